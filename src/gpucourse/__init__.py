@@ -1,0 +1,21 @@
+"""The course's tools: the notebook extension, the build, the checks, grading and data.
+
+Importing this package loads nothing heavy. ``%load_ext gpucourse`` in the first cell of every
+notebook sets what must be set before the array libraries start, and says which device answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Called by ``%load_ext gpucourse``; the work is in :mod:`gpucourse.extension`."""
+    from gpucourse import extension
+
+    extension.load_ipython_extension(shell)
