@@ -1,0 +1,112 @@
+# Verbs of the course. `make` alone lists them. Needs make and a Python 3.11, 3.12 or 3.13;
+# everything else goes into .venv and .tools, which can be deleted at any time.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup course test build check demo lock clean
+
+UV_VERSION := 0.13.8
+# Where uv is not installed, this is where it goes.
+TOOLS := .tools/uv
+VENV := .venv
+STAMP := $(VENV)/.set-up
+IN_VENV := $(VENV)/bin/python
+
+# make setup PYTHON=python3.12 chooses an interpreter; otherwise the first that fits is taken.
+PYTHON ?=
+CANDIDATES := python3 python3.13 python3.12 python3.11 python
+FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+
+# Passed on: make course COURSE_ARGS="--no-browser --port 8899", make test TEST_ARGS="-k grader".
+COURSE_ARGS ?=
+TEST_ARGS ?=
+
+# One worker per core, but no more than eight: a worker that runs JAX and Numba takes 0.5 GB.
+PYTEST := $(IN_VENV) -m pytest -n logical --maxprocesses 8 --dist loadfile
+
+help: ## List the verbs
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | \
+	  while IFS='|' read -r verb meaning; do printf '  %-14s %s\n' "$$verb" "$$meaning"; done
+
+setup: $(STAMP) ## Install everything into .venv (quick when nothing has changed)
+
+course: setup ## Open JupyterLab on the course
+	@XLA_PYTHON_CLIENT_PREALLOCATE=false $(VENV)/bin/jupyter lab \
+	  $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
+	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(COURSE_ARGS)
+
+test: setup ## Run every test
+	$(PYTEST) $(TEST_ARGS)
+
+build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
+	$(IN_VENV) -m gpucourse.build.environments
+	$(VENV)/bin/gpucourse build
+
+check: setup ## Lint, and see that what is generated is current and that the course tests itself
+	$(VENV)/bin/ruff check
+	$(IN_VENV) -m gpucourse.build.environments --check
+	$(VENV)/bin/gpucourse check
+
+demo: setup ## Grade a class of right and wrong submissions and print the table
+	$(VENV)/bin/gpucourse demo
+
+# The locks name no index, so that any index or mirror serves them.
+lock: $(STAMP) ## Resolve the dependencies anew into requirements/ (needs the network)
+	@$(find_uv); for lock in $$($(IN_VENV) -m gpucourse.build.environments --locks); do \
+	  name=$${lock%%:*}; options=$$(echo "$${lock#*:}" | tr ',' ' '); \
+	  echo "requirements/$$name.txt"; \
+	  "$$uv" pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --custom-compile-command "make lock" \
+	    $$options pyproject.toml -o requirements/$$name.txt || exit; done
+	$(IN_VENV) -m gpucourse.build.environments
+
+clean: ## Remove what the verbs made, except .venv and .tools
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find . -path ./.venv -prune -o -path ./.tools -prune -o -path ./.git -prune -o \
+	  -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf
+
+# --- set-up -----------------------------------------------------------------------------------
+
+# Sets $$uv: the one on PATH if it runs and is new enough (0.8 brought `uv venv --clear`), else the
+# private one, which is fetched when missing. Debian's python3 makes no virtual environment unless
+# python3-venv is installed, hence pip's --target.
+define find_uv
+set -e; \
+if uv venv --clear --help >/dev/null 2>&1; then uv=uv; else \
+  uv="$$PWD/$(TOOLS)/bin/uv"; \
+  if ! "$$uv" --version >/dev/null 2>&1; then \
+    echo "uv is missing: fetching uv $(UV_VERSION) into $(TOOLS)"; rm -rf $(TOOLS); \
+    for python in $(PYTHON) $(CANDIDATES); do \
+      "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || continue; \
+      if "$$python" -m pip --version >/dev/null 2>&1; then \
+        "$$python" -m pip install -q --disable-pip-version-check --no-warn-script-location \
+          --target $(TOOLS) uv==$(UV_VERSION) && break; \
+      elif "$$python" -m venv $(TOOLS) 2>/dev/null; then \
+        $(TOOLS)/bin/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION) \
+          && break; \
+      fi; \
+    done; \
+    if ! "$$uv" --version >/dev/null; then \
+      echo "uv could not be fetched. Install it (https://docs.astral.sh/uv/) or, on Debian and" \
+        "Ubuntu, install python3-venv; then run make again." >&2; exit 1; fi; \
+  fi; \
+fi
+endef
+
+# Each candidate is tried by running it: a pyenv shim may exist and still refuse to start.
+$(STAMP): requirements/base.txt pyproject.toml Makefile
+	@$(find_uv); \
+	if ! $(IN_VENV) -c '$(FITS)' 2>/dev/null; then \
+	  chosen="$(PYTHON)"; \
+	  if [ -z "$$chosen" ]; then for python in $(CANDIDATES); do \
+	    if "$$python" -c '$(FITS)' 2>/dev/null; then \
+	      chosen=$$("$$python" -c 'import sys; print(sys.executable)'); break; fi; done; fi; \
+	  "$$uv" venv -q --clear --python "$${chosen:->=3.11,<3.14}" $(VENV) || { \
+	    echo "No Python 3.11, 3.12 or 3.13 here, and uv could not fetch one. Install one and run" \
+	      "make again, or name it: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }; \
+	fi; \
+	"$$uv" pip sync -q --python $(IN_VENV) --require-hashes requirements/base.txt; \
+	"$$uv" pip install -q --python $(IN_VENV) --no-deps --editable .; \
+	touch $@; \
+	echo "Set up in $(VENV) with $$($(IN_VENV) --version)"
