@@ -21,6 +21,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from gpucourse.build.registry import Course, Project, load_course
+
 # The options of `uv pip compile` that make each file in requirements/; `make lock` reads them.
 LOCKS: dict[str, tuple[str, ...]] = {
     "base": ("--extra=course", "--group=test", "--group=dev"),
@@ -85,8 +87,9 @@ exec "$@"
 def expected(root: Path) -> dict[str, str]:
     """What each generated file should hold: path relative to ``root`` → text.
 
-    Raises :class:`FileNotFoundError` where ``root`` is not the repository, and
-    :class:`ValueError` where a file that carries generated blocks has lost a marker.
+    Raises :class:`FileNotFoundError` where ``root`` is not the repository,
+    :class:`~gpucourse.build.problems.CourseError` where the registry of lessons has mistakes, and
+    :class:`ValueError` where ``README.md`` has lost a marker of a generated block.
     """
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     lock = (root / "requirements" / "base.txt").read_text(encoding="utf-8")
@@ -209,27 +212,30 @@ def conda_environment(project: Mapping) -> str:
         name = CONDA_NAMES.get(canonicalize_name(requirement.name), requirement.name)
         if name is not None and on_binder(requirement):
             wanted.setdefault(name, set()).update(map(str, requirement.specifier))
-    python = ",".join(reversed(sorted(table["requires-python"].split(","))))
     lines = [
         f"# {GENERATED}",
-        "# For a machine or hub with an NVIDIA GPU and a CUDA 13 driver (CUDA 12: cuda-version=12).",
-        "# Not solved in CI, which cannot reach conda's channels. Afterwards, in the repository:",
+        "# For a machine or hub with an NVIDIA GPU and a CUDA 13 driver (CUDA 12: cuda-version 12.*).",
+        "# Written from the channels' documentation, not yet tried. Afterwards, in the repository:",
         "#     pip install --no-deps --editable .",
         "name: gpucourse",
         "channels:",
         "  - rapidsai",
         "  - conda-forge",
         "dependencies:",
-        f"  - python {python}",
+        f"  - python {interval(table['requires-python'].split(','))}",
         "  - pip",
         "  # NVRTC, NVVM and the runtime come with numba-cuda and cupy, for this version of CUDA.",
         "  - cuda-version 13.*",
     ]
     for name in sorted(wanted):
-        # ">=" before "<", so that the line reads as an interval
-        bounds = ",".join(sorted(wanted[name], reverse=True))
-        lines.append("  - " + " ".join(filter(None, (name, bounds, CONDA_BUILDS.get(name)))))
+        words = (name, interval(wanted[name]), CONDA_BUILDS.get(name))
+        lines.append("  - " + " ".join(filter(None, words)))
     return "\n".join(lines) + "\n"
+
+
+def interval(bounds: Iterable[str]) -> str:
+    """Version bounds as one text, the lower first."""
+    return ",".join(sorted(bounds, reverse=True))
 
 
 # --- the repository's address -----------------------------------------------------------------
@@ -257,42 +263,39 @@ def readme_blocks(root: Path, url: str) -> dict[str, str]:
         ),
         "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
         "install": f'```sh\npip install "gpucourse @ git+{url}"  # not run in CI\n```',
-        "contents": contents(root / "course" / "course.toml"),
+        "contents": contents(load_course(root)),
     }
 
 
-def contents(registry: Path) -> str:
-    """The table of lectures and projects, from ``course/course.toml``."""
-    course = tomllib.loads(registry.read_text(encoding="utf-8"))
+def contents(course: Course) -> str:
+    """The table of lectures and projects, in the order in which they are taken."""
+    titles = {lesson.id: lesson.title for lesson in course.lessons}
     rows = ["| | minutes | you need |", "|---|---|---|"]
-    rows += [
-        row(item, f"lectures/{item['id']}.ipynb", "lecture") for item in course.get("lecture", [])
-    ]
-    rows += [
-        row(item, f"projects/{item['id']}/{item['id']}.ipynb", f"project, {item['points']} points")
-        for item in course.get("project", [])
-    ]
+    for lesson in course.lessons:
+        needs = "; ".join(titles.get(need, need) for need in lesson.prerequisites) or "—"
+        if isinstance(lesson, Project):
+            path = f"projects/{lesson.id}/{lesson.id}.ipynb"
+            kind = f"project, {lesson.points:g} points"
+        else:
+            path = f"lectures/{lesson.id}.ipynb"
+            kind = "lecture"
+        rows.append(f"| [{lesson.title}]({path}) ({kind}) | {lesson.minutes} | {needs} |")
     return "\n".join(rows)
-
-
-def row(item: Mapping, path: str, kind: str) -> str:
-    """One line of the table of contents."""
-    needs = item.get("prerequisites") or "—"
-    needs = needs if isinstance(needs, str) else "; ".join(needs)
-    return f"| [{item['title']}]({path}) ({kind}) | {item['minutes']} | {needs} |"
 
 
 def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:
     """``text`` with each marked block replaced; a block without its two markers is an error."""
     for name, block in blocks.items():
-        opening, closing = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
-        if text.count(opening) != 1 or text.count(closing) != 1:
+        opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
+        marked = re.compile(rf"^{opening}\n.*?^{closing}$", re.DOTALL | re.MULTILINE)
+        found = list(marked.finditer(text))
+        if len(found) != 1:
             raise ValueError(
-                f"README.md needs exactly one {opening.strip()} and one {closing.strip()}, each on "
-                f"a line of its own: put them back, and `make build` writes what is between"
+                f"README.md needs one {opening} and after it one {closing}, each on a line of its "
+                f"own: put them back, and `make build` writes what is between"
             )
-        before, rest = text.split(opening)
-        text = before + opening + block + closing + rest.split(closing)[1]
+        start, end = found[0].span()
+        text = f"{text[:start]}{opening}\n{block}\n{closing}{text[end:]}"
     return text
 
 

@@ -1,0 +1,80 @@
+"""What every test shares: where the repository is, a private Jupyter home, what a machine lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# The same examples on every run, and no clock: a shared runner may stall at any time.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeatable")
+
+# A toolkit of the machine must not stand in for the compiler wheels that the package declares.
+for variable in ("CUDA_HOME", "CUDA_PATH"):
+    os.environ.pop(variable, None)
+# Figures are drawn to files, never to a window.
+os.environ["MPLBACKEND"] = "agg"
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the repository."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Jupyter, IPython and nbgrader neither read nor write the user's own settings."""
+    home = tmp_path_factory.mktemp("jupyter")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+            patch.setenv(variable, str(home / variable.lower()))
+        patch.setenv("IPYTHONDIR", str(home / "ipython"))
+        yield
+
+
+@cache
+def has_gpu() -> bool:
+    """An NVIDIA driver's device file, under Linux or under WSL."""
+    return any(Path(name).exists() for name in ("/dev/nvidiactl", "/dev/dxg"))
+
+
+@cache
+def has_browser() -> bool:
+    """Chromium or Chrome."""
+    return any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+
+
+@cache
+def has_sandbox() -> bool:
+    """bwrap, and a kernel that lets it make its namespaces."""
+    command = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"]
+    if not shutil.which("bwrap"):
+        return False
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+# marker: what it needs, and whether that is here
+NEEDS = {
+    "gpu": ("an NVIDIA GPU", has_gpu),
+    "browser": ("Chromium", has_browser),
+    "sandbox": ("bubblewrap (bwrap) and user namespaces", has_sandbox),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves out what cannot run here; the summary of the run lists it with the reason."""
+    for item in items:
+        for marker, (what, is_here) in NEEDS.items():
+            if item.get_closest_marker(marker) and not is_here():
+                reason = f"UNTESTED HERE: needs {what}, which this machine does not have"
+                item.add_marker(pytest.mark.skip(reason=reason))

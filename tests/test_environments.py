@@ -1,0 +1,217 @@
+"""binder/, environment.yml, README's blocks and the locks agree with pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpucourse.build import environments
+
+# What each lock was resolved for: extras and groups of pyproject.toml.
+SETS = {
+    "base": ["course", "test", "dev"],
+    "virtualgpu": [],
+    "gpu": ["course", "gpu"],
+    "gpu12": ["course", "gpu12"],
+    "pycuda": ["pycuda"],
+}
+
+
+@pytest.fixture(scope="module")
+def project(repository: Path) -> dict:
+    return tomllib.loads((repository / "pyproject.toml").read_text())
+
+
+@pytest.fixture
+def copy(repository: Path, tmp_path: Path) -> Path:
+    """A copy of what the generator reads and writes."""
+    for name in (
+        *environments.expected(repository),
+        "pyproject.toml",
+        "requirements/base.txt",
+        "course/course.toml",
+        "src/gpucourse/__init__.py",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(repository / name, tmp_path / name)
+    return tmp_path
+
+
+def wanted(project: dict, name: str) -> list[Requirement]:
+    table = project["project"]
+    lists = [table["dependencies"]]
+    for part in SETS[name]:
+        lists.append(
+            table["optional-dependencies"].get(part) or project["dependency-groups"][part]
+        )
+    return [Requirement(text) for texts in lists for text in texts]
+
+
+def test_generated_files_are_current(repository: Path) -> None:
+    assert environments.stale(repository) == [], "run `make build` and commit what it writes"
+
+
+def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
+    for name in environments.expected(copy):
+        path = copy / name
+        before = path.read_text()
+        if name == "README.md":  # only its blocks are generated
+            path.write_text(before.replace("mybinder.org/v2", "elsewhere.org/v2"))
+        elif name == "CITATION.cff":
+            path.write_text(re.sub(r"(?m)^version: .*$", "version: 99", before))
+        else:
+            path.write_text(before + "# by hand\n")
+        assert environments.stale(copy) == [name]
+        assert environments.write(copy) == [name]
+        assert path.read_text() == before
+
+
+def test_a_script_that_lost_its_mode_is_missed(copy: Path) -> None:
+    (copy / "binder" / "start").chmod(0o644)
+    assert environments.stale(copy) == ["binder/start"]
+    environments.write(copy)
+    assert environments.stale(copy) == []
+
+
+def test_moving_the_repository_is_one_edit(copy: Path) -> None:
+    pyproject = copy / "pyproject.toml"
+    old = tomllib.loads(pyproject.read_text())["project"]["urls"]["Repository"]
+    pyproject.write_text(pyproject.read_text().replace(old, "https://github.com/someone/lessons"))
+    assert environments.write(copy) == ["README.md", "CITATION.cff"]
+    readme = (copy / "README.md").read_text()
+    assert old.removeprefix("https://github.com/") not in readme
+    assert "mybinder.org/v2/gh/someone/lessons/" in readme
+    assert "git clone https://github.com/someone/lessons" in readme
+    assert "cd lessons" in readme
+
+
+def test_a_lost_marker_says_how_to_mend_it(copy: Path) -> None:
+    readme = copy / "README.md"
+    readme.write_text(readme.read_text().replace("<!-- /badges -->\n", ""))
+    with pytest.raises(ValueError, match=r"needs one <!-- badges -->.*put them back"):
+        environments.write(copy)
+
+
+# --- the locks --------------------------------------------------------------------------------
+
+
+def test_every_lock_is_known(repository: Path) -> None:
+    assert {path.stem for path in (repository / "requirements").glob("*.txt")} == set(SETS)
+    assert set(environments.LOCKS) == set(SETS)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_lock_satisfies_pyproject(repository: Path, project: dict, name: str) -> None:
+    pins = environments.read_lock((repository / "requirements" / f"{name}.txt").read_text())
+    for requirement in wanted(project, name):
+        found = [pin for pin in pins if pin.name == canonicalize_name(requirement.name)]
+        assert found, f"{requirement} is not in requirements/{name}.txt: run `make lock`"
+        for pin in found:
+            (pinned,) = pin.requirement.specifier
+            assert pinned.operator == "=="
+            assert requirement.specifier.contains(pinned.version, prereleases=True), (
+                f"{pin.requirement} does not satisfy {requirement}: run `make lock`"
+            )
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_lock_has_hashes_and_names_no_index(repository: Path, name: str) -> None:
+    text = (repository / "requirements" / f"{name}.txt").read_text()
+    assert "://" not in text
+    assert "index-url" not in text
+    for pin in environments.read_lock(text):
+        assert pin.hashes, f"{pin.requirement} has no hash"
+
+
+def test_reading_a_lock_follows_who_wants_what() -> None:
+    pins = environments.read_lock(
+        "# by uv\n"
+        "a==1 ; sys_platform == 'linux' \\\n    --hash=sha256:aa \\\n    --hash=sha256:ab\n"
+        "    # via project (pyproject.toml)\n"
+        "b==2 \\\n    --hash=sha256:b\n    # via\n    #   a\n    #   c\n"
+        "c==3 \\\n    --hash=sha256:c\n    # via project (pyproject.toml:test)\n"
+        "d==4 \\\n    --hash=sha256:d\n    # via b\n"
+        "e==5 \\\n    --hash=sha256:e\n    # via c\n"
+    )
+    assert [pin.name for pin in pins] == ["a", "b", "c", "d", "e"]
+    assert pins[0].hashes == ["sha256:aa", "sha256:ab"]
+    assert pins[0].requirement.marker is not None
+    assert pins[1].wanted_by == ["a", "c"]
+    assert environments.reachable(["a"], pins) == {"a", "b", "d"}
+
+
+# --- Binder and conda -------------------------------------------------------------------------
+
+
+def test_binder_gets_the_course_and_no_tests(repository: Path, project: dict) -> None:
+    pins = environments.read_lock((repository / "binder" / "requirements.txt").read_text())
+    versions = {pin.name: next(iter(pin.requirement.specifier)).version for pin in pins}
+    assert len(versions) == len(pins), "one version each: Binder is one machine"
+    assert not versions.keys() & {"pytest", "ruff", "hypothesis", "appnope", "pywinpty"}
+    table = project["project"]
+    for text in [*table["dependencies"], *table["optional-dependencies"]["course"]]:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
+
+
+def test_binder_python_is_one_that_the_package_takes(repository: Path, project: dict) -> None:
+    python = (repository / "binder" / "runtime.txt").read_text().strip().removeprefix("python-")
+    assert Requirement(f"python{project['project']['requires-python']}").specifier.contains(python)
+
+
+def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
+    script = 'echo "$XLA_PYTHON_CLIENT_PREALLOCATE:$1"; exit 7'
+    done = subprocess.run(
+        [repository / "binder" / "start", "bash", "-c", script, "bash", "two words"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("false:two words\n", 7)
+
+
+def test_binder_post_build_stops_at_the_first_failure(repository: Path, tmp_path: Path) -> None:
+    for name, status in (("python", 3), ("jupyter", 0)):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@"\nexit {status}\n')
+        program.chmod(0o755)
+    done = subprocess.run(
+        [repository / "binder" / "postBuild"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3
+    assert done.stdout.startswith("python -m pip install")
+    assert "jupyter" not in done.stdout
+
+
+def test_conda_environment_names_everything_once(repository: Path, project: dict) -> None:
+    environment = yaml.safe_load((repository / "environment.yml").read_text())
+    names = [line.split()[0] for line in environment["dependencies"]]
+    assert len(names) == len(set(names))
+    table = project["project"]
+    for text in [*table["dependencies"], *table["optional-dependencies"]["course"]]:
+        name = Requirement(text).name
+        name = environments.CONDA_NAMES.get(name, name)
+        assert name is None or name in names
+    # conda-forge's cuda-cccl is C++ headers, and its cupy has no CUDA version in its name
+    assert {"cccl-python", "cupy", "cudf"} <= set(names)
+    assert "cuda-cccl" not in names
+
+
+def test_locks_are_what_make_lock_resolves(project: dict) -> None:
+    extras = project["project"]["optional-dependencies"]
+    groups = project["dependency-groups"]
+    for name, options in environments.LOCKS.items():
+        parts = [option.split("=") for option in options]
+        assert [value for _, value in parts] == SETS[name]
+        for kind, value in parts:
+            assert value in (extras if kind == "--extra" else groups)

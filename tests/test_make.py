@@ -1,0 +1,74 @@
+"""The verbs that a person types first: ``make`` lists them, ``make course`` serves JupyterLab."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+TOKEN = "a-token-for-this-test"
+
+
+def test_make_alone_lists_every_verb(repository: Path) -> None:
+    listed = subprocess.run(["make"], cwd=repository, capture_output=True, text=True, check=True)
+    phony = re.search(r"(?m)^\.PHONY: (.+)$", (repository / "Makefile").read_text())
+    assert re.findall(r"(?m)^  make ([a-z-]+) +\w", listed.stdout) == phony[1].split()
+
+
+@pytest.fixture
+def served(repository: Path, tmp_path: Path):
+    """JupyterLab as ``make course`` starts it; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    arguments = f"--no-browser --port={port} --port-retries=0 --IdentityProvider.token={TOKEN}"
+    # The environment that runs this test is set up already, and must not change under it: -o.
+    stamp = Path(sys.prefix).name + "/.set-up"
+    command = ["make", "-o", stamp, "course", f"COURSE_ARGS={arguments}"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=repository, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        wait_for(f"http://127.0.0.1:{port}", process, tmp_path / "log")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def get(address: str) -> bytes:
+    request = urllib.request.Request(address, headers={"Authorization": f"token {TOKEN}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read()
+
+
+def wait_for(address: str, process: subprocess.Popen, log: Path, seconds: float = 60) -> None:
+    """Returns once the server answers; fails with its log when it ends or takes too long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            get(f"{address}/api/status")
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.2)
+        else:
+            return
+    pytest.fail(f"make course did not answer in {seconds} s:\n{log.read_text()}")
+
+
+def test_make_course_serves_the_notebooks(repository: Path, served: str) -> None:
+    assert b"JupyterLab" in get(f"{served}/lab")
+    kernels = json.loads(get(f"{served}/api/kernelspecs"))
+    assert "python3" in kernels["kernelspecs"]
+    here = {item["name"] for item in json.loads(get(f"{served}/api/contents"))["content"]}
+    assert {"README.md", "lectures", "projects"} <= here
