@@ -53,12 +53,11 @@ demo: setup ## Grade a class of right and wrong submissions and print the table
 
 # The locks name no index, so that any index or mirror serves them.
 lock: $(STAMP) ## Resolve the dependencies anew into requirements/ (needs the network)
-	@$(find_uv); for lock in $$($(IN_VENV) -m gpucourse.build.environments --locks); do \
-	  name=$${lock%%:*}; options=$$(echo "$${lock#*:}" | tr ',' ' '); \
+	@$(find_uv); $(IN_VENV) -m gpucourse.build.locks | while read -r name options; do \
 	  echo "requirements/$$name.txt"; \
 	  "$$uv" pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --custom-compile-command "make lock" \
-	    $$options pyproject.toml -o requirements/$$name.txt || exit; done
+	    $$options pyproject.toml -o requirements/$$name.txt </dev/null || exit; done
 	$(IN_VENV) -m gpucourse.build.environments
 
 clean: ## Remove what the verbs made, except .venv and .tools
@@ -80,7 +79,7 @@ if uv venv --clear --help >/dev/null 2>&1; then uv=uv; else \
     for python in $(PYTHON) $(CANDIDATES); do \
       "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || continue; \
       if "$$python" -m pip --version >/dev/null 2>&1; then \
-        "$$python" -m pip install -q --disable-pip-version-check --no-warn-script-location \
+        PIP_ROOT_USER_ACTION=ignore "$$python" -m pip install -q --disable-pip-version-check \
           --target $(TOOLS) uv==$(UV_VERSION) && break; \
       elif "$$python" -m venv $(TOOLS) 2>/dev/null; then \
         $(TOOLS)/bin/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION) \

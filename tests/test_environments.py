@@ -13,7 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gpucourse.build import environments
+from gpucourse.build import environments, locks
 
 # What each lock was resolved for: extras and groups of pyproject.toml.
 SETS = {
@@ -105,12 +105,12 @@ def test_a_lost_marker_says_how_to_mend_it(copy: Path) -> None:
 
 def test_every_lock_is_known(repository: Path) -> None:
     assert {path.stem for path in (repository / "requirements").glob("*.txt")} == set(SETS)
-    assert set(environments.LOCKS) == set(SETS)
+    assert set(locks.LOCKS) == set(SETS)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_lock_satisfies_pyproject(repository: Path, project: dict, name: str) -> None:
-    pins = environments.read_lock((repository / "requirements" / f"{name}.txt").read_text())
+    pins = locks.read_lock((repository / "requirements" / f"{name}.txt").read_text())
     for requirement in wanted(project, name):
         found = [pin for pin in pins if pin.name == canonicalize_name(requirement.name)]
         assert found, f"{requirement} is not in requirements/{name}.txt: run `make lock`"
@@ -127,12 +127,12 @@ def test_lock_has_hashes_and_names_no_index(repository: Path, name: str) -> None
     text = (repository / "requirements" / f"{name}.txt").read_text()
     assert "://" not in text
     assert "index-url" not in text
-    for pin in environments.read_lock(text):
+    for pin in locks.read_lock(text):
         assert pin.hashes, f"{pin.requirement} has no hash"
 
 
 def test_reading_a_lock_follows_who_wants_what() -> None:
-    pins = environments.read_lock(
+    pins = locks.read_lock(
         "# by uv\n"
         "a==1 ; sys_platform == 'linux' \\\n    --hash=sha256:aa \\\n    --hash=sha256:ab\n"
         "    # via project (pyproject.toml)\n"
@@ -145,14 +145,14 @@ def test_reading_a_lock_follows_who_wants_what() -> None:
     assert pins[0].hashes == ["sha256:aa", "sha256:ab"]
     assert pins[0].requirement.marker is not None
     assert pins[1].wanted_by == ["a", "c"]
-    assert environments.reachable(["a"], pins) == {"a", "b", "d"}
+    assert locks.reachable(["a"], pins) == {"a", "b", "d"}
 
 
 # --- Binder and conda -------------------------------------------------------------------------
 
 
 def test_binder_gets_the_course_and_no_tests(repository: Path, project: dict) -> None:
-    pins = environments.read_lock((repository / "binder" / "requirements.txt").read_text())
+    pins = locks.read_lock((repository / "binder" / "requirements.txt").read_text())
     versions = {pin.name: next(iter(pin.requirement.specifier)).version for pin in pins}
     assert len(versions) == len(pins), "one version each: Binder is one machine"
     assert not versions.keys() & {"pytest", "ruff", "hypothesis", "appnope", "pywinpty"}
@@ -210,7 +210,7 @@ def test_conda_environment_names_everything_once(repository: Path, project: dict
 def test_locks_are_what_make_lock_resolves(project: dict) -> None:
     extras = project["project"]["optional-dependencies"]
     groups = project["dependency-groups"]
-    for name, options in environments.LOCKS.items():
+    for name, options in locks.LOCKS.items():
         parts = [option.split("=") for option in options]
         assert [value for _, value in parts] == SETS[name]
         for kind, value in parts:

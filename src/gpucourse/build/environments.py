@@ -14,23 +14,14 @@ import argparse
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from gpucourse.build.locks import reachable, read_lock
 from gpucourse.build.registry import Course, Project, load_course
-
-# The options of `uv pip compile` that make each file in requirements/; `make lock` reads them.
-LOCKS: dict[str, tuple[str, ...]] = {
-    "base": ("--extra=course", "--group=test", "--group=dev"),
-    "virtualgpu": (),
-    "gpu": ("--extra=course", "--extra=gpu"),
-    "gpu12": ("--extra=course", "--extra=gpu12"),
-    "pycuda": ("--extra=pycuda",),
-}
 
 # mybinder.org builds on x86-64 Ubuntu; repo2docker's own default, Python 3.10, is too old.
 BINDER_PYTHON = "3.12"
@@ -135,49 +126,6 @@ def write(root: Path) -> list[str]:
 # --- Binder -----------------------------------------------------------------------------------
 
 
-@dataclass
-class Pin:
-    """One entry of a lock: a requirement, its hashes, and who asked for it."""
-
-    requirement: Requirement
-    hashes: list[str] = field(default_factory=list)
-    wanted_by: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return canonicalize_name(self.requirement.name)
-
-
-def read_lock(text: str) -> list[Pin]:
-    """The pins of a file that ``uv pip compile --generate-hashes`` wrote."""
-    pins: list[Pin] = []
-    for line in text.splitlines():
-        if re.match(r"\w", line):
-            pins.append(Pin(Requirement(line.removesuffix("\\").strip())))
-        elif found := re.search(r"--hash=(\w+:\w+)", line):
-            pins[-1].hashes.append(found[1])
-        # "# via name", or "# via" and one "#   name" per line; a group is "name:group".
-        elif found := re.fullmatch(r" +#(?: via)? +([\w.-]+)(?: \(.*\))?", line):
-            pins[-1].wanted_by.append(canonicalize_name(found[1]))
-    return pins
-
-
-def reachable(roots: Iterable[str], pins: Iterable[Pin]) -> set[str]:
-    """The names that ``roots`` need, directly or through other pins."""
-    needs: dict[str, set[str]] = {}
-    for pin in pins:
-        for parent in pin.wanted_by:
-            needs.setdefault(parent, set()).add(pin.name)
-    found: set[str] = set()
-    waiting = [canonicalize_name(name) for name in roots]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting.extend(needs.get(name, ()))
-    return found
-
-
 def binder_requirements(project: Mapping, lock: str) -> str:
     """``binder/requirements.txt``: the lock without tests and linters, for Binder's one machine."""
     table = project["project"]
@@ -214,7 +162,7 @@ def conda_environment(project: Mapping) -> str:
             wanted.setdefault(name, set()).update(map(str, requirement.specifier))
     lines = [
         f"# {GENERATED}",
-        "# For a machine or hub with an NVIDIA GPU and a CUDA 13 driver (CUDA 12: cuda-version 12.*).",
+        "# For a machine or hub with an NVIDIA GPU and a CUDA 13 driver (CUDA 12: change cuda-version).",
         "# Written from the channels' documentation, not yet tried. Afterwards, in the repository:",
         "#     pip install --no-deps --editable .",
         "name: gpucourse",
@@ -308,22 +256,12 @@ def fill_citation(text: str, url: str, number: str) -> str:
 # --- the command ------------------------------------------------------------------------------
 
 
-def lock_commands() -> Iterator[str]:
-    """``name:option,option`` for each lock, as ``make lock`` reads them."""
-    for name, options in LOCKS.items():
-        yield f"{name}:{','.join(options)}"
-
-
 def main() -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gpucourse.build.environments")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if stale")
-    parser.add_argument("--locks", action="store_true", help="print what make lock resolves")
     options = parser.parse_args()
     root = Path.cwd()
-    if options.locks:
-        print(*lock_commands(), sep="\n")
-        return 0
     if options.check:
         names = stale(root)
         for name in names:

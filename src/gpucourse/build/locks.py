@@ -1,0 +1,70 @@
+"""The locks in ``requirements/``: what each is resolved for, and how to read one.
+
+    python -m gpucourse.build.locks    # name and uv's options of each, as `make lock` reads them
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+# The options of `uv pip compile` that make each file in requirements/.
+LOCKS: dict[str, tuple[str, ...]] = {
+    "base": ("--extra=course", "--group=test", "--group=dev"),
+    "virtualgpu": (),
+    "gpu": ("--extra=course", "--extra=gpu"),
+    "gpu12": ("--extra=course", "--extra=gpu12"),
+    "pycuda": ("--extra=pycuda",),
+}
+
+
+@dataclass
+class Pin:
+    """One entry of a lock: a requirement, its hashes, and who asked for it."""
+
+    requirement: Requirement
+    hashes: list[str] = field(default_factory=list)
+    wanted_by: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return canonicalize_name(self.requirement.name)
+
+
+def read_lock(text: str) -> list[Pin]:
+    """The pins of a file that ``uv pip compile --generate-hashes`` wrote."""
+    pins: list[Pin] = []
+    for line in text.splitlines():
+        if re.match(r"\w", line):
+            pins.append(Pin(Requirement(line.removesuffix("\\").strip())))
+        elif found := re.search(r"--hash=(\w+:\w+)", line):
+            pins[-1].hashes.append(found[1])
+        # "# via name", or "# via" and one "#   name" per line; a group is "name:group".
+        elif found := re.fullmatch(r" +#(?: via)? +([\w.-]+)(?: \(.*\))?", line):
+            pins[-1].wanted_by.append(canonicalize_name(found[1]))
+    return pins
+
+
+def reachable(roots: Iterable[str], pins: Iterable[Pin]) -> set[str]:
+    """The names that ``roots`` need, directly or through other pins."""
+    needs: dict[str, set[str]] = {}
+    for pin in pins:
+        for parent in pin.wanted_by:
+            needs.setdefault(parent, set()).add(pin.name)
+    found: set[str] = set()
+    waiting = [canonicalize_name(name) for name in roots]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(needs.get(name, ()))
+    return found
+
+
+if __name__ == "__main__":
+    for name, options in LOCKS.items():
+        print(name, *options)
