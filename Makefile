@@ -86,7 +86,7 @@ if uv venv --clear --help >/dev/null 2>&1; then uv=uv; else \
           && break; \
       fi; \
     done; \
-    if ! "$$uv" --version >/dev/null; then \
+    if ! "$$uv" --version >/dev/null 2>&1; then \
       echo "uv could not be fetched. Install it (https://docs.astral.sh/uv/) or, on Debian and" \
         "Ubuntu, install python3-venv; then run make again." >&2; exit 1; fi; \
   fi; \

@@ -162,7 +162,7 @@ def conda_environment(project: Mapping) -> str:
             wanted.setdefault(name, set()).update(map(str, requirement.specifier))
     lines = [
         f"# {GENERATED}",
-        "# For a machine or hub with an NVIDIA GPU and a CUDA 13 driver (CUDA 12: change cuda-version).",
+        "# For a machine or hub with an NVIDIA GPU and a CUDA 13 driver (12: edit cuda-version).",
         "# Written from the channels' documentation, not yet tried. Afterwards, in the repository:",
         "#     pip install --no-deps --editable .",
         "name: gpucourse",
