@@ -1,0 +1,95 @@
+"""What ``gpucourse build`` and ``gpucourse check`` do. Each returns the command's exit code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from gpucourse.build.outputs import plan, write
+from gpucourse.build.problems import CourseError, Problem
+from gpucourse.build.registry import find_root
+
+_console = Console(highlight=False, soft_wrap=True, markup=False)
+
+
+def _tells_mistakes(command: Callable[..., int]) -> Callable[..., int]:
+    """Print the mistakes of the course's source instead of a traceback."""
+
+    @functools.wraps(command)
+    def guarded(*args, **options) -> int:
+        try:
+            return command(*args, **options)
+        except CourseError as error:
+            _console.print(str(error))
+            return 1
+
+    return guarded
+
+
+@_tells_mistakes
+def build(*, force: bool = False) -> int:
+    """Bring the generated notebooks in step with ``course/``."""
+    state = plan(find_root())
+    if state.used and not force:
+        for path in state.used:
+            _console.print(f"{path}: has been run, so it may hold somebody's work")
+        _console.print("Nothing written. Copy what is worth keeping, then: gpucourse build --force")
+        return 1
+    write(state)
+    for path in state.changed:
+        _console.print(f"wrote {path}")
+    for path in state.superfluous:
+        _console.print(f"removed {path}")
+    _console.print(f"{len(state.texts)} notebooks are current.")
+    return 0
+
+
+@_tells_mistakes
+def check_current() -> int:
+    """List generated notebooks that are not what their source gives."""
+    state = plan(find_root())
+    for path in state.changed:
+        missing = not (state.root / path).exists()
+        _console.print(f"{path}: {'missing' if missing else 'differs from its source'}")
+    for path in state.superfluous:
+        _console.print(f"{path}: no longer generated")
+    if state.current:
+        _console.print(f"{len(state.texts)} notebooks are current.")
+        return 0
+    _console.print("To mend this: make build   (edit course/, never these notebooks)")
+    return 1
+
+
+@_tells_mistakes
+def check(ids: list[str]) -> int:
+    """See that the notebooks are current, and rehearse the lessons (all where none is named)."""
+    from gpucourse.build.rehearsal import rehearse
+    from gpucourse.build.source import read_course
+
+    root = find_root()
+    course, sources = read_course(root)
+    try:
+        wanted = [course.lesson(id) for id in ids] or course.lessons
+    except LookupError as error:
+        _console.print(str(error))
+        return 1
+    code = check_current()
+    problems: list[Problem] = []
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        for source in sources:
+            if source.lesson not in wanted:
+                continue
+            task = progress.add_task(source.lesson.id, total=None)
+            problems += rehearse(
+                course, source, lambda text, task=task: progress.update(task, description=text)
+            )
+            progress.remove_task(task)
+    for problem in problems:
+        _console.print(str(problem))
+    if not problems:
+        _console.print(f"{len(wanted)} lessons rehearsed: everything as it should be.")
+    return 1 if problems else code

@@ -1,0 +1,97 @@
+"""Marked regions of a cell: solutions and hidden tests.
+
+A region begins with a line ``### BEGIN SOLUTION`` and ends with ``### END SOLUTION`` (the same for
+``HIDDEN TESTS``). nbgrader looks for the words anywhere in a line; here the marker must be the
+whole line, so that both always agree on where a region is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+SOLUTION = "SOLUTION"
+HIDDEN_TESTS = "HIDDEN TESTS"
+
+_WORDS = re.compile(r"\b(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)\b")
+_MARKER = re.compile(r"\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Lines ``begin`` to ``end`` (indices of the two marker lines) of a cell's source."""
+
+    kind: str
+    begin: int
+    end: int
+    indent: str
+
+
+class MarkerError(ValueError):
+    """A marker that is nested, unclosed, unopened or misspelt; ``line`` is its index."""
+
+    def __init__(self, line: int, message: str):
+        self.line = line
+        super().__init__(message)
+
+
+def find_regions(source: str) -> list[Region]:
+    """Every marked region of a cell's source, in order. Raises :class:`MarkerError`."""
+    found: list[Region] = []
+    opened: tuple[str, int, str] | None = None
+    for number, line in enumerate(source.split("\n")):
+        if not (words := _WORDS.search(line)):
+            continue
+        if not (marker := _MARKER.match(line)):
+            raise MarkerError(
+                number,
+                f"{line.strip()!r} is not a marker this course knows: write "
+                "'### BEGIN SOLUTION' (or END, or HIDDEN TESTS) alone on its line",
+            )
+        edge, kind = marker.groups()
+        if edge == "BEGIN":
+            if opened:
+                raise MarkerError(
+                    number,
+                    f"'BEGIN {kind}' inside the region '{opened[0]}' that began on line "
+                    f"{opened[1] + 1} of the cell: close that one first",
+                )
+            opened = kind, number, line[: words.start()].split("#")[0]
+        elif opened is None:
+            raise MarkerError(number, f"'END {kind}' without a 'BEGIN {kind}' above it: add one")
+        elif opened[0] != kind:
+            raise MarkerError(number, f"'END {kind}' closes '{opened[0]}': make the two agree")
+        else:
+            found.append(Region(kind, opened[1], number, opened[2]))
+            opened = None
+    if opened:
+        raise MarkerError(
+            opened[1], f"'BEGIN {opened[0]}' is never closed: add '### END {opened[0]}'"
+        )
+    return found
+
+
+def replace_regions(source: str, kind: str, stub: Sequence[str]) -> str:
+    """Put the lines of ``stub``, indented like the marker, in place of each region."""
+    return _rewrite(source, kind, lambda region, body: [region.indent + line for line in stub])
+
+
+def remove_regions(source: str, kind: str) -> str:
+    """Leave each region of this kind out."""
+    return _rewrite(source, kind, lambda region, body: [])
+
+
+def unwrap_regions(source: str, kind: str) -> str:
+    """Keep what stands in each region of this kind, and drop the markers."""
+    return _rewrite(source, kind, lambda region, body: body)
+
+
+def _rewrite(source: str, kind: str, put: Callable[[Region, list[str]], list[str]]) -> str:
+    lines = source.split("\n")
+    # From the last region to the first, so that the indices of the others stay true.
+    for region in reversed(find_regions(source)):
+        if region.kind == kind:
+            body = lines[region.begin + 1 : region.end]
+            lines[region.begin : region.end + 1] = put(region, body)
+    return "\n".join(lines)

@@ -1,0 +1,176 @@
+"""The course tests itself: every notebook is run as a learner would run it.
+
+The rules, for each lesson that ``course.toml`` lists:
+
+- a released lecture runs from top to bottom; a cell raises only where its source says so, and then
+  the error it says; every check fails on the starter;
+- in its solutions nothing raises but what must, and every check passes;
+- a starter project fails in its test cells alone, each with the error its source names;
+- in its solutions nothing raises;
+- every exercise is checked and has hints;
+- no cell prints warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbclient
+import nbformat
+from nbformat import NotebookNode
+
+from gpucourse.build import notebooks
+from gpucourse.build.problems import Problem
+from gpucourse.build.registry import Course, Lecture
+from gpucourse.build.source import Cell, Source
+from gpucourse.checks import Exercise, read_exercises
+from gpucourse.verdicts import CHECK_MIME
+
+#: Seconds that one cell may take: a lesson's longest takes a few.
+CELL_TIMEOUT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class RanCell:
+    """What came out of one cell: its error if it raised, its checks' outcomes, its warnings."""
+
+    cell: Cell
+    error: str | None
+    message: str
+    outcomes: tuple[dict, ...]
+    stderr: str
+
+
+def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str) -> list[Problem]:
+    """Run all notebooks of one lesson. ``notice`` is told what is being run."""
+    path = source.path.relative_to(course.root)
+    exercises = read_exercises(course.checks(source.lesson))
+    if isinstance(source.lesson, Lecture):
+        rehearsals = (
+            ("starter", notebooks.lecture_notebook, "lectures", _starter_lecture),
+            ("solution", notebooks.lecture_solution, "solutions", _solved),
+        )
+    else:
+        rehearsals = (
+            (
+                "starter",
+                notebooks.project_release,
+                f"projects/{source.lesson.id}",
+                _starter_project,
+            ),
+            ("solution", notebooks.project_solution, "solutions", _solved),
+        )
+    problems = [Problem(path, line, text) for line, text in _hint_mistakes(source, exercises)]
+    for name, derive, folder, judge in rehearsals:
+        notice(f"{source.lesson.id}: {name}")
+        ran = run(derive(course, source), source, course.root / folder)
+        for line, text in judge(ran, exercises):
+            problems.append(Problem(path, line, f"({name}) {text}"))
+    return problems
+
+
+def run(notebook: NotebookNode, source: Source, folder: Path) -> list[RanCell]:
+    """Run a notebook of ``source`` in a fresh kernel that starts in ``folder``, errors and all."""
+    notebook = nbformat.from_dict(notebook)  # a copy: the client writes outputs into it
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=CELL_TIMEOUT,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder if folder.is_dir() else folder.parent)}},
+    )
+    client.execute()
+    ids = {notebooks.cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
+    ran = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return [_ran(ids[cell.id], cell.outputs) for cell in ran]
+
+
+def _ran(cell: Cell, outputs: list[NotebookNode]) -> RanCell:
+    errors = [output for output in outputs if output.output_type == "error"]
+    return RanCell(
+        cell=cell,
+        error=errors[0].ename if errors else None,
+        message=errors[0].evalue.split("\n")[0] if errors else "",
+        outcomes=tuple(
+            output.data[CHECK_MIME]
+            for output in outputs
+            if output.output_type == "display_data" and CHECK_MIME in output.data
+        ),
+        stderr="".join(
+            output.text
+            for output in outputs
+            if output.output_type == "stream" and output.name == "stderr"
+        ),
+    )
+
+
+Mistakes = Iterator[tuple[int, str]]
+
+
+def _starter_lecture(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mistakes:
+    yield from _errors(ran, lambda cell: cell.raises)
+    yield from _warnings(ran)
+    checked: set[str] = set()
+    waiting: Cell | None = None
+    for item in ran:
+        if item.outcomes:
+            waiting = None
+        if "exercise" in item.cell.tags:
+            if waiting:
+                yield waiting.line, f"nothing checks the exercise {waiting.name!r}"
+            waiting = None if item.outcomes else item.cell
+        for outcome in item.outcomes:
+            checked.add(outcome["name"])
+            if outcome["passed"]:
+                yield item.cell.line, f"the starter passes the check {outcome['name']!r}"
+    if waiting:
+        yield waiting.line, f"nothing checks the exercise {waiting.name!r}"
+    for name in sorted(exercises.keys() - checked):
+        yield 1, f"no cell calls check({name!r}, …)"
+
+
+def _starter_project(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mistakes:
+    def expected(cell: Cell) -> tuple[str, ...]:
+        return (cell.starter,) if cell.role == "test" else cell.raises
+
+    yield from _errors(ran, expected)
+
+
+def _solved(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mistakes:
+    yield from _errors(ran, lambda cell: cell.raises)
+    yield from _warnings(ran)
+    for item in ran:
+        for outcome in item.outcomes:
+            if not outcome["passed"]:
+                text = f"the check {outcome['name']!r} refuses the solution: {outcome['message']}"
+                yield item.cell.line, text
+
+
+def _errors(ran: list[RanCell], expected: Callable[[Cell], tuple[str, ...]]) -> Mistakes:
+    for item in ran:
+        wanted = " or ".join(expected(item.cell))
+        if item.error is None and wanted:
+            yield item.cell.line, f"cell {item.cell.name!r} should raise {wanted}, and does not"
+        elif item.error is not None and item.error not in expected(item.cell):
+            instead = f" instead of {wanted}" if wanted else ""
+            text = f"cell {item.cell.name!r} raises {item.error}{instead}: {item.message}"
+            yield item.cell.line, text
+
+
+def _warnings(ran: list[RanCell]) -> Mistakes:
+    for item in ran:
+        if item.stderr.strip() and not item.cell.raises:
+            first = item.stderr.strip().split("\n")[0]
+            yield item.cell.line, f"cell {item.cell.name!r} prints a warning: {first}"
+
+
+def _hint_mistakes(source: Source, exercises: dict[str, Exercise]) -> Mistakes:
+    if isinstance(source.lesson, Lecture):
+        return
+    answers = {cell.name: cell for cell in source.cells if cell.role == "solution"}
+    for name in answers.keys() - exercises.keys():
+        yield answers[name].line, f"the solution cell {name!r} has no hints in course/checks"
+    for name in exercises.keys() - answers.keys():
+        yield 1, f"course/checks has hints for {name!r}, which is no solution cell"

@@ -1,0 +1,86 @@
+"""Small trials of what is installed, for the doctor: each answers one question."""
+
+from __future__ import annotations
+
+
+def find_compiler(name: str) -> str | None:
+    """Where the CUDA library ``name`` (nvvm, nvrtc, cudart) is loaded from, or None."""
+    try:
+        from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+    except ImportError:
+        return None
+    try:
+        return load_nvidia_dynamic_lib(name).abs_path
+    except DynamicLibNotFoundError:
+        return None
+
+
+def run_kernel() -> str | None:
+    """Compile and launch a kernel on the device at hand. None if right, else what went wrong."""
+    import numpy as np
+
+    from gpucourse.device import device
+    from gpucourse.extension import prepare_virtual
+
+    try:
+        if device().virtual:
+            prepare_virtual()
+        from numba import cuda
+
+        @cuda.jit
+        def add_one(values):
+            i = cuda.grid(1)
+            if i < values.size:
+                values[i] += 1
+
+        values = np.arange(100, dtype=np.float32)
+        add_one[4, 32](values)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".split("\n")[0]
+    right = np.array_equal(values, np.arange(1, 101, dtype=np.float32))
+    return None if right else "it ran, and gave a wrong answer"
+
+
+def kernel_python() -> str | None:
+    """The program that the Jupyter kernel ``python3`` starts, or None without such a kernel."""
+    import sys
+
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+    try:
+        program = KernelSpecManager().get_kernel_spec("python3").argv[0]
+    except NoSuchKernel:
+        return None
+    # Jupyter reads these bare names as the Python it runs under itself.
+    return sys.executable if program in ("python", "python3") else program
+
+
+def server_extension(name: str) -> str | None:
+    """None if Jupyter's server has this extension enabled, else what is wrong."""
+    import importlib.util
+
+    from jupyter_core.paths import jupyter_config_path
+    from jupyter_server.extension.config import ExtensionConfigManager
+
+    if importlib.util.find_spec(name.split(".")[0]) is None:
+        return "not installed"
+    # The first folder on Jupyter's path that speaks of the extension has the say.
+    for folder in jupyter_config_path():
+        known = ExtensionConfigManager(read_config_path=[folder]).get_jpserver_extensions()
+        if name in known:
+            return None if known[name] else f"installed, but disabled in {folder}"
+    return "installed, but not enabled"
+
+
+def lab_extension(name: str) -> str | None:
+    """None if JupyterLab has this extension installed and enabled, else what is wrong."""
+    from jupyter_core.paths import jupyter_path
+    from jupyterlab_server.config import get_federated_extensions, get_page_config
+
+    folders = jupyter_path("labextensions")
+    if name not in get_federated_extensions(folders):
+        return "not installed"
+    for rule in get_page_config(folders).get("disabledExtensions", []):
+        if rule == name or rule.startswith(f"{name}:"):
+            return f"installed, but disabled ({rule})"
+    return None

@@ -1,0 +1,122 @@
+"""How a check's outcome and an exercise's hints look, in a notebook and in a terminal."""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+import traceback
+from dataclasses import asdict, dataclass
+
+#: The machine-readable part of a check's output, for tests that run notebooks.
+CHECK_MIME = "application/vnd.gpucourse.check+json"
+
+# Blue and vermilion of Okabe and Ito's palette: told apart by colour-blind readers too.
+# Hints take its orange.
+_PASSED, _FAILED, _HINT = "#0072B2", "#D55E00", "#E69F00"
+# A compiler's message can fill pages; its reason is near the top.
+_MESSAGE_LINES = 14
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a check found; ``next_step`` is a call the learner can make for help."""
+
+    name: str
+    passed: bool
+    message: str
+    look: str | None = None
+    next_step: str | None = None
+
+    def __str__(self) -> str:
+        lines = [f"{'✓' if self.passed else '✗'} {self.name}: {self.message}"]
+        if self.look:
+            lines.append(f"  Where to look: {self.look}")
+        if self.next_step:
+            lines.append(f"  For a hint: {self.next_step}")
+        return "\n".join(lines)
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": str(self), "text/html": self.html(), CHECK_MIME: asdict(self)}
+
+    def html(self) -> str:
+        """The outcome as a box with a coloured edge."""
+        sign = "✓" if self.passed else "✗"
+        body = f"<b>{sign} {html.escape(self.name)}</b> {_marked_up(self.message)}"
+        if self.look:
+            body += f"<br><i>Where to look:</i> {_marked_up(self.look)}"
+        if self.next_step:
+            body += f"<br><i>For a hint:</i> <code>{html.escape(self.next_step)}</code>"
+        return _box(body, _PASSED if self.passed else _FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hints:
+    text: str
+    markup: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": self.text, "text/html": self.markup}
+
+
+def show(shown: object) -> None:
+    """Display in a notebook, print anywhere else."""
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and ipython.get_ipython() is not None:
+        from IPython.display import display
+
+        display(shown)
+    else:
+        print(shown)
+
+
+def show_hints(name: str, hints: tuple[str, ...], total: int, solution: str) -> None:
+    """Show the hints unfolded so far, of ``total``, and what comes after them."""
+    if len(hints) < total:
+        more = f'hint("{name}") once more shows the next one'
+    else:
+        more = f"that was the last hint; the answer is in {solution}"
+    lines = [f"Hint {number} of {total}: {hint}" for number, hint in enumerate(hints, start=1)]
+    markup = "<br>".join(
+        f"<b>Hint {number} of {total}</b> {_marked_up(hint)}"
+        for number, hint in enumerate(hints, start=1)
+    )
+    markup += f"<br><small>{html.escape(more)}</small>"
+    show(_Hints("\n".join([*lines, f"({more})"]), _box(markup, _HINT)))
+
+
+def describe_error(error: Exception) -> tuple[str, str | None]:
+    """An exception out of the learner's code as (what is wrong, where to look)."""
+    # Errors of the virtual GPU name the cell, the line and the thread by themselves.
+    lines = [line for line in _ANSI.sub("", str(error)).split("\n") if line.strip()]
+    if len(lines) > _MESSAGE_LINES:
+        lines = [*lines[:_MESSAGE_LINES], "… (call the function yourself to see it all)"]
+    message = f"{type(error).__name__}: " + ("\n".join(lines) or "no message")
+    return message, _last_line_of_the_learner(error)
+
+
+def _last_line_of_the_learner(error: Exception) -> str | None:
+    """The innermost notebook cell in the traceback, where the error has one."""
+    from virtualgpu import sources
+
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if (cell := sources.name(frame.filename)).startswith("cell "):
+            code = f": `{frame.line}`" if frame.line else ""
+            return f"{cell}, line {frame.lineno}{code}"
+    return None
+
+
+def _marked_up(text: str) -> str:
+    """Escaped HTML; `code` between backticks, line breaks and indents kept."""
+    escaped = html.escape(text, quote=False)
+    coded = re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)
+    return f'<span style="white-space: pre-wrap">{coded}</span>'
+
+
+def _box(body: str, colour: str) -> str:
+    style = f"border-left: 4px solid {colour}; padding: 0.3em 0.8em; margin: 0.3em 0"
+    return f'<div style="{style}">{body}</div>'
