@@ -19,3 +19,25 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     from gpucourse import extension
 
     extension.load_ipython_extension(shell)
+
+
+#: What a project's test cells are written in; :mod:`gpucourse.grading.verbs` has them.
+VERBS = (
+    "call",
+    "expect",
+    "expect_close",
+    "expect_equal",
+    "launch",
+    "launches",
+    "secret_rng",
+    "unwritten",
+)
+
+
+def __getattr__(name: str) -> object:
+    """The verbs are imported when first used, so that importing the package stays quick."""
+    if name in VERBS:
+        from gpucourse.grading import verbs
+
+        return getattr(verbs, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,201 @@
+"""How a worker process gives up its rights, one function for each kind.
+
+All of it is done by the process itself, after the fork and before it reads the first cell. It
+needs Linux; each function returns False where the kernel or the machine refuses, so that the
+caller can name the level that was reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import struct
+import sys
+
+# linux/sched.h
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+CLONE_THREAD = 0x00010000
+# sys/mount.h
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD, SYS_MOUNT_SETATTR = 1, 0x8000, -100, 442
+# sys/prctl.h
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+SECCOMP_MODE_FILTER = 2
+
+# audit architecture and the numbers of the calls that a worker is refused: creating processes,
+# looking into others, sockets, mounts and kernel facilities that no solution needs.
+# From arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
+REFUSED = {
+    "x86_64": (0xC000003E, {
+        "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
+        "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
+        "pidfd_open": 434, "pidfd_getfd": 438,
+        "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
+        "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272,
+        "setns": 308, "open_tree": 428, "move_mount": 429, "fsopen": 430,
+        "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "keyctl": 250, "add_key": 248,
+        "request_key": 249, "io_uring_setup": 425, "kexec_load": 246, "init_module": 175,
+        "finit_module": 313, "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297,
+        "pidfd_send_signal": 424,
+    }, {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234}),
+    "aarch64": (0xC00000B7, {
+        "execve": 221, "execveat": 281,
+        "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
+        "pidfd_open": 434, "pidfd_getfd": 438,
+        "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
+        "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "unshare": 97,
+        "setns": 268, "open_tree": 428, "move_mount": 429, "fsopen": 430,
+        "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "keyctl": 219, "add_key": 217,
+        "request_key": 218, "io_uring_setup": 425, "kexec_load": 104, "init_module": 105,
+        "finit_module": 273, "tkill": 130, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
+        "pidfd_send_signal": 424,
+    }, {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131}),
+}
+EPERM, ENOSYS = 1, 38
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def own_namespaces(home_bytes: int, covered: list[str]) -> bool:
+    """A network, process table, file-system view and temporary folder of one's own.
+
+    The process table begins with the *next* fork. Everything mounted becomes read-only; /tmp is
+    an empty file system of `home_bytes`, /proc and the paths in `covered` are empty.
+    """
+    if _libc is None:
+        return False
+    uid, gid = os.getuid(), os.getgid()
+    flags = (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC
+             | CLONE_NEWUTS)
+    if _libc.unshare(flags) != 0:
+        return False
+    try:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"),
+                           ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    except OSError:
+        return False
+    safe = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    return (
+        _libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+        and _read_only()
+        and all(_cover(path) for path in covered)
+        and _libc.mount(b"tmpfs", b"/tmp", b"tmpfs", safe, f"size={home_bytes}".encode()) == 0
+        and _libc.mount(b"tmpfs", b"/proc", b"tmpfs", safe, b"size=4096,mode=555") == 0
+    )
+
+
+def _cover(path: str) -> bool:
+    """Hide a folder behind an empty one, a file behind /dev/null."""
+    target = os.fsencode(path)
+    if os.path.isdir(path):
+        safe = MS_NOSUID | MS_NODEV | MS_NOEXEC
+        return _libc.mount(b"tmpfs", target, b"tmpfs", safe, b"size=4096,mode=555") == 0
+    return not os.path.exists(path) or _libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0
+
+
+def _read_only() -> bool:
+    """Make every mounted file system read-only (mount_setattr, Linux 5.12)."""
+    attributes = struct.pack("<QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    return _libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, buffer,
+                         len(attributes)) == 0
+
+
+def mapped_bytes() -> int:
+    """Address space that this process has now; 0 where that cannot be known."""
+    try:
+        with open("/proc/self/statm") as statm:
+            return int(statm.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def bound_resources(memory: int, file: int, cpu: int, threads: int) -> None:
+    """Limits on address space, size of a written file, CPU time and threads."""
+    for what, amount in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_FSIZE, file),
+        (resource.RLIMIT_CPU, cpu),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 256),
+        (resource.RLIMIT_NPROC, threads),
+    ):
+        hard = resource.getrlimit(what)[1]
+        amount = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(what, (amount, amount))
+
+
+def die_with_parent() -> None:
+    """Be killed when the process that forked this one ends."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
+
+
+def refuse_system_calls() -> bool:
+    """A seccomp filter: no new processes or programs, no sockets, no signals to or looks into
+    others.
+
+    Threads can still be started, and a process may send itself signals. The filter holds for
+    good, and needs no rights to install, so it is the part that works on every Linux.
+    """
+    machine = platform.machine()
+    if _libc is None or machine not in REFUSED:
+        return False
+    architecture, refused, special = REFUSED[machine]
+    program = _filter(architecture, sorted(refused.values()), special, os.getpid())
+    buffer = ctypes.create_string_buffer(program)
+
+    class SockFprog(ctypes.Structure):
+        _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+    code = SockFprog(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p).value)
+    if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        return False
+    return _libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(code), 0, 0) == 0
+
+
+def _filter(architecture: int, refused: list[int], special: dict[str, int], pid: int) -> bytes:
+    """Classic BPF over struct seccomp_data (nr at 0, arch at 4, args[0] at 16)."""
+    load, jump_equal, jump_set, jump_ge, answer = 0x20, 0x15, 0x45, 0x35, 0x06
+    allow, kill, refuse = 0x7FFF0000, 0x80000000, 0x00050000
+
+    def step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+        return struct.pack("<HBBI", code, if_true, if_false, value)
+
+    steps = [
+        step(load, 4),
+        step(jump_equal, architecture, 1, 0),
+        step(answer, kill),
+        step(load, 0),
+    ]
+    # The x32 numbers of x86-64 are the same calls by another name.
+    if architecture == REFUSED["x86_64"][0]:
+        steps += [step(jump_ge, 0x40000000, 0, 1), step(answer, kill)]
+    # glibc falls back from clone3, whose flags a filter cannot see, to clone.
+    steps += [step(jump_equal, special["clone3"], 0, 1), step(answer, refuse | ENOSYS)]
+    for number in refused:
+        steps += [step(jump_equal, number, 0, 1), step(answer, refuse | EPERM)]
+    for number in (special["kill"], special["tgkill"]):
+        steps += [
+            step(jump_equal, number, 0, 4),
+            step(load, 16),
+            step(jump_equal, pid, 0, 1),
+            step(answer, allow),
+            step(answer, refuse | EPERM),
+        ]
+    steps += [
+        step(jump_equal, special["clone"], 0, 3),
+        step(load, 16),
+        step(jump_set, CLONE_THREAD, 1, 0),
+        step(answer, refuse | EPERM),
+        step(answer, allow),
+    ]
+    return b"".join(steps)

@@ -1,0 +1,99 @@
+"""The verbs in the learner's own notebook: same questions, asked in the same process.
+
+It gives the learner the grader's messages while they work. It protects nothing, and need not: it
+is the learner's own notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpucourse.grading.verbs import PUBLIC_SEED, Launched, PropertyFailed, seed_words
+from gpucourse.grading.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
+
+
+class NotebookJudge:
+    """Looks names up in `namespace()` and runs them on the current device."""
+
+    def __init__(self, namespace: Callable[[], dict]) -> None:
+        self.namespace = namespace
+        self.launched: list[Launched] = []
+
+    def seed(self, name: str) -> np.ndarray:
+        return seed_words(PUBLIC_SEED, name.encode())
+
+    def _find(self, name: str) -> Any:
+        try:
+            return self.namespace()[name]
+        except KeyError:
+            raise PropertyFailed(
+                f"'{name}' is not defined", "run the cell that defines it"
+            ) from None
+
+    def call(self, name: str, args: tuple, *, where: str, schedules: int) -> Any:
+        import virtualgpu
+
+        function = self._find(name)
+
+        def once() -> Any:
+            return to_host(function(*(_copied(value) for value in args)))
+
+        if not virtualgpu.is_active():
+            return once()
+        try:
+            with virtualgpu.check() as report, virtualgpu.profile() as profile:
+                result = once()
+            if not report.ok:
+                raise PropertyFailed(f"'{name}': {report.findings[0].message}")
+            for number in range(schedules):
+                with virtualgpu.schedule(number):
+                    again = once()
+                if not agree(result, again):
+                    raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+        except virtualgpu.VirtualGPUError as error:
+            raise explain(error, name) from None
+        self.launched = [
+            Launched(launch.kernel, launch.grid, launch.block, launch.counters)
+            for launch in profile.launches
+        ]
+        if where == "device" and not self.launched:
+            raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
+        return result
+
+    def launch(self, name, grid, block, args, *, shared, schedules) -> Launched:
+        import virtualgpu
+        from virtualgpu.frontends.kernel_ptx import is_kernel
+
+        kernel = self._find(name)
+        if not is_kernel(kernel):
+            raise PropertyFailed(f"'{name}' is not a CUDA kernel: decorate it with @cuda.jit")
+
+        def run(arguments: list) -> None:
+            kernel[grid, block, 0, shared](*arguments)
+
+        counters = None
+        if virtualgpu.is_active():
+            counters = watched(run, name, args, schedules, seed=0)
+        else:
+            run(list(args))
+        launched = Launched(name, grid, block, counters)
+        self.launched = [launched]
+        return launched
+
+
+def to_host(value: Any) -> Any:
+    """`value` with arrays in device memory copied to NumPy."""
+    if hasattr(value, "copy_to_host"):
+        return value.copy_to_host()
+    if isinstance(value, (list, tuple)):
+        return type(value)(to_host(item) for item in value)
+    if isinstance(value, dict):
+        return {key: to_host(item) for key, item in value.items()}
+    return value
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value

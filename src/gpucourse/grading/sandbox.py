@@ -1,0 +1,290 @@
+"""Where the student's process runs, in named levels; the verdict records which one.
+
+``bubblewrap``
+    a file system that holds the system, Python and the course's packages, read-only, and nothing
+    else; no network; an empty environment; each worker besides has a process table, a network
+    and a temporary folder of its own, resource limits, and a filter of system calls.
+``namespaces``
+    the same without bubblewrap: the machine's file system read-only, with the course's folders
+    and the user's home covered.
+``limits``
+    resource limits and the filter only: no new processes, no network, but the user's files can
+    be read. Below the floor for grading other people's work.
+``none``
+    not even that (not Linux, or a kernel without seccomp).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import gpucourse
+import virtualgpu
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.wire import OutOfTime, ProtocolError, Wire
+from gpucourse.grading.zygote import READY
+
+BUBBLEWRAP, NAMESPACES, LIMITS, NONE = "bubblewrap", "namespaces", "limits", "none"
+LEVELS = (BUBBLEWRAP, NAMESPACES, LIMITS, NONE)
+# The weakest level at which other people's work is graded without an explicit "unsafe".
+FLOOR = NAMESPACES
+
+START_SECONDS = 60.0
+# One thread for each library: the workers of a class share the cores already.
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "NUMBA_CUDA_LOG_SIZE": "4096",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "LANG": "C.UTF-8",
+}
+
+
+def at_least(level: str, floor: str = FLOOR) -> bool:
+    """Whether `level` isolates as well as `floor` does."""
+    return LEVELS.index(level) <= LEVELS.index(floor)
+
+
+def needed_paths() -> list[str]:
+    """Folders that a worker must be able to read: Python, its packages, and ours."""
+    folders = {sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix),
+               os.path.realpath(sys.base_prefix)}
+    for package in (gpucourse, virtualgpu):
+        folders.add(str(Path(package.__file__).parent))
+    # A folder inside another of them comes with it.
+    return sorted(folder for folder in folders
+                  if not any(folder.startswith(other.rstrip("/") + "/") for other in folders))
+
+
+def coverable(root: str, needed: list[str]) -> list[str]:
+    """The largest paths below `root` that can be hidden without hiding anything needed."""
+    root = os.path.realpath(root)
+    if any(root == path or root.startswith(path.rstrip("/") + "/") for path in needed):
+        return []
+    if not any(path.startswith(root.rstrip("/") + "/") for path in needed):
+        return [root]
+    paths: list[str] = []
+    for entry in sorted(os.listdir(root)):
+        path = os.path.join(root, entry)
+        if not os.path.islink(path):
+            paths += coverable(path, needed)
+    return paths
+
+
+def bubblewrap_command() -> list[str] | None:
+    """The start of a command line that runs the rest of it inside bubblewrap; None without it."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return None
+    command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    if os.getuid() == 0:
+        command += ["--uid", "65534", "--gid", "65534"]
+    # A distribution may keep the libraries in /usr and link to them, or have both.
+    for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache",
+                 "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"):
+        if os.path.islink(path):
+            command += ["--symlink", os.readlink(path), path]
+        elif os.path.exists(path):
+            command += ["--ro-bind", path, path]
+    for path in needed_paths():
+        if not path.startswith("/usr/") and path != "/usr":
+            command += ["--ro-bind", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    command += ["--clearenv"]
+    for name, value in ENVIRONMENT.items():
+        command += ["--setenv", name, value]
+    return command
+
+
+class SandboxError(RuntimeError):
+    """The sandbox itself failed: a fault of the grader, never of the student."""
+
+
+@dataclass
+class WorkerProcess:
+    """A confined process that has not yet seen any of the student's code."""
+
+    wire: Wire
+    life: socket.socket
+    namespaces: bool
+    filtered: bool
+
+    def kill(self) -> None:
+        """End the worker and everything that it started. Safe to call twice."""
+        self.wire.close()
+        self.life.close()
+
+    def how_it_ended(self, seconds: float = 1.0) -> str:
+        """In words for the student, after the connection broke."""
+        try:
+            self.life.settimeout(seconds)
+            status = json.loads(self.life.recv(1000) or b"{}").get("status")
+        except (OSError, ValueError):
+            status = None
+        if status is None:
+            return "ended"
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number in (9, 24):
+                return "was stopped for using too much memory or processor time"
+            return f"crashed (signal {number})"
+        return f"ended the process itself (exit code {os.WEXITSTATUS(status)})"
+
+
+@dataclass(frozen=True)
+class ForkServer:
+    """How any process of the grader gets workers from a running sandbox. Can be pickled."""
+
+    address: str
+    level: str
+    covered: tuple[str, ...]
+    limits: Limits
+
+    def spawn(self) -> WorkerProcess:
+        """A fresh, confined worker. Raises SandboxError."""
+        ours, theirs = socket.socketpair()
+        life_ours, life_theirs = socket.socketpair()
+        limits = self.limits
+        order = {
+            "namespaces": self.level in (BUBBLEWRAP, NAMESPACES), "covered": self.covered,
+            "home": "/tmp", "home_bytes": limits.home_bytes,
+            "memory_bytes": limits.memory_bytes, "file_bytes": limits.file_bytes,
+            "cpu_seconds": limits.cpu_seconds, "threads": limits.threads,
+            "header_bytes": limits.header_bytes, "array_bytes": limits.array_bytes,
+        }
+        with theirs, life_theirs, socket.socket(socket.AF_UNIX) as request:
+            try:
+                request.connect(self.address)
+                socket.send_fds(request, [json.dumps(order).encode()],
+                                [theirs.fileno(), life_theirs.fileno()])
+            except OSError as error:
+                raise SandboxError(f"the fork server does not answer: {error}") from None
+        wire = Wire(ours, limits.header_bytes, limits.array_bytes)
+        worker = WorkerProcess(wire, life_ours, False, False)
+        try:
+            started = wire.receive(time.monotonic() + START_SECONDS)[0]["started"]
+            worker.namespaces, worker.filtered = started["namespaces"], started["filtered"]
+        except (ProtocolError, OutOfTime, KeyError, TypeError) as error:
+            worker.kill()
+            raise SandboxError(f"a worker did not start ({type(error).__name__})") from None
+        return worker
+
+
+class Sandbox:
+    """A fork server at the best isolation level that this machine allows.
+
+    `hidden` are folders that a worker must not see (the course directory, the exchange);
+    `level` pins one level, for tests and for machines where a level is known to fail.
+    Use as a context manager; :attr:`server` then gives workers.
+
+    Attributes
+    ----------
+    level : str
+        The level that a worker was measured to reach.
+    shared : bool
+        Whether one fork server may serve several submissions: only where each worker has
+        namespaces of its own.
+    """
+
+    def __init__(self, hidden: Sequence[Path] = (), limits: Limits | None = None,
+                 level: str | None = None) -> None:
+        self.limits = limits or Limits()
+        self.hidden = [str(path) for path in hidden]
+        self.pinned = level
+        self.level = NONE
+        self.shared = False
+        self.server: ForkServer | None = None
+        self._process: subprocess.Popen | None = None
+        self._lifeline = -1
+        self._folder: tempfile.TemporaryDirectory | None = None
+
+    def __enter__(self) -> Sandbox:
+        failures = []
+        for level in [self.pinned] if self.pinned else [BUBBLEWRAP, NAMESPACES, LIMITS]:
+            try:
+                self._start(level)
+                self._measure(level)
+                return self
+            except SandboxError as error:
+                self.close()
+                failures.append(f"{level}: {error}")
+        raise SandboxError("no worker could be started; " + "; ".join(failures))
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the fork server and, with it, every worker."""
+        self.server = None
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        if self._process is not None:
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process.stdout.close()
+            self._process = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _start(self, level: str) -> None:
+        wrapper = bubblewrap_command() if level == BUBBLEWRAP else []
+        if wrapper is None:
+            raise SandboxError("not installed")
+        self._folder = tempfile.TemporaryDirectory(prefix="gpucourse-")
+        address = os.path.join(self._folder.name, "fork")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            listener.listen(64)
+            read_end, self._lifeline = os.pipe()
+            command = [*wrapper, sys.executable, "-I", "-m", "gpucourse.grading.zygote",
+                       str(read_end)]
+            # With an empty environment, because /proc/1/environ inside is bubblewrap's own.
+            self._process = subprocess.Popen(
+                command, env={} if wrapper else dict(ENVIRONMENT), stdin=listener,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[read_end], cwd="/",
+            )
+            os.close(read_end)
+        with self._process.stderr as complaints:
+            ready, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
+            if not ready or os.read(self._process.stdout.fileno(), 100) != READY:
+                self._process.kill()
+                said = complaints.read().decode("utf-8", "replace").strip()
+                raise SandboxError(said.splitlines()[-1] if said else "no answer")
+        self.server = ForkServer(address, level, tuple(self._covered(level)), self.limits)
+
+    def _measure(self, level: str) -> None:
+        """Find out by trying what a worker reaches; SandboxError if less than `level` says."""
+        probe = self.server.spawn()
+        probe.kill()
+        if level == NAMESPACES and not probe.namespaces:
+            raise SandboxError("the kernel refuses user namespaces")
+        if level == LIMITS and not probe.filtered:
+            level = NONE
+        self.level = level
+        self.shared = probe.namespaces
+        self.server = replace(self.server, level=level)
+
+    def _covered(self, level: str) -> list[str]:
+        """What is to be hidden from workers that see the machine's own file system."""
+        if level != NAMESPACES:
+            return []
+        needed = needed_paths()
+        roots = [*self.hidden, os.path.expanduser("~")]
+        return [path for root in roots for path in coverable(root, needed)]

@@ -1,0 +1,239 @@
+"""The oracle's view of the student: a worker to ask, and what to say when it fails.
+
+A :class:`Student` keeps one worker going. A worker that dies, hangs or talks nonsense costs the
+request that it was serving; the next request gets a fresh one, with the same cells run again.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+
+import numpy as np
+
+from gpucourse.grading import cells
+from gpucourse.grading.assignment import SETUP, SOLUTION, Assignment
+from gpucourse.grading.device_service import DeviceService
+from gpucourse.grading.ingest import Ingested
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.sandbox import ForkServer, WorkerProcess
+from gpucourse.grading.verbs import PropertyFailed
+from gpucourse.grading.wire import Closed, OutOfTime, ProtocolError, decode, encode
+
+UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
+CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
+
+
+class Student:
+    """One submission's code, behind the wall.
+
+    Parameters
+    ----------
+    total_deadline
+        On time.monotonic(): no request waits longer.
+    """
+
+    def __init__(self, assignment: Assignment, ingested: Ingested, server: ForkServer,
+                 limits: Limits, total_deadline: float) -> None:
+        self.assignment = assignment
+        self.ingested = ingested
+        self.server = server
+        self.limits = limits
+        self.total_deadline = total_deadline
+        self.notices: list[str] = []
+        # grade_id → why running the cell failed; such cells are not run a second time if they
+        # cost a worker.
+        self.broken: dict[str, str] = {}
+        self.fatal: set[str] = set()
+        self.service: DeviceService | None = None
+        self._worker: WorkerProcess | None = None
+        # Until a hidden input has been sent, the text of an exception cannot give one away.
+        self._knows_inputs = False
+        for cell in assignment.solutions:
+            source, magics = cells.without_magics(ingested.sources[cell.grade_id])
+            cells.remember(cell.grade_id, source)
+            if magics and cell.cell_type == "code":
+                self.notices.append(
+                    f"The cell '{cell.grade_id}' has lines that are not Python ("
+                    f"{', '.join(magics)[:80]}): the grader does not run them."
+                )
+
+    def close(self) -> None:
+        """End the worker, if there is one."""
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+            self.service = None
+
+    def call(self, name: str, args: tuple) -> object:
+        """The result of the student's function `name`. Raises PropertyFailed."""
+        self._ready()
+        arrays: list[np.ndarray] = []
+        encoded = encode(list(args), arrays)
+        self._knows_inputs = True
+        self.service.begin()
+        reply, received = self._request({"do": "call", "name": name, "args": encoded}, arrays,
+                                        f"'{name}'")
+        if self.service.failure is not None:
+            raise self.service.failure
+        if "error" in reply:
+            raise self._explain(reply["error"], name)
+        try:
+            return decode(reply["done"], received, self.service.device_array)
+        except (KeyError, ProtocolError):
+            self.close()
+            raise PropertyFailed(f"'{name}' returned something that is not a result") from None
+
+    def compile(self, name: str, types: list[dict]) -> dict:
+        """PTX of the student's kernel `name` for `types`: keys texts, entry, cooperative."""
+        self._ready()
+        reply, _ = self._request({"do": "compile", "name": name, "types": types}, [],
+                                 f"compiling '{name}'")
+        if "error" in reply:
+            raise self._explain(reply["error"], name, compiling=True)
+        if "refused" in reply:
+            raise PropertyFailed(
+                f"'{name}' is not a CUDA kernel but a {_clean(str(reply.get('what')), 60)}: "
+                "decorate the function with @cuda.jit"
+            )
+        done = reply.get("done")
+        texts = done.get("texts") if isinstance(done, dict) else None
+        if (not isinstance(texts, list) or not all(isinstance(text, str) for text in texts)
+                or not isinstance(done.get("entry"), str)):
+            self.close()
+            raise PropertyFailed(f"'{name}' did not come out of the compiler as a kernel")
+        if sum(map(len, texts)) > self.limits.ptx_bytes:
+            raise PropertyFailed(f"the kernel '{name}' is larger than any kernel should be")
+        return done
+
+    def _ready(self) -> None:
+        """Have a worker that has run every cell which can be run."""
+        if self._worker is not None:
+            return
+        restart = True
+        while restart:
+            restart = False
+            self._start()
+            for cell in self.assignment.cells:
+                if cell.role not in (SETUP, SOLUTION) or cell.cell_type != "code":
+                    continue
+                if cell.grade_id in self.fatal:
+                    continue
+                source = (cell.source if cell.role == SETUP
+                          else self.ingested.sources[cell.grade_id])
+                try:
+                    reply, _ = self._request(
+                        {"do": "define", "cell": cell.grade_id, "source": source}, [],
+                        f"the cell '{cell.grade_id}'")
+                except PropertyFailed as failed:
+                    # The worker is gone: begin again without this cell.
+                    self.broken[cell.grade_id] = failed.reason
+                    self.fatal.add(cell.grade_id)
+                    restart = True
+                    break
+                if "error" in reply:
+                    failed = self._explain(reply["error"], None)
+                    self.broken[cell.grade_id] = failed.reason
+
+    def _start(self) -> None:
+        self._worker = self.server.spawn()
+        self.service = DeviceService(self.limits)
+        self._knows_inputs = False
+        device = self.service.device
+        self._request({"do": "hello", "name": device.name, "cc": list(device.compute_capability),
+                       "memory": device.total_memory}, [], "the start")
+
+    def _request(self, header: dict, arrays: list[np.ndarray], what: str) -> tuple[dict, list]:
+        """Ask, serve the device until the answer comes, return the answer.
+
+        Raises PropertyFailed, without a worker any more, if none comes.
+        """
+        nonce = secrets.token_hex(16)
+        wire = self._worker.wire
+        deadline = min(time.monotonic() + self.limits.request_seconds, self.total_deadline)
+        try:
+            wire.send({"nonce": nonce, **header}, arrays, deadline)
+            while True:
+                reply, received = wire.receive(deadline)
+                if reply.pop("nonce", None) != nonce:
+                    raise ProtocolError("an answer to a question that was not asked")
+                if "device" not in reply:
+                    return reply, received
+                started = time.monotonic()
+                answer, sent = self.service.handle(reply, received)
+                # The student's clock stands while the oracle's device works.
+                deadline = min(deadline + time.monotonic() - started, self.total_deadline)
+                wire.send(answer, sent, deadline)
+        except OutOfTime:
+            self.close()
+            if time.monotonic() >= self.total_deadline:
+                raise PropertyFailed(
+                    "the submission as a whole took longer than it may"
+                ) from None
+            raise PropertyFailed(
+                f"{what} took longer than {self.limits.request_seconds:g} s and was stopped: "
+                "does a loop on the host never end?"
+            ) from None
+        except Closed:
+            how = self._worker.how_it_ended()
+            self.close()
+            raise PropertyFailed(f"{what} {how}") from None
+        except ProtocolError as error:
+            self.close()
+            raise PropertyFailed(f"{what} answered with {error}") from None
+        except BaseException:
+            # An alarm of the oracle, for one: the conversation cannot be taken up again.
+            self.close()
+            raise
+
+    def _explain(self, error: object, name: str | None, compiling: bool = False) -> PropertyFailed:
+        """What the worker said of an exception, as a sentence that gives nothing away."""
+        if not isinstance(error, dict):
+            return PropertyFailed("the answer failed without saying how")
+        kind = _clean(str(error.get("type")), 60)
+        message = _clean(str(error.get("message")), 400)
+        line, cell = error.get("line"), error.get("cell")
+        known = {c.grade_id for c in self.assignment.cells}
+        place = ""
+        if isinstance(cell, str) and cell in known and type(line) is int:
+            place = f" (cell '{cell}', line {line})"
+        undefined = UNDEFINED.search(message)
+        if kind in ("NameError", "TypingError") and undefined and "defined" in message.lower() + (
+            "defined" if "ntyped global name" in message else ""
+        ):
+            return PropertyFailed(self._undefined(undefined[1]) + place)
+        if kind == "SyntaxError" or kind == "IndentationError":
+            return PropertyFailed(f"syntax error{place}: {message}")
+        if kind == "NotImplementedError":
+            return PropertyFailed(f"raises NotImplementedError{place}: nothing is written here yet")
+        if compiling:
+            return PropertyFailed(
+                f"the kernel '{name}' cannot be compiled for the arguments of this test{place}: "
+                f"{kind}" + ("" if self._knows_inputs else f": {message}")
+            )
+        told = "" if self._knows_inputs else f": {message}"
+        return PropertyFailed(f"raises {kind}{place}{told}" if name is None
+                              else f"'{name}' raises {kind}{place}{told}")
+
+    def _undefined(self, name: str) -> str:
+        """Why `name` is not there: its cell failed, it stands in the wrong cell, or nowhere."""
+        mentions = re.compile(rf"\b{re.escape(name)}\b")
+        for cell, reason in self.broken.items():
+            if mentions.search(self.ingested.sources.get(cell, "")):
+                return f"'{name}' is not defined, because the cell '{cell}' failed: {reason}"
+        if name in self.ingested.strays:
+            return (
+                f"'{name}' is not defined in an answer cell: it is defined in "
+                f"{self.ingested.strays[name]} of your notebook, which is not graded. Move the "
+                "definition into the answer cell that uses it"
+            )
+        return f"'{name}' is not defined: keep the names that the notebook gives"
+
+
+def _clean(text: str, length: int) -> str:
+    """Plain text of limited length: no control characters, no colours, few lines."""
+    text = CONTROL.sub("", text)
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    text = "\n".join(lines[:6])
+    return text if len(text) <= length else text[: length - 1] + "…"
