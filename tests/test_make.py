@@ -33,8 +33,8 @@ def served(repository: Path, tmp_path: Path):
         port = probe.getsockname()[1]
     arguments = f"--no-browser --port={port} --port-retries=0 --IdentityProvider.token={TOKEN}"
     # The environment that runs this test is set up already, and must not change under it: -o.
-    stamp = Path(sys.prefix).name + "/.set-up"
-    command = ["make", "-o", stamp, "course", f"COURSE_ARGS={arguments}"]
+    command = ["make", "-o", f"{sys.prefix}/.set-up", f"VENV={sys.prefix}", "course"]
+    command.append(f"COURSE_ARGS={arguments}")
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
             command, cwd=repository, stdout=log, stderr=log, start_new_session=True
@@ -43,7 +43,8 @@ def served(repository: Path, tmp_path: Path):
         wait_for(f"http://127.0.0.1:{port}", process, tmp_path / "log")
         yield f"http://127.0.0.1:{port}"
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

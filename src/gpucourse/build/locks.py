@@ -43,8 +43,8 @@ def read_lock(text: str) -> list[Pin]:
             pins.append(Pin(Requirement(line.removesuffix("\\").strip())))
         elif found := re.search(r"--hash=(\w+:\w+)", line):
             pins[-1].hashes.append(found[1])
-        # "# via name", or "# via" and one "#   name" per line; a group is "name:group".
-        elif found := re.fullmatch(r" +#(?: via)? +([\w.-]+)(?: \(.*\))?", line):
+        # "# via name", or "# via" and one "#   name" per line
+        elif found := re.fullmatch(r" +#(?: via|  ) ([\w.-]+)(?: \(.*\))?", line):
             pins[-1].wanted_by.append(canonicalize_name(found[1]))
     return pins
 
