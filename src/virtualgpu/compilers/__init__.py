@@ -1,0 +1,1 @@
+"""The real compilers, from their wheels: no GPU, driver or toolkit is needed."""

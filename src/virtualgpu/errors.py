@@ -1,0 +1,100 @@
+"""What can go wrong on the virtual GPU, each with a message that teaches.
+
+Every error names what happened, where (kernel, source line, block, thread) and what to do
+next. All derive from :class:`VirtualGPUError`, so one ``except`` catches them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a thread was: kernel, source line, block and thread index.
+
+    ``filename`` and ``line`` are those of the kernel's own source (a notebook cell, a file);
+    ``block`` and ``thread`` are ``(x, y, z)`` as ``cuda.blockIdx`` and ``cuda.threadIdx``
+    give them, or None where the fault belongs to no single thread.
+    """
+
+    kernel: str
+    filename: str | None = None
+    line: int | None = None
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+
+    def __str__(self) -> str:
+        from virtualgpu import sources
+
+        where = f"kernel {self.kernel}"
+        if self.line:
+            where += f", {sources.name(self.filename)} line {self.line}"
+        if self.block is not None:
+            where += f", block {self.block}"
+        if self.thread is not None:
+            where += f", thread {self.thread}"
+        code = sources.text(self.filename, self.line)
+        return f"{where}\n    {code}" if code else where
+
+
+class VirtualGPUError(Exception):
+    """Base of every error that the virtual GPU raises by itself."""
+
+    def __init__(self, message: str, location: Location | None = None):
+        self.message = message
+        self.location = location
+        # Not super(): a frontend may mix in the error class that a real GPU would raise.
+        Exception.__init__(self, message if location is None else f"{message}\n  at {location}")
+
+    def _render_traceback_(self) -> list[str]:
+        """Shown by IPython in place of forty frames of compiler and machine."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class PTXSyntaxError(VirtualGPUError):
+    """The PTX text cannot be parsed; the message quotes the line."""
+
+
+class UnsupportedInstruction(VirtualGPUError, NotImplementedError):
+    """A PTX instruction (or a modifier of one) that the machine does not have."""
+
+
+class LinkError(VirtualGPUError):
+    """A symbol that no loaded PTX defines, or that two define differently."""
+
+
+class LaunchError(VirtualGPUError, ValueError):
+    """A launch that no device of this compute capability would accept."""
+
+
+class OutOfMemory(VirtualGPUError, MemoryError):
+    """More device memory was asked for than the virtual device has."""
+
+
+class MemoryAccessError(VirtualGPUError):
+    """A load, store or atomic outside every live allocation.
+
+    ``address`` is the device address, ``space`` one of global, shared, local, const, param.
+    """
+
+    def __init__(self, message, location=None, *, address: int = 0, space: str = "global"):
+        self.address = address
+        self.space = space
+        super().__init__(message, location)
+
+
+class MisalignedAddressError(MemoryAccessError):
+    """An access whose address is not a multiple of its size (PTX ISA, "Alignment")."""
+
+
+class DeadlockError(VirtualGPUError):
+    """Every live thread waits at a barrier that can never be complete."""
+
+
+class BudgetExceeded(VirtualGPUError):
+    """The kernel ran past its budget of instructions or wall time: it probably never ends."""
+
+
+class TrapError(VirtualGPUError):
+    """The kernel executed ``trap`` (an ``assert`` that failed in CUDA C++, for one)."""

@@ -1,0 +1,1 @@
+"""How programs reach a device: Numba's dispatcher, CUDA C++, arrays on the device."""

@@ -1,0 +1,51 @@
+"""Who watches a launch: ``check()``, ``profile()`` and ``schedule()``.
+
+Each is a context manager and holds for the launches inside it. They nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from virtualgpu.machine.events import Observer
+from virtualgpu.machine.schedule import Adversarial, Lockstep
+
+_observers: list[Observer] = []
+_schedules: list[Adversarial] = []
+
+
+def observers() -> list[Observer]:
+    """The observers of the next launch."""
+    return list(_observers)
+
+
+def new_schedule() -> Lockstep | Adversarial:
+    """The schedule of the next launch."""
+    return _schedules[-1] if _schedules else Lockstep()
+
+
+@contextmanager
+def watch(*added: Observer) -> Iterator[None]:
+    """Let observers see every launch inside the ``with``."""
+    _observers.extend(added)
+    try:
+        yield
+    finally:
+        for observer in added:
+            _observers.remove(observer)
+
+
+@contextmanager
+def schedule(seed: int) -> Iterator[None]:
+    """Run the launches inside the ``with`` in a random order that hardware may choose.
+
+    Warps run in random order, and lanes of a warp apart where they may part. The same seed and
+    launches give the same order. Code that waits at the right barriers gives the same answer
+    under every seed; code that lacks one gives itself away under some.
+    """
+    _schedules.append(Adversarial(seed))
+    try:
+        yield
+    finally:
+        _schedules.pop()

@@ -1,0 +1,1 @@
+"""The machine: memory, operations, warps, schedules and launches."""

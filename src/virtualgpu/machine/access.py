@@ -1,0 +1,278 @@
+"""Loads, stores and atomics by the lanes of a group (PTX ISA, "Data Movement", "ld", "st",
+"atom", "red").
+
+Every access is checked before it takes effect: inside a live allocation, aligned to its size.
+Generic addresses are sorted into global, shared and local by the windows they lie in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from virtualgpu.errors import Location, MemoryAccessError, MisalignedAddressError
+from virtualgpu.machine import atomics
+from virtualgpu.machine.events import Access
+from virtualgpu.machine.group import Group
+from virtualgpu.machine.memory import BASE
+from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
+from virtualgpu.ptx import Instruction
+
+_BASE = np.uint64(BASE)
+_WINDOWS = {"shared": np.uint64(SHARED_BASE), "local": np.uint64(LOCAL_BASE)}
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """One load, store or atomic instruction, decoded.
+
+    ``dtype`` is that of one element, ``width`` the number of vector elements.
+    """
+
+    instruction: Instruction
+    kernel: str
+    kind: str
+    space: str
+    dtype: np.dtype
+    width: int = 1
+    offset: int = 0
+    strong: bool = False
+    order: str = ""
+    scope: str = ""
+    quiet: bool = False  # constants and parameters: no event
+    operation: str = ""  # of an atomic
+    shift: np.uint64 = field(init=False)
+    size: int = field(init=False)
+    # The allocation that the last access fell in: most accesses of one site fall in one.
+    low: int = field(init=False, default=1)
+    high: int = field(init=False, default=0)
+    version: int = field(init=False, default=-1)
+
+    def __post_init__(self):
+        self.shift = np.uint64(self.dtype.itemsize.bit_length() - 1)
+        self.size = self.dtype.itemsize * self.width
+
+    def location(self, group: Group, lane: int | None = None) -> Location:
+        source = self.instruction.source
+        block, thread = (None, None) if lane is None else group.wave.where(lane)
+        return Location(
+            self.kernel, source.filename if source else None, source.line if source else None,
+            block, thread,
+        )
+
+
+def load(site: Site, group: Group, address: np.ndarray):
+    """Values at ``address`` (uint64, shape (1,) or (n,)): one array, or a tuple of ``width``."""
+    space, address = _place(site, group, address)
+    if space is None:
+        return _mixed(site, group, address)
+    view, index = _locate(site, group, space, address)
+    if site.strong:
+        group.waited = True
+    if site.width == 1:
+        return view.take(index)
+    return tuple(view.take(index + element) for element in range(site.width))
+
+
+def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> None:
+    """Write ``values`` (``width`` arrays). Where lanes write one address, the last lane wins."""
+    space, address = _place(site, group, address)
+    if space is None:
+        _mixed(site, group, address, values)
+        return
+    view, index = _locate(site, group, space, address)
+    group.changed = True
+    for element, value in enumerate(values):
+        if len(index) == 1 and len(value) > 1:
+            value = value[-1:]
+        view[index + element if element else index] = value
+
+
+def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> np.ndarray:
+    """Read-modify-write, one lane after the other in lane order; the old values, shape (n,)."""
+    space, address = _place(site, group, address)
+    if space is None:
+        return _mixed(site, group, address, values)
+    view, index = _locate(site, group, space, address)
+    index = group.spread(index)
+    spread = [group.spread(value) for value in values]
+    old, changed = atomics.run(site.operation, view, index, *spread)
+    if changed:
+        group.changed = True
+    else:
+        group.waited = True
+    return old
+
+
+def _place(site: Site, group: Group, address: np.ndarray):
+    """The space of a generic address (None where lanes differ) and the address within it."""
+    if site.offset:
+        address = address + np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF)
+    if site.space != "generic":
+        return site.space, address
+    low, high = int(address.min()), int(address.max())
+    if low >= BASE:
+        return "global", address
+    for space, start in _WINDOWS.items():
+        if int(start) <= low and high < int(start) + WINDOW:
+            return space, address - start
+    if high < SHARED_BASE:
+        return "global", address  # null and the like: the check below names the fault
+    return None, address
+
+
+def _mixed(site: Site, group: Group, address: np.ndarray, values: tuple = ()):
+    """Lanes of one instruction that reach different spaces through generic addresses."""
+    address = group.spread(address)
+    results = [np.zeros(group.count, site.dtype) for _ in range(site.width)]
+    spaces = {"shared": np.zeros(group.count, bool), "local": np.zeros(group.count, bool)}
+    for space, start in _WINDOWS.items():
+        spaces[space] = (address >= start) & (address < start + np.uint64(WINDOW))
+    spaces["global"] = ~(spaces["shared"] | spaces["local"])
+    function = {"load": load, "store": store, "atomic": atomic}[site.kind]
+    offset, site.offset = site.offset, 0
+    try:
+        for chosen in spaces.values():
+            chosen = np.flatnonzero(chosen)
+            if not len(chosen):
+                continue
+            part = group.subset(chosen, group.block)
+            picked = [group.spread(v)[chosen] for v in values]
+            got = function(site, part, address[chosen], *picked)
+            group.changed |= part.changed
+            group.waited |= part.waited
+            if site.kind != "store":
+                for result, value in zip(
+                    results, got if isinstance(got, tuple) else (got,), strict=True
+                ):
+                    result[chosen] = value
+    finally:
+        site.offset = offset
+    return results[0] if site.width == 1 else tuple(results)
+
+
+def _locate(site: Site, group: Group, space: str, address: np.ndarray):
+    """Check ``address`` and turn it into an index of a typed view of the memory."""
+    wave = group.wave
+    if len(address) == 1:
+        low = high = merged = int(address[0])
+    else:
+        low, high = int(address.min()), int(address.max())
+        merged = int(np.bitwise_or.reduce(address)) if site.size > 1 else 0
+    if merged & (site.size - 1):
+        _misaligned(site, group, space, address)
+    if space == "global":
+        memory = wave.launch.memory
+        if not (site.low <= low and high <= site.high and site.version == memory.version):
+            extent = memory.extent(low)
+            if extent is not None and high + site.size <= extent[1]:
+                site.low, site.high = extent[0], extent[1] - site.size
+                site.version = memory.version
+            else:
+                bad = memory.bad_lanes(address, site.size)
+                if bad.any():
+                    _illegal(site, group, space, address, bad)
+        index = ((address - _BASE) >> site.shift).view(np.int64)
+        view = memory.views[site.dtype]
+    elif space == "shared":
+        bad = wave.launch.shared_layout.outside(address, low, high, site.size)
+        if bad is not None:
+            _illegal(site, group, space, address, bad)
+        index = address.view(np.int64)
+        if wave.blocks > 1:
+            index = index + group.take(wave.block_of) * wave.shared_stride
+        index = index >> np.int64(site.shift)
+        view = wave.shared_view(site.dtype)
+    else:
+        limit = group.frame + wave.launch.program.frame_limit(group)
+        if high + site.size > limit:
+            _illegal(site, group, space, address, address > np.uint64(max(limit - site.size, 0)))
+        wave.grow_local(limit)
+        index = (group.lanes * wave.local_stride + address.view(np.int64)) >> np.int64(site.shift)
+        view = wave.local_view(site.dtype)
+    if wave.launch.observers and not site.quiet:
+        event = Access(site.kind, space, group, site.instruction, group.lanes,
+                       group.spread(address), site.size, site.strong, site.order, site.scope)
+        for observer in wave.launch.observers:
+            observer.accessed(event)
+    return view, index
+
+
+def _verb(site: Site) -> str:
+    return {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
+
+
+def _illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.ndarray):
+    position = int(np.flatnonzero(np.broadcast_to(bad, address.shape))[0])
+    wrong = int(address[position])
+    lane = int(group.lanes[position])
+    several = int(np.count_nonzero(bad))
+    if space == "global":
+        where = group.wave.launch.memory.describe(wrong, site.size)
+        help_ = "guard the index (if i < array.size) or launch fewer threads"
+    elif space == "shared":
+        where = group.wave.launch.shared_layout.describe(wrong)
+        help_ = "check the index against the size given to cuda.shared.array"
+    else:
+        where = f"offset {wrong}, outside the thread's local arrays"
+        help_ = "check the index against the size given to cuda.local.array"
+    others = f" ({several - 1} more threads do the same)" if several > 1 else ""
+    raise MemoryAccessError(
+        f"illegal address: the thread {_verb(site)} {site.size} bytes of {space} memory, "
+        f"{where}{others}; {help_}",
+        site.location(group, lane), address=wrong, space=space,
+    )
+
+
+def _misaligned(site: Site, group: Group, space: str, address: np.ndarray):
+    position = int(np.flatnonzero(address & np.uint64(site.size - 1))[0])
+    wrong = int(address[position])
+    raise MisalignedAddressError(
+        f"misaligned address: the thread {_verb(site)} {site.size} bytes of {space} memory at "
+        f"{wrong:#x}, which is not a multiple of {site.size}; records and vector types must "
+        "start at a multiple of their alignment",
+        site.location(group, int(group.lanes[position])), address=wrong, space=space,
+    )
+
+
+class SharedLayout:
+    """Where a launch's shared variables lie, with a gap after each that nothing may touch.
+
+    A gap is a multiple of 128 bytes, so every variable keeps the banks that it has in the
+    packed layout of the hardware.
+    """
+
+    GAP = 1024
+
+    def __init__(self, extents: list[tuple[int, int, str]]):
+        self.extents = extents
+
+    def outside(self, address, low: int, high: int, size: int) -> np.ndarray | None:
+        """None where every access of ``size`` bytes is inside one variable, else which are
+        not."""
+        for start, end, _ in self.extents:
+            if start <= low and high + size <= end:
+                return None
+        good = np.zeros(address.shape, bool)
+        for start, end, _ in self.extents:
+            if end - start >= size:
+                good |= (address >= np.uint64(start)) & (address <= np.uint64(end - size))
+        return None if good.all() else ~good
+
+    def describe(self, address: int) -> str:
+        if not self.extents:
+            return "but the kernel has no shared memory"
+        start, end, name = min(
+            self.extents, key=lambda e: 0 if e[0] <= address < e[1] else
+            min(abs(address - e[0]), abs(address - e[1]))
+        )
+        what = f"a shared array of {end - start} bytes"
+        if name == "dynamic" and start == end:
+            return ("past a dynamic shared array of 0 bytes: give the launch its size, "
+                    "kernel[grid, block, stream, bytes]")
+        if address >= end:
+            return f"{address - end} bytes after the end of {what}"
+        if address < start:
+            return f"{start - address} bytes before the start of {what}"
+        return f"bytes that run past the end of {what}"

@@ -1,0 +1,197 @@
+"""Barriers of a block and of the grid (PTX ISA, "bar, barrier"; cooperative groups).
+
+A barrier lets a block go on when all its threads have arrived or ended: on hardware, threads
+that have exited do not hold it up. Observers hear which never came, since the CUDA rule calls
+that an error all the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.errors import DeadlockError, LaunchError, Location
+from virtualgpu.machine.group import Group
+from virtualgpu.machine.wave import WARP, Wave
+
+COUNT = 16  # barriers of a block: 0 to 15
+
+
+class Waiting:
+    """Who waits at one barrier of the wave's blocks."""
+
+    __slots__ = ("arrived", "expected", "groups", "predicates")
+
+    def __init__(self, wave: Wave):
+        self.groups: list[Group] = []
+        self.predicates: list = []
+        self.arrived = np.zeros(wave.blocks, np.int64)
+        self.expected = np.zeros(wave.blocks, np.int64)  # 0: every thread of the block
+
+
+def arrive(wave: Wave, group: Group, operands: tuple) -> list[Group]:
+    """The group's lanes reach a barrier; the groups that may go on (placed after it)."""
+    number, threads, predicate = operands
+    block = wave.launch.program.blocks[group.block]
+    instruction = block.last
+    if isinstance(number, str):
+        barrier = number
+        if not wave.launch.cooperative and wave.launch.blocks > wave.blocks:
+            raise LaunchError(
+                "grid.sync() in a launch that is not cooperative: its blocks are not all "
+                "resident at once", location(wave, group))
+    elif len(number) > 1 and (number != number[0]).any():
+        released = []
+        for value in np.unique(number):
+            chosen = np.flatnonzero(number == value)
+            part = group.subset(chosen, group.block)
+            def pick(a, chosen=chosen):
+                return a if a is None or len(a) == 1 else a[chosen]
+            released += arrive(wave, part, (number[chosen[:1]], pick(threads), pick(predicate)))
+        return released
+    else:
+        barrier = int(number[0])
+        if not 0 <= barrier < COUNT:
+            raise LaunchError(f"barrier {barrier}: a block has barriers 0 to {COUNT - 1}",
+                              location(wave, group))
+    for observer in wave.launch.observers:
+        observer.arrived(group, instruction, barrier)
+    state = wave.waiting.get(barrier)
+    if state is None:
+        if group.full and threads is None and predicate is None and (
+                "arrive" not in instruction.modifiers):
+            _announce(wave, barrier, [group], None)
+            group.block += 1
+            return [group]
+        state = wave.waiting[barrier] = Waiting(wave)
+    blocks = group.take(wave.block_of)
+    state.arrived += np.bincount(blocks, minlength=wave.blocks)
+    if threads is not None:
+        wanted = int(threads[0])
+        if wanted % WARP or wanted <= 0:
+            raise LaunchError(
+                f"a barrier of {wanted} threads: the number must be a multiple of {WARP}",
+                location(wave, group))
+        state.expected[blocks] = min(wanted, wave.threads)
+    onward = []
+    if "arrive" in instruction.modifiers:
+        group.block += 1
+        onward.append(group)
+    else:
+        state.groups.append(group)
+        state.predicates.append(predicate)
+    return onward + release(wave, barrier)
+
+
+def release(wave: Wave, barrier) -> list[Group]:
+    """The groups whose barrier is complete now, placed after it."""
+    state: Waiting = wave.waiting[barrier]
+    if barrier == "grid":
+        complete = np.full(wave.blocks, state.arrived.sum() + wave.finished >= wave.lanes)
+    else:
+        everyone = state.expected == 0
+        present = state.arrived + np.where(everyone, wave.exited, 0)
+        complete = present >= np.where(everyone, wave.threads, state.expected)
+    here = state.arrived > 0
+    if not (complete & here).any():
+        return []
+    if complete[here].all():
+        del wave.waiting[barrier]
+        going, predicates = state.groups, state.predicates
+    else:
+        going, predicates = [], []
+        keep, keep_predicates = [], []
+        for group, predicate in zip(state.groups, state.predicates, strict=True):
+            goes = complete[group.take(wave.block_of)]
+            for chosen, groups, values in (
+                (np.flatnonzero(goes), going, predicates),
+                (np.flatnonzero(~goes), keep, keep_predicates),
+            ):
+                if len(chosen):
+                    groups.append(group.subset(chosen, group.block))
+                    values.append(predicate if predicate is None or len(predicate) == 1
+                                  else predicate[chosen])
+        state.groups, state.predicates = keep, keep_predicates
+        state.arrived[complete] = 0
+        state.expected[complete] = 0
+    missing = None
+    if wave.finished and wave.launch.observers:
+        lanes = wave.has_exited & (complete & here)[wave.block_of]
+        missing = np.flatnonzero(lanes) if lanes.any() else None
+    if going:
+        _announce(wave, barrier, going, missing)
+        if any(p is not None for p in predicates):
+            _reduce(wave, going, predicates)
+    for group in going:
+        group.block += 1
+    return going
+
+
+def _announce(wave: Wave, barrier, groups: list[Group], missing) -> None:
+    if wave.launch.observers:
+        lanes = groups[0].lanes
+        if len(groups) > 1:
+            lanes = np.sort(np.concatenate([g.lanes for g in groups]))
+        for observer in wave.launch.observers:
+            observer.released(barrier, lanes, groups, missing)
+
+
+def _reduce(wave: Wave, groups: list[Group], predicates: list) -> None:
+    """``bar.red``: popc, and, or of the predicate over each block's arrivals."""
+    program = wave.launch.program
+    ones = np.zeros(wave.blocks, np.int64)
+    total = np.zeros(wave.blocks, np.int64)
+    for group, predicate in zip(groups, predicates, strict=True):
+        blocks = group.take(wave.block_of)
+        if predicate is not None:
+            ones += np.bincount(blocks[group.spread(predicate)], minlength=wave.blocks)
+        total += np.bincount(blocks, minlength=wave.blocks)
+    for group in groups:
+        block = program.blocks[group.block]
+        if not block.receives:
+            continue
+        modifiers = block.last.modifiers
+        if "popc" in modifiers:
+            value = ones.astype(np.uint32)
+        elif "and" in modifiers:
+            value = ones == total
+        else:
+            value = ones > 0
+        value = value[group.take(wave.block_of)]
+        group.registers = {**group.registers, block.receives[0]: value}
+
+
+def location(wave: Wave, group: Group) -> Location:
+    block = wave.launch.program.blocks[group.block]
+    source = block.source
+    index, thread = wave.where(int(group.lanes[0]))
+    return Location(wave.launch.kernel, source.filename if source else None,
+                    source.line if source else None, index, thread)
+
+
+def deadlock(wave: Wave) -> DeadlockError:
+    """Everything waits for what will not come: say who waits where."""
+    program = wave.launch.program
+    waits = [(group, f"barrier {number}" if number else "syncthreads()")
+             for number, state in wave.waiting.items() for group in state.groups]
+    waits += [(group, program.blocks[group.block].instructions[0].name)
+              for groups in wave.parked.values() for group in groups]
+    first = int(wave.block_of[waits[0][0].lanes[0]])
+    parts = []
+    for group, what in waits:
+        lanes = group.lanes[group.take(wave.block_of) == first]
+        if not len(lanes):
+            continue
+        source = program.blocks[group.block].source
+        line = source.line if source else "unknown"
+        thread = wave.where(int(lanes[0]))[1]
+        parts.append(f"{len(lanes)} of its threads (the first is {thread}) at line {line} "
+                     f"for {what}")
+    exited = int(wave.exited[first])
+    if exited:
+        parts.append(f"{exited} have ended")
+    block = wave.where(first * wave.threads)[0]
+    return DeadlockError(
+        f"deadlock: block {block} waits for ever: " + "; ".join(parts) + ". Every thread of a "
+        "block must reach the same barrier: move it out of the branch",
+        location(wave, waits[0][0]),
+    )

@@ -1,0 +1,124 @@
+"""Functions that PTX declares and the device provides (CUDA C++ Programming Guide, "Formatted
+Output", "Dynamic Global Memory Allocation"; cooperative groups' runtime).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import numpy as np
+
+from virtualgpu.errors import Location, TrapError
+from virtualgpu.machine.group import Group
+from virtualgpu.machine.memory import BASE
+from virtualgpu.machine.wave import LOCAL_BASE
+
+_FORMAT = re.compile(r"%[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|q)?([a-zA-Z%])")
+_MAX_STRING = 1 << 16
+
+
+def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
+    """Device bytes as one lane sees them: global, or its own local memory."""
+    if address >= BASE:
+        memory = group.wave.launch.memory
+        extent = memory.extent(address)
+        if extent is None:
+            return b""
+        return memory.read(address, min(count, extent[1] - address)).tobytes()
+    if LOCAL_BASE <= address < LOCAL_BASE + group.wave.local_stride:
+        wave = group.wave
+        start = lane * wave.local_stride + address - LOCAL_BASE
+        return wave.local[start : start + count].tobytes()
+    return b""
+
+
+def _string(group: Group, lane: int, address: int) -> str:
+    raw = _bytes(group, lane, address, _MAX_STRING)
+    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def vprintf(group: Group, text: np.ndarray, arguments: np.ndarray) -> np.ndarray:
+    """``printf``: lanes print one after the other, in lane order, when the launch ends."""
+    texts, arguments = group.spread(text), group.spread(arguments)
+    for position, lane in enumerate(group.lanes):
+        lane = int(lane)
+        format_ = _string(group, lane, int(texts[position]))
+        at = int(arguments[position])
+        group.wave.launch.print(_formatted(group, lane, format_, at))
+    return np.full(1, 0, np.uint32)
+
+
+def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
+    def take(code: str):
+        nonlocal at
+        size = struct.calcsize(code)
+        at = -(-at // size) * size
+        raw = _bytes(group, lane, at, size)
+        at += size
+        return struct.unpack(code, raw)[0] if len(raw) == size else 0
+
+    def replace(match: re.Match) -> str:
+        width, precision, length, kind = match.groups()
+        if kind == "%":
+            return "%"
+        flags = re.match(r"%([-+ #0]*)", match[0])[1]
+        width = str(take("i")) if width == "*" else width or ""
+        precision = take("i") if precision == "*" else precision
+        spec = f"%{flags}{width}" + (f".{precision}" if precision is not None else "")
+        long = length in ("l", "ll", "z", "j", "t", "q")
+        if kind in "di":
+            return (spec + "d") % take("q" if long else "i")
+        if kind in "uxXo":
+            return (spec + kind.replace("u", "d")) % take("Q" if long else "I")
+        if kind in "eEfFgGaA":
+            value = take("d")
+            return value.hex() if kind in "aA" else (spec + kind) % value
+        if kind == "c":
+            return (spec + "c") % chr(take("i") & 0xFF)
+        if kind == "s":
+            return (spec + "s") % _string(group, lane, take("Q"))
+        if kind == "p":
+            return hex(take("Q"))
+        return match[0]
+
+    return _FORMAT.sub(replace, format_)
+
+
+def assertfail(group: Group, message, file, line, function, size) -> None:
+    """``assert`` in CUDA C++ that failed."""
+    lane = int(group.lanes[0])
+    words = _string(group, lane, int(group.spread(message)[0]))
+    where = _string(group, lane, int(group.spread(file)[0]))
+    block, thread = group.wave.where(lane)
+    raise TrapError(
+        f"assertion `{words}` failed",
+        Location(group.wave.launch.kernel, where, int(group.spread(line)[0]), block, thread),
+    )
+
+
+def malloc(group: Group, size: np.ndarray) -> np.ndarray:
+    """Memory from the device's heap, one allocation a lane; a null pointer when it is full."""
+    return np.array(
+        [group.wave.launch.heap_allocate(int(n)) for n in group.spread(size)], np.uint64
+    )
+
+
+def free(group: Group, address: np.ndarray) -> None:
+    for one in group.spread(address):
+        group.wave.launch.heap_free(int(one))
+
+
+def _grid_handle(group: Group, scope: np.ndarray) -> np.ndarray:
+    return np.ones(1, np.uint64)
+
+
+# name → (function of the group and the arguments' values, dtype of the result)
+INTRINSICS = {
+    "vprintf": (vprintf, "u4"),
+    "__assertfail": (assertfail, "u4"),
+    "malloc": (malloc, "u8"),
+    "free": (free, "u4"),
+    "cudaCGGetIntrinsicHandle": (_grid_handle, "u8"),
+    "cudaCGSynchronize": (None, "u4"),  # a barrier of the whole grid, in the SIMT loop
+}

@@ -1,0 +1,222 @@
+"""One launch: a grid of blocks, its parameters, its budgets and who watches it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from virtualgpu.errors import BudgetExceeded, LaunchError, OutOfMemory
+from virtualgpu.machine import barriers, simt
+from virtualgpu.machine.access import SharedLayout
+from virtualgpu.machine.schedule import Lockstep
+from virtualgpu.machine.wave import Wave
+
+# Lanes that run together. One NumPy array of 64-bit values over 16,384 lanes has 128 kB: the
+# few that an instruction touches stay in a core's second-level cache.
+WAVE_LANES = 16_384
+
+MAX_THREADS = 1024  # per block (CUDA C++ Programming Guide, "Compute Capabilities")
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_SHARED = 232_448  # bytes a block may ask for at compute capability 9.0
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a launch may use before it is stopped.
+
+    Attributes
+    ----------
+    instructions : float
+        Instructions, counted for each lane.
+    seconds : float
+        Wall time. The environment variable ``VIRTUALGPU_TIME_LIMIT`` sets the default.
+    nbytes : int
+        Host memory for shared and local memory of one wave.
+    """
+
+    instructions: float = float("inf")
+    seconds: float = float(os.environ.get("VIRTUALGPU_TIME_LIMIT", "60"))
+    nbytes: int = 1 << 30
+
+
+class Launch:
+    """Run ``program`` over a grid of blocks.
+
+    Parameters
+    ----------
+    memory : GlobalMemory
+    program : Program
+    grid, block : tuple of three ints
+        Blocks in the grid and threads in a block, (x, y, z).
+    parameters : list of bytes
+        One entry per kernel parameter, in the parameter's own size.
+    dynamic_shared : int
+        Bytes of dynamic shared memory per block.
+    cooperative : bool
+        All blocks resident at once, so that ``grid.sync()`` can work.
+
+    Raises
+    ------
+    LaunchError
+        Dimensions or parameters that no device would take.
+    VirtualGPUError
+        What goes wrong while the kernel runs.
+    """
+
+    call_depth = 512
+
+    def __init__(self, memory, program, grid, block, parameters, dynamic_shared=0,
+                 cooperative=False, observers=(), schedule=None, budget=None, stream=None):
+        self.memory, self.program = memory, program
+        self.grid, self.block = tuple(map(int, grid)), tuple(map(int, block))
+        self.threads = self.block[0] * self.block[1] * self.block[2]
+        self.blocks = self.grid[0] * self.grid[1] * self.grid[2]
+        self.dynamic_shared, self.cooperative = int(dynamic_shared), cooperative
+        self.observers = list(observers)
+        self.schedule = schedule or Lockstep()
+        self.budget = budget or Budget()
+        self.kernel = program.display
+        self.number = next(_numbers)
+        self.instructions = 0
+        self.lines: list[str] = []
+        self._check(parameters)
+        self._values: dict = {}
+        self._parameter_address: int | None = None
+        self._deadline = time.monotonic() + self.budget.seconds
+        self._ticks = 0
+        self.packed_shared = program.packed_shared + self.dynamic_shared
+        extents = [*program.shared_extents]
+        start = program.dynamic_start
+        extents.append((start, start + self.dynamic_shared, "dynamic"))
+        self.shared_layout = SharedLayout(extents)
+        self.shared_bytes = start + self.dynamic_shared
+
+    def _check(self, parameters: list[bytes]) -> None:
+        if min(self.block) < 1 or min(self.grid) < 1:
+            raise LaunchError(
+                f"grid {self.grid} and block {self.block}: every dimension must be at least 1")
+        if self.threads > MAX_THREADS or any(
+                b > m for b, m in zip(self.block, MAX_BLOCK, strict=True)):
+            raise LaunchError(
+                f"{self.threads} threads in a block {self.block}; a block has at most "
+                f"{MAX_THREADS}: use more blocks instead")
+        if any(g > m for g, m in zip(self.grid, MAX_GRID, strict=True)):
+            raise LaunchError(f"grid {self.grid} is larger than {MAX_GRID}")
+        wanted = self.program.entry_code.function
+        if wanted.required_block and self.block != wanted.required_block:
+            raise LaunchError(f"the kernel wants blocks of {wanted.required_block}")
+        if wanted.maximum_threads and self.threads > wanted.maximum_threads:
+            raise LaunchError(
+                f"the kernel was compiled for at most {wanted.maximum_threads} threads a block")
+        shared = self.program.packed_shared + self.dynamic_shared
+        if self.dynamic_shared < 0 or shared > MAX_SHARED:
+            raise LaunchError(
+                f"{shared:,} bytes of shared memory per block; at most {MAX_SHARED:,}")
+        variables = wanted.parameters
+        if len(parameters) != len(variables):
+            raise LaunchError(
+                f"kernel {self.program.display} takes {len(variables)} parameters, "
+                f"not {len(parameters)}")
+        raw = bytearray(self.program.parameter_bytes)
+        for variable, value in zip(variables, parameters, strict=True):
+            if len(value) != variable.size:
+                raise LaunchError(
+                    f"parameter {variable.name.rsplit('_', 1)[-1]} of {self.program.display} "
+                    f"has {variable.size} bytes, not {len(value)}")
+            at = self.program.parameter_offsets[variable.name]
+            raw[at : at + variable.size] = value
+        self._parameters = bytes(raw)
+
+    # -- what the running code asks for --------------------------------------------------------
+
+    def parameter(self, offset: int, dtype: np.dtype) -> np.ndarray:
+        """A kernel parameter's value: shape (1,)."""
+        key = (offset, dtype)
+        value = self._values.get(key)
+        if value is None:
+            value = np.frombuffer(self._parameters, np.uint8, dtype.itemsize, offset).view(dtype)
+            self._values[key] = value
+        return value
+
+    def parameter_address(self, offset: int) -> np.ndarray:
+        """A device address of the parameters, for kernels that index them."""
+        if self._parameter_address is None:
+            self._parameter_address = self.memory.allocate(max(len(self._parameters), 1))
+            self.memory.write(self._parameter_address,
+                              np.frombuffer(self._parameters, np.uint8))
+        return np.array([self._parameter_address + offset], np.uint64)
+
+    def spend(self, instructions: int, wave: Wave, group) -> None:
+        """Count work against the budget; raise BudgetExceeded past it."""
+        self.instructions += instructions
+        self._ticks += 1
+        if self.instructions > self.budget.instructions:
+            raise BudgetExceeded(
+                f"the kernel ran {self.instructions:,} instructions, its budget is "
+                f"{self.budget.instructions:,.0f}: does this loop end?",
+                barriers.location(wave, group))
+        if not self._ticks & 63 and time.monotonic() > self._deadline:
+            raise BudgetExceeded(
+                f"the kernel ran for {self.budget.seconds:g} s and was stopped: does this loop "
+                "end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more)",
+                barriers.location(wave, group))
+
+    def reserve(self, nbytes: int, what: str) -> None:
+        if nbytes > self.budget.nbytes:
+            raise OutOfMemory(f"{nbytes:,} bytes of {what} for one wave of blocks; the budget "
+                              f"is {self.budget.nbytes:,}")
+
+    def print(self, text: str) -> None:
+        if sum(map(len, self.lines)) < 1 << 20:  # the device's printf buffer is 1 MiB
+            self.lines.append(text)
+
+    def heap_allocate(self, nbytes: int) -> int:
+        try:
+            return self.memory.allocate(nbytes)
+        except (OutOfMemory, ValueError):
+            return 0
+
+    def heap_free(self, address: int) -> None:
+        if address:
+            self.memory.free(address)
+
+    # -- running -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        for observer in self.observers:
+            observer.launch_started(self)
+        try:
+            with np.errstate(all="ignore"):
+                self._run_waves()
+        finally:
+            if self._parameter_address is not None:
+                self.memory.free(self._parameter_address)
+            if self.lines:
+                sys.stdout.write("".join(self.lines))
+                sys.stdout.flush()
+            for observer in self.observers:
+                observer.launch_finished(self)
+
+    def _run_waves(self) -> None:
+        per_wave = self.blocks if self.cooperative else max(1, WAVE_LANES // self.threads)
+        count = -(-self.blocks // per_wave)
+        if self.cooperative:
+            self.reserve(self.blocks * self.threads * 64, "a cooperative grid's registers")
+        waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves
+        for number in self.schedule.waves(count):
+            first = int(number) * per_wave
+            wave = Wave(self, first, min(per_wave, self.blocks - first))
+            simt.start(wave)
+            waiting.append(wave)
+            # A wave that only spins makes room: the block it waits for may come later.
+            waiting = [w for w in waiting if not simt.run(w)]
+        while waiting:
+            waiting = [w for w in waiting if not simt.run(w)]

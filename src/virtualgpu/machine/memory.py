@@ -1,0 +1,205 @@
+"""Global memory: one address space of allocations with guard zones and poison.
+
+Device addresses are offsets into one anonymous mapping whose untouched pages cost nothing, so
+allocations can lie far apart. Nothing outside a live allocation can be read or written.
+
+Fresh memory is filled with :data:`POISON`: a result that depends on memory nobody wrote is
+visibly wrong (int32 -16843010, float32 -1.7e38) instead of luckily zero.
+"""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+import sys
+import threading
+
+import numpy as np
+
+from virtualgpu.errors import OutOfMemory, VirtualGPUError
+
+BASE = 0x7_0000_0000  # first device address; everything below is never mapped
+ALIGN = 512  # cudaMalloc promises at least 256
+GUARD = 1 << 20  # bytes that no allocation covers, on either side of each
+POISON = 0xFE
+# Python names the flag from 3.13 on; its value on Linux is older than that.
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+_RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
+
+
+class GlobalMemory:
+    """Allocations of one device.
+
+    Parameters
+    ----------
+    capacity : int
+        Bytes that may be allocated at once (the guard zones do not count).
+    """
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+        self.allocated = 0
+        self._mapping = _reserve()
+        raw = np.frombuffer(self._mapping, np.uint8)
+        self._bytes = raw
+        self.views = {
+            np.dtype(code): raw.view(code)
+            for code in ("u1", "i1", "?", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8")
+        }
+        self.limit = BASE + len(raw)
+        self.starts: list[int] = []  # sorted starts of the live allocations
+        self.ends: list[int] = []
+        self._freed: list[tuple[int, int]] = []  # the latest ones, for use-after-free messages
+        self._next = BASE + GUARD
+        self._holes: dict[int, list[int]] = {}  # span → starts free to be used again
+        self._lock = threading.RLock()
+        self.version = 0  # changes whenever the set of allocations does
+
+    def allocate(self, nbytes: int, *, poison: bool = True) -> int:
+        """Reserve ``nbytes`` (0 gives a unique address that nothing may touch).
+
+        Raises OutOfMemory past the device's capacity.
+        """
+        nbytes = int(nbytes)
+        if nbytes < 0:
+            raise ValueError(f"cannot allocate {nbytes} bytes")
+        with self._lock:
+            if self.allocated + nbytes > self.capacity:
+                raise OutOfMemory(
+                    f"{nbytes:,} bytes asked for, {self.capacity - self.allocated:,} of the "
+                    f"device's {self.capacity:,} are free; free arrays you no longer need"
+                )
+            span = -(-max(nbytes, 1) // ALIGN) * ALIGN + GUARD
+            holes = self._holes.get(span)
+            # A freed address is used again only after eight younger ones, so that a dangling
+            # pointer is more likely to be caught than to hit somebody else's array.
+            if holes and len(holes) > 8:
+                start = holes.pop(0)
+            else:
+                start = self._next
+                if start + span > self.limit:
+                    start = self._largest_hole(span)
+                else:
+                    self._next += span
+            at = bisect.bisect(self.starts, start)
+            self.starts.insert(at, start)
+            self.ends.insert(at, start + nbytes)
+            self.allocated += nbytes
+            self.version += 1
+        if poison and nbytes:
+            self._bytes[start - BASE : start - BASE + nbytes] = POISON
+        return start
+
+    def _largest_hole(self, span: int) -> int:
+        for size in sorted(self._holes):
+            if size >= span and self._holes[size]:
+                return self._holes[size].pop(0)
+        raise OutOfMemory("the device's address space is used up; free arrays you no longer need")
+
+    def free(self, address: int) -> None:
+        """Give an allocation back. Raises VirtualGPUError where none starts at ``address``."""
+        with self._lock:
+            at = bisect.bisect_left(self.starts, address)
+            if at == len(self.starts) or self.starts[at] != address:
+                raise VirtualGPUError(f"free of {address:#x}, where no live allocation starts")
+            start, end = self.starts.pop(at), self.ends.pop(at)
+            span = -(-max(end - start, 1) // ALIGN) * ALIGN + GUARD
+            self._holes.setdefault(span, []).append(start)
+            self._freed = [*self._freed[-63:], (start, end)]
+            self.allocated -= end - start
+            self.version += 1
+            self._release_pages(start, end)
+
+    def _release_pages(self, start: int, end: int) -> None:
+        if hasattr(mmap, "MADV_DONTNEED"):
+            page = mmap.PAGESIZE
+            first = -(-(start - BASE) // page) * page
+            length = (end - BASE - first) // page * page
+            if length > 0:
+                self._mapping.madvise(mmap.MADV_DONTNEED, first, length)
+
+    def extent(self, address: int) -> tuple[int, int] | None:
+        """``(start, end)`` of the live allocation that holds ``address``, or None."""
+        at = bisect.bisect(self.starts, address) - 1
+        if at >= 0 and (address < self.ends[at] or address == self.starts[at]):
+            return self.starts[at], self.ends[at]
+        return None
+
+    def bad_lanes(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        """Which of ``addresses`` (uint64) start an access of ``size`` bytes outside memory."""
+        if not self.starts:
+            return np.ones(addresses.shape, bool)
+        starts = np.array(self.starts, np.uint64)
+        ends = np.array(self.ends, np.uint64)
+        at = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
+        inside = at >= 0
+        at = np.maximum(at, 0)
+        room = ends[at] - addresses
+        return ~(inside & (addresses < ends[at]) & (room >= np.uint64(size)))
+
+    def describe(self, address: int, size: int) -> str:
+        """Where an illegal ``address`` lies with respect to the allocations, in words."""
+        for start, end in reversed(self._freed):
+            if start <= address < end and self.extent(address) is None:
+                return f"in an array of {end - start} bytes that was freed (use after free)"
+        at = bisect.bisect(self.starts, address) - 1
+        near = []
+        if at >= 0:
+            start, end = self.starts[at], self.ends[at]
+            if address < end:
+                return f"{size} bytes that run past the end of an array of {end - start} bytes"
+            near.append((address - end, f"{address - end} bytes after", start, end))
+        if at + 1 < len(self.starts):
+            start, end = self.starts[at + 1], self.ends[at + 1]
+            near.append((start - address, f"{start - address} bytes before", start, end))
+        if near and min(near)[0] < GUARD:
+            _, words, start, end = min(near)
+            side = "the end" if "after" in words else "the start"
+            return f"{words} {side} of an array of {end - start} bytes"
+        if address < 4096:
+            return "a null pointer: the array is empty or was never given memory"
+        return "far from every array"
+
+    # -- the host's side -----------------------------------------------------------------------
+
+    def _span(self, address: int, nbytes: int, what: str) -> slice:
+        extent = self.extent(address)
+        if nbytes and (extent is None or address + nbytes > extent[1]):
+            raise VirtualGPUError(
+                f"{what} of {nbytes} bytes at {address:#x}: {self.describe(address, nbytes)}"
+            )
+        return slice(address - BASE, address - BASE + nbytes)
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Copy a host array's bytes (C order) to the device."""
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        self._bytes[self._span(address, flat.size, "copy to the device")] = flat
+
+    def read(self, address: int, nbytes: int) -> np.ndarray:
+        """Copy ``nbytes`` from the device: a new uint8 array."""
+        return self._bytes[self._span(address, nbytes, "copy from the device")].copy()
+
+    def copy(self, target: int, origin: int, nbytes: int) -> None:
+        self._bytes[self._span(target, nbytes, "copy on the device")] = self.read(origin, nbytes)
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None:
+        self._bytes[self._span(address, nbytes, "fill")] = byte
+
+    def host_view(self, address: int, nbytes: int) -> np.ndarray:
+        """The bytes themselves: for mapped and managed memory, which the host shares."""
+        return self._bytes[self._span(address, nbytes, "view")]
+
+
+def _reserve() -> mmap.mmap:
+    """Address space without memory behind it: the widest that this system grants."""
+    for size in _RESERVATIONS:
+        try:
+            if hasattr(mmap, "MAP_PRIVATE") and (_NORESERVE or size <= 1 << 34):
+                return mmap.mmap(
+                    -1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+                )
+            if size <= 1 << 32:  # Windows commits what it maps
+                return mmap.mmap(-1, size)
+        except (OSError, ValueError, OverflowError):
+            continue
+    raise OutOfMemory("no gibibyte of address space to be had for the device's memory")

@@ -1,0 +1,121 @@
+"""A wave: thread blocks that are resident together, lane by lane.
+
+Lanes are numbered block by block, and in a block as the hardware numbers threads: x fastest
+(PTX ISA, "%tid"). Warps are 32 consecutive threads of a block; the last may be partial.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from virtualgpu.machine.memory import POISON
+
+WARP = 32
+SHARED_BASE = 0x1_0000_0000  # generic addresses of the shared window
+LOCAL_BASE = 0x2_0000_0000  # generic addresses of the local window
+WINDOW = 1 << 24  # bytes of each window
+
+
+class Wave:
+    """Blocks ``first`` to ``first + blocks`` of a launch.
+
+    ``shared`` holds each block's shared memory, ``local`` each lane's local memory, both as
+    one flat byte array with a fixed stride.
+    """
+
+    def __init__(self, launch, first: int, blocks: int):
+        self.launch = launch
+        self.first = first
+        self.blocks = blocks
+        self.threads = launch.threads  # per block
+        self.lanes = blocks * self.threads
+        self.all_lanes = np.arange(self.lanes)
+        self.shared_stride = -(-launch.shared_bytes // 8) * 8
+        self.shared = np.full(blocks * self.shared_stride, POISON, np.uint8)
+        self.shared_views: dict = {}
+        self.local_stride = 0
+        self.local = np.zeros(0, np.uint8)
+        self.local_views: dict = {}
+        self.exited = np.zeros(blocks, np.int64)  # lanes of each block that ended
+        self.has_exited = np.zeros(self.lanes, bool)
+        self.finished = 0
+        self.pending: dict[tuple, list] = {}
+        self.yielded: list = []
+        self.waiting: dict = {}  # barrier → groups
+        self.parked: dict = {}  # warp-synchronous block's key → groups
+        self.steps = 0
+
+    # -- geometry ------------------------------------------------------------------------------
+
+    @cached_property
+    def block_of(self) -> np.ndarray:
+        return self.all_lanes // self.threads
+
+    @cached_property
+    def thread_of(self) -> np.ndarray:
+        return self.all_lanes % self.threads
+
+    @cached_property
+    def warp_of(self) -> np.ndarray:
+        """A number for each warp of the wave, the same for its lanes."""
+        per_block = -(-self.threads // WARP)
+        return self.block_of * per_block + self.thread_of // WARP
+
+    @property
+    def warps(self) -> int:
+        return self.blocks * -(-self.threads // WARP)
+
+    def thread_index(self, axis: int) -> np.ndarray:
+        """``%tid`` along an axis: uint32, shape (1,) or (lanes,)."""
+        x, y, z = self.launch.block
+        if (x, y, z)[axis] == 1:
+            return np.zeros(1, np.uint32)
+        thread = self.thread_of
+        index = (thread % x, thread // x % y, thread // (x * y))[axis]
+        return index.astype(np.uint32)
+
+    def block_index(self, axis: int) -> np.ndarray:
+        """``%ctaid`` along an axis: uint32, shape (1,) or (lanes,)."""
+        x, y, _ = self.launch.grid
+        number = np.arange(self.first, self.first + self.blocks)
+        index = (number % x, number // x % y, number // (x * y))[axis].astype(np.uint32)
+        if self.blocks == 1 or (index == index[0]).all():
+            return index[:1]
+        return np.repeat(index, self.threads)
+
+    def where(self, lane: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """``(block index, thread index)`` of a lane, each (x, y, z)."""
+        gx, gy, _ = self.launch.grid
+        bx, by, _ = self.launch.block
+        block, thread = self.first + int(lane) // self.threads, int(lane) % self.threads
+        return (
+            (block % gx, block // gx % gy, block // (gx * gy)),
+            (thread % bx, thread // bx % by, thread // (bx * by)),
+        )
+
+    # -- memories of the wave ------------------------------------------------------------------
+
+    def shared_view(self, dtype: np.dtype) -> np.ndarray:
+        view = self.shared_views.get(dtype)
+        if view is None:
+            view = self.shared_views[dtype] = self.shared.view(dtype)
+        return view
+
+    def local_view(self, dtype: np.dtype) -> np.ndarray:
+        view = self.local_views.get(dtype)
+        if view is None:
+            view = self.local_views[dtype] = self.local.view(dtype)
+        return view
+
+    def grow_local(self, nbytes: int) -> None:
+        """Make at least ``nbytes`` of local memory per lane; what is there stays."""
+        if nbytes <= self.local_stride:
+            return
+        stride = max(-(-nbytes // 16) * 16, 2 * self.local_stride)
+        self.launch.reserve(self.lanes * (stride - self.local_stride), "local memory")
+        grown = np.full((self.lanes, stride), POISON, np.uint8)
+        if self.local_stride:
+            grown[:, : self.local_stride] = self.local.reshape(self.lanes, self.local_stride)
+        self.local, self.local_stride, self.local_views = grown.reshape(-1), stride, {}

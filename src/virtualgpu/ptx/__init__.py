@@ -1,0 +1,31 @@
+"""PTX text to functions, instructions and source lines."""
+
+from virtualgpu.ptx.module import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Label,
+    Module,
+    Register,
+    SourceLine,
+    Symbol,
+    Variable,
+    Vector,
+)
+from virtualgpu.ptx.parser import parse
+
+__all__ = [
+    "Address",
+    "Function",
+    "Immediate",
+    "Instruction",
+    "Label",
+    "Module",
+    "Register",
+    "SourceLine",
+    "Symbol",
+    "Variable",
+    "Vector",
+    "parse",
+]

@@ -1,0 +1,131 @@
+"""What a parsed PTX module is made of: plain records, no behaviour.
+
+Names follow the PTX ISA, "State Spaces, Types, and Variables" and "Instruction Operands".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class SourceLine(NamedTuple):
+    """A line of the kernel's own source, from ``.loc`` and ``.file``."""
+
+    filename: str
+    line: int
+
+
+class Register(NamedTuple):
+    """A virtual register, made unique within its function (inner scopes may hide outer names)."""
+
+    name: str
+
+
+class Immediate(NamedTuple):
+    """A literal: an int, or the bits of a float with their type ``f32`` or ``f64``."""
+
+    value: int
+    type: str | None = None
+
+
+class Symbol(NamedTuple):
+    """The address of a variable or function, plus a byte offset."""
+
+    name: str
+    offset: int = 0
+
+
+class Label(NamedTuple):
+    """A branch target or the name of a ``.branchtargets`` or ``.callprototype`` list."""
+
+    name: str
+
+
+class Address(NamedTuple):
+    """``[base + offset]``; base is a register, a symbol or an absolute immediate."""
+
+    base: Register | Symbol | Immediate
+    offset: int = 0
+
+
+class Vector(NamedTuple):
+    """``{a, b, ...}``: the operands of a vector load, store, pack or call list."""
+
+    items: tuple
+
+
+Operand = Register | Immediate | Symbol | Label | Address | Vector
+
+
+@dataclass(slots=True)
+class Instruction:
+    """One PTX instruction.
+
+    ``opcode`` is its first word (``add``), ``modifiers`` the rest (``("rn", "f32")``).
+    ``operands`` come in PTX's order, destination first; ``second`` is the destination ``q`` of
+    ``setp p|q`` and ``shfl d|p``. ``guard`` is ``(predicate register, negated)``.
+    """
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: tuple[Register, bool] | None = None
+    second: Register | None = None
+    source: SourceLine | None = None
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+
+@dataclass(slots=True)
+class Variable:
+    """A variable of a state space.
+
+    ``element`` is its PTX type without the dot, ``count`` the number of elements (0 for an
+    array of unknown size: dynamic shared memory), ``values`` initialisers: ints, float
+    literals as ``Immediate``, addresses as ``Symbol``.
+    """
+
+    name: str
+    space: str
+    element: str
+    count: int
+    align: int
+    size: int
+    linkage: str = ""
+    values: tuple | None = None
+    is_array: bool = False
+
+
+@dataclass(slots=True)
+class Function:
+    """A ``.entry`` or ``.func``: parameters, registers and a body of instructions and labels."""
+
+    name: str
+    is_entry: bool
+    linkage: str = ""
+    parameters: tuple[Variable, ...] = ()
+    returns: tuple[Variable, ...] = ()
+    registers: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    body: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    branch_targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    required_block: tuple[int, ...] | None = None
+    maximum_threads: int | None = None
+    source: SourceLine | None = None
+    is_declaration: bool = False
+
+
+@dataclass(slots=True)
+class Module:
+    """A PTX translation unit."""
+
+    version: str = ""
+    target: str = ""
+    functions: dict[str, Function] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    files: dict[int, str] = field(default_factory=dict)
