@@ -242,9 +242,8 @@ def _role_mistakes(raw, meta: dict) -> Iterator[tuple[int, str]]:
         yield 0, 'a test cell needs points=… (a positive number): # %% id="…" role="test" points=2'
     if not _ERROR_NAME.fullmatch(str(meta.get("starter", ""))):
         yield 0, 'say which error the unsolved notebook gives here: starter="NotImplementedError"'
-    visible = raw.source.split("### BEGIN HIDDEN TESTS")[0]
-    if not visible.strip():
-        yield 0, "the learner would see an empty test cell: begin with a check or a comment"
+    if not remove_regions(raw.source, HIDDEN_TESTS).strip():
+        yield 0, "the learner would see an empty test cell: begin it with a check"
 
 
 def _source_mistakes(cells: list[Cell], lesson: Lesson) -> Iterator[tuple[int, str]]:
