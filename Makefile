@@ -21,6 +21,7 @@ FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 # Passed on: make course COURSE_ARGS="--no-browser --port 8899", make test TEST_ARGS="-k grader".
 COURSE_ARGS ?=
 TEST_ARGS ?=
+LOCK_ARGS ?=
 
 # One worker per core, but no more than eight: a worker that runs JAX and Numba takes 0.5 GB.
 PYTEST := $(IN_VENV) -m pytest -n logical --maxprocesses 8 --dist loadfile
@@ -52,10 +53,11 @@ demo: setup ## Grade a class of right and wrong submissions and print the table
 	$(VENV)/bin/gpucourse demo
 
 # The locks name no index, so that any index or mirror serves them.
-lock: $(STAMP) ## Resolve the dependencies anew into requirements/ (needs the network)
+# A pin moves only where pyproject.toml asks, unless LOCK_ARGS=--upgrade.
+lock: $(STAMP) ## Resolve the dependencies into requirements/ (needs the network)
 	@$(find_uv); $(IN_VENV) -m gpucourse.build.locks | while read -r name options; do \
 	  echo "requirements/$$name.txt"; \
-	  "$$uv" pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
+	  "$$uv" pip compile -q $(LOCK_ARGS) --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --custom-compile-command "make lock" \
 	    $$options pyproject.toml -o requirements/$$name.txt </dev/null || exit; done
 	$(IN_VENV) -m gpucourse.build.environments

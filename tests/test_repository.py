@@ -9,15 +9,21 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 # What virtualgpu may import beside itself and the standard library.
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
 # Files of virtualgpu that serve another library may import that library.
 GUESTS: dict[str, set[str]] = {}
+
+# Packages that JupyterLab is made of; its bounds choose their versions.
+PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
 
 # README's commands that a test tries, rather than a line of the workflow.
 TRIED_BY_TESTS = {"make course": "tests/test_make.py"}
@@ -98,6 +104,18 @@ def test_gpucourse_does_not_import_the_course(repository: Path) -> None:
     above = {"course", "tests", "benchmarks", "conftest"}
     for path in modules(repository, "gpucourse"):
         assert not imported(path, "gpucourse") & above, path
+
+
+def test_gpucourse_declares_what_it_imports(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    texts = [*project["dependencies"], *project["optional-dependencies"]["course"]]
+    declared = {canonicalize_name(Requirement(text).name) for text in texts}
+    own = {"gpucourse", "virtualgpu"} | set(sys.stdlib_module_names)
+    owners = packages_distributions()
+    for path in modules(repository, "gpucourse"):
+        for name in imported(path, "gpucourse") - own:
+            names = {canonicalize_name(owner) for owner in owners.get(name, [name])}
+            assert names & declared or name in PARTS_OF_JUPYTERLAB, f"{path} imports {name}"
 
 
 def test_importing_gpucourse_loads_nothing_heavy() -> None:
