@@ -22,6 +22,12 @@ FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
 # Files of virtualgpu that serve another library may import that library.
 GUESTS: dict[str, set[str]] = {}
 
+# The rooms of virtualgpu from the ground up: each uses only what stands under it.
+ROOMS = (
+    "sources errors ptx compilers machine observers instruments device frontends standins "
+    "activation pytest_plugin"
+).split()
+
 # Packages that JupyterLab is made of; its bounds choose their versions.
 PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
 
@@ -98,6 +104,31 @@ def test_virtualgpu_rests_on_the_compilers_alone(repository: Path) -> None:
         extra = imported(path, "virtualgpu") - allowed - GUESTS.get(name, set())
         assert not extra, f"virtualgpu/{name} imports {sorted(extra)}"
     assert set(GUESTS) <= {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
+
+
+def rooms_used(path: Path) -> set[str]:
+    """The rooms of virtualgpu that a module imports from, for any spelling of the import."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        found.update(name.split(".")[1] for name in names if name.startswith("virtualgpu."))
+    return found
+
+
+def test_each_room_of_virtualgpu_uses_only_what_stands_under_it(repository: Path) -> None:
+    root = repository / "src" / "virtualgpu"
+    for path in modules(repository, "virtualgpu"):
+        if path == root / "__init__.py":
+            continue
+        room = path.relative_to(root).parts[0].removesuffix(".py")
+        assert room in ROOMS, f"a new room {room}: say in ROOMS what it stands on"
+        above = rooms_used(path) - set(ROOMS[: ROOMS.index(room) + 1])
+        assert not above, f"{path.relative_to(root)} imports from {sorted(above)}, above it"
 
 
 def test_gpucourse_does_not_import_the_course(repository: Path) -> None:
