@@ -72,14 +72,17 @@ def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str
 
 
 def run(notebook: NotebookNode, source: Source, folder: Path) -> list[RanCell]:
-    """Run a notebook of ``source`` in a fresh kernel that starts in ``folder``, errors and all."""
+    """Run a notebook of ``source`` in a fresh kernel, errors and all; ``folder`` is where it stands."""
     notebook = nbformat.from_dict(notebook)  # a copy: the client writes outputs into it
+    start = next(place for place in (folder, *folder.parents) if place.is_dir())
     client = nbclient.NotebookClient(
         notebook,
         timeout=CELL_TIMEOUT,
         kernel_name="python3",
         allow_errors=True,
-        resources={"metadata": {"path": str(folder if folder.is_dir() else folder.parent)}},
+        # Kernels warn on the terminal that they talk over TCP; these stay on this machine.
+        extra_arguments=["--log-level=ERROR"],
+        resources={"metadata": {"path": str(start)}},
     )
     client.execute()
     ids = {notebooks.cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
