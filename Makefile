@@ -26,6 +26,9 @@ LOCK_ARGS ?=
 # One worker per core, but no more than eight: a worker that runs JAX and Numba takes 0.5 GB.
 PYTEST := $(IN_VENV) -m pytest -n logical --maxprocesses 8 --dist loadfile
 
+# It asks whether to fetch news of the Jupyter project, over the first notebook.
+ANNOUNCEMENTS := "@jupyterlab/apputils-extension:announcements"
+
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | \
 	  while IFS='|' read -r verb meaning; do printf '  %-14s %s\n' "$$verb" "$$meaning"; done
@@ -35,7 +38,7 @@ setup: $(STAMP) ## Install everything into .venv (quick when nothing has changed
 course: setup ## Open JupyterLab on the course
 	@XLA_PYTHON_CLIENT_PREALLOCATE=false $(VENV)/bin/jupyter lab \
 	  $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
-	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(COURSE_ARGS)
+	  --LabApp.default_url=/lab/tree/lectures $(COURSE_ARGS)
 
 test: setup ## Run every test
 	$(PYTEST) $(TEST_ARGS)
@@ -109,5 +112,6 @@ $(STAMP): requirements/base.txt pyproject.toml Makefile
 	fi; \
 	"$$uv" pip sync -q --python $(IN_VENV) --require-hashes requirements/base.txt; \
 	"$$uv" pip install -q --python $(IN_VENV) --no-deps --editable .; \
+	$(VENV)/bin/jupyter labextension disable --log-level=ERROR $(ANNOUNCEMENTS); \
 	touch $@; \
 	echo "Set up in $(VENV) with $$($(IN_VENV) --version)"
