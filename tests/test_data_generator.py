@@ -140,13 +140,31 @@ def test_the_decay_conserves_everything(name: str) -> None:
 
 
 def test_the_z_is_a_breit_wigner(exact_z: ak.Array) -> None:
-    source = PROCESSES[NAMES.index("Z")]
-    s = np.sort(ak.to_numpy(exact_z.truth.mass)) ** 2
-    angle = np.arctan((s - Z_MASS**2) / (Z_MASS * Z_WIDTH))
-    low, high = np.arctan(
-        (np.array([source.low, source.high]) ** 2 - Z_MASS**2) / (Z_MASS * Z_WIDTH)
-    )
-    assert distance(np.sqrt(s), (angle - low) / (high - low)) < 2.5
+    z = PROCESSES[NAMES.index("Z")]
+
+    def angle(mass: np.ndarray) -> np.ndarray:
+        return np.arctan((mass**2 - Z_MASS**2) / (Z_MASS * Z_WIDTH))
+
+    # 2 million are enough to see a shift of 10 MeV in the mass or 40 MeV in the width.
+    u = kinematics.uniforms(np.random.PCG64(26), 2_000_000, 1)[0]
+    many = kinematics.breit_wigner(u, z.mass, z.width, z.low, z.high)
+    for mass in (np.sort(many), np.sort(ak.to_numpy(exact_z.truth.mass))):
+        cumulative = (angle(mass) - angle(z.low)) / (angle(z.high) - angle(z.low))
+        assert distance(mass, cumulative) < 2.5
+
+
+def test_parents_have_the_falling_pt() -> None:
+    u = kinematics.uniforms(np.random.PCG64(27), 200_000, 1)[0]
+    pt = np.sort(kinematics.falling(u, 12.0, 2.0, 5.0, 80.0))
+    assert 5.0 < pt[0] < pt[-1] < 80.0
+    below = 1 - 1 / (1 + (np.append(pt, [5.0, 80.0]) / 12.0) ** 2)  # n = 2 integrates to this
+    assert distance(pt, (below[:-2] - below[-2]) / (below[-1] - below[-2])) < 2.5
+
+
+def test_background_falls_as_a_power() -> None:
+    u = kinematics.uniforms(np.random.PCG64(28), 200_000, 1)[0]
+    pt = np.sort(kinematics.power_law(u, 4.0, 3.0, 200.0))
+    assert distance(pt, (1 - (3.0 / pt) ** 3) / (1 - (3.0 / 200.0) ** 3)) < 2.5
 
 
 def test_the_decay_is_isotropic(exact_z: ak.Array) -> None:

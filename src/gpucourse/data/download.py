@@ -111,8 +111,6 @@ def download(
     if path.exists() and not part.exists():
         # Put there by hand: it has to pass the same inspection as our own bytes.
         os.replace(path, part)
-    if _size(part) > file.size:
-        part.unlink()
     _check_space(directory, file.size - _size(part))
 
     transfer = _Transfer(file, part, note, memory, web, report)
