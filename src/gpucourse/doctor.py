@@ -230,7 +230,8 @@ def sandbox() -> Iterator[Finding]:
     command = [program, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "true"]
     tried = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     if tried.returncode:
-        found = f"installed, but refused: {tried.stderr.strip().splitlines()[-1:] or 'no reason'}"
+        reason = tried.stderr.strip().split("\n")[-1] or f"exit code {tried.returncode}"
+        found = f"installed, but refused: {reason}"
         mend = "allow user namespaces (container: a seccomp profile that permits unshare)"
         yield Finding(group, name, WARN, found, mend)
     else:

@@ -72,7 +72,7 @@ def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str
 
 
 def run(notebook: NotebookNode, source: Source, folder: Path) -> list[RanCell]:
-    """Run a notebook of ``source`` in a fresh kernel, errors and all; ``folder`` is where it stands."""
+    """Run a notebook of ``source`` in a fresh kernel that starts in ``folder``, errors and all."""
     notebook = nbformat.from_dict(notebook)  # a copy: the client writes outputs into it
     start = next(place for place in (folder, *folder.parents) if place.is_dir())
     client = nbclient.NotebookClient(
