@@ -22,8 +22,8 @@ from virtualgpu.errors import OutOfMemory, VirtualGPUError
 Result = binding.CUresult
 CONTEXT = 1
 
-# The machine runs waves of 16,384 lanes: as many as eight multiprocessors of 2048 threads.
-MULTIPROCESSORS = 8
+# The machine runs waves of 32,768 lanes: as many as sixteen multiprocessors of 2048 threads.
+MULTIPROCESSORS = 16
 THREADS_PER_MULTIPROCESSOR = 2048
 BLOCKS_PER_MULTIPROCESSOR = 32
 SHARED_PER_MULTIPROCESSOR = 233_472

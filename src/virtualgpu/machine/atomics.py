@@ -1,84 +1,16 @@
 """Atomic read-modify-write, lane after lane (PTX ISA, "atom" and "red").
 
-The loop is compiled by Numba: with 32,768 lanes on one address, rounding one float sum after
-the other takes 0.1 ms so, and 20 ms in Python. Half-precision types, which Numba's CPU target
-lacks, go in rounds of distinct addresses instead.
+Integers, float32 and float64 run in a compiled loop. Half-precision sums go in rounds of
+distinct addresses: rare, and NumPy has the arithmetic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
 import numpy as np
 
+from virtualgpu.machine import compiled
 
-def _add(old, value, compare):
-    return old + value
-
-
-def _exch(old, value, compare):
-    return value
-
-
-def _and(old, value, compare):
-    return old & value
-
-
-def _or(old, value, compare):
-    return old | value
-
-
-def _xor(old, value, compare):
-    return old ^ value
-
-
-def _min(old, value, compare):
-    return value if value < old else old
-
-
-def _max(old, value, compare):
-    return value if value > old else old
-
-
-def _inc(old, value, compare):
-    return old + 1 if old < value else 0
-
-
-def _dec(old, value, compare):
-    return value if old == 0 or old > value else old - 1
-
-
-def _cas(old, value, compare):
-    return value if old == compare else old
-
-
-OPERATIONS: dict[str, Callable] = {
-    "add": _add, "exch": _exch, "and": _and, "or": _or, "xor": _xor, "min": _min, "max": _max,
-    "inc": _inc, "dec": _dec, "cas": _cas,
-}  # fmt: skip
-
-
-@cache
-def _compiled(operation: str) -> Callable:
-    import numba
-
-    step = numba.njit(OPERATIONS[operation], inline="always")
-
-    @numba.njit(nogil=True)
-    def loop(memory, index, value, compare, old):
-        changed = False
-        one = memory[:1].copy()  # holds a result in the memory's own type
-        for lane in range(len(index)):
-            at = index[lane]
-            before = memory[at]
-            one[0] = step(before, value[lane], compare[lane])
-            memory[at] = one[0]
-            old[lane] = before
-            changed |= one[0] != before
-        return changed
-
-    return loop
+OPERATIONS = {"add", "exch", "and", "or", "xor", "min", "max", "inc", "dec", "cas"}
 
 
 def run(operation: str, memory: np.ndarray, index: np.ndarray, first: np.ndarray,
@@ -89,12 +21,9 @@ def run(operation: str, memory: np.ndarray, index: np.ndarray, first: np.ndarray
     one. Returns the old values, shape (n,), and whether any element changed.
     """
     value, compare = (first, first) if second is None else (second, first)
-    if memory.dtype == np.float16 or operation.startswith("packed"):
+    if operation in HALF_SUMS and (memory.dtype == np.float16 or operation != "add"):
         return _rounds(operation, memory, index, value)
-    old = np.empty(len(index), memory.dtype)
-    loop = _compiled(operation)
-    changed = loop(memory, index, np.ascontiguousarray(value), np.ascontiguousarray(compare), old)
-    return old, bool(changed)
+    return compiled.atomic(operation, memory, index, value, compare)
 
 
 def _rounds(operation, memory, index, value):
@@ -109,25 +38,31 @@ def _rounds(operation, memory, index, value):
         after = HALF_SUMS[operation](before, value[lanes])
         memory[index[lanes]] = after
         old[lanes] = before
-        changed |= bool((after.view(f"u{after.itemsize}") != before.view(f"u{after.itemsize}")).any())
+        bits = f"u{after.itemsize}"
+        changed |= bool((after.view(bits) != before.view(bits)).any())
         left = np.delete(left, first)
     return old, changed
 
 
 def _packed_f16(a, b):
-    return (np.ascontiguousarray(a).view(np.float16) + np.ascontiguousarray(b).view(np.float16)).view(np.uint32)
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return (a.view(np.float16) + b.view(np.float16)).view(np.uint32)
 
 
 def _bf16(a, b):
-    total = ((a.astype(np.uint32) << 16).view(np.float32) + (b.astype(np.uint32) << 16).view(np.float32)).view(np.uint32)
-    rounded = (total + 0x7FFF + ((total >> 16) & 1)) >> 16  # to nearest, ties to even
-    return np.where(np.isnan(total.view(np.float32)), 0x7FFF, rounded).astype(np.uint16)
+    total = _widen(a) + _widen(b)
+    bits = total.view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to nearest, ties to even
+    return np.where(np.isnan(total), 0x7FFF, rounded).astype(np.uint16)
+
+
+def _widen(bf16):
+    return (bf16.astype(np.uint32) << 16).view(np.float32)
 
 
 def _packed_bf16(a, b):
-    return _bf16(
-        np.ascontiguousarray(a).view(np.uint16), np.ascontiguousarray(b).view(np.uint16)
-    ).view(np.uint32)
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return _bf16(a.view(np.uint16), b.view(np.uint16)).view(np.uint32)
 
 
 HALF_SUMS = {

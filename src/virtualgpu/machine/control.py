@@ -302,10 +302,11 @@ def _call(emitter, instruction):
         emitter.read(code.slots[item.name])[0]
         for item in (operands[0].items if operands else ())
     ]
-    function, dtype = INTRINSICS[name]
-    call = f"{emitter.put(function, 'f')}({', '.join(['group', *arguments])})"
+    call = f"{emitter.put(INTRINSICS[name], 'f')}({', '.join(['group', *arguments])})"
     if returns:
-        emitter.write_slot(code.slots[returns[0].name], call, np.dtype(dtype))
+        slot = code.slots[returns[0].name]
+        declared = emitter.program.dtypes[slot]
+        emitter.write_slot(slot, f"{call}.astype({emitter.dtype(declared)})", declared)
     else:
         emitter.lines.append(f" {call}")
 

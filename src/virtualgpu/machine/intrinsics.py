@@ -113,12 +113,12 @@ def _grid_handle(group: Group, scope: np.ndarray) -> np.ndarray:
     return np.ones(1, np.uint64)
 
 
-# name → (function of the group and the arguments' values, dtype of the result)
+# name → function of the group and the arguments' values
 INTRINSICS = {
-    "vprintf": (vprintf, "u4"),
-    "__assertfail": (assertfail, "u4"),
-    "malloc": (malloc, "u8"),
-    "free": (free, "u4"),
-    "cudaCGGetIntrinsicHandle": (_grid_handle, "u8"),
-    "cudaCGSynchronize": (None, "u4"),  # a barrier of the whole grid, in the SIMT loop
+    "vprintf": vprintf,
+    "__assertfail": assertfail,
+    "malloc": malloc,
+    "free": free,
+    "cudaCGGetIntrinsicHandle": _grid_handle,
+    "cudaCGSynchronize": None,  # a barrier of the whole grid, in the SIMT loop
 }

@@ -16,9 +16,9 @@ from virtualgpu.machine.access import SharedLayout
 from virtualgpu.machine.schedule import Lockstep
 from virtualgpu.machine.wave import Wave
 
-# Lanes that run together. One NumPy array of 64-bit values over 16,384 lanes has 128 kB: the
+# Lanes that run together. One NumPy array of 64-bit values over 32,768 lanes has 256 kB: the
 # few that an instruction touches stay in a core's second-level cache.
-WAVE_LANES = 16_384
+WAVE_LANES = 32_768
 
 MAX_THREADS = 1024  # per block (CUDA C++ Programming Guide, "Compute Capabilities")
 MAX_BLOCK = (1024, 1024, 64)

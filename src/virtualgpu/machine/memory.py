@@ -42,6 +42,7 @@ class GlobalMemory:
         self._mapping = _reserve()
         raw = np.frombuffer(self._mapping, np.uint8)
         self._bytes = raw
+        self.host = raw.ctypes.data  # where the host finds the byte at BASE
         self.views = {
             np.dtype(code): raw.view(code)
             for code in ("u1", "i1", "?", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8")

@@ -6,7 +6,7 @@ Lanes are numbered block by block, and in a block as the hardware numbers thread
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -16,6 +16,50 @@ WARP = 32
 SHARED_BASE = 0x1_0000_0000  # generic addresses of the shared window
 LOCAL_BASE = 0x2_0000_0000  # generic addresses of the local window
 WINDOW = 1 << 24  # bytes of each window
+
+
+class Geometry:
+    """Which thread, warp and block each lane of a wave is: the same for all full waves.
+
+    Arrays are int64, shape (lanes,), and made when first asked for.
+    """
+
+    def __init__(self, blocks: int, block: tuple[int, int, int]):
+        self.blocks, self.block = blocks, block
+        self.threads = block[0] * block[1] * block[2]  # per block
+        self.lanes = blocks * self.threads
+        self.warps = blocks * -(-self.threads // WARP)
+        self.all_lanes = np.arange(self.lanes)
+        self._thread_index: dict[int, np.ndarray] = {}
+
+    @cached_property
+    def block_of(self) -> np.ndarray:
+        return self.all_lanes // self.threads
+
+    @cached_property
+    def thread_of(self) -> np.ndarray:
+        return self.all_lanes % self.threads
+
+    @cached_property
+    def warp_of(self) -> np.ndarray:
+        """A number for each warp of the wave, the same for its lanes."""
+        return self.block_of * -(-self.threads // WARP) + self.thread_of // WARP
+
+    def thread_index(self, axis: int) -> np.ndarray:
+        """``%tid`` along an axis: uint32, shape (1,) or (lanes,)."""
+        index = self._thread_index.get(axis)
+        if index is None:
+            x, y, _ = self.block
+            if self.block[axis] == 1:
+                index = np.zeros(1, np.uint32)
+            else:
+                thread = self.thread_of
+                index = (thread % x, thread // x % y, thread // (x * y))[axis].astype(np.uint32)
+            self._thread_index[axis] = index
+        return index
+
+
+geometry = lru_cache(maxsize=8)(Geometry)
 
 
 class Wave:
@@ -28,10 +72,10 @@ class Wave:
     def __init__(self, launch, first: int, blocks: int):
         self.launch = launch
         self.first = first
-        self.blocks = blocks
-        self.threads = launch.threads  # per block
-        self.lanes = blocks * self.threads
-        self.all_lanes = np.arange(self.lanes)
+        self.geometry = lanes = geometry(blocks, launch.block)
+        self.blocks, self.threads, self.lanes = blocks, lanes.threads, lanes.lanes
+        self.warps, self.all_lanes = lanes.warps, lanes.all_lanes
+        self.thread_index = lanes.thread_index
         self.shared_stride = -(-launch.shared_bytes // 8) * 8
         self.shared = np.full(blocks * self.shared_stride, POISON, np.uint8)
         self.shared_views: dict = {}
@@ -49,32 +93,17 @@ class Wave:
 
     # -- geometry ------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def block_of(self) -> np.ndarray:
-        return self.all_lanes // self.threads
-
-    @cached_property
-    def thread_of(self) -> np.ndarray:
-        return self.all_lanes % self.threads
-
-    @cached_property
-    def warp_of(self) -> np.ndarray:
-        """A number for each warp of the wave, the same for its lanes."""
-        per_block = -(-self.threads // WARP)
-        return self.block_of * per_block + self.thread_of // WARP
+        return self.geometry.block_of
 
     @property
-    def warps(self) -> int:
-        return self.blocks * -(-self.threads // WARP)
+    def thread_of(self) -> np.ndarray:
+        return self.geometry.thread_of
 
-    def thread_index(self, axis: int) -> np.ndarray:
-        """``%tid`` along an axis: uint32, shape (1,) or (lanes,)."""
-        x, y, z = self.launch.block
-        if (x, y, z)[axis] == 1:
-            return np.zeros(1, np.uint32)
-        thread = self.thread_of
-        index = (thread % x, thread // x % y, thread // (x * y))[axis]
-        return index.astype(np.uint32)
+    @property
+    def warp_of(self) -> np.ndarray:
+        return self.geometry.warp_of
 
     def block_index(self, axis: int) -> np.ndarray:
         """``%ctaid`` along an axis: uint32, shape (1,) or (lanes,)."""
