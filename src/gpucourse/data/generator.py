@@ -35,8 +35,9 @@ Reproducible
     are asked for.  All randomness is the integer stream of ``PCG64``, which NumPy promises to
     keep, turned into numbers here; the distributions of ``Generator``, which NumPy may change
     (NEP 19), are not used.  What is left is the last bit of NumPy's sin, log, ... which may
-    differ between processors and NumPy builds.  Rounding to float32 hides that in all but
-    about one number in 10**8.
+    differ between processors and NumPy builds.  Rounding to float32 hides that in all but about
+    one number in 10**8: the 4.2 million numbers of a million events came out the same with NumPy
+    2.0, 2.2, 2.3 and 2.4, Python 3.11-3.13, with and without AVX-512, where float64 did not.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ CONTINUUM_SCALE, CONTINUUM_POWER = 2.0, 1.5  # GeV; dN/dm = m / (1 + (m/scale)**
 RESOLUTION = 0.01
 BACKGROUND = 0.45
 
-# Events are made this many at a time so that a million need 0.2 GB rather than 1 GB.
+# Events are made this many at a time so that a million need 0.2 GB rather than 0.4 GB.
 _CHUNK = 65_536
 
 
