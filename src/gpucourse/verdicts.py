@@ -8,6 +8,8 @@ import sys
 import traceback
 from dataclasses import asdict, dataclass
 
+from virtualgpu import sources
+
 #: The machine-readable part of a check's output, for tests that run notebooks.
 CHECK_MIME = "application/vnd.gpucourse.check+json"
 
@@ -100,9 +102,7 @@ def describe_error(error: Exception) -> tuple[str, str | None]:
 
 
 def _last_line_of_the_learner(error: Exception) -> str | None:
-    """The innermost notebook cell in the traceback, where the error has one."""
-    from virtualgpu import sources
-
+    """The innermost notebook cell in the traceback, where the error came through one."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if (cell := sources.name(frame.filename)).startswith("cell "):
             code = f": `{frame.line}`" if frame.line else ""
