@@ -210,9 +210,9 @@ class Student:
         if compiling:
             return PropertyFailed(
                 f"the kernel '{name}' cannot be compiled for the arguments of this test{place}: "
-                f"{kind}" + ("" if self._knows_inputs else f": {message}")
+                + kind + (f": {message}" if message and not self._knows_inputs else "")
             )
-        told = "" if self._knows_inputs else f": {message}"
+        told = f": {message}" if message and not self._knows_inputs else ""
         return PropertyFailed(f"raises {kind}{place}{told}" if name is None
                               else f"'{name}' raises {kind}{place}{told}")
 
@@ -220,7 +220,8 @@ class Student:
         """Why `name` is not there: its cell failed, it stands in the wrong cell, or nowhere."""
         mentions = re.compile(rf"\b{re.escape(name)}\b")
         for cell, reason in self.broken.items():
-            if mentions.search(self.ingested.sources.get(cell, "")):
+            texts = self.ingested.sources.get(cell, ""), self.assignment.starters.get(cell, "")
+            if any(mentions.search(text) for text in texts):
                 return f"'{name}' is not defined, because the cell '{cell}' failed: {reason}"
         if name in self.ingested.strays:
             return (

@@ -48,7 +48,10 @@ def unpack_array(data: bytes) -> np.ndarray:
         if version != (1, 0):
             raise ProtocolError("an array in an unknown format")
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
-    except (ValueError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError):
+    except ProtocolError:
+        raise
+    except Exception:
+        # NumPy parses the header as Python text: half a dozen kinds of error can come of it.
         raise ProtocolError("a malformed array") from None
     if dtype.kind not in PLAIN_KINDS or dtype.hasobject or fortran:
         raise ProtocolError("an array that does not hold plain numbers")
