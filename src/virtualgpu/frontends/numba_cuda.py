@@ -24,6 +24,7 @@ import ctypes
 import itertools
 import os
 import struct
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -326,10 +327,15 @@ def _linker_class(module):
 
 
 def _kernel_init(original):
+    from numba.cuda.core.errors import NumbaDebugInfoWarning
+
     def __init__(self, py_func, argtypes, *args, **kwargs):
-        if not kwargs.get("debug"):
-            kwargs["lineinfo"] = True
-        original(self, py_func, argtypes, *args, **kwargs)
+        with warnings.catch_warnings():
+            if not kwargs.get("debug") and not kwargs.get("lineinfo"):
+                kwargs["lineinfo"] = True
+                # A function made by exec has no source to point at; nobody asked for lines.
+                warnings.simplefilter("ignore", NumbaDebugInfoWarning)
+            original(self, py_func, argtypes, *args, **kwargs)
         _kernel_names[self.entry_name] = py_func.__name__
 
     return __init__

@@ -276,7 +276,6 @@ class Emitter:
         if instruction.opcode in ("prefetch", "prefetchu", "discard", "applypriority"):
             return  # hints: nothing that a program can see
         site, name = control.site(self, instruction)
-        self.block.uses_memory = True
         operands = instruction.operands
         if instruction.opcode in ("ld", "ldu"):
             target, where = operands[0], operands[1]

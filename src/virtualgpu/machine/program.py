@@ -60,7 +60,7 @@ class Block:
     live_in: frozenset[int] = frozenset()
     live_out: frozenset[int] = frozenset()
     run: Callable = None
-    uses_memory: bool = False
+    heat: int = 0  # how much the block has run; past a limit it is compiled
 
     @property
     def source(self):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.errors import MemoryAccessError, TrapError, VirtualGPUError
-from virtualgpu.machine import barriers
+from virtualgpu.machine import barriers, fuse
 from virtualgpu.machine.group import Group, merge
 from virtualgpu.machine.program import CODE_BASE, Block
 from virtualgpu.machine.wave import Wave
@@ -62,6 +62,8 @@ def run(wave: Wave) -> bool:
                     observer.executed(group, block.instructions)
             wave.steps += len(block.instructions)
             launch.spend(len(block.instructions) * group.count, wave, group)
+            if block.heat >= 0:
+                _warm(program, block, group)
             result = block.run(group)
             kind = block.kind
             if kind == "next":
@@ -88,6 +90,13 @@ def run(wave: Wave) -> bool:
             if streak > STARVATION and wave.pending:
                 wave.yielded.append(group)
                 break
+
+
+def _warm(program, block: Block, group: Group) -> None:
+    """Compile a block once it has run enough to repay it."""
+    block.heat += group.count + fuse.PER_CALL
+    if block.heat > fuse.HOT:
+        block.run, block.heat = fuse.fuse(program, block), -1
 
 
 def _spins(group: Group) -> bool:
