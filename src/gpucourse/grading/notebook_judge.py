@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpucourse.grading.unsolved import unsolved
 from gpucourse.grading.verbs import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
 
@@ -70,6 +71,8 @@ class NotebookJudge:
         kernel = self._find(name)
         if not is_kernel(kernel):
             raise PropertyFailed(f"'{name}' is not a CUDA kernel: decorate it with @cuda.jit")
+        if stub := unsolved(kernel):
+            raise PropertyFailed(f"'{stub}' is not written yet")
 
         def run(arguments: list) -> None:
             kernel[grid, block, 0, shared](*arguments)

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpucourse.grading import cells
 from gpucourse.grading.remote_device import RemoteDevice
+from gpucourse.grading.unsolved import unsolved
 from gpucourse.grading.wire import Closed, Wire, decode, encode
 
 # Nobody needs more of an exception's text than this.
@@ -140,6 +141,8 @@ class Worker:
         if not is_kernel(kernel):
             what = type(kernel).__name__
             return {"refused": "not a kernel", "what": what[:60]}, []
+        if stub := unsolved(kernel):
+            raise NotImplementedError(stub)
         types = tuple(numba_type(described) for described in request["types"])
         return {"done": compile_kernel(kernel, types)._asdict()}, []
 

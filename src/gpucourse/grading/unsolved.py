@@ -1,0 +1,43 @@
+"""Whether a kernel is still the stub that was released.
+
+On the host a stub raises NotImplementedError. Compiled for the GPU it raises nothing: a ``raise``
+in a kernel ends the thread without a word, and a device function that only raises has no type, so
+that the compiler complains about its caller at length. Neither helps a learner, so the stub is
+recognised before anything is compiled.
+"""
+
+from __future__ import annotations
+
+import dis
+from types import CodeType, FunctionType
+from typing import Any
+
+
+def unsolved(function: Any, _seen: frozenset[str] = frozenset()) -> str | None:
+    """Name of the first stub among `function` and the compiled functions it calls, or None.
+
+    `function` is a Python function or what ``@cuda.jit`` made of one.
+    """
+    python = getattr(function, "py_func", function)
+    if not isinstance(python, FunctionType):
+        return None
+    if only_raises(python.__code__):
+        return python.__name__
+    for name in python.__code__.co_names:
+        called = python.__globals__.get(name)
+        if name not in _seen and hasattr(called, "py_func"):
+            if found := unsolved(called, _seen | {name}):
+                return found
+    return None
+
+
+def only_raises(code: CodeType) -> bool:
+    """Whether every call of `code` raises NotImplementedError: no branch comes before it."""
+    named = False
+    for step in dis.get_instructions(code):
+        if step.opname == "RAISE_VARARGS":
+            return named
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs or "RETURN" in step.opname:
+            return False
+        named = named or step.argval == "NotImplementedError"
+    return False
