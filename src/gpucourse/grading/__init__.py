@@ -1,7 +1,22 @@
 """Grading: the student's code in a sandbox, the hidden tests in an oracle that owns the device.
 
-Read in this order: ``assignment`` (the instructor's notebook), ``ingest`` (what is taken from a
-submission), ``verdict`` (what comes out), ``wire`` (what may pass between the two processes),
-``worker`` and ``sandbox`` (the student's side), ``oracle`` (the trusted side), ``batch`` (many
-submissions), ``nbgrader_steps`` (how nbgrader calls all this).
+Read in this order:
+
+what comes in
+    ``assignment`` the instructor's notebook · ``submission`` reading a file · ``ingest`` what is
+    taken from it · ``verdict`` what comes out · ``limits`` every bound
+the wall
+    ``wire`` what may pass between the two processes · ``cells`` running a cell's text
+the student's side
+    ``worker`` runs and compiles · ``remote_device`` asks for device memory and launches ·
+    ``zygote`` forks workers · ``confinement`` takes their rights away
+the trusted side
+    ``sandbox`` starts all that · ``student`` the oracle's view of a worker · ``device_service``
+    answers its device · ``origins`` of its data · ``oracle`` runs the tests · ``arguments`` of a
+    launch · ``watching`` what is held against a kernel
+what tests are written in
+    ``verbs`` · ``notebook_judge`` the same in a learner's notebook
+classes
+    ``batch`` many submissions · ``classroom`` a course directory · ``nbgrader_steps`` and
+    ``feedback`` what nbgrader is given · ``commands`` and ``demo`` what people type
 """

@@ -3,7 +3,7 @@
 ::
 
     submitted/STUDENT/ASSIGNMENT/NAME.ipynb   as handed in; never written to
-    ingested/STUDENT/ASSIGNMENT/NAME.ipynb    rebuilt; what `nbgrader autograde` reads
+    rebuilt/STUDENT/ASSIGNMENT/NAME.ipynb     what `nbgrader autograde` reads
     verdicts/STUDENT/ASSIGNMENT/NAME.json     one for each
 
 A verdict is used again as long as neither the submission nor the tests have changed; delete the
@@ -22,8 +22,9 @@ import nbformat
 
 from gpucourse.grading.assignment import Assignment
 from gpucourse.grading.batch import Grader, Job
-from gpucourse.grading.ingest import Ingested, Unreadable, ingest_file, read_bytes, rebuild
+from gpucourse.grading.ingest import Ingested, ingest_file, rebuild
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission import Unreadable, read_bytes
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, write_atomically
 
 TIMESTAMP_BYTES = 200
@@ -59,12 +60,12 @@ class Classroom:
 
     def ingest(self, assignment: str, students: Iterable[str] | None = None,
                limits: Limits | None = None) -> list[Job]:
-        """Rebuild every submission into ``ingested/``; jobs for all of them."""
+        """Rebuild every submission into ``rebuilt/``; jobs for all of them."""
         jobs = []
         sources = [(path, Assignment.load(path)) for path in self.sources(assignment)]
         for student in self.students(assignment) if students is None else students:
             folder = self.root / "submitted" / student / assignment
-            target = self.root / "ingested" / student / assignment
+            target = self.root / "rebuilt" / student / assignment
             for path, source in sources:
                 ingested = self._ingest_one(folder, source, limits)
                 text = nbformat.writes(rebuild(source, ingested), version=4)

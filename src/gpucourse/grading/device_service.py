@@ -12,85 +12,18 @@ from collections.abc import Callable
 import numpy as np
 
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.origins import Origins
 from gpucourse.grading.verbs import PropertyFailed
 from gpucourse.grading.watching import explain
 from gpucourse.grading.wire import ProtocolError
 from virtualgpu import errors, instruments
 from virtualgpu.device import VirtualDevice
-from virtualgpu.machine.events import Access, Observer
 
 # How many results of copies to the host are remembered, the latest first, to recognise data in
 # what a function returns.
 MAX_READS = 256
 # A number that a function returns is looked for in copies up to this size.
 MAX_SEARCHED = 1 << 20
-
-
-class Origins(Observer):
-    """Which bytes of the student's device memory a kernel has written."""
-
-    def __init__(self) -> None:
-        # start of an allocation → one bool per byte
-        self._written: dict[int, np.ndarray] = {}
-        # starts of allocations that were handed to a launch
-        self.launched: set[int] = set()
-
-    def allocated(self, address: int, nbytes: int) -> None:
-        self._written[address] = np.zeros(nbytes, bool)
-
-    def freed(self, address: int) -> None:
-        self._written.pop(address, None)
-        self.launched.discard(address)
-
-    def find(self, address: int) -> int | None:
-        """Start of the allocation that holds `address`."""
-        for start, mask in self._written.items():
-            if start <= address < start + max(len(mask), 1):
-                return start
-        return None
-
-    def holds(self, address: int, nbytes: int) -> bool:
-        start = self.find(address)
-        return start is not None and address + nbytes <= start + len(self._written[start])
-
-    def host_wrote(self, address: int, nbytes: int) -> None:
-        if (start := self.find(address)) is not None:
-            self._written[start][address - start : address - start + nbytes] = False
-
-    def host_copied(self, target: int, origin: int, nbytes: int) -> None:
-        into, out_of = self.find(target), self.find(origin)
-        if into is not None and out_of is not None:
-            mask = self.mask(origin, nbytes)
-            self._written[into][target - into : target - into + nbytes] = mask
-            if out_of in self.launched:
-                self.launched.add(into)
-
-    def accessed(self, access: Access) -> None:
-        if access.space != "global" or access.kind == "load" or not len(access.addresses):
-            return
-        addresses = access.addresses.astype(np.int64)
-        for start, mask in self._written.items():
-            inside = addresses[(addresses >= start) & (addresses < start + len(mask))] - start
-            for byte in range(access.size):
-                mask[np.minimum(inside + byte, len(mask) - 1)] = True
-
-    def mask(self, address: int, nbytes: int) -> np.ndarray:
-        """Per byte, whether a launch wrote it last."""
-        start = self.find(address)
-        if start is None:
-            return np.zeros(nbytes, bool)
-        return self._written[start][address - start : address - start + nbytes].copy()
-
-    def from_launch(self, address: int, data: np.ndarray) -> np.ndarray:
-        """Per byte of `data`, read at `address`, whether it can count as a kernel's result.
-
-        Bytes that a launch wrote, and zeros in an array that was handed to a launch: a bin that
-        no event fell into was never written, and is right.
-        """
-        start = self.find(address)
-        if start is None or start not in self.launched:
-            return np.zeros(len(data), bool)
-        return self.mask(address, len(data)) | (data == 0)
 
 
 class DeviceService:

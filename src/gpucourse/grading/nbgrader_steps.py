@@ -24,7 +24,7 @@ from gpucourse.grading.ingest import restore
 from gpucourse.grading.sandbox import SandboxError
 from gpucourse.grading.verdict import TestOutcome, Verdict
 
-SUBMITTED, INGESTED = "submitted", "ingested"
+REBUILT = "rebuilt"
 _prepared: set[tuple[str, str]] = set()
 
 
@@ -45,7 +45,7 @@ def configure(c: Config) -> None:
     ]
     running = _autograding(c)
     if running is not None:
-        c.CourseDirectory.submitted_directory = INGESTED
+        c.CourseDirectory.submitted_directory = REBUILT
         prepare(*running, c)
 
 

@@ -16,11 +16,17 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.grading import cells, verbs
+from gpucourse.grading.arguments import (
+    array_parameters,
+    describe_type,
+    parameter_sizes,
+    scalar_parameter,
+)
 from gpucourse.grading.assignment import SETUP, Assignment, AssignmentCell
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import ForkServer, SandboxError
-from gpucourse.grading.student import Student
+from gpucourse.grading.student import InfrastructureFault, Student
 from gpucourse.grading.verbs import Launched, PropertyFailed, seed_words
 from gpucourse.grading.verdict import (
     GRADED,
@@ -157,44 +163,6 @@ class OracleJudge:
                 device.free(address)
 
 
-def describe_type(value: object) -> dict:
-    """What the worker is told of an argument: type and dimensions, never values."""
-    if isinstance(value, np.ndarray):
-        return {"dtype": value.dtype.name, "ndim": value.ndim}
-    return {"dtype": np.asarray(scalar(value)).dtype.name, "ndim": 0}
-
-
-def scalar(value: object) -> np.generic:
-    """A Python or NumPy number as numba types it: int is int64, float is float64."""
-    if isinstance(value, np.generic):
-        return value
-    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64),
-                        (complex, np.complex128)):
-        if isinstance(value, kind):
-            return dtype(value)
-    raise TypeError(f"a kernel takes arrays and numbers, not {type(value).__name__}")
-
-
-def parameter_sizes(described: dict) -> list[int]:
-    """Bytes of the kernel parameters that one argument becomes (numba-cuda's `_prepare_args`)."""
-    if described["ndim"]:
-        return [8] * (5 + 2 * described["ndim"])
-    dtype = np.dtype(described["dtype"])
-    if dtype.kind == "c":
-        return [dtype.itemsize // 2] * 2
-    return [dtype.itemsize]
-
-
-def array_parameters(array: np.ndarray, address: int) -> list[bytes]:
-    """(meminfo, parent, items, bytes per item, data, shape…, strides…), each 64 bits."""
-    numbers = (0, 0, array.size, array.itemsize, address, *array.shape, *array.strides)
-    return [number.to_bytes(8, "little", signed=True) for number in map(int, numbers)]
-
-
-def scalar_parameter(value: object) -> bytes:
-    return scalar(value).tobytes()
-
-
 class TestTimeout(Exception):
     """A test cell used up its time in the oracle itself."""
 
@@ -318,9 +286,3 @@ def assertion_text(error: AssertionError) -> str:
     if not text or "\n" in text or len(text) > 300:
         return "a check of this test does not hold"
     return text
-
-
-class InfrastructureFault(Exception):
-    """The grader or the course is at fault; the submission is to be graded again."""
-
-

@@ -58,11 +58,14 @@ def at_least(level: str, floor: str = FLOOR) -> bool:
 
 
 def needed_paths() -> list[str]:
-    """Folders that a worker must be able to read: Python, its packages, and ours."""
+    """Paths that a worker must be able to read: Python, its packages, and ours."""
     folders = {sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix),
                os.path.realpath(sys.base_prefix)}
     for package in (gpucourse, virtualgpu):
         folders.add(str(Path(package.__file__).parent))
+    # Hints, which set-up cells fetch; a checkout keeps them beside src/. No test is among them.
+    course = Path(gpucourse.__file__).parents[2] / "course"
+    folders |= {str(path) for path in (course / "course.toml", course / "checks") if path.exists()}
     # A folder inside another of them comes with it.
     return sorted(folder for folder in folders
                   if not any(folder.startswith(other.rstrip("/") + "/") for other in folders))

@@ -21,6 +21,11 @@ from gpucourse.grading.sandbox import ForkServer, WorkerProcess
 from gpucourse.grading.verbs import PropertyFailed
 from gpucourse.grading.wire import Closed, OutOfTime, ProtocolError, decode, encode
 
+
+class InfrastructureFault(Exception):
+    """The grader or the course is at fault; the submission is to be graded again."""
+
+
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
 
@@ -115,11 +120,13 @@ class Student:
         while restart:
             restart = False
             self._start()
+            answered = False
             for cell in self.assignment.cells:
                 if cell.role not in (SETUP, SOLUTION) or cell.cell_type != "code":
                     continue
                 if cell.grade_id in self.fatal:
                     continue
+                answered |= cell.role == SOLUTION
                 source = (cell.source if cell.role == SETUP
                           else self.ingested.sources[cell.grade_id])
                 try:
@@ -134,6 +141,11 @@ class Student:
                     break
                 if "error" in reply:
                     failed = self._explain(reply["error"], None)
+                    if cell.role == SETUP and not answered:
+                        # No line of the student's has run yet.
+                        raise InfrastructureFault(
+                            f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
+                            f"{failed.reason}")
                     self.broken[cell.grade_id] = failed.reason
 
     def _start(self) -> None:

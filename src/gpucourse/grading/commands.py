@@ -1,0 +1,108 @@
+"""``gpucourse grade NOTEBOOK``: the grader's verdict on one's own notebook, at home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gpucourse.grading.assignment import Assignment
+from gpucourse.grading.batch import Grader, Job
+from gpucourse.grading.ingest import ingest_file
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.sandbox import SandboxError, at_least
+from gpucourse.grading.submission import Unreadable, grade_id_of, parse_cells, read_bytes
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+
+# Exit codes of `gpucourse grade`.
+ALL_POINTS, NOT_ALL_POINTS, NOT_GRADED = 0, 1, 2
+
+
+def grade(notebook: Path, console: Console | None = None) -> int:
+    """Grade `notebook` and print a table; 0 for all points, 1 for fewer, 2 if nothing was run."""
+    console = console or Console()
+    try:
+        source = find_source(notebook)
+    except LookupError as error:
+        console.print(str(error), style="red", markup=False)
+        return NOT_GRADED
+    assignment = Assignment.load(source)
+    job = Job("", source, ingest_file(notebook, assignment))
+    try:
+        with console.status(f"grading {notebook.name}"), Grader(own_work=True, workers=1) as grader:
+            (verdict,) = grader.grade([job])
+    except SandboxError as error:
+        console.print(f"The grader could not start: {error}", style="red", markup=False)
+        return NOT_GRADED
+    show(verdict, console)
+    if verdict.kind == INFRASTRUCTURE_FAULT:
+        return NOT_GRADED
+    return ALL_POINTS if verdict.earned == verdict.points else NOT_ALL_POINTS
+
+
+def show(verdict: Verdict, console: Console) -> None:
+    """The verdict as a table, one line for each test cell."""
+    if verdict.kind == INFRASTRUCTURE_FAULT:
+        console.print("The grader failed, not your notebook:", style="red")
+        console.print(verdict.reason, markup=False)
+        return
+    title = f"{verdict.notebook}: {verdict.earned:g} of {verdict.points:g} points"
+    table = Table(title=title, title_justify="left", show_lines=False)
+    table.add_column("test")
+    table.add_column("points", justify="right")
+    table.add_column("which property fails")
+    for outcome in verdict.tests:
+        colour = "green" if outcome.passed else "red"
+        mark = "✓" if outcome.passed else "✗"
+        table.add_row(f"[{colour}]{mark}[/] {escape(outcome.test)}",
+                      f"{outcome.earned:g}/{outcome.points:g}", escape(outcome.reason))
+    console.print(table)
+    for notice in verdict.notices:
+        console.print(f"• {notice}", markup=False)
+    weak = "" if at_least(verdict.isolation) else (
+        " (weak: grade only notebooks of your own here; bubblewrap would isolate better)")
+    console.print(f"device: {verdict.device}; isolation: {verdict.isolation}{weak}; "
+                  f"{verdict.seconds:.1f} s", style="dim", markup=False)
+
+
+def find_source(notebook: Path) -> Path:
+    """The instructor's copy of the project that `notebook` is an answer to.
+
+    By the file's name, else by the cells in it. Raises LookupError with advice.
+    """
+    sources = {path.stem: path for folder in course_folders(notebook)
+               for path in sorted((folder / "grading" / "source").glob("*/*.ipynb"))}
+    if not sources:
+        raise LookupError(
+            "The projects' tests were not found. Run this inside the course's folder (where "
+            "course/ and grading/ are).")
+    if notebook.stem in sources:
+        return sources[notebook.stem]
+    try:
+        cells = parse_cells(read_bytes(notebook, Limits().notebook_bytes))
+    except Unreadable as unreadable:
+        raise LookupError(str(unreadable)) from None
+    given = {grade_id_of(cell) for cell in cells}
+    for path in sources.values():
+        wanted = {cell.grade_id for cell in Assignment.load(path).solutions}
+        if wanted and len(wanted & given) > len(wanted) / 2:
+            return path
+    raise LookupError(
+        f"{notebook.name} is none of the projects: {', '.join(sorted(sources))}. Start from the "
+        "notebook in projects/.")
+
+
+def course_folders(notebook: Path) -> list[Path]:
+    """Checkouts of the course: around the notebook, around the working directory, around us."""
+    starts = (notebook.resolve().parent, Path.cwd(), Path(__file__).resolve().parent)
+    return [folder for start in starts for folder in (start, *start.parents)
+            if (folder / "course" / "course.toml").is_file()]
+
+
+def demo() -> int:
+    """See :mod:`gpucourse.grading.demo`."""
+    from gpucourse.grading.demo import run
+
+    return run()

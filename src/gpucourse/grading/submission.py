@@ -1,0 +1,94 @@
+"""Reading a submitted file: what is checked before a byte of it is believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+from gpucourse.grading.limits import MEGABYTE
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes that stands at `path` itself.
+
+    Raises Unreadable, in words for the student, for links, devices, pipes and large files.
+    """
+    try:
+        status = os.lstat(path)
+    except OSError:
+        raise Unreadable("The file is missing from the submission.") from None
+    if stat.S_ISLNK(status.st_mode):
+        raise Unreadable("The submitted file is a link. Submit the notebook itself.")
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable("What was submitted is not a file. Submit the notebook itself.")
+    if status.st_nlink > 1:
+        raise Unreadable("The submitted file is a hard link. Submit a copy of the notebook.")
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Unreadable(f"The submitted file cannot be opened ({error.strerror}).") from None
+    with os.fdopen(handle, "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise Unreadable(
+            f"The notebook is larger than {limit // MEGABYTE} MB. Clear its outputs "
+            "(Kernel > Restart Kernel and Clear Outputs), save it and submit it again."
+        )
+    return data
+
+
+def parse_cells(data: bytes) -> list[dict]:
+    """The cells of a version 4 notebook, checked no further than that each is an object.
+
+    Raises Unreadable, in words for the student.
+    """
+    again = "Open it in JupyterLab, save it and submit it again."
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            f"The notebook is not UTF-8 text (first wrong byte at {error.start}). {again}"
+        ) from None
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise Unreadable(f"The notebook is nested too deeply to be a notebook. {again}") from None
+    except ValueError as error:
+        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise Unreadable(
+            f"The notebook is not valid JSON{where}: it was cut short or edited by hand. {again}"
+        ) from None
+    if not isinstance(document, dict) or not isinstance(document.get("nbformat"), int):
+        raise Unreadable(f"The file is not a Jupyter notebook. {again}")
+    if document["nbformat"] != 4:
+        raise Unreadable(
+            f"The notebook is in format {document['nbformat']}; the grader reads format 4. {again}"
+        )
+    cells = document.get("cells")
+    if not isinstance(cells, list):
+        raise Unreadable(f"The notebook has no list of cells. {again}")
+    return [cell for cell in cells if isinstance(cell, dict)]
+
+
+def source_of(cell: dict) -> str | None:
+    """The text of a submitted cell, or None where it is not text."""
+    source = cell.get("source")
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        source = "".join(source)
+    if not isinstance(source, str):
+        return None
+    # A lone surrogate is valid JSON but cannot be written to a file again.
+    return source.encode("utf-8", "replace").decode("utf-8")
+
+
+def grade_id_of(cell: dict) -> str:
+    metadata = cell.get("metadata")
+    metadata = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    grade_id = metadata.get("grade_id") if isinstance(metadata, dict) else None
+    return grade_id if isinstance(grade_id, str) else ""
+
+
+class Unreadable(Exception):
+    """The submission cannot be read; the message says why and what to do."""
