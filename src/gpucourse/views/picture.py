@@ -1,0 +1,69 @@
+"""A matplotlib figure as a cell's output, with a description for those who cannot see it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, in an order whose neighbours differ in lightness too; black is for text.
+COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#0072B2", "#D55E00")
+PALE = "#E8E8E8"
+INK = "#222222"
+# Pixels per inch on the page; twice as many are drawn, for screens that have them.
+PAGE_DPI = 80
+
+
+class Picture:
+    """A figure and its ``alt`` text; the last value of a cell shows itself.
+
+    Attributes
+    ----------
+    figure : matplotlib.figure.Figure
+        To save or to change.
+    alt : str
+        What is to be seen, with its numbers: read aloud by a screen reader, shown in a terminal.
+    """
+
+    def __init__(self, figure: Figure, alt: str):
+        self.figure = figure
+        self.alt = alt
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        drawn = io.BytesIO()
+        self.figure.savefig(drawn, format="png", dpi=2 * PAGE_DPI, facecolor="white")
+        width = round(self.figure.get_size_inches()[0] * PAGE_DPI)
+        data = base64.b64encode(drawn.getvalue()).decode("ascii")
+        # Not pyplot's image/png output: neither JupyterLab nor nbconvert gives that an alt text.
+        markup = (
+            f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" '
+            f'width="{width}" style="max-width: 100%; height: auto">'
+        )
+        return {"text/plain": self.alt, "text/html": markup}
+
+
+def canvas(width: float, height: float) -> tuple[Figure, object]:
+    """A figure of ``width`` by ``height`` inches and its one set of axes.
+
+    Not made by pyplot, which would show it a second time and keep it for the session.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot()
+
+
+def bare(axes: object) -> None:
+    """Take the frame off: what is drawn is a diagram, not a plot."""
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.tick_params(length=0)

@@ -1,0 +1,143 @@
+"""Which thread did what: drawn from the arrays in which a kernel's threads signed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpucourse.views.picture import COLOURS, INK, PALE, Picture, bare, canvas
+
+#: More cells than this in a row cannot be read.
+WIDEST = 64
+
+
+def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None) -> Picture:
+    """The threads of a launch in the order of ``cuda.grid(1)``, coloured by block.
+
+    Parameters
+    ----------
+    block, thread : ndarray, int, shape (threads,)
+        ``cuda.blockIdx.x`` and ``cuda.threadIdx.x``, as thread ``cuda.grid(1)`` wrote them.
+    size : int, optional
+        How many elements there are: the threads from here on have none and are drawn hollow.
+    """
+    block, thread = _signed(block, thread)
+    size = len(block) if size is None else size
+    figure, axes = canvas(min(11, 0.6 + 0.44 * len(block)), 1.55)
+    for i, (b, t) in enumerate(zip(block, thread, strict=True)):
+        busy = i < size
+        axes.add_patch(_cell(i, 0, COLOURS[b % len(COLOURS)], hollow=not busy))
+        axes.text(i, 0, str(t), ha="center", va="center", color=INK)
+        axes.text(i, 0.72, str(i), ha="center", va="center", color="0.4", size=8)
+    for b in np.unique(block):
+        middle = np.flatnonzero(block == b).mean()
+        axes.text(middle, -0.78, f"block {b}", ha="center", va="center", color=INK)
+    axes.set(xlim=(-1.7, len(block) - 0.4), ylim=(-1.1, 1.05), xticks=[], yticks=[])
+    axes.text(-0.7, 0, "thread", ha="right", va="center", color=INK)
+    axes.text(-0.7, 0.72, "grid(1)", ha="right", va="center", color="0.4", size=8)
+    bare(axes)
+    idle = max(0, len(block) - size)
+    alt = (
+        f"{len(block)} threads in a row, in {len(np.unique(block))} blocks; inside each block the "
+        f"threads are numbered from 0, while grid(1) counts from 0 to {len(block) - 1}"
+    )
+    return Picture(figure, alt + (f"; the last {idle} have no element." if idle else "."))
+
+
+def draw_visits(turn: np.ndarray) -> Picture:
+    """Which thread visited which element, and in which turn of its loop.
+
+    Parameters
+    ----------
+    turn : ndarray, int, shape (threads, elements)
+        1 for the thread's first turn, 2 for its second, …; 0 where it never came. Elements that no
+        thread visited, or more than one, are marked below.
+    """
+    turn = np.asarray(turn)
+    threads, elements = turn.shape
+    if elements > WIDEST:
+        raise ValueError(f"{elements} elements are too many to draw: at most {WIDEST}")
+    figure, axes = canvas(min(11, 1.2 + 0.42 * elements), 0.95 + 0.3 * threads)
+    for t, i in np.argwhere(turn):
+        axes.add_patch(_cell(i, t, COLOURS[(turn[t, i] - 1) % len(COLOURS)]))
+        axes.text(i, t, str(turn[t, i]), ha="center", va="center", color=INK, size=9)
+    times = np.count_nonzero(turn, axis=0)
+    for i in np.flatnonzero(times != 1):
+        axes.text(i, threads, f"×{times[i]}", ha="center", va="center", color="#D55E00", size=9)
+    low = threads + (0.5 if (times != 1).any() else -0.3)
+    axes.set(xlim=(-0.6, elements - 0.4), ylim=(low, -0.7), xlabel="element", ylabel="thread")
+    axes.set_xticks(range(elements))
+    axes.set_yticks(range(threads))
+    axes.tick_params(labelsize=8)
+    bare(axes)
+    visits = ", ".join(
+        f"thread {t}: {' '.join(map(str, np.flatnonzero(row)))}" for t, row in enumerate(turn)
+    )
+    wrong = np.flatnonzero(times != 1)
+    alt = f"Elements visited by each of {threads} threads; {visits}. " + (
+        f"{len(wrong)} elements are not visited exactly once."
+        if len(wrong)
+        else "Every element is visited exactly once."
+    )
+    return Picture(figure, alt)
+
+
+def draw_lanes(work: np.ndarray, per: str = "turn", warp: int = 32) -> Picture:
+    """What the lanes of each warp do, and how long they wait for the busiest of them.
+
+    Parameters
+    ----------
+    work : ndarray, int, shape (threads,)
+        Turns of its loop that each thread needs, in the order of ``cuda.grid(1)``.
+    per : str
+        What one turn handles, for the axis.
+    """
+    work = np.asarray(work)
+    if len(work) > 4 * warp:
+        raise ValueError(f"{len(work)} threads are too many to draw: at most {4 * warp}")
+    lanes = np.arange(len(work))
+    busiest = np.array([work[start : start + warp].max() for start in range(0, len(work), warp)])
+    paid = np.repeat(busiest, warp)[: len(work)]
+    figure, axes = canvas(min(11, 2 + 0.09 * len(work)), 2.6)
+    axes.bar(lanes, paid, width=1, color=PALE, label="masked: waits for its warp")
+    axes.bar(lanes, work, width=0.8, color=COLOURS[5], label="works")
+    for start in range(warp, len(work), warp):
+        axes.axvline(start - 0.5, color=INK, linewidth=1)
+    for number, start in enumerate(range(0, len(work), warp)):
+        axes.text(start + (warp - 1) / 2, busiest.max() * 1.04, f"warp {number}", ha="center")
+    axes.set(xlim=(-0.6, len(work) - 0.4), ylim=(0, busiest.max() * 1.18))
+    axes.set(xlabel="thread", ylabel=f"turns (one {per} each)")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set_xticks(range(0, len(work) + 1, 8))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper right", ncols=2, frameon=False)
+    useful, total = int(work.sum()), int(paid.sum())
+    alt = (
+        f"Bars of {len(work)} threads in {len(busiest)} warps: they need {useful} turns in all; "
+        f"because each warp takes as many turns as its busiest lane, {total} are paid for."
+    )
+    return Picture(figure, alt)
+
+
+def _signed(block: np.ndarray, thread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    block, thread = np.asarray(block), np.asarray(thread)
+    if block.shape != thread.shape or block.ndim != 1:
+        raise ValueError(
+            f"block has shape {block.shape} and thread {thread.shape}: give one number per thread"
+        )
+    if len(block) > WIDEST:
+        raise ValueError(f"{len(block)} threads are too many to draw: at most {WIDEST}")
+    return block, thread
+
+
+def _cell(x: float, y: float, colour: str, hollow: bool = False):
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(
+        (x - 0.45, y - 0.42),
+        0.9,
+        0.84,
+        facecolor="white" if hollow else colour,
+        edgecolor=colour if hollow else "none",
+        linestyle="--" if hollow else "-",
+        linewidth=1.5,
+    )
