@@ -162,13 +162,16 @@ def _mixed(site: Site, group: Group, address: np.ndarray, values: tuple = ()):
     function = {"load": load, "store": store, "atomic": atomic}[site.kind]
     offset, site.offset = site.offset, 0
     try:
-        for chosen in spaces.values():
+        for space, chosen in spaces.items():
+            # Named, so that it is not sorted again: what is in no window counts as global.
+            site.space = space
             chosen = np.flatnonzero(chosen)
             if not len(chosen):
                 continue
             part = group.subset(chosen, group.block)
             picked = [group.spread(v)[chosen] for v in values]
-            got = function(site, part, address[chosen], *picked)
+            start = _WINDOWS.get(space, np.uint64(0))
+            got = function(site, part, address[chosen] - start, *picked)
             group.changed |= part.changed
             group.waited |= part.waited
             if site.kind != "store":
@@ -177,7 +180,7 @@ def _mixed(site: Site, group: Group, address: np.ndarray, values: tuple = ()):
                 ):
                     result[chosen] = value
     finally:
-        site.offset = offset
+        site.offset, site.space = offset, "generic"
     return results[0] if site.width == 1 else tuple(results)
 
 
@@ -216,7 +219,9 @@ def _locate(site: Site, group: Group, space: str, address: np.ndarray):
     else:
         limit = group.frame + wave.launch.program.frame_limit(group)
         if high + site.size > limit:
-            _illegal(site, group, space, address, address > np.uint64(max(limit - site.size, 0)))
+            last = limit - site.size
+            _illegal(site, group, space, address,
+                     address > np.uint64(last) if last >= 0 else np.ones(address.shape, bool))
         wave.grow_local(limit)
         index = (group.lanes * wave.local_stride + address.view(np.int64)) >> np.int64(site.shift)
         view = wave.local_view(site.dtype)

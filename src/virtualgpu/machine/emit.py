@@ -141,7 +141,8 @@ class Emitter:
             offset = self.code.frame[name] + symbol.offset
             return f"np.array([group.frame + {offset}], {self.dtype(U64)})"
         if name in program.parameter_offsets and self.code is program.entry_code:
-            return f"group.wave.launch.parameter_address({program.parameter_offsets[name]})"
+            offset = program.parameter_offsets[name] + symbol.offset
+            return f"group.wave.launch.parameter_address({offset})"
         address = program.module.address(name)
         return self.constant(np.array([address + symbol.offset & (1 << 64) - 1], U64))
 
@@ -318,7 +319,7 @@ class Emitter:
             return self.immediate(Immediate(base.value + where.offset), U64)
         if isinstance(base, Symbol):
             if site.space == "param":
-                site.space = self._param_space()
+                site.space = "local" if base.name in self.code.frame else self._param_space()
             return self.symbol_address(Symbol(base.name, base.offset + where.offset))
         site.offset = where.offset
         if site.space == "param":
