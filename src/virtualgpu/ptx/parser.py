@@ -7,6 +7,7 @@ malformed text ends in :class:`~virtualgpu.errors.PTXSyntaxError` that quotes th
 from __future__ import annotations
 
 import re
+import struct
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.ptx.module import (
@@ -26,6 +27,7 @@ from virtualgpu.ptx.module import (
 MAX_TEXT = 64 << 20  # bytes; the largest module met (numba-cuda's tests) has 1.2 MB
 MAX_VARIABLE = 1 << 31  # bytes in one variable
 MAX_REGISTERS = 1 << 20  # in one `.reg` directive
+MAX_DEPTH = 64  # of scopes, vectors and initialisers inside each other
 
 TYPE_SIZES = {
     **dict.fromkeys(("b8", "u8", "s8"), 1),
@@ -46,9 +48,8 @@ _TOKEN = re.compile(
   | (?P<directive>\.[a-zA-Z_][\w]*(?:::\w+)*)
   | (?P<mark>[{}()\[\],;:@!<>=|+\-*~])
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
-_RANGE = re.compile(r"(.*?)(\d+)\Z")
 _LINKAGE = {".visible", ".extern", ".weak", ".common"}
 _SPACES = {".global", ".const", ".shared", ".local", ".param"}
 
@@ -132,7 +133,12 @@ class _Parser:
             negative ^= self.next() == "-"
         if self.kinds[self.at] != "number":
             self.fail(f"expected an integer, found {self.peek()!r}")
-        value = _integer(self.next())
+        token = self.tokens[self.at]
+        try:
+            value = _integer(token)
+        except ValueError:
+            self.fail(f"{token[:24]} is not an integer of 64 bits")
+        self.at += 1
         return -value if negative else value
 
     # -- module level --------------------------------------------------------------------------
@@ -259,11 +265,13 @@ class _Parser:
             self.fail(f"variable {name} of {size} bytes")
         return Variable(name, space, element, count, align, size, linkage, values, is_array)
 
-    def initialiser(self) -> list:
+    def initialiser(self, depth: int = 0) -> list:
         if self.accept("{"):
+            if depth == MAX_DEPTH:
+                self.fail(f"initial values nested deeper than {MAX_DEPTH}")
             values = []
             while not self.accept("}"):
-                values += self.initialiser()
+                values += self.initialiser(depth + 1)
                 self.accept(",")
             return values
         if self.kinds[self.at] == "float":
@@ -334,11 +342,16 @@ class _Body:
     def __init__(self, parser: _Parser, function: Function):
         self.p = parser
         self.function = function
-        # A scope maps a name, or a prefix with its count, to (unique suffix, type).
+        # A scope maps a register's name, or a prefix with its count, to (type, count), and ""
+        # to the suffix that makes its names unique. Registers, variables and labels of an inner
+        # scope hide outer ones of the same name.
         self.scopes: list[dict] = [{}]
+        self.hidden: list[dict[str, str]] = [{}]  # variables: name → unique name, per scope
         self.opened = 0
         self.where: tuple[int, int] | None = None
         self.resolved: dict[str, str | None] = {}
+        # What names a label, which may come later, with the suffixes of the scopes around it.
+        self.jumps: list[tuple[Instruction | str, tuple[str, ...]]] = []
 
     def read(self) -> None:
         p, function = self.p, self.function
@@ -346,15 +359,17 @@ class _Body:
             token = p.next()
             if token == "}":
                 self.scopes.pop()
+                self.hidden.pop()
                 self.resolved.clear()
                 if not self.scopes:
                     break
             elif token == "{":
                 self.opened += 1
                 self.scopes.append({"": f"@{self.opened}"})
+                self.hidden.append({})
                 self.resolved.clear()
-                if len(self.scopes) > 64:
-                    p.fail("scopes nested deeper than 64")
+                if len(self.scopes) > MAX_DEPTH:
+                    p.fail(f"scopes nested deeper than {MAX_DEPTH}")
             elif p.peek() == ":" and p.kinds[p.at - 1] == "word":
                 p.at += 1
                 self.label(token)
@@ -365,7 +380,7 @@ class _Body:
             elif token in _SPACES:
                 p.at -= 1
                 for variable in p.variables():
-                    function.variables[variable.name] = variable
+                    self.variable(variable)
             elif token == ".pragma":
                 p.next()
                 p.expect(";")
@@ -377,30 +392,73 @@ class _Body:
             else:
                 p.at -= 1
                 p.fail(f"unexpected {token!r} in the body of {function.name}")
-        for instruction in function.body:
-            if instruction.opcode == "bra":
-                for target in instruction.operands:
-                    if not isinstance(target, Label) or target.name not in function.labels:
-                        p.fail(f"branch to an unknown label in {function.name}: "
-                               f"{instruction.text[:80]}")
+        self.find_labels()
+
+    def variable(self, variable: Variable) -> None:
+        """A variable under a name that no other scope or function uses."""
+        name, function = variable.name, self.function
+        unique = name + self.scopes[-1].get("", "")
+        if variable.space == "shared":
+            unique = f"{unique}@{function.name}"
+        if variable.space in ("global", "const"):
+            unique = f"{unique}@{function.name}"
+            self.p.result.variables[unique] = variable
+        else:
+            function.variables[unique] = variable
+        variable.name = unique
+        self.hidden[-1][name] = unique
+
+    def symbol(self, name: str) -> str:
+        for names in reversed(self.hidden):
+            if name in names:
+                return names[name]
+        return name
+
+    def suffixes(self) -> tuple[str, ...]:
+        return tuple(scope.get("", "") for scope in reversed(self.scopes))
 
     def label(self, name: str) -> None:
         p, function = self.p, self.function
+        unique = name + self.scopes[-1].get("", "")
+        if unique in function.labels or unique in function.branch_targets:
+            p.fail(f"label {name} is defined twice")
         if p.peek() in (".branchtargets", ".calltargets"):
-            p.next()
+            jumps = p.next() == ".branchtargets"
             names = [p.name()]
             while p.accept(","):
                 names.append(p.name())
             p.expect(";")
-            function.branch_targets[name] = tuple(names)
+            function.branch_targets[unique] = tuple(names)
+            if jumps:
+                self.jumps.append((unique, self.suffixes()))
         elif p.peek() == ".callprototype":
             while p.next() != ";":
                 pass
-            function.branch_targets[name] = ()
-        elif name in function.labels:
-            p.fail(f"label {name} is defined twice")
+            function.branch_targets[unique] = ()
         else:
-            function.labels[name] = len(function.body)
+            function.labels[unique] = len(function.body)
+
+    def find_labels(self) -> None:
+        """Once all labels are known: the label that each jump means, from its scope outwards."""
+        function = self.function
+        targets = function.branch_targets
+
+        def find(name: str, suffixes: tuple[str, ...], table: dict, what: str) -> str:
+            for suffix in suffixes:
+                if name + suffix in table:
+                    return name + suffix
+            self.p.fail(f"{what} unknown label {name} in {function.name}")
+
+        for jump, suffixes in self.jumps:
+            if isinstance(jump, str):
+                targets[jump] = tuple(
+                    find(n, suffixes, function.labels, "a table of branches has the")
+                    for n in targets[jump])
+                continue
+            table = function.labels if jump.opcode == "bra" else targets
+            jump.operands = tuple(
+                Label(find(o.name, suffixes, table, f"{jump.text[:80]}: branch to an"))
+                if isinstance(o, Label) else o for o in jump.operands)
 
     def location(self) -> None:
         p = self.p
@@ -448,12 +506,13 @@ class _Body:
         except KeyError:
             pass
         found = None
-        match = _RANGE.match(name)
+        stem = name.rstrip("0123456789")
+        number = int(name[len(stem):]) if 0 < len(name) - len(stem) < 8 else None
         for scope in reversed(self.scopes):
-            entry = scope.get(name)
+            entry = scope.get(name) if name else None
             if entry is None or entry[1] is not None:
-                entry = scope.get(match[1]) if match and match[1] else None
-                if entry is not None and (entry[1] is None or int(match[2]) >= entry[1]):
+                entry = scope.get(stem) if stem and number is not None else None
+                if entry is not None and (entry[1] is None or number >= entry[1]):
                     entry = None
             if entry is not None:
                 found = name + scope.get("", "")
@@ -487,6 +546,12 @@ class _Body:
         )
         if self.where is not None:
             p.locations.append((instruction, *self.where))
+        if opcode == "bra":
+            if len(operands) != 1 or not isinstance(operands[0], Label):
+                p.fail(f"a branch goes to one label: {instruction.text[:80]}")
+            self.jumps.append((instruction, self.suffixes()))
+        elif opcode == "brx":
+            self.jumps.append((instruction, self.suffixes()))
         self.function.body.append(instruction)
 
     def register(self, name: str) -> Register:
@@ -496,7 +561,7 @@ class _Body:
             self.p.fail(f"register {name} is not declared")
         return Register(unique)
 
-    def operand(self, opcode: str):
+    def operand(self, opcode: str, depth: int = 0):
         p = self.p
         token, kind = p.peek(), p.kinds[p.at]
         if token == "[":
@@ -508,8 +573,10 @@ class _Body:
             close = "}" if token == "{" else ")"
             p.next()
             items = []
+            if depth == MAX_DEPTH:
+                p.fail(f"operands nested deeper than {MAX_DEPTH}")
             while not p.accept(close):
-                items.append(self.operand(opcode))
+                items.append(self.operand(opcode, depth + 1))
                 p.accept(",")
                 if len(items) > 4096:
                     p.fail("a list of more than 4096 operands")
@@ -538,7 +605,7 @@ class _Body:
                 p.next()
                 offset = p.integer()
                 p.expect("]")
-            return Symbol(name, offset)
+            return Symbol(self.symbol(name), offset)
         p.fail(f"expected an operand, found {token!r}")
 
     def address(self) -> Address:
@@ -547,7 +614,7 @@ class _Body:
             return Address(Immediate(p.integer()))
         name = p.name()
         unique = self.resolve(name)
-        base = Register(unique) if unique is not None else Symbol(name)
+        base = Register(unique) if unique is not None else Symbol(self.symbol(name))
         offset = 0
         while p.peek() in ("+", "-"):
             offset += p.integer()
@@ -555,16 +622,19 @@ class _Body:
 
 
 def _integer(token: str) -> int:
+    """The value of an integer literal. Raises ValueError where it has more than 64 bits."""
     token = token.rstrip("U")
     if token[:2] in ("0x", "0X"):
-        return int(token, 16)
-    if token[:2] in ("0b", "0B"):
-        return int(token, 2)
-    if len(token) > 1 and token[0] == "0":
-        return int(token, 8)
-    if len(token) > 20:
-        raise PTXSyntaxError(f"integer literal {token[:24]}... has more than 64 bits")
-    return int(token)
+        value = int(token, 16)
+    elif token[:2] in ("0b", "0B"):
+        value = int(token, 2)
+    elif len(token) > 24:
+        raise ValueError(token)
+    else:
+        value = int(token, 8 if len(token) > 1 and token[0] == "0" else 10)
+    if value >> 64:
+        raise ValueError(token)
+    return value
 
 
 def _float(token: str) -> Immediate:
@@ -572,6 +642,4 @@ def _float(token: str) -> Immediate:
         return Immediate(int(token[2:], 16), "f32")
     if token[:2] in ("0d", "0D"):
         return Immediate(int(token[2:], 16), "f64")
-    import struct
-
     return Immediate(struct.unpack("<Q", struct.pack("<d", float(token)))[0], "f64")
