@@ -29,7 +29,7 @@ def test_a_right_course_has_no_problems(
     assert commands.build() == 0
     capsys.readouterr()
     assert commands.check([]) == 0
-    assert "2 lessons rehearsed: everything as it should be." in capsys.readouterr().out
+    assert "2 rehearsed: everything as it should be." in capsys.readouterr().out
 
 
 def test_every_defect_of_a_lecture_is_found(tmp_path: Path):
@@ -97,3 +97,16 @@ def test_an_unknown_lesson_is_named(
     monkeypatch.chdir(tmp_path)
     assert commands.check(["07_nothing"]) == 1
     assert f"it lists: {LECTURE}, {PROJECT}" in capsys.readouterr().out
+
+
+def test_one_lesson_can_be_rehearsed_while_another_is_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_course(tmp_path)
+    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", ' id="too-far"', "")
+    monkeypatch.chdir(tmp_path)
+    assert commands.check([PROJECT]) == 0
+    assert "1 rehearsed" in capsys.readouterr().out
+    assert commands.check([LECTURE]) == 1
+    assert "has no id" in capsys.readouterr().out
+    assert commands.check([]) == 1

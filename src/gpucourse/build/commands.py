@@ -10,7 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gpucourse.build.outputs import plan, write
 from gpucourse.build.problems import CourseError, Problem
-from gpucourse.build.registry import find_root
+from gpucourse.build.registry import find_root, load_course
 
 _console = Console(highlight=False, soft_wrap=True, markup=False)
 
@@ -65,31 +65,33 @@ def check_current() -> int:
 
 @_tells_mistakes
 def check(ids: list[str]) -> int:
-    """See that the notebooks are current, and rehearse the lessons (all where none is named)."""
+    """Rehearse the lessons named; where none is, all of them, and see that all is current."""
     from gpucourse.build.rehearsal import rehearse
-    from gpucourse.build.source import read_course
+    from gpucourse.build.source import read_course, read_source
 
     root = find_root()
-    course, sources = read_course(root)
-    try:
-        wanted = [course.lesson(id) for id in ids] or course.lessons
-    except LookupError as error:
-        _console.print(str(error))
-        return 1
-    code = check_current()
+    code = 0
+    if ids:
+        # One lesson can be worked on while another is half written.
+        course = load_course(root)
+        try:
+            sources = [read_source(course, course.lesson(id)) for id in ids]
+        except LookupError as error:
+            _console.print(str(error))
+            return 1
+    else:
+        course, sources = read_course(root)
+        code = check_current()
     problems: list[Problem] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
         for source in sources:
-            if source.lesson not in wanted:
-                continue
-            task = progress.add_task(source.lesson.id, total=None)
             problems += rehearse(
-                course, source, lambda text, task=task: progress.update(task, description=text)
+                course, source, lambda text: progress.update(task, description=text)
             )
-            progress.remove_task(task)
     for problem in problems:
         _console.print(str(problem))
     if not problems:
-        _console.print(f"{len(wanted)} lessons rehearsed: everything as it should be.")
+        _console.print(f"{len(sources)} rehearsed: everything as it should be.")
     return 1 if problems else code

@@ -95,6 +95,8 @@ def read_source(course: Course, lesson: Lesson) -> Source:
     """Read one lesson's source. Raises :class:`CourseError` with every mistake in it."""
     path = course.source(lesson)
     shown = path.relative_to(course.root)
+    if not path.is_file():
+        raise CourseError([Problem(shown, None, "missing: write it")])
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if re.match(r"# %%(\s|$)", line)]
