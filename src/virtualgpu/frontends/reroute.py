@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu import device
-from virtualgpu.activation import is_active
+from virtualgpu.frontends.numba_cuda import is_active
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
