@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.schedule import Adversarial, Lockstep
+
+if TYPE_CHECKING:
+    from virtualgpu.observers.findings import Report
 
 _observers: list[Observer] = []
 _schedules: list[Adversarial] = []
@@ -34,6 +38,28 @@ def watch(*added: Observer) -> Iterator[None]:
     finally:
         for observer in added:
             _observers.remove(observer)
+
+
+@contextmanager
+def check() -> Iterator[Report]:
+    """Look for mistakes in every kernel that is launched inside the ``with``.
+
+    >>> with virtualgpu.check() as report:
+    ...     kernel[blocks, threads](a, b)
+    >>> report.ok, report.findings
+    >>> print(report)
+
+    Found are races, barriers that not all threads of a block reach, and reads of memory that
+    nobody wrote. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
+    always, and are in the report too.
+    """
+    from virtualgpu.observers.checking import Recorder
+    from virtualgpu.observers.findings import Report
+    from virtualgpu.observers.racecheck import Racecheck
+
+    report = Report()
+    with watch(Recorder(report), Racecheck(report)):
+        yield report
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import numpy as np
 from virtualgpu.ptx import Instruction
 
 if TYPE_CHECKING:
+    from virtualgpu.errors import VirtualGPUError
     from virtualgpu.machine.group import Group
     from virtualgpu.machine.launch import Launch
 
@@ -62,6 +63,9 @@ class Observer:
 
     def launch_finished(self, launch: Launch) -> None:
         """After the last block ran, or an error stopped the launch."""
+
+    def failed(self, launch: Launch, error: VirtualGPUError) -> None:
+        """An error stopped the launch; it is raised after ``launch_finished``."""
 
     def accessed(self, access: Access) -> None:
         """Memory is about to be read or written; addresses are legal."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from virtualgpu.errors import BudgetExceeded, LaunchError, OutOfMemory
+from virtualgpu.errors import BudgetExceeded, LaunchError, OutOfMemory, VirtualGPUError
 from virtualgpu.machine import barriers, simt
 from virtualgpu.machine.access import SharedLayout
 from virtualgpu.machine.schedule import Lockstep
@@ -196,6 +196,10 @@ class Launch:
         try:
             with np.errstate(all="ignore"):
                 self._run_waves()
+        except VirtualGPUError as error:
+            for observer in self.observers:
+                observer.failed(self, error)
+            raise
         finally:
             if self._parameter_address is not None:
                 self.memory.free(self._parameter_address)

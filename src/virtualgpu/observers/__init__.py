@@ -1,0 +1,1 @@
+"""What watches a launch: races, barriers, uninitialised reads, counters."""

@@ -1,0 +1,170 @@
+"""What each thread knows of the others: the order that barriers make.
+
+Time counts synchronisations: it moves on after one of them if anything was accessed since the
+one before. An access at time *t* comes before whatever a thread does next if the thread knows
+its maker up to *t*. Barriers spread knowledge; lockstep does not.
+
+Knowledge is kept coarse while it can be. Barriers of a whole block need one number a block,
+``bar.warp.sync`` of a whole warp one number a warp. The first barrier that is neither (a named
+barrier of some warps, a sync of some lanes) switches the wave to a row of 32 lanes and 32 warps
+for each thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.machine.wave import WARP, Wave
+from virtualgpu.observers.loops import pointer
+
+_NONE = np.zeros(1, np.int32)
+
+
+class Time:
+    """The race check's clock; one for the process, so that old records are known as old."""
+
+    def __init__(self):
+        self.now = 1
+        self.used = False  # something was accessed at `now`
+
+    def passes(self) -> int:
+        """The time of all accesses so far; later ones come later."""
+        before = self.now if self.used else self.now - 1
+        self.now, self.used = before + 1, False
+        return before
+
+
+class Knowledge:
+    """Up to which time the threads of a wave know each other. See the module's text."""
+
+    def __init__(self, wave: Wave, floor: int):
+        self.wave = wave
+        self.floor = floor  # everything up to here is known to all
+        self.block_time = np.full(wave.blocks, floor, np.int64)
+        self.warp_time = np.full(wave.warps, floor, np.int64)
+        self.exact = False
+        self.lane_times = self.warp_times = _NONE
+        self.arrivals: dict[tuple, dict] = {}
+        self._find()
+
+    def _find(self) -> None:
+        self.pointers = tuple(map(pointer, (self.block_time, self.warp_time)))
+        self.exact_pointers = tuple(map(pointer, (self.lane_times, self.warp_times)))
+
+    def refine(self) -> None:
+        """Keep a row for each thread from now on."""
+        if self.exact:
+            return
+        wave = self.wave
+        rows = np.repeat(self.block_time, wave.threads).astype(np.int32)
+        self.warp_times = np.repeat(rows[:, None], WARP, axis=1)
+        of_warp = np.maximum(rows, self.warp_time[wave.warp_of]).astype(np.int32)
+        self.lane_times = np.repeat(of_warp[:, None], WARP, axis=1)
+        self.exact = True
+        self._find()
+
+    def forget(self) -> None:
+        """The clock starts again: nothing is known of what will be recorded."""
+        self.floor = 0
+        for times in (self.block_time, self.warp_time, self.lane_times, self.warp_times):
+            times[...] = 0
+
+    # -- barriers ------------------------------------------------------------------------------
+
+    def barrier(self, barrier, lanes: np.ndarray, time: int) -> np.ndarray | None:
+        """A barrier of blocks let ``lanes`` go on. Returns the blocks that all took part in, or
+        None for all of the wave's."""
+        wave = self.wave
+        if len(lanes) == wave.lanes:
+            self.block_time[:] = time
+            if self.exact:
+                self.lane_times[:], self.warp_times[:] = time, time
+            return None
+        blocks = wave.block_of[lanes]
+        present = np.bincount(blocks, minlength=wave.blocks)
+        whole = (present > 0) & (present + wave.exited == wave.threads)
+        self.block_time[whole] = time
+        if self.exact:
+            rows = whole[wave.block_of]
+            self.lane_times[rows], self.warp_times[rows] = time, time
+        partly = (present > 0) & ~whole
+        if partly.any():
+            self.refine()
+            for block in np.flatnonzero(partly):
+                self._meet(int(block), lanes[blocks == block], time,
+                           self.arrivals.pop((barrier, int(block)), {}))
+        return np.flatnonzero(whole)
+
+    def arrive(self, barrier, lanes: np.ndarray, time: int) -> None:
+        """``bar.arrive``: those who wait will know these lanes up to now."""
+        self.refine()
+        wave = self.wave
+        for lane in lanes:
+            block, warp = int(wave.block_of[lane]), int(wave.thread_of[lane]) // WARP
+            known = self.arrivals.setdefault((barrier, block), {})
+            count, before, row = known.get(warp, (0, time, self.warp_times[lane]))
+            known[warp] = (count + 1, min(before, time),
+                           np.maximum(row, self.warp_times[lane]))
+
+    def _meet(self, block: int, lanes: np.ndarray, time: int, arrivals: dict) -> None:
+        """Some threads of one block met; those in ``arrivals`` came by and went on."""
+        wave = self.wave
+        row = self.warp_times[lanes].max(0)
+        warps = wave.thread_of[lanes] // WARP
+        for warp in np.unique(warps):
+            here = lanes[warps == warp]
+            own = self.lane_times[here].max(0)
+            own[wave.thread_of[here] % WARP] = time
+            self.lane_times[here] = own
+            row[warp] = time if len(here) == self._size(warp) else row[warp]
+        for warp, (count, before, known) in arrivals.items():
+            row = np.maximum(row, known)
+            if count == self._size(warp):
+                row[warp] = max(row[warp], before)
+        self.warp_times[lanes] = row
+
+    def _size(self, warp: int) -> int:
+        return min(WARP, self.wave.threads - int(warp) * WARP)
+
+    def warp_barrier(self, lanes: np.ndarray, mask: np.ndarray, time: int) -> None:
+        """``bar.warp.sync``: lanes of each warp that share a mask met."""
+        wave = self.wave
+        if len(mask) == 1 and len(lanes) == wave.lanes and mask[0] == 0xFFFF_FFFF:
+            self.warp_time[:] = time
+            if self.exact:
+                self.lane_times[:] = time
+            return
+        warp = wave.warp_of[lanes]
+        mask = np.broadcast_to(mask, lanes.shape).astype(np.int64)
+        size = np.minimum(WARP, wave.threads - wave.thread_of[lanes] // WARP * WARP)
+        everyone = (np.int64(1) << size) - 1
+        whole = mask & everyone == everyone
+        self.warp_time[warp[whole]] = time
+        if whole.all() and not self.exact:
+            return
+        self.refine()
+        order = np.lexsort((mask, warp))
+        lanes, warp, mask = lanes[order], warp[order], mask[order]
+        first = np.concatenate(
+            ([True], (warp[1:] != warp[:-1]) | (mask[1:] != mask[:-1])))
+        starts, group = np.flatnonzero(first), np.cumsum(first) - 1
+        own = np.maximum.reduceat(self.lane_times[lanes], starts, axis=0)
+        own[group, wave.thread_of[lanes] % WARP] = time
+        self.lane_times[lanes] = own[group]
+        self.warp_times[lanes] = np.maximum.reduceat(self.warp_times[lanes], starts, axis=0)[group]
+
+    # -- questions -----------------------------------------------------------------------------
+
+    def knows(self, lane: int, other: int, time: int) -> bool:
+        """Whether ``lane`` knows lane ``other`` of its own block up to ``time``."""
+        wave = self.wave
+        block = int(wave.block_of[lane])
+        if lane == other or time <= self.floor or time <= self.block_time[block]:
+            return True
+        warp = int(wave.thread_of[other]) // WARP
+        same = int(wave.thread_of[lane]) // WARP == warp
+        if not self.exact:
+            return same and time <= self.warp_time[wave.warp_of[lane]]
+        if same:
+            return time <= self.lane_times[lane, wave.thread_of[other] % WARP]
+        return time <= self.warp_times[lane, warp]

@@ -1,0 +1,99 @@
+"""Shadow memory: who last touched each granule of global and shared memory.
+
+A granule is as large as the smallest access seen so far to an allocation (to a wave's shared
+memory), at most 8 bytes, so that threads which write neighbouring bytes are told apart and
+arrays of doubles cost no more than arrays of records.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from virtualgpu.observers.loops import pointer
+
+KINDS = 4  # plain writes, plain reads, strong writes, strong reads
+LARGEST_GRANULE = 8
+KEPT = 1 << 23  # records kept for later use when an allocation is gone: 64 MB
+
+_NONE = np.zeros(1, np.int64)
+_NO_MASKS = np.zeros(1, np.uint32)
+_lock = threading.Lock()
+_pool: list[np.ndarray] = []
+
+
+def _take(count: int) -> np.ndarray:
+    """Records that are empty or too old to matter: time never goes back."""
+    with _lock:
+        fitting = [i for i, a in enumerate(_pool) if count <= len(a) <= 4 * count]
+        if fitting:
+            return _pool.pop(min(fitting, key=lambda i: len(_pool[i])))
+    return np.zeros(count, np.int64)
+
+
+def _give(array: np.ndarray) -> None:
+    with _lock:
+        if len(array) > 1 and sum(map(len, _pool)) + len(array) <= KEPT:
+            _pool.append(array)
+
+
+def forget() -> None:
+    """Drop what is kept: the clock starts again."""
+    with _lock:
+        _pool.clear()
+
+
+class Shadow:
+    """Records of ``nbytes`` of memory from address ``start`` on."""
+
+    def __init__(self, start: int, nbytes: int, granule: int, strong: bool):
+        self.start, self.nbytes = start, nbytes
+        self.shift = min(granule, LARGEST_GRANULE).bit_length() - 1
+        self.has_strong = strong
+        count = max(1, -(-nbytes >> self.shift) + 1)
+        self.records = [_take(count) if strong or kind < 2 else _NONE for kind in range(KINDS)]
+        self.masks = [_NO_MASKS] * KINDS
+        self._find()
+
+    def _find(self) -> None:
+        self.pointers = tuple(map(pointer, self.records))
+        # Plain writes have no masks: one record is one thread.
+        self.mask_pointers = tuple(
+            pointer(self.masks[kind]) for kind in (1, 2, 3))
+
+    def refine(self, granule: int) -> None:
+        """Smaller granules, each with the records of the one it was part of."""
+        times = (1 << self.shift) // granule
+        if times <= 1:
+            return
+        self.shift = granule.bit_length() - 1
+        for arrays in (self.records, self.masks):
+            for kind, array in enumerate(arrays):
+                if len(array) > 1:
+                    arrays[kind] = np.repeat(array, times)
+        self._find()
+
+    def use_strong(self) -> None:
+        """From now on strong accesses are recorded as well."""
+        if not self.has_strong:
+            self.has_strong = True
+            for kind in (2, 3):
+                self.records[kind] = _take(len(self.records[0]))
+            self._find()
+
+    def use_masks(self) -> None:
+        """From now on, records of several tell which; those from before stand for all."""
+        if len(self.masks[1]) == 1:
+            self.masks = [np.full(len(a), 0xFFFF_FFFF, np.uint32) if len(a) > 1 else _NO_MASKS
+                          for a in self.records]
+            self._find()
+
+    def forget(self) -> None:
+        for array in self.records:
+            array[:] = 0
+
+    def close(self) -> None:
+        for array in self.records:
+            _give(array)
+        self.records = [_NONE] * KINDS
