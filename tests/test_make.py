@@ -1,4 +1,4 @@
-"""The verbs that a person types first: ``make`` lists them, ``make course`` serves JupyterLab."""
+"""README's commands: ``make`` lists the verbs, ``make course`` serves, ``gpucourse grade`` grades."""
 
 from __future__ import annotations
 
@@ -73,3 +73,13 @@ def test_make_course_serves_the_notebooks(repository: Path, served: str) -> None
     assert "python3" in kernels["kernelspecs"]
     here = {item["name"] for item in json.loads(get(f"{served}/api/contents"))["content"]}
     assert {"README.md", "lectures", "projects"} <= here
+
+
+def test_a_starter_is_graded_as_readme_shows(repository: Path) -> None:
+    program = Path(sys.executable).with_name("gpucourse")
+    starter = "projects/01_fill_a_histogram/01_fill_a_histogram.ipynb"
+    done = subprocess.run(
+        [program, "grade", starter], cwd=repository, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr  # graded, and not all points
+    assert re.search(r"01_fill_a_histogram: 0 of \d+ points", done.stdout), done.stdout
