@@ -19,13 +19,15 @@ COUNT = 16  # barriers of a block: 0 to 15
 class Waiting:
     """Who waits at one barrier of the wave's blocks."""
 
-    __slots__ = ("arrived", "expected", "groups", "predicates")
+    __slots__ = ("arrived", "expected", "groups", "padding", "predicates")
 
     def __init__(self, wave: Wave):
         self.groups: list[Group] = []
         self.predicates: list = []
         self.arrived = np.zeros(wave.blocks, np.int64)
         self.expected = np.zeros(wave.blocks, np.int64)  # 0: every thread of the block
+        # Hardware counts warps, 32 threads each: a partial last warp counts as a whole one.
+        self.padding = np.zeros(wave.blocks, np.int64)
 
 
 def arrive(wave: Wave, group: Group, operands: tuple) -> list[Group]:
@@ -66,12 +68,13 @@ def arrive(wave: Wave, group: Group, operands: tuple) -> list[Group]:
     blocks = group.take(wave.block_of)
     state.arrived += np.bincount(blocks, minlength=wave.blocks)
     if threads is not None:
-        wanted = int(threads[0])
-        if wanted % WARP or wanted <= 0:
+        if ((threads % WARP != 0) | (threads == 0)).any():
             raise LaunchError(
-                f"a barrier of {wanted} threads: the number must be a multiple of {WARP}",
-                location(wave, group))
-        state.expected[blocks] = min(wanted, wave.threads)
+                f"a barrier of {int(threads.max())} threads: the number must be a multiple of "
+                f"{WARP}", location(wave, group))
+        state.expected[blocks] = threads
+        last = blocks[group.take(wave.thread_of) == wave.threads - 1]
+        state.padding[last] = -wave.threads % WARP
     onward = []
     if "arrive" in instruction.modifiers:
         group.block += 1
@@ -89,7 +92,7 @@ def release(wave: Wave, barrier) -> list[Group]:
         complete = np.full(wave.blocks, state.arrived.sum() + wave.finished >= wave.lanes)
     else:
         everyone = state.expected == 0
-        present = state.arrived + np.where(everyone, wave.exited, 0)
+        present = state.arrived + np.where(everyone, wave.exited, state.padding)
         complete = present >= np.where(everyone, wave.threads, state.expected)
     here = state.arrived > 0
     if not (complete & here).any():
@@ -113,6 +116,7 @@ def release(wave: Wave, barrier) -> list[Group]:
         state.groups, state.predicates = keep, keep_predicates
         state.arrived[complete] = 0
         state.expected[complete] = 0
+        state.padding[complete] = 0
     missing = None
     if wave.finished and wave.launch.observers:
         lanes = wave.has_exited & (complete & here)[wave.block_of]

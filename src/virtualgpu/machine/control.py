@@ -158,7 +158,6 @@ def _barrier(emitter, instruction):
     modifiers, operands = instruction.modifiers, list(instruction.operands)
     if "warp" in modifiers:
         emitter.block.warp_mask = _mask(emitter, operands[0])
-        _announce(emitter, instruction)
         return
     if "cluster" in modifiers:
         raise UnsupportedInstruction(instruction.name)
@@ -193,31 +192,33 @@ def _announce(emitter, instruction):
     emitter.lines.append(f" {emitter.put(met, 'f')}(group)")
 
 
-def _synchronised(emitter, instruction, operands):
+def _synchronised(emitter, instruction, operands) -> str:
+    """Bring the lanes together; an expression for their member masks."""
     if "sync" not in instruction.modifiers:
         raise UnsupportedInstruction(
             f"{instruction.name}: without .sync it is gone since sm_70")
     mask = operands.pop()
     emitter.block.warp_mask = _mask(emitter, mask)
     _announce(emitter, instruction)
+    return emitter.get(mask, U32)
 
 
 def _vote(emitter, instruction):
     target, source, *rest = instruction.operands
-    _synchronised(emitter, instruction, rest)
+    mask = _synchronised(emitter, instruction, rest)
     mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
     function = emitter.put(partial(warp.vote, mode), "f")
     have = U32 if mode == "ballot" else BOOL
-    emitter.set(target, f"{function}(group, {emitter.get(source, BOOL)})", have)
+    emitter.set(target, f"{function}(group, {mask}, {emitter.get(source, BOOL)})", have)
 
 
 def _shuffle(emitter, instruction):
     target, a, b, c, *rest = instruction.operands
-    _synchronised(emitter, instruction, rest)
+    mask = _synchronised(emitter, instruction, rest)
     mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
     function = emitter.put(partial(warp.shuffle, mode), "f")
     emitter.lines.append(
-        f" shuffled, inside = {function}(group, {emitter.get(a, U32)}, "
+        f" shuffled, inside = {function}(group, {mask}, {emitter.get(a, U32)}, "
         f"{emitter.get(b, U32)}, {emitter.get(c, U32)})")
     emitter.set(target, "shuffled", U32)
     if instruction.second is not None:
@@ -226,14 +227,14 @@ def _shuffle(emitter, instruction):
 
 def _match(emitter, instruction):
     target, a, *rest = instruction.operands
-    _synchronised(emitter, instruction, rest)
+    mask = _synchronised(emitter, instruction, rest)
     dtype = DTYPES[instruction.modifiers[-1]]
     if "any" in instruction.modifiers:
         function = emitter.put(warp.match_any, "f")
-        emitter.set(target, f"{function}(group, {emitter.get(a, dtype)})", U32)
+        emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", U32)
         return
     function = emitter.put(warp.match_all, "f")
-    emitter.lines.append(f" matched, agree = {function}(group, {emitter.get(a, dtype)})")
+    emitter.lines.append(f" matched, agree = {function}(group, {mask}, {emitter.get(a, dtype)})")
     emitter.set(target, "matched", U32)
     if instruction.second is not None:
         emitter.set(instruction.second, "agree", BOOL)
@@ -241,19 +242,19 @@ def _match(emitter, instruction):
 
 def _redux(emitter, instruction):
     target, a, *rest = instruction.operands
-    _synchronised(emitter, instruction, rest)
+    mask = _synchronised(emitter, instruction, rest)
     dtype = DTYPES[instruction.modifiers[-1]]
     if dtype.kind == "f":
         raise UnsupportedInstruction(instruction.name)
     mode = next(m for m in instruction.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
     function = emitter.put(partial(warp.reduce, mode), "f")
-    emitter.set(target, f"{function}(group, {emitter.get(a, dtype)})", dtype)
+    emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", dtype)
 
 
 def _elect(emitter, instruction):
     target, *rest = instruction.operands
-    _synchronised(emitter, instruction, rest)
-    emitter.lines.append(f" leader, chosen = {emitter.put(warp.elect, 'f')}(group)")
+    mask = _synchronised(emitter, instruction, rest)
+    emitter.lines.append(f" leader, chosen = {emitter.put(warp.elect, 'f')}(group, {mask})")
     emitter.set(target, "leader", U32)
     if instruction.second is not None:
         emitter.set(instruction.second, "chosen", BOOL)

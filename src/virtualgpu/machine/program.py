@@ -375,12 +375,12 @@ class Program:
 def ends_block(instruction: Instruction) -> bool:
     opcode = instruction.opcode
     if opcode in BARRIERS:
-        return "warp" not in instruction.modifiers
+        return True
     return opcode in ("bra", "brx", "ret", "exit", "trap", "call")
 
 
 def brings_warp_together(instruction: Instruction) -> bool:
-    if instruction.opcode == "bar":
+    if instruction.opcode in BARRIERS:
         return "warp" in instruction.modifiers
     return instruction.opcode in WARP_SYNC and "sync" in instruction.modifiers
 
