@@ -1,4 +1,4 @@
-"""README's commands: ``make`` lists the verbs, ``make course`` serves, ``gpucourse grade`` grades."""
+"""README's commands: ``make`` lists verbs, ``make course`` serves, ``gpucourse grade`` grades."""
 
 from __future__ import annotations
 
