@@ -9,13 +9,16 @@ import struct
 
 import numpy as np
 
-from virtualgpu.errors import Location, TrapError
+from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.memory import BASE
 from virtualgpu.machine.wave import LOCAL_BASE
 
+PRINTED = 1 << 20  # characters in the buffer of printf (cudaLimitPrintfFifoSize's default)
+
 _FORMAT = re.compile(r"%[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|q)?([a-zA-Z%])")
 _MAX_STRING = 1 << 16
+_MAX_WIDTH = 4096  # characters of one number: a kernel must not fill the host's memory
 
 
 def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
@@ -43,6 +46,8 @@ def vprintf(group: Group, text: np.ndarray, arguments: np.ndarray) -> np.ndarray
     texts, arguments = group.spread(text), group.spread(arguments)
     for position, lane in enumerate(group.lanes):
         lane = int(lane)
+        if group.wave.launch.printed >= PRINTED:
+            break
         format_ = _string(group, lane, int(texts[position]))
         at = int(arguments[position])
         group.wave.launch.print(_formatted(group, lane, format_, at))
@@ -63,9 +68,13 @@ def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
         if kind == "%":
             return "%"
         flags = re.match(r"%([-+ #0]*)", match[0])[1]
-        width = str(take("i")) if width == "*" else width or ""
-        precision = take("i") if precision == "*" else precision
-        spec = f"%{flags}{width}" + (f".{precision}" if precision is not None else "")
+        width = take("i") if width == "*" else int((width or "0")[:9])
+        precision = take("i") if precision == "*" else precision and int(precision[:9])
+        if width < 0:  # a negative width given by an argument means: to the left
+            flags, width = flags + "-", -width
+        spec = f"%{flags}{min(width, _MAX_WIDTH) or ''}"
+        if precision is not None and precision >= 0:
+            spec += f".{min(precision, _MAX_WIDTH)}"
         long = length in ("l", "ll", "z", "j", "t", "q")
         if kind in "di":
             return (spec + "d") % take("q" if long else "i")
@@ -100,13 +109,20 @@ def assertfail(group: Group, message, file, line, function, size) -> None:
 def malloc(group: Group, size: np.ndarray) -> np.ndarray:
     """Memory from the device's heap, one allocation a lane; a null pointer when it is full."""
     return np.array(
-        [group.wave.launch.heap_allocate(int(n)) for n in group.spread(size)], np.uint64
+        [group.wave.launch.memory.heap_allocate(int(n)) for n in group.spread(size)], np.uint64
     )
 
 
 def free(group: Group, address: np.ndarray) -> None:
-    for one in group.spread(address):
-        group.wave.launch.heap_free(int(one))
+    for position, one in enumerate(group.spread(address)):
+        try:
+            if one:
+                group.wave.launch.memory.heap_free(int(one))
+        except VirtualGPUError as error:
+            block, thread = group.wave.where(int(group.lanes[position]))
+            raise VirtualGPUError(
+                error.message,
+                Location(group.wave.launch.kernel, block=block, thread=thread)) from None
 
 
 def _grid_handle(group: Group, scope: np.ndarray) -> np.ndarray:

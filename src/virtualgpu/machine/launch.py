@@ -13,6 +13,7 @@ import numpy as np
 from virtualgpu.errors import BudgetExceeded, LaunchError, OutOfMemory, VirtualGPUError
 from virtualgpu.machine import barriers, simt
 from virtualgpu.machine.access import SharedLayout
+from virtualgpu.machine.intrinsics import PRINTED
 from virtualgpu.machine.schedule import Lockstep
 from virtualgpu.machine.wave import Wave
 
@@ -24,6 +25,10 @@ MAX_THREADS = 1024  # per block (CUDA C++ Programming Guide, "Compute Capabiliti
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_SHARED = 232_448  # bytes a block may ask for at compute capability 9.0
+# Waves whose lanes may all spin for blocks that have not started: a million threads, which is
+# more than any device holds at once.
+WAITING = 32
+WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
 
 _numbers = itertools.count(1)
 
@@ -87,6 +92,7 @@ class Launch:
         self.number = next(_numbers)
         self.instructions = 0
         self.lines: list[str] = []
+        self.printed = 0
         self._check(parameters)
         self._values: dict = {}
         self._parameter_address: int | None = None
@@ -152,7 +158,7 @@ class Launch:
             self._parameter_address = self.memory.allocate(max(len(self._parameters), 1))
             self.memory.write(self._parameter_address,
                               np.frombuffer(self._parameters, np.uint8))
-        return np.array([self._parameter_address + offset], np.uint64)
+        return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
 
     def spend(self, instructions: int, wave: Wave, group) -> None:
         """Count work against the budget; raise BudgetExceeded past it."""
@@ -175,18 +181,9 @@ class Launch:
                               f"is {self.budget.nbytes:,}")
 
     def print(self, text: str) -> None:
-        if sum(map(len, self.lines)) < 1 << 20:  # the device's printf buffer is 1 MiB
+        if self.printed < PRINTED:
             self.lines.append(text)
-
-    def heap_allocate(self, nbytes: int) -> int:
-        try:
-            return self.memory.allocate(nbytes)
-        except (OutOfMemory, ValueError):
-            return 0
-
-    def heap_free(self, address: int) -> None:
-        if address:
-            self.memory.free(address)
+            self.printed += len(text)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -210,7 +207,7 @@ class Launch:
                 observer.launch_finished(self)
 
     def _run_waves(self) -> None:
-        per_wave = self.blocks if self.cooperative else max(1, WAVE_LANES // self.threads)
+        per_wave = self._blocks_per_wave()
         count = -(-self.blocks // per_wave)
         if self.cooperative:
             self.reserve(self.blocks * self.threads * 64, "a cooperative grid's registers")
@@ -222,5 +219,14 @@ class Launch:
             waiting.append(wave)
             # A wave that only spins makes room: the block it waits for may come later.
             waiting = [w for w in waiting if not simt.run(w)]
+            while len(waiting) >= WAITING:
+                waiting = [w for w in waiting if not simt.run(w)]
         while waiting:
             waiting = [w for w in waiting if not simt.run(w)]
+
+    def _blocks_per_wave(self) -> int:
+        if self.cooperative:
+            return self.blocks
+        local = self.program.entry_code.frame_size
+        nbytes = self.shared_bytes + self.threads * local
+        return max(1, min(WAVE_LANES // self.threads, WAVE_BYTES // max(nbytes, 1)))

@@ -22,6 +22,7 @@ BASE = 0x7_0000_0000  # first device address; everything below is never mapped
 ALIGN = 512  # cudaMalloc promises at least 256
 GUARD = 1 << 20  # bytes that no allocation covers, on either side of each
 POISON = 0xFE
+HEAP = 8 << 20  # bytes for malloc in kernels (cudaLimitMallocHeapSize's default)
 # Python names the flag from 3.13 on; its value on Linux is older than that.
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 _RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
@@ -54,6 +55,8 @@ class GlobalMemory:
         self._next = BASE + GUARD
         self._holes: dict[int, list[int]] = {}  # span → starts free to be used again
         self._lock = threading.RLock()
+        self.heap: dict[int, int] = {}  # what kernels' malloc gave out: start → bytes
+        self.heap_used = 0
         self.version = 0  # changes whenever the set of allocations does
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
@@ -110,6 +113,30 @@ class GlobalMemory:
             self.allocated -= end - start
             self.version += 1
             self._release_pages(start, end)
+
+    def heap_allocate(self, nbytes: int) -> int:
+        """``malloc`` in a kernel: an address, or 0 where the heap is full."""
+        with self._lock:
+            if nbytes > HEAP - self.heap_used:
+                return 0
+            try:
+                address = self.allocate(nbytes)
+            except OutOfMemory:
+                return 0
+            self.heap[address] = nbytes
+            self.heap_used += nbytes
+            return address
+
+    def heap_free(self, address: int) -> None:
+        """``free`` in a kernel. Raises VirtualGPUError for what ``malloc`` never gave."""
+        with self._lock:
+            nbytes = self.heap.pop(address, None)
+            if nbytes is None:
+                raise VirtualGPUError(
+                    f"free({address:#x}) in a kernel: malloc in a kernel gave no such address, "
+                    "or it was freed before")
+            self.heap_used -= nbytes
+            self.free(address)
 
     def _release_pages(self, start: int, end: int) -> None:
         if hasattr(mmap, "MADV_DONTNEED"):

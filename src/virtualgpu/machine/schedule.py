@@ -8,6 +8,9 @@ that is right under one schedule and wrong under another is wrong.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
 
 from virtualgpu.machine.group import Group, merge
@@ -20,9 +23,9 @@ class Lockstep:
     Lanes that branch apart meet again at the first common instruction after the branch.
     """
 
-    def waves(self, count: int) -> np.ndarray:
+    def waves(self, count: int) -> Iterable[int]:
         """The order in which waves of blocks start."""
-        return np.arange(count)
+        return range(count)
 
     def take(self, wave: Wave, program) -> Group:
         """Remove the group to run next from ``wave.pending``, which is not empty."""
@@ -44,8 +47,14 @@ class Adversarial:
         self.seed = seed
         self.random = np.random.Generator(np.random.Philox(seed))
 
-    def waves(self, count: int) -> np.ndarray:
-        return self.random.permutation(count)
+    def waves(self, count: int) -> Iterable[int]:
+        if count <= 1 << 16:
+            return map(int, self.random.permutation(count))
+        # Too many to shuffle: a stride that shares no factor with the count meets each once.
+        first, stride = (int(n) for n in self.random.integers(1 << 16, count, 2))
+        while math.gcd(stride, count) > 1:
+            stride += 1
+        return ((first + stride * n) % count for n in range(count))
 
     def take(self, wave: Wave, program) -> Group:
         keys = sorted(wave.pending)

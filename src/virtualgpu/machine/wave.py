@@ -10,9 +10,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from virtualgpu.errors import LaunchError
 from virtualgpu.machine.memory import POISON
 
 WARP = 32
+# Bytes of local memory per thread (CUDA C++ Programming Guide, "Compute Capabilities").
+MAX_LOCAL = 512 << 10
 SHARED_BASE = 0x1_0000_0000  # generic addresses of the shared window
 LOCAL_BASE = 0x2_0000_0000  # generic addresses of the local window
 WINDOW = 1 << 24  # bytes of each window
@@ -142,7 +145,11 @@ class Wave:
         """Make at least ``nbytes`` of local memory per lane; what is there stays."""
         if nbytes <= self.local_stride:
             return
-        stride = max(-(-nbytes // 16) * 16, 2 * self.local_stride)
+        if nbytes > MAX_LOCAL:
+            raise LaunchError(
+                f"a thread needs {nbytes:,} bytes of local memory; it has at most {MAX_LOCAL:,}: "
+                "make local arrays smaller, or nest calls less deeply")
+        stride = min(max(-(-nbytes // 16) * 16, 2 * self.local_stride), MAX_LOCAL)
         self.launch.reserve(self.lanes * (stride - self.local_stride), "local memory")
         grown = np.full((self.lanes, stride), POISON, np.uint8)
         if self.local_stride:
