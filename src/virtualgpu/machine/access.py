@@ -64,11 +64,12 @@ class Site:
 
 def load(site: Site, group: Group, address: np.ndarray):
     """Values at ``address`` (uint64, shape (1,) or (n,)): one array, or a tuple of ``width``."""
-    if site.width == 1 and len(address) > 1 and not group.wave.launch.observers:
+    if site.width == 1 and len(address) > 1:
         known = _known(site, group)
         if known is not None:
             values = compiled.gather(*known, np.ascontiguousarray(address), site.dtype)
             if values is not None:
+                _tell(site, group, "global", address, site.offset)
                 if site.strong:
                     group.waited = True
                 return values
@@ -85,11 +86,12 @@ def load(site: Site, group: Group, address: np.ndarray):
 
 def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> None:
     """Write ``values`` (``width`` arrays). Where lanes write one address, the last lane wins."""
-    if site.width == 1 and len(address) > 1 and not group.wave.launch.observers:
+    if site.width == 1 and len(address) > 1:
         known = _known(site, group)
         if known is not None and compiled.scatter(
                 *known, np.ascontiguousarray(address),
                 np.ascontiguousarray(np.broadcast_to(values[0], address.shape))):
+            _tell(site, group, "global", address, site.offset)
             group.changed = True
             return
     space, address = _place(site, group, address)
@@ -225,12 +227,21 @@ def _locate(site: Site, group: Group, space: str, address: np.ndarray):
         wave.grow_local(limit)
         index = (group.lanes * wave.local_stride + address.view(np.int64)) >> np.int64(site.shift)
         view = wave.local_view(site.dtype)
-    if wave.launch.observers and not site.quiet:
-        event = Access(site.kind, space, group, site.instruction, group.lanes,
-                       group.spread(address), site.size, site.strong, site.order, site.scope)
-        for observer in wave.launch.observers:
-            observer.accessed(event)
+    _tell(site, group, space, address)
     return view, index
+
+
+def _tell(site: Site, group: Group, space: str, address: np.ndarray, offset: int = 0) -> None:
+    """Let observers know of a legal access."""
+    observers = group.wave.launch.observers
+    if not observers or site.quiet:
+        return
+    if offset:
+        address = address + np.uint64(offset & 0xFFFF_FFFF_FFFF_FFFF)
+    event = Access(site.kind, space, group, site.instruction, group.lanes,
+                   group.spread(address), site.size, site.strong, site.order, site.scope)
+    for observer in observers:
+        observer.accessed(event)
 
 
 def _verb(site: Site) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Access(NamedTuple):
-    """One instruction's access to memory by the lanes of a group, before it takes effect.
+    """One instruction's legal access to memory by the lanes of a group.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Observer:
         """An error stopped the launch; it is raised after ``launch_finished``."""
 
     def accessed(self, access: Access) -> None:
-        """Memory is about to be read or written; addresses are legal."""
+        """Memory is read or written by one instruction: told just before or just after."""
 
     def executed(self, group: Group, instructions: list[Instruction]) -> None:
         """The lanes of ``group`` are about to run these instructions, a basic block."""

@@ -42,6 +42,7 @@ class Knowledge:
         self.floor = floor  # everything up to here is known to all
         self.block_time = np.full(wave.blocks, floor, np.int64)
         self.warp_time = np.full(wave.warps, floor, np.int64)
+        self.all_blocks = floor  # the least of the block times
         self.exact = False
         self.lane_times = self.warp_times = _NONE
         self.arrivals: dict[tuple, dict] = {}
@@ -65,7 +66,7 @@ class Knowledge:
 
     def forget(self) -> None:
         """The clock starts again: nothing is known of what will be recorded."""
-        self.floor = 0
+        self.floor = self.all_blocks = 0
         for times in (self.block_time, self.warp_time, self.lane_times, self.warp_times):
             times[...] = 0
 
@@ -76,7 +77,7 @@ class Knowledge:
         None for all of the wave's."""
         wave = self.wave
         if len(lanes) == wave.lanes:
-            self.block_time[:] = time
+            self.block_time[:] = self.all_blocks = time
             if self.exact:
                 self.lane_times[:], self.warp_times[:] = time, time
             return None
@@ -84,6 +85,7 @@ class Knowledge:
         present = np.bincount(blocks, minlength=wave.blocks)
         whole = (present > 0) & (present + wave.exited == wave.threads)
         self.block_time[whole] = time
+        self.all_blocks = int(self.block_time.min())
         if self.exact:
             rows = whole[wave.block_of]
             self.lane_times[rows], self.warp_times[rows] = time, time

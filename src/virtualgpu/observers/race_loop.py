@@ -32,7 +32,7 @@ LOAD, STORE, STRONG_LOAD, STRONG_STORE = 0, 1, 2, 3  # kinds of access
 WRITES, READS, STRONG_WRITES, STRONG_READS = 0, 1, 2, 3  # kinds of record
 
 
-@compiled
+@compiled(inline=False)
 def is_before(record: int, mask: int, me: int, lane: int, start: int, threads: int, block: int,
               floor: int, block_time: I64, warp_time: I64, exact: int, lane_times: I32,
               warp_times: I32) -> int:
@@ -118,11 +118,38 @@ def widened_mask(record: int, mask: int, group: int, me: int, start: int) -> int
 
 
 @compiled
+def quick(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: int,
+          block_of: I64, stride: int, is_store: int, stamp: int, floor: int, seen: int,
+          writes: I64, reads: I64) -> int:
+    """What :func:`check` does, for plain accesses of one granule that meet nothing new.
+
+    Stops at the first lane of which that is not true and returns its position. Most kernels
+    keep most accesses apart, and this loop has few enough variables for a processor's registers.
+    """
+    for i in range(count):
+        offset = addresses[i] - base
+        if offset < 0 or offset >= span:
+            return i
+        at = offset >> shift
+        if stride:
+            at += block_of[lanes[i]] * stride
+        if is_store:
+            if (writes[at] >> TIME) > floor or (seen & 2 and (reads[at] >> TIME) > floor):
+                return i
+            writes[at] = stamp + lanes[i]
+        else:
+            if (reads[at] >> TIME) > floor or (seen & 1 and (writes[at] >> TIME) > floor):
+                return i
+            reads[at] = stamp + lanes[i]
+    return count
+
+
+@compiled
 def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: int, width: int,
           block_of: I64, stride: int, kind: int, stamp: int, narrow: int,
           first: int, threads: int, floor: int, block_time: I64, warp_time: I64,
           exact: int, lane_times: I32, warp_times: I32,
-          has_strong: int, writes: I64, reads: I64, strong_writes: I64, strong_reads: I64,
+          seen: int, has_strong: int, writes: I64, reads: I64, strong_writes: I64, strong_reads: I64,
           read_masks: U32, strong_write_masks: U32, strong_read_masks: U32,
           found_at: I64, found_granule: I64, found_record: I64, found_kind: I64, room: int,
           result: I64) -> int:
@@ -130,7 +157,8 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
 
     Addresses lie ``base`` and ``span`` bytes above it, granules have ``1 << shift`` bytes, an
     access covers ``width`` of them, and each block of the wave has ``stride`` granules of its
-    own (0 for global memory). ``stamp`` is a record without its thread.
+    own (0 for global memory). ``stamp`` is a record without its thread; ``seen`` has bit 0
+    set if this memory may hold plain writes later than ``floor``, bit 1 for plain reads.
 
     Returns how many lanes were done: fewer than ``count`` where an address is not in the span.
     ``result[0]`` is the number of conflicts; the first ``room`` of them are written to the
@@ -150,7 +178,9 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
         at = (offset >> shift) + block * stride
         for granule in range(at, at + width):
             # -- plain writes conflict with everything
-            record = writes[granule]
+            record = 0
+            if seen & 1 or kind == STORE:  # a store may meet another of the same instruction
+                record = writes[granule]
             if (record >> TIME) > floor and not is_before(
                     record, 0, me, lane, start, threads, block, floor, block_time, warp_time,
                     exact, lane_times, warp_times):
@@ -161,7 +191,7 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
                     found_kind[conflicts] = WRITES
                 conflicts += 1
             # -- plain reads conflict with every write
-            if kind == STORE or kind == STRONG_STORE:
+            if seen & 2 and (kind == STORE or kind == STRONG_STORE):
                 record = reads[granule]
                 mask = 0
                 if exact:
@@ -211,10 +241,13 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
             # -- record this access
             if kind == STORE:
                 writes[granule] = mine
-                reads[granule] = 0
+                if seen & 2:
+                    reads[granule] = 0
                 if has_strong:
                     strong_writes[granule] = 0
                     strong_reads[granule] = 0
+            elif kind == LOAD and (reads[granule] >> TIME) <= floor:
+                reads[granule] = mine
             elif kind == LOAD:
                 remember(reads, read_masks, granule, mine, me, lane, start, threads, block, floor,
                          block_time, warp_time, exact, lane_times, warp_times)
@@ -229,15 +262,12 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
     return count
 
 
-@compiled
+@compiled(inline=False)
 def remember(records: I64, masks: U32, granule: int, mine: int, me: int, lane: int, start: int,
              threads: int, block: int, floor: int, block_time: I64, warp_time: I64, exact: int,
              lane_times: I32, warp_times: I32) -> int:
     """Add this access to a record of several, or replace it where all of those came before."""
     record = records[granule]
-    if (record >> TIME) <= floor:
-        records[granule] = mine
-        return 0
     mask = 0
     if exact:
         mask = masks[granule]

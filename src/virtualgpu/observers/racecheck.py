@@ -205,7 +205,8 @@ class Racecheck(Observer):
             area = state.shared_shadow(access.size)
             if access.size < 1 << area.shift:
                 area.refine(access.size)
-            self._run(state, access, site, area, addresses, lanes, state.shared_floor,
+            self._run(state, access, site, area, addresses, lanes,
+                      max(state.shared_floor, state.knowledge.all_blocks),
                       state.wave.shared_stride >> area.shift)
         else:
             self._global(state, access, site, addresses, lanes)
@@ -256,12 +257,23 @@ class Racecheck(Observer):
         stamp = _time.now << race_loop.TIME | site << race_loop.SITE
         if narrow:
             stamp |= race_loop.NARROW_BIT
-        done = race_loop.check(
-            pointer(addresses), pointer(lanes), len(lanes), area.start, area.nbytes if not stride
-            else state.wave.shared_stride, area.shift, max(1, access.size >> area.shift),
+        seen = area.seen(floor, kind, _time.now)
+        span = state.wave.shared_stride if stride else area.nbytes
+        width = max(1, access.size >> area.shift)
+        place, done = pointer(addresses), 0
+        if kind < race_loop.STRONG_LOAD and width == 1 and not seen & 4:
+            done = race_loop.quick(
+                place, pointer(lanes), len(lanes), area.start, span, area.shift,
+                state.block_pointer, stride, kind, stamp + state.first, floor, seen,
+                *area.pointers[:2])
+            if done == len(lanes):
+                return done
+            addresses, lanes = addresses[done:], lanes[done:]
+        done += race_loop.check(
+            pointer(addresses), pointer(lanes), len(lanes), area.start, span, area.shift, width,
             state.block_pointer, stride, kind, stamp, narrow, state.first, state.wave.threads,
             floor, *known.pointers, known.exact, *known.exact_pointers,
-            self.strong, *area.pointers, *area.mask_pointers, *self._outputs)
+            seen, self.strong, *area.pointers, *area.mask_pointers, *self._outputs)
         if self.result[0]:
             self._conflicts(state, access, site, area, addresses, lanes, floor)
         return done

@@ -51,6 +51,7 @@ class Shadow:
         self.start, self.nbytes = start, nbytes
         self.shift = min(granule, LARGEST_GRANULE).bit_length() - 1
         self.has_strong = strong
+        self.written = self.read = self.strong = 0  # when last
         count = max(1, -(-nbytes >> self.shift) + 1)
         self.records = [_take(count) if strong or kind < 2 else _NONE for kind in range(KINDS)]
         self.masks = [_NO_MASKS] * KINDS
@@ -61,6 +62,21 @@ class Shadow:
         # Plain writes have no masks: one record is one thread.
         self.mask_pointers = tuple(
             pointer(self.masks[kind]) for kind in (1, 2, 3))
+
+    def seen(self, floor: int, kind: int, now: int) -> int:
+        """Which records are later than ``floor``: 1 for plain writes, 2 for plain reads, 4 for
+        strong accesses.
+
+        ``kind`` of access (0 load, 1 store, others strong) is noted as of ``now``.
+        """
+        seen = (self.written > floor) | (self.read > floor) << 1 | (self.strong > floor) << 2
+        if kind == 0:
+            self.read = now
+        elif kind == 1:
+            self.written = now
+        else:
+            self.strong = now
+        return seen
 
     def refine(self, granule: int) -> None:
         """Smaller granules, each with the records of the one it was part of."""
