@@ -6,7 +6,7 @@ Works with no driver: only ``libnvrtc`` from the ``nvidia-cuda-nvrtc`` wheel (or
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from virtualgpu.errors import VirtualGPUError
@@ -20,6 +20,7 @@ class CompilationError(VirtualGPUError):
         super().__init__(message)
 
 
+@lru_cache(maxsize=64)
 def compile_to_ptx(source: str, name: str = "kernel.cu", options: tuple[str, ...] = (),
                    names: tuple[str, ...] = (), architecture: str = "sm_90"
                    ) -> tuple[str, dict[str, str]]:

@@ -6,7 +6,7 @@ What it relies on (numba-cuda 0.28 to 0.30):
   object, ``driver``; they become those of :class:`~virtualgpu.frontends.driver_api.DriverAPI`.
 - The same module names its parts of cuda.core ``ExperimentalDevice``, ``ExperimentalStream``
   and ``_Linker``; they become the small classes below.
-- ``numba.cuda.dispatcher`` launches by ``launch(stream, config, kernel, *arguments)`` with a
+- ``numba.cuda.dispatcher`` and ``memory_management.nrt`` launch by ``launch(stream, config, kernel, *arguments)`` with a
   ``LaunchConfig``, both module globals.
 - ``_Kernel.__init__`` takes ``lineinfo``; it is switched on, so that every message can name
   the line. ``_Kernel.entry_name`` is the kernel's name in the PTX.
@@ -52,6 +52,7 @@ def activate() -> None:
     from numba.cuda import args, dispatcher
     from numba.cuda.cudadrv import devicearray, devices, nvrtc
     from numba.cuda.cudadrv import driver as module
+    from numba.cuda.memory_management import nrt
 
     _api = DriverAPI()
     driver = module.driver
@@ -67,8 +68,11 @@ def activate() -> None:
     _replace(module, "_Linker", _linker_class(module))
     _replace(module.Stream, "add_callback", _add_callback)
     _replace(module.ManagedMemory, "__init__", _managed_init(module))
-    _replace(dispatcher, "launch", _launch_for(module))
-    _replace(dispatcher, "LaunchConfig", SimpleNamespace)
+    launch = _launch_for(module)
+    for user in (dispatcher, nrt):
+        _replace(user, "launch", launch)
+        _replace(user, "LaunchConfig", SimpleNamespace)
+    _replace(nrt, "_Linker", module._Linker)
     _replace(dispatcher._Kernel, "__init__", _kernel_init(dispatcher._Kernel.__init__))
     _replace(nvrtc, "Program", Program)
     convert = arguments.to_strided_memory_view(devicearray, arguments.view_class(devicearray))
@@ -327,16 +331,27 @@ def _linker_class(module):
 
 
 def _kernel_init(original):
-    from numba.cuda.core.errors import NumbaDebugInfoWarning
+    from numba.cuda.core.errors import NumbaDebugInfoWarning, NumbaError
 
     def __init__(self, py_func, argtypes, *args, **kwargs):
-        with warnings.catch_warnings():
-            if not kwargs.get("debug") and not kwargs.get("lineinfo"):
-                kwargs["lineinfo"] = True
-                # A function made by exec has no source to point at; nobody asked for lines.
-                warnings.simplefilter("ignore", NumbaDebugInfoWarning)
+        if kwargs.get("debug") or kwargs.get("lineinfo"):
             original(self, py_func, argtypes, *args, **kwargs)
+        else:
+            _with_lines(self, py_func, argtypes, *args, **kwargs)
         _kernel_names[self.entry_name] = py_func.__name__
+
+    def _with_lines(self, py_func, argtypes, *args, **kwargs):
+        """Compile with line information that the user did not ask for and must not feel."""
+        try:
+            with warnings.catch_warnings():
+                # A function made by exec has no source to point at.
+                warnings.simplefilter("ignore", NumbaDebugInfoWarning)
+                original(self, py_func, argtypes, *args, **{**kwargs, "lineinfo": True})
+        except NumbaError:
+            raise
+        except Exception:
+            # Numba cannot describe some types (a tuple of empty tuples) to a debugger.
+            original(self, py_func, argtypes, *args, **kwargs)
 
     return __init__
 
@@ -363,7 +378,7 @@ def _launch_for(module):
         try:
             device.current().launch(
                 kernel.code.loaded(), kernel.name, _three(config.grid), _three(config.block),
-                parameters, config.shmem_size or 0,
+                parameters, getattr(config, "shmem_size", 0) or 0,
                 bool(getattr(config, "is_cooperative",
                              getattr(config, "cooperative_launch", False))))
         except MemoryAccessError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import lru_cache
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.ptx.module import (
@@ -54,8 +55,9 @@ _LINKAGE = {".visible", ".extern", ".weak", ".common"}
 _SPACES = {".global", ".const", ".shared", ".local", ".param"}
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> Module:
-    """Parse PTX text.
+    """Parse PTX text. The same text gives the same module, which nobody may change.
 
     Raises
     ------
