@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -59,6 +60,7 @@ class Format:
     def sign(self) -> int:
         return 1 << (self.width - 1)
 
+    @lru_cache(maxsize=1 << 16)  # noqa: B019  (the formats live as long as the process)
     def value(self, bits: int) -> Fraction | str:
         """The number that the bits stand for: a fraction, or INF or NAN (see :meth:`negative`)."""
         fraction = bits & ((1 << self.fraction_bits) - 1)
@@ -78,28 +80,29 @@ class Format:
         """The encoding of a fraction rounded once: nearest even, to zero, down (m) or up (p)."""
         if exact == 0:
             return self.sign if negative_zero else 0
-        negative, size = exact < 0, abs(exact)
-        exponent = size.numerator.bit_length() - size.denominator.bit_length()
-        if Fraction(2) ** exponent > size:
-            exponent -= 1
-        quantum = Fraction(2) ** (max(exponent, 1 - self.bias) - self.fraction_bits)
-        steps, rest = divmod(size / quantum, 1)
+        negative, size, unit = exact < 0, abs(exact.numerator), exact.denominator
+        # The last place of the result is 2**place; steps of it, and what is left over.
+        place = max(size.bit_length() - unit.bit_length() - 1, 1 - self.bias) - self.fraction_bits
+        steps, rest = self._divide(size, unit, place)
+        if steps >> (self.fraction_bits + 1):  # one binary place more than was estimated
+            place += 1
+            steps, rest = self._divide(size, unit, place)
         if mode == "n":
             steps += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and steps % 2)
         elif mode == ("m" if negative else "p"):
             steps += rest > 0
-        rounded = steps * quantum
-        largest = (2 - Fraction(1, 1 << self.fraction_bits)) * Fraction(2) ** self.bias
-        if rounded > largest:
+        # A carry out of the fraction raises the exponent by itself.
+        bits = steps + ((place + self.fraction_bits + self.bias - 1) << self.fraction_bits)
+        if bits >= self.infinity:
             inwards = mode == "z" or mode == ("p" if negative else "m")
             bits = self.infinity - 1 if inwards else self.infinity
-        elif rounded < Fraction(2) ** (1 - self.bias):
-            bits = int(rounded / quantum)
-        else:
-            exponent = max(e for e in (exponent, exponent + 1) if Fraction(2) ** e <= rounded)
-            fraction = rounded / Fraction(2) ** (exponent - self.fraction_bits)
-            bits = int(fraction) + ((exponent + self.bias - 1) << self.fraction_bits)
         return bits | self.sign if negative else bits
+
+    @staticmethod
+    def _divide(size: int, unit: int, place: int) -> tuple[int, Fraction]:
+        size, unit = size << max(-place, 0), unit << max(place, 0)
+        steps, rest = divmod(size, unit)
+        return steps, Fraction(rest, unit) if rest else Fraction(0)
 
     def is_subnormal(self, bits: int) -> bool:
         return 0 < (bits & (self.sign - 1)) < 1 << self.fraction_bits

@@ -62,8 +62,7 @@ def combine(name: str | None, t: Value, c: Value | None) -> Value:
 
 def _comparison(form: Form) -> tuple[str, str | None, bool]:
     """.CmpOp{.BoolOp}{.ftz}, checked against the last type."""
-    kind = form.modifiers[-1]
-    name = form.choice(*_COMPARISONS[kind])
+    name = form.choice(*_COMPARISONS[form.type])
     return name, form.choice("and", "or", "xor", default=None), form.flag("ftz")
 
 
@@ -121,7 +120,7 @@ def set_(form: Form) -> Operation:
     """set.CmpOp{.BoolOp}{.ftz}.dtype.stype d, a, b {, c}: true is 1.0, or all ones in an
     integer."""
     name, boolean, ftz = _comparison(form)
-    kind = form.modifiers[-1]
+    kind = form.type
     if kind in HALVES:
         wanted = ("u16", "s16", "u32", "s32", kind)
     elif kind in PAIRS:

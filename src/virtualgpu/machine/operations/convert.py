@@ -28,9 +28,9 @@ from virtualgpu.machine.operations.formats import (
     saturate,
     two_sum,
 )
-from virtualgpu.machine.operations.pack import limited, packed_form
+from virtualgpu.machine.operations.pack import PACKED_SOURCES, limited, packed_form
 from virtualgpu.machine.operations.rounding import MODES, directed, narrow
-from virtualgpu.machine.operations.table import PACKED_TYPES, Form, Operation, kind_of, operation
+from virtualgpu.machine.operations.table import Form, Operation, kind_of, operation
 
 INTEGERS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
 FLOATS = ("bf16", "f16", "f32", "f64")
@@ -102,7 +102,7 @@ def between_integers(x: Value, kind: str, sat: bool) -> Value:
     return x.to(kind)
 
 
-@operation("cvt", types=(*INTEGERS, *FLOATS, "f16x2", *PACKED_TYPES), section="9.7.9.21")
+@operation("cvt", types=(*INTEGERS, *FLOATS, *PACKED_SOURCES), section="9.7.9.21")
 def cvt(form: Form) -> Operation:
     """cvt{.rnd}{.ftz}{.sat}.dtype.atype d, a, and the packed forms."""
     packed = packed_form(form)

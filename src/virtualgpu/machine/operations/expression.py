@@ -7,10 +7,10 @@ is one pass over memory. Measured on 16,384 lanes: ``a + b`` with the canonical 
 costs 2.1 µs, as much as ``np.add``; ``np.where`` costs 10 µs and the compiled select 2.3 µs.
 
 A kind names what a value is: ``pred``, ``u8`` ... ``u128``, ``s8`` ... ``s128``, ``f32``,
-``f64``. Both sides of an operator must be of one kind; plain numbers take the kind of the other
-side. Nothing converts silently: :meth:`Value.to` converts the number, :meth:`Value.view` keeps
-the bits. Integers wrap. Shift amounts must lie within the width and divisors must not be zero:
-guard them with :func:`select`, as the callers here do.
+``f64``. Both sides of an operator must be of one kind; a plain number on the right takes the
+kind of the left. Nothing converts silently: :meth:`Value.to` converts the number,
+:meth:`Value.view` keeps the bits. Integers wrap. Shift amounts must lie within the width and
+divisors must not be zero: guard them with :func:`select`.
 """
 
 from __future__ import annotations

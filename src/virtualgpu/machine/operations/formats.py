@@ -62,7 +62,7 @@ def round_to_odd(total: Value, error: Value) -> Value:
 
     A value rounded to odd with two bits to spare can be rounded again without harm (Boldo and
     Melquiond, "Emulation of FMA and correctly rounded sums", 2008). ``error`` is below one unit
-    in the last place of ``total``.
+    in the last place of ``total``; its sign alone counts, so it may be of a wider kind.
     """
     unsigned = f"u{bits_of(total.kind)}"
     encoding = total.view(unsigned)
@@ -76,7 +76,7 @@ def round_to_odd(total: Value, error: Value) -> Value:
 def odd_f32(x: Value) -> Value:
     """An f64 as f32, rounded to odd: ready for one more rounding to 16 bits or fewer."""
     nearest = x.to("f32")
-    return round_to_odd(nearest, (x - nearest.to("f64")).to("f32"))
+    return round_to_odd(nearest, x - nearest.to("f64"))
 
 
 def encode(x: Value, fraction: int) -> Value:

@@ -27,6 +27,7 @@ _LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"),
             "tf32": float.fromhex("0x1.ffcp127")}
 _EIGHT = {"e4m3x2": (e4m3_from_f32, f32_from_e4m3), "e5m2x2": (e5m2_from_f32, f32_from_e5m2)}
 _PAIRS = {"f16x2": "f16", "bf16x2": "bf16"}
+PACKED_SOURCES = ("f16x2", *_EIGHT, "b32")  # last types of packed forms beyond the plain ones
 _SMALL = {"u2": (0, 3), "s2": (-2, 1), "u4": (0, 15), "s4": (-8, 7), "u8": (0, 255),
           "s8": (-128, 127), "u16": (0, 65535), "s16": (-32768, 32767)}
 

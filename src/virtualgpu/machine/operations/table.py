@@ -79,9 +79,8 @@ def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: 
     form = Form(opcode, modifiers, sources, destinations)
     if opcode not in _entries:
         raise form.unsupported(f"there is no opcode '{opcode}' among the data operations")
-    named = [modifier for modifier in modifiers if modifier in TYPE_NAMES]
     for entry in _entries[opcode]:
-        if named and named[-1] in entry.types and (not entry.needs or entry.needs in modifiers):
+        if form.type in entry.types and (not entry.needs or entry.needs in modifiers):
             return replace(entry.factory(form), section=entry.section)
     known = sorted(set().union(*(entry.types for entry in _entries[opcode])))
     raise form.unsupported(f"'{opcode}' is known for the types {_listed(known)}")
@@ -99,6 +98,11 @@ class Form:
         self.opcode, self.modifiers = opcode, modifiers
         self.sources, self.destinations = sources, destinations
         self._left = list(modifiers)
+
+    @property
+    def type(self) -> str | None:
+        """The last of the modifiers that is a type: what the table chooses a factory by."""
+        return next((m for m in reversed(self.modifiers) if m in TYPE_NAMES), None)
 
     @property
     def name(self) -> str:
@@ -167,9 +171,8 @@ def _listed(names: Sequence[str]) -> str:
     return dotted[0] if len(dotted) == 1 else f"{', '.join(dotted[:-1])} or {dotted[-1]}"
 
 
-# Types that appear in names but never as a register's whole type.
-PACKED_TYPES = ("s16x2", "u16x2", "e4m3x2", "e5m2x2", "tf32")
-TYPE_NAMES = frozenset(DTYPES) | set(PACKED_TYPES)
+# With the types that stand in names but are never a register's own.
+TYPE_NAMES = frozenset((*DTYPES, "s16x2", "u16x2", "e4m3x2", "e5m2x2", "tf32"))
 
 SIGNED = ("s16", "s32", "s64")
 UNSIGNED = ("u16", "u32", "u64")
