@@ -6,7 +6,8 @@ What it relies on (numba-cuda 0.28 to 0.30):
   object, ``driver``; they become those of :class:`~virtualgpu.frontends.driver_api.DriverAPI`.
 - The same module names its parts of cuda.core ``ExperimentalDevice``, ``ExperimentalStream``
   and ``_Linker``; they become the small classes below.
-- ``numba.cuda.dispatcher`` and ``memory_management.nrt`` launch by ``launch(stream, config, kernel, *arguments)`` with a
+- ``numba.cuda.dispatcher`` and ``memory_management.nrt`` launch by ``launch(stream, config,
+  kernel, *arguments)`` with a
   ``LaunchConfig``, both module globals.
 - ``_Kernel.__init__`` takes ``lineinfo``; it is switched on, so that every message can name
   the line. ``_Kernel.entry_name`` is the kernel's name in the PTX.
