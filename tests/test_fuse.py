@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 import virtualgpu
 from virtualgpu.machine import fuse
 
@@ -15,7 +16,7 @@ __global__ void mandelbrot(int *out, int n, float step) {
     if (i >= n) return;
     float cx = -2.0f + step * (i % 64), cy = -1.2f + step * (i / 64), x = 0, y = 0;
     int k = 0;
-    while (k < 200 && x * x + y * y < 4.0f) { 
+    while (k < 200 && x * x + y * y < 4.0f) {
         float t = x * x - y * y + cx;
         y = 2 * x * y + cy; x = t; k++;
     }
