@@ -149,10 +149,10 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
           block_of: I64, stride: int, kind: int, stamp: int, narrow: int,
           first: int, threads: int, floor: int, block_time: I64, warp_time: I64,
           exact: int, lane_times: I32, warp_times: I32,
-          seen: int, has_strong: int, writes: I64, reads: I64, strong_writes: I64, strong_reads: I64,
-          read_masks: U32, strong_write_masks: U32, strong_read_masks: U32,
-          found_at: I64, found_granule: I64, found_record: I64, found_kind: I64, room: int,
-          result: I64) -> int:
+          seen: int, has_strong: int, writes: I64, reads: I64, strong_writes: I64,
+          strong_reads: I64, read_masks: U32, strong_write_masks: U32,
+          strong_read_masks: U32, found_at: I64, found_granule: I64, found_record: I64,
+          found_kind: I64, room: int, result: I64) -> int:
     """Check and record the access of ``count`` lanes.
 
     Addresses lie ``base`` and ``span`` bytes above it, granules have ``1 << shift`` bytes, an

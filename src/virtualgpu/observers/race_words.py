@@ -105,7 +105,9 @@ def element(launch, access: Access, address: int) -> str:
     offset, nbytes, size = address - start, end - start, access.size
     if offset % size or nbytes % size:
         return f"byte {offset:,} of {what} of {nbytes:,} bytes"
-    return f"element {offset // size:,} of {what} of {nbytes // size:,} elements of {size} bytes"
+    many, unit = nbytes // size, "byte" if size == 1 else "bytes"
+    elements = "1 element" if many == 1 else f"{many:,} elements"
+    return f"element {offset // size:,} of {what} of {elements} of {size} {unit}"
 
 
 def _lines(key: tuple) -> tuple:

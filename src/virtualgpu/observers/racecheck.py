@@ -52,6 +52,7 @@ class WaveState:
         self.strong = strong
         self.shared: Shadow | None = None
         self.shared_floor = floor
+        self.fences = None  # kept by release_acquire
 
     def shared_shadow(self, granule: int) -> Shadow:
         if self.shared is None:
@@ -146,7 +147,7 @@ class Racecheck(Observer):
 
     # -- synchronisation -----------------------------------------------------------------------
 
-    def _tick(self) -> int:
+    def tick(self) -> int:
         if _time.now >= race_loop.MAXIMUM_TIME:
             self._forget()
         return _time.passes()
@@ -154,7 +155,7 @@ class Racecheck(Observer):
     def released(self, barrier, lanes, groups, missing) -> None:
         if not self.active:
             return
-        time = self._tick()
+        time = self.tick()
         wave = groups[0].wave
         state = self.state(wave)
         if barrier == "grid":
@@ -167,26 +168,26 @@ class Racecheck(Observer):
         blocks = state.knowledge.barrier(barrier, lanes, time)
         self.exact |= state.knowledge.exact
         if self.messages:
-            self.messages.barrier(state, lanes, blocks, time)
+            self.messages.barrier(state, lanes, blocks)
 
     def arrived(self, group, instruction, barrier) -> None:
         if self.active and "arrive" in instruction.modifiers:
             state = self.state(group.wave)
-            state.knowledge.arrive(barrier, group.lanes, self._tick())
+            state.knowledge.arrive(barrier, group.lanes, self.tick())
             self.exact = True
 
     def warp_synchronised(self, group, instruction, mask) -> None:
         if not self.active or instruction.opcode != "bar":
             return  # votes and shuffles order no memory
         state = self.state(group.wave)
-        state.knowledge.warp_barrier(group.lanes, mask, self._tick())
+        state.knowledge.warp_barrier(group.lanes, mask, self.tick())
         self.exact |= state.knowledge.exact
         if self.messages:
             self.messages.warp_barrier(state, group.lanes)
 
     def fenced(self, group, instruction, scope) -> None:
         if self.active and self.messages:
-            self.messages.fence(self.state(group.wave), group.lanes, self._tick(), scope)
+            self.messages.fence(self.state(group.wave), group.lanes, self.tick(), scope)
 
     # -- accesses ------------------------------------------------------------------------------
 
@@ -196,11 +197,9 @@ class Racecheck(Observer):
         state = self.state(access.group.wave)
         addresses = np.ascontiguousarray(access.addresses)
         lanes = np.ascontiguousarray(access.lanes)
-        if self.messages and access.strong:
-            self.messages.before(state, access, addresses)
         site = self._site(access)
         if self.messages:
-            self.messages.history.append((_time.now, site, access, addresses))
+            self.messages.remember(_time.now, site, access, addresses)
         if access.space == "shared":
             area = state.shared_shadow(access.size)
             if access.size < 1 << area.shift:
@@ -212,7 +211,7 @@ class Racecheck(Observer):
             self._global(state, access, site, addresses, lanes)
         self.recent[site] = (access, addresses)
         if self.messages and access.strong:
-            self.messages.after(state, access, addresses)
+            self.messages.strong(state, access, addresses)
 
     def _global(self, state, access, site, addresses, lanes) -> None:
         done = 0
@@ -275,7 +274,7 @@ class Racecheck(Observer):
             floor, *known.pointers, known.exact, *known.exact_pointers,
             seen, self.strong, *area.pointers, *area.mask_pointers, *self._outputs)
         if self.result[0]:
-            self._conflicts(state, access, site, area, addresses, lanes, floor)
+            self._conflicts(state, access, area, addresses, lanes)
         return done
 
     def _site(self, access: Access) -> int:
@@ -292,21 +291,20 @@ class Racecheck(Observer):
 
     # -- conflicts -----------------------------------------------------------------------------
 
-    def _conflicts(self, state, access, site, area, addresses, lanes, floor) -> None:
+    def _conflicts(self, state, access, area, addresses, lanes) -> None:
         """Sort conflicts by the instruction of the older access; keep the first of each pair."""
-        many = int(self.result[0])
-        count = min(many, ROOM)
-        at, granules, records, kinds = (found[:count] for found in self.found)
+        count = min(int(self.result[0]), ROOM)
+        records, kinds = (found[:count] for found in self.found[2:])
         older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
         real = np.ones(count, bool)
         if self.messages:
-            real = self.messages.unordered(
-                state, access, area, addresses, lanes, at, granules, records, kinds, floor)
+            real = self.messages.unordered(state, access, area, lanes, self.found, count)
+            older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
         for pair in np.unique((older << 2 | kinds)[real]):
             chosen = np.flatnonzero(real & (older << 2 | kinds == pair))
-            self._report(state, access, area, addresses, lanes, chosen, many > count)
+            self._report(state, access, area, addresses, lanes, chosen)
 
-    def _report(self, state, access, area, addresses, lanes, chosen, more: bool) -> None:
+    def _report(self, state, access, area, addresses, lanes, chosen) -> None:
         first = chosen[0]
         position, granule, record = (int(found[first]) for found in self.found[:3])
         lane = int(lanes[position])

@@ -1,10 +1,364 @@
-"""Order through fences and atomics."""
+"""Order between threads that no barrier joins: fences around atomics and flags.
+
+A thread *releases* by a fence followed by a strong write (an atomic, ``st.volatile``,
+``st.relaxed``) or by a ``.release`` operation: what it did before the fence, and what it knew
+of others, travels with the value. A thread that sees the value with a strong read and then
+passes a fence, or reads with ``.acquire``, has *acquired* all that (PTX ISA, "Memory
+Consistency Model", "Release and Acquire Patterns", "Synchronizes-with Order"). A value that an
+atomic changed carries on what it replaced ("Observation Order"); one that a plain store
+replaced does not.
+
+Fences of ``cta`` scope reach the threads of their block only.
+
+Two rules are looser than the model, because code that many have learnt from relies on them:
+
+- a barrier of the block completes an atomic's acquire, as a fence would: NVIDIA's sample
+  ``threadFenceReduction`` reads the other blocks' results after ``atomicInc`` and a barrier;
+- fences of all threads, then a barrier, then one thread's atomic release for all of them, though
+  the model wants the fence after the barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from virtualgpu.machine.events import Access
+from virtualgpu.machine.wave import WARP
+from virtualgpu.observers import race_loop
+
+REMEMBERED = 1 << 23  # lanes' accesses kept for the question who exactly read an element
+
+# What a thread has acquired: (log, first entry, whether from other blocks too) → end of entries
+Known = dict[tuple["Log", int, bool], int]
+
+_ACQUIRES = {"acquire", "acq_rel", "sc"}
+_RELEASES = {"release", "acq_rel", "sc"}
+
+
+@dataclass(slots=True, eq=False)
+class Release:
+    """What travels with a released value: whom its reader will know up to which time.
+
+    Each time is a pair: for readers in the releaser's block, and for those of other blocks.
+    """
+
+    thread: int
+    own: tuple[int, int]
+    warp: tuple[int, int]
+    block: tuple[int, int]
+    rows: tuple | None = None  # the releaser's lane and warp times, where barriers were partial
+
+    def covers(self, thread: int, threads: int, time: int, far: bool) -> bool:
+        if time <= self.block[far] or (thread == self.thread and time <= self.own[far]):
+            return True
+        other, mine = thread % threads, self.thread % threads
+        if other // WARP == mine // WARP:
+            if time <= self.warp[far]:
+                return True
+            known = self.rows[0][other % WARP] if self.rows else 0
+        else:
+            known = self.rows[1][other // WARP] if self.rows else 0
+        return time <= min(known, self.own[far])
+
+
+@dataclass(slots=True, eq=False)
+class Log:
+    """All releases through one address, in order."""
+
+    entries: int = 0
+    start: int = 0  # the value there now carries the entries from here on
+    by_block: dict[int, list[tuple[int, Release]]] = field(default_factory=dict)
+    # Entries whose releaser knew something by other addresses: (position, its block, what).
+    links: list[tuple[int, int, Known]] = field(default_factory=list)
+
+    def add(self, release: Release, block: int, known: Known) -> None:
+        self.by_block.setdefault(block, []).append((self.entries, release))
+        if any(log is not self for log, _, _ in known):
+            self.links.append((self.entries, block, known))
+        self.entries += 1
+
+
+@dataclass(slots=True, eq=False)
+class Fences:
+    """Fences of one wave's lanes, and what they have seen and acquired."""
+
+    last: np.ndarray  # shape (2, lanes): time of the last fence of any scope, and beyond the block
+    of_all: np.ndarray  # shape (2, blocks): up to when all of a block had fenced at its barrier
+    # lane → (log, first entry) → (end, seen by an atomic): waits for a fence
+    seen: dict[int, dict[tuple[Log, int], tuple[int, bool]]] = field(default_factory=dict)
+    lanes: dict[int, Known] = field(default_factory=dict)
+    blocks: dict[int, Known] = field(default_factory=dict)
 
 
 def orders_memory(instructions) -> bool:
     """Whether a program has fences, releases or acquires."""
-    return False
+    return any(
+        i.opcode in ("membar", "fence") or {"acquire", "release", "acq_rel"} & set(i.modifiers)
+        for i in instructions)
 
 
 class Messages:
-    """Releases and acquires of one launch."""
+    """Releases and acquires of one launch; ``check`` is its race check."""
+
+    def __init__(self, check):
+        self.check = check
+        self.logs: dict = {}
+        self.history: list[tuple] = []  # (time, site, access, addresses, wave)
+        self.remembered = 0
+        self.forgotten = False
+        self._readers: dict[tuple, list] = {}
+
+    def forget(self) -> None:
+        """All threads know all: a barrier of the grid."""
+        self.logs, self.history, self._readers = {}, [], {}
+        self.remembered = 0
+        for state in self.check.states.values():
+            state.fences = None
+
+    def remember(self, time: int, site: int, access: Access, addresses: np.ndarray) -> None:
+        if self.remembered < REMEMBERED:
+            wave = access.group.wave
+            # Without the group, whose registers would be kept alive.
+            self.history.append((time, site, access._replace(group=None), addresses, wave))
+            self.remembered += len(addresses)
+        else:
+            self.forgotten = True
+
+    def fences(self, state) -> Fences:
+        if state.fences is None:
+            wave = state.wave
+            state.fences = Fences(np.zeros((2, wave.lanes), np.int64),
+                                  np.zeros((2, wave.blocks), np.int64))
+        return state.fences
+
+    # -- events --------------------------------------------------------------------------------
+
+    def fence(self, state, lanes: np.ndarray, time: int, scope: str) -> None:
+        fences = self.fences(state)
+        far = scope != "cta"
+        fences.last[: 2 if far else 1, lanes] = time
+        if fences.seen:
+            for lane in lanes.tolist():
+                for (log, first), (end, _) in fences.seen.pop(lane, {}).items():
+                    self._acquire(fences.lanes, lane, log, first, far, end)
+
+    def barrier(self, state, lanes: np.ndarray, whole: np.ndarray | None) -> None:
+        """Lanes met; ``whole`` are the blocks that met as a whole (None: all)."""
+        fences, wave = state.fences, state.wave
+        if fences is None:
+            return
+        met = np.ones(wave.blocks, bool)
+        if whole is not None:
+            met[:] = False
+            met[whole] = True
+        least = fences.last.reshape(2, wave.blocks, wave.threads).min(2)
+        fences.of_all[:, met] = np.maximum(fences.of_all, least)[:, met]
+        if not fences.seen and not fences.lanes:
+            return
+        here = set(lanes.tolist())
+        for lane in [lane for lane in fences.seen if lane in here]:
+            for (log, first), (end, atomic) in list(fences.seen[lane].items()):
+                if atomic:
+                    self._acquire(fences.lanes, lane, log, first, True, end)
+                    del fences.seen[lane][log, first]
+        groups: dict[int, list[int]] = {}
+        for lane in fences.lanes:
+            if lane in here:
+                groups.setdefault(int(wave.block_of[lane]), []).append(lane)
+        for block, some in groups.items():
+            if met[block]:
+                for lane in some:
+                    _join(fences.blocks.setdefault(block, {}), fences.lanes.pop(lane))
+            else:
+                self._share(fences, lanes[wave.block_of[lanes] == block].tolist())
+
+    def warp_barrier(self, state, lanes: np.ndarray) -> None:
+        fences, wave = state.fences, state.wave
+        if fences is None or not fences.lanes:
+            return
+        here = set(lanes.tolist())
+        for warp in {int(wave.warp_of[lane]) for lane in fences.lanes if lane in here}:
+            self._share(fences, lanes[wave.warp_of[lanes] == warp].tolist())
+
+    def _share(self, fences: Fences, lanes: list[int]) -> None:
+        together: Known = {}
+        for lane in lanes:
+            _join(together, fences.lanes.get(lane, {}))
+        for lane in lanes:
+            fences.lanes[lane] = dict(together)
+
+    def strong(self, state, access: Access, addresses: np.ndarray) -> None:
+        """A strong access: it may release, see and acquire."""
+        reads, writes = access.kind != "store", access.kind != "load"
+        lanes, fences = access.lanes, state.fences
+        releases = np.zeros(len(lanes), bool)
+        if writes and access.order in _RELEASES:
+            releases[:] = True
+            fences = self.fences(state)
+            fences.last[: 1 if access.scope == "cta" else 2, lanes] = self.check.tick()
+        elif writes and fences is not None:
+            releases = fences.last[0, lanes] > 0
+        known = np.zeros(len(lanes), bool)
+        if self.logs:
+            if access.space == "global":
+                known = np.isin(addresses, np.array(
+                    [key for key in self.logs if isinstance(key, int)], np.uint64))
+            else:
+                known[:] = True
+        for position in np.flatnonzero(releases | known).tolist():
+            lane, key = int(lanes[position]), int(addresses[position])
+            if access.space == "shared":
+                key = (state.wave, int(state.wave.block_of[lane]), key)
+            log = self.logs.get(key)
+            if log is not None and reads and log.entries > log.start:
+                fences = self.fences(state)
+                if access.order in _ACQUIRES:
+                    self._acquire(fences.lanes, lane, log, log.start, access.scope != "cta",
+                                  log.entries)
+                else:
+                    fences.seen.setdefault(lane, {})[log, log.start] = (
+                        log.entries, access.kind == "atomic")
+            if log is not None and access.kind == "store":
+                log.start = log.entries
+            if releases[position]:
+                if log is None:
+                    log = self.logs[key] = Log()
+                self._release(state, fences, log, lane, access.scope != "cta")
+
+    def _release(self, state, fences: Fences, log: Log, lane: int, wide: bool) -> None:
+        wave, known = state.wave, state.knowledge
+        block = int(wave.block_of[lane])
+        near, far = fences.last[:, lane].tolist()
+        far = far if wide else 0
+        warp = int(known.warp_time[wave.warp_of[lane]])
+        of_block = int(known.block_time[block])
+        all_near, all_far = fences.of_all[:, block].tolist()
+        rows = None
+        if known.exact:
+            rows = (known.lane_times[lane].copy(), known.warp_times[lane].copy())
+        log.add(
+            Release(state.first + lane, (near, far), (min(warp, near), min(warp, far)),
+                    (max(min(of_block, near), all_near),
+                     max(min(of_block, far), all_far if wide else 0)), rows),
+            wave.first + block, self._known(state, lane))
+
+    def _acquire(self, table: dict[int, Known], lane: int, log, first, far, end) -> None:
+        _join(table.setdefault(lane, {}), {(log, first, far): end})
+
+    def _known(self, state, lane: int) -> Known:
+        fences = state.fences
+        known: Known = {}
+        if fences is not None:
+            _join(known, fences.blocks.get(int(state.wave.block_of[lane]), {}))
+            _join(known, fences.lanes.get(lane, {}))
+        return known
+
+    # -- questions -----------------------------------------------------------------------------
+
+    def unordered(self, state, access, area, lanes, found: list[np.ndarray], count: int
+                  ) -> np.ndarray:
+        """Which of the first ``count`` conflicts no acquire explains: bool, shape (count,).
+
+        A record of several is taken apart; where one of them is to blame, the record in
+        ``found`` becomes its own.
+        """
+        at, granules, records, kinds = found
+        real = np.ones(count, bool)
+        known_of: dict[int, Known] = {}
+        for n in range(count):
+            lane = int(lanes[at[n]])
+            if lane not in known_of:
+                known_of[lane] = self._known(state, lane)
+            known = known_of[lane]
+            if not known:
+                continue
+            record = int(records[n])
+            if not record >> race_loop.SCOPE & 3:
+                real[n] = not self._knows(state, lane, known, record & race_loop.MAXIMUM_THREAD,
+                                          record >> race_loop.TIME)
+                continue
+            real[n] = False
+            for thread, time, site in self._who(state, access, area, int(granules[n]),
+                                                int(kinds[n]), lane):
+                if not self._knows(state, lane, known, thread, time):
+                    records[n] = time << race_loop.TIME | site << race_loop.SITE | thread
+                    real[n] = True
+                    break
+        return real
+
+    def _knows(self, state, lane: int, known: Known, thread: int, time: int) -> bool:
+        wave = state.wave
+        if time <= self.check.floor:
+            return True
+        other = thread - state.first
+        if other == lane:
+            return True
+        block = int(wave.block_of[lane])
+        if 0 <= other < wave.lanes and wave.block_of[other] == block and (
+                state.knowledge.knows(lane, other, time)):
+            return True
+        return _reaches(known, wave.first + block, thread, wave.threads, time)
+
+    def _who(self, state, access, area, granule: int, kind: int, lane: int):
+        """``(thread, time, site)`` of the accesses that one record stands for."""
+        key = (id(area), area.shift, granule, kind)
+        entry = self._readers.setdefault(key, [0, []])
+        low = area.start + (granule << area.shift)
+        block = None
+        if access.space == "shared":
+            stride = state.wave.shared_stride
+            block = int(state.wave.block_of[lane])
+            low -= block * stride
+        high = low + (1 << area.shift)
+        for time, site, event, addresses, wave in self.history[entry[0] : -1]:
+            if event.space != access.space or time <= self.check.floor:
+                continue
+            if kind == race_loop.READS:
+                matches = event.kind == "load" and not event.strong
+            elif kind == race_loop.STRONG_READS:
+                matches = event.kind == "load" and event.strong
+            else:
+                matches = event.kind != "load" and event.strong
+            if not matches or (block is not None and wave is not state.wave):
+                continue
+            hit = (addresses < np.uint64(high)) & (addresses + np.uint64(event.size) >
+                                                   np.uint64(low))
+            if block is not None:
+                hit &= wave.block_of[event.lanes] == block
+            first = wave.first * wave.threads
+            entry[1] += [(first + n, time, site) for n in event.lanes[hit].tolist()]
+        entry[0] = max(entry[0], len(self.history) - 1)
+        found = entry[1]
+        if access.kind == "store":  # from here on its record stands for what came before it
+            entry[1] = []
+        return found
+
+
+def _join(known: Known, more: Known) -> None:
+    for key, end in more.items():
+        if known.get(key, 0) < end:
+            known[key] = end
+
+
+def _reaches(known: Known, block: int, thread: int, threads: int, time: int) -> bool:
+    """Whether someone who released to ``known``, directly or by others, covers the access."""
+    theirs = thread // threads
+    todo, looked = [(known, block)], {}
+    while todo:
+        acquired, by = todo.pop()
+        for (log, first, far), end in acquired.items():
+            key = (log, first, far, None if far else by)
+            start = looked.get(key, first)
+            if start >= end:
+                continue
+            looked[key] = end
+            if far or theirs == by:
+                for position, release in reversed(log.by_block.get(theirs, ())):
+                    if start <= position < end and release.covers(
+                            thread, threads, time, theirs != by):
+                        return True
+            todo += [(more, of) for position, of, more in log.links
+                     if start <= position < end and (far or of == by)]
+    return False
