@@ -14,8 +14,10 @@ from matplotlib.patches import FancyBboxPatch
 from gpucourse.views.picture import COLOURS, INK
 
 ALT = (
-    "A grid with two blocks of four threads. Each thread has local variables of its own. Each "
-    "block has a shared memory, which only its threads reach. All blocks reach the one global memory."
+    "A grid with two blocks. Each thread has its own local variables. Each block has a shared "
+    "memory of its own, which only its threads reach, and syncthreads waits for the threads of "
+    "that block alone. All blocks reach the one global memory, where arrays live; only the end "
+    "of the launch waits for the whole grid."
 )
 THREAD, SHARED, GLOBAL = COLOURS[0], COLOURS[1], COLOURS[2]
 WAIT = COLOURS[6]

@@ -8,6 +8,7 @@ from gpucourse.views.picture import COLOURS, INK, PALE, Picture, bare, canvas
 
 #: More cells than this in a row cannot be read.
 WIDEST = 64
+WARP = 32
 
 
 def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None) -> Picture:
@@ -81,7 +82,7 @@ def draw_visits(turn: np.ndarray) -> Picture:
     return Picture(figure, alt)
 
 
-def draw_lanes(work: np.ndarray, per: str = "turn", warp: int = 32) -> Picture:
+def draw_lanes(work: np.ndarray, per: str = "turn", first: int = 0) -> Picture:
     """What the lanes of each warp do, and how long they wait for the busiest of them.
 
     Parameters
@@ -90,27 +91,34 @@ def draw_lanes(work: np.ndarray, per: str = "turn", warp: int = 32) -> Picture:
         Turns of its loop that each thread needs, in the order of ``cuda.grid(1)``.
     per : str
         What one turn handles, for the axis.
+    first : int
+        The number of the first of these threads; it must be the first of its warp.
     """
     work = np.asarray(work)
-    if len(work) > 4 * warp:
-        raise ValueError(f"{len(work)} threads are too many to draw: at most {4 * warp}")
-    lanes = np.arange(len(work))
-    busiest = np.array([work[start : start + warp].max() for start in range(0, len(work), warp)])
-    paid = np.repeat(busiest, warp)[: len(work)]
+    if not 0 < len(work) <= 4 * WARP:
+        raise ValueError(f"{len(work)} threads cannot be drawn: give 1 to {4 * WARP} of them")
+    if first % WARP:
+        raise ValueError(f"thread {first} is not the first of its warp: give a multiple of {WARP}")
+    threads = first + np.arange(len(work))
+    starts = range(0, len(work), WARP)
+    busiest = np.array([work[start : start + WARP].max() for start in starts])
+    paid = np.repeat(busiest, WARP)[: len(work)]
     figure, axes = canvas(min(11, 2 + 0.09 * len(work)), 2.6)
-    axes.bar(lanes, paid, width=1, color=PALE, label="masked: waits for its warp")
-    axes.bar(lanes, work, width=0.8, color=COLOURS[5], label="works")
-    for start in range(warp, len(work), warp):
-        axes.axvline(start - 0.5, color=INK, linewidth=1)
-    for number, start in enumerate(range(0, len(work), warp)):
-        axes.text(start + (warp - 1) / 2, busiest.max() * 1.04, f"warp {number}", ha="center")
-    axes.set(xlim=(-0.6, len(work) - 0.4), ylim=(0, busiest.max() * 1.18))
+    axes.bar(threads, paid, width=1, color=PALE, label="masked: waits for its warp")
+    axes.bar(threads, work, width=0.8, color=COLOURS[5], label="works")
+    top = max(1, busiest.max())
+    for start in starts:
+        if start:
+            axes.axvline(first + start - 0.5, color=INK, linewidth=1)
+        middle = first + start + (WARP - 1) / 2
+        axes.text(middle, top * 1.04, f"warp {(first + start) // WARP}", ha="center")
+    axes.set(xlim=(first - 0.6, threads[-1] + 0.6), ylim=(0, top * 1.18))
     axes.set(xlabel="thread", ylabel=f"turns (one {per} each)")
     axes.yaxis.get_major_locator().set_params(integer=True)
-    axes.set_xticks(range(0, len(work) + 1, 8))
+    axes.set_xticks(range(first, first + len(work) + 1, 8))
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
-    useful, total = int(work.sum()), int(paid.sum())
+    useful, total = int(work.sum()), WARP * int(busiest.sum())
     alt = (
         f"Bars of {len(work)} threads in {len(busiest)} warps: they need {useful} turns in all; "
         f"because each warp takes as many turns as its busiest lane, {total} are paid for."

@@ -50,7 +50,8 @@ def draw_levels(levels: Sequence[np.ndarray], form: str = "{:g}") -> Picture:
     ends = form.format(levels[-1][0]) if len(levels[-1]) else "nothing"
     alt = f"A tree of values whose levels have {sizes} elements; at the end stands {ends}."
     if lost:
-        alt += f" {len(lost)} values are left out on the way: {', '.join(lost)}."
+        values = "value is" if len(lost) == 1 else "values are"
+        alt += f" {len(lost)} {values} left out on the way: {', '.join(lost)}."
     return Picture(figure, alt)
 
 

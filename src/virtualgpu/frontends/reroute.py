@@ -2,8 +2,11 @@
 
 A real GPU cannot say which line of a kernel races, and a kernel that writes out of bounds there
 spoils the whole process. So inside :func:`reroute` launches go to a virtual device: the kernel is
-compiled to PTX, its arrays are copied over, and copied back when it is done. The real driver is
-never asked. Where the virtual GPU is active anyway, nothing changes.
+compiled to PTX, its arrays are copied over, and copied back when it is done. Where the virtual GPU
+is active anyway, nothing changes.
+
+:func:`check` and :func:`schedule` reroute as well, so that they never pass in silence over a launch
+that they could not see.
 
 Beside :mod:`virtualgpu.frontends.numba_cuda` and :mod:`~virtualgpu.frontends.kernel_ptx` the only
 module that knows numba-cuda's dispatcher (0.28 to 0.30): every launch goes through
@@ -12,15 +15,16 @@ module that knows numba-cuda's dispatcher (0.28 to 0.30): every launch goes thro
 
 from __future__ import annotations
 
+import functools
+import sys
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 
-from virtualgpu import device
-from virtualgpu.frontends.numba_cuda import is_active
+from virtualgpu import device, instruments
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
@@ -32,7 +36,8 @@ def reroute() -> Iterator[None]:
     Arguments are NumPy arrays, arrays of numba.cuda and numbers; raises :class:`TypeError` for
     others.
     """
-    if is_active():
+    active = sys.modules.get("virtualgpu.frontends.numba_cuda")
+    if "numba.cuda" not in sys.modules or (active and active.is_active()):
         yield
         return
     from numba.cuda.dispatcher import CUDADispatcher
@@ -43,6 +48,20 @@ def reroute() -> Iterator[None]:
         yield
     finally:
         CUDADispatcher.call = before
+
+
+def _rerouted(instrument: Callable[..., AbstractContextManager]) -> Callable:
+    @contextmanager
+    @functools.wraps(instrument.__wrapped__)
+    def on_the_virtual_gpu(*arguments):
+        with reroute(), instrument(*arguments) as value:
+            yield value
+
+    return on_the_virtual_gpu
+
+
+check = _rerouted(instruments.check)
+schedule = _rerouted(instruments.schedule)
 
 
 def _call(dispatcher, arguments: tuple, configuration) -> None:

@@ -1,0 +1,140 @@
+"""Launches on the virtual GPU beside a real one.
+
+Run in a process of its own whose numba.cuda is not hooked: as on a machine with a GPU, except that
+any use of the driver fails here, so the tests also show that none is made.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import virtualgpu
+from virtualgpu.frontends.reroute import reroute
+
+START = """
+import numpy as np
+import virtualgpu
+from numba import cuda
+from virtualgpu.frontends.reroute import reroute
+
+@cuda.jit
+def scale(values, factor, out):
+    i = cuda.grid(1)
+    if i < values.size:
+        out[i] = values[i] * factor
+
+@cuda.jit
+def too_far(out):
+    out[cuda.grid(1)] = 1.0
+
+@cuda.jit
+def add_all(values, total):
+    total[0] += values[cuda.grid(1)]
+"""
+
+
+def run(body: str) -> str:
+    code = "import os\nos.environ['NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS'] = '0'\n" + START
+    done = subprocess.run(
+        [sys.executable, "-c", code + textwrap.dedent(body)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_arrays_come_back_and_numba_is_left_as_it_was():
+    run("""
+        from numba.cuda.dispatcher import CUDADispatcher
+        before = CUDADispatcher.call
+        values, out = np.arange(100.0), np.zeros(100)
+        with reroute():
+            scale[2, 64](values, 3, out)
+            scale[2, 64](values[:0], 3.5, out[:0])
+            assert CUDADispatcher.call is not before
+        assert np.array_equal(out, 3 * values)
+        assert CUDADispatcher.call is before
+        assert not virtualgpu.is_active()
+    """)
+
+
+def test_views_of_arrays_are_updated_in_place():
+    run("""
+        values, out = np.arange(20.0)[::2], np.zeros((10, 2))
+        with reroute():
+            scale[1, 32](values, 2.0, out[:, 1])
+        assert np.array_equal(out[:, 1], 2 * values) and not out[:, 0].any()
+    """)
+
+
+def test_kernels_are_compiled_once_for_each_type():
+    run("""
+        from virtualgpu.frontends import reroute as module
+        with reroute():
+            for dtype in (np.float32, np.float64, np.float32):
+                values = np.ones(4, dtype)
+                scale[1, 4](values, 2.0, values)
+                assert values.dtype == dtype and (values == 2).all()
+        assert len(module._compiled[scale]) == 2
+    """)
+
+
+def test_an_illegal_address_names_the_line_and_the_next_launch_is_well():
+    run("""
+        out = np.zeros(100)
+        with reroute():
+            try:
+                too_far[2, 64](out)
+            except virtualgpu.errors.MemoryAccessError as error:
+                assert error.location.kernel == "too_far"
+                assert error.location.thread == (36, 0, 0), error.location
+            else:
+                raise SystemExit("no error")
+            scale[2, 64](np.ones(100), 2.0, out)
+        assert (out == 2).all()
+    """)
+
+
+def test_the_call_is_given_back_after_an_error():
+    run("""
+        from numba.cuda.dispatcher import CUDADispatcher
+        before = CUDADispatcher.call
+        try:
+            with reroute():
+                scale[1, 1](object(), 1, 2)
+        except TypeError as error:
+            assert "object cannot be handed to the virtual GPU" in str(error)
+        else:
+            raise SystemExit("no error")
+        assert CUDADispatcher.call is before
+    """)
+
+
+def test_where_the_virtual_gpu_is_active_nothing_changes():
+    virtualgpu.activate(force=True)
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    before = CUDADispatcher.call
+    with reroute():
+        assert CUDADispatcher.call is before
+
+
+def test_instruments_see_launches_beside_a_real_gpu():
+    said = run("""
+        total = np.zeros(1)
+        values = np.ones(64)
+        with virtualgpu.check() as report:
+            add_all[1, 64](values, total)
+        assert not report.ok and report.findings[0].kind == "race"
+        assert report.launches == 1
+        with virtualgpu.schedule(1):
+            add_all[1, 64](values, total)
+        assert total[0] > 0
+    """)
+    assert said == ""
+
+
+def test_instruments_keep_their_documentation():
+    assert "Look for mistakes" in virtualgpu.check.__doc__
+    assert "random order" in virtualgpu.schedule.__doc__

@@ -1,0 +1,114 @@
+"""Pictures: what they say, and what they refuse."""
+
+from __future__ import annotations
+
+import base64
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpucourse.views.picture import Picture, canvas
+from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
+from gpucourse.views.tree import draw_levels
+
+
+def test_a_picture_is_an_image_with_its_alt_text():
+    figure, axes = canvas(2, 1)
+    axes.plot([0, 1])
+    bundle = Picture(figure, 'a line, "rising"')._repr_mimebundle_()
+    assert bundle["text/plain"] == 'a line, "rising"'
+    assert 'alt="a line, &quot;rising&quot;"' in bundle["text/html"]
+    assert 'width="160"' in bundle["text/html"]
+    data = re.search(r"base64,([^\"]+)", bundle["text/html"])[1]
+    assert base64.b64decode(data).startswith(b"\x89PNG")
+
+
+def test_pictures_are_not_kept_by_pyplot():
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    draw_threads(np.zeros(4, int), np.arange(4))
+    assert plt.get_fignums() == before
+
+
+def test_threads_shows_what_was_signed():
+    block, thread = np.repeat([0, 1], 4), np.tile(np.arange(4), 2)
+    picture = draw_threads(block, thread, size=6)
+    texts = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert texts.count("3") == 3  # thread 3 of both blocks, and grid(1) = 3
+    assert {"block 0", "block 1"} <= set(texts)
+    assert picture.alt.endswith("the last 2 have no element.")
+    assert "element" not in draw_threads(block, thread).alt
+
+
+def test_visits_marks_what_is_not_visited_once():
+    turn = np.zeros((2, 5), int)
+    turn[0, [0, 2]] = 1, 2
+    turn[1, [1, 2]] = 1, 2
+    picture = draw_visits(turn)
+    texts = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert texts.count("×2") == 1 and texts.count("×0") == 2
+    assert "thread 0: 0 2, thread 1: 1 2" in picture.alt
+    assert "3 elements are not visited exactly once" in picture.alt
+    turn[1] = 0, 1, 0, 2, 3
+    assert draw_visits(turn).alt.endswith("Every element is visited exactly once.")
+
+
+def test_lanes_counts_useful_and_paid_turns():
+    work = np.zeros(40, int)
+    work[:3] = 5, 1, 2
+    work[39] = 3
+    picture = draw_lanes(work)
+    assert "need 11 turns" in picture.alt
+    assert f"{32 * 5 + 32 * 3} are paid for" in picture.alt
+    assert draw_lanes(np.zeros(32, int)).alt.endswith("0 are paid for.")
+
+
+def test_lanes_numbers_the_warps_from_the_first_thread():
+    picture = draw_lanes(np.ones(64, int), first=320)
+    texts = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert texts == ["warp 10", "warp 11"]
+
+
+def test_levels_draws_every_value_and_marks_what_is_left_out():
+    whole = draw_levels([np.array([3, 1, 2]), np.array([5, 1]), np.array([6])])
+    texts = [text.get_text() for text in whole.figure.axes[0].texts]
+    assert sorted(t for t in texts if t.isdigit()) == ["1", "1", "2", "3", "5", "6"]
+    assert "left out" not in whole.alt and whole.alt.endswith("at the end stands 6.")
+    short = draw_levels([np.array([3, 1, 7]), np.array([4])])
+    assert "1 value is left out on the way: 7" in short.alt
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: draw_threads(np.zeros(65, int), np.zeros(65, int)), "65 threads are too many"),
+        (lambda: draw_threads(np.zeros(4, int), np.zeros(3, int)), "one number per thread"),
+        (lambda: draw_visits(np.zeros((4, 65), int)), "65 elements are too many"),
+        (lambda: draw_levels([np.zeros(33)]), "33 values are too many"),
+        (lambda: draw_lanes(np.zeros(129, int)), "129 threads cannot be drawn"),
+        (lambda: draw_lanes(np.zeros(0, int)), "0 threads cannot be drawn"),
+        (lambda: draw_lanes(np.ones(32, int), first=5), "not the first of its warp"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw()
+
+
+@pytest.mark.parametrize("script", sorted(Path(__file__).parent.parent.glob("img/*.py")), ids=str)
+def test_every_figure_is_drawn_by_its_script(script: Path, tmp_path: Path):
+    """The script runs, names what is to be seen, and the figure beside it has that name."""
+    copy = tmp_path / script.name
+    copy.write_text(script.read_text())
+    subprocess.run([sys.executable, copy], check=True)
+
+    def title(svg: Path) -> str:
+        return re.search(r"<dc:title>(.*?)</dc:title>", svg.read_text(), re.DOTALL)[1]
+
+    assert len(title(script.with_suffix(".svg"))) > 40
+    assert title(copy.with_suffix(".svg")) == title(script.with_suffix(".svg"))
