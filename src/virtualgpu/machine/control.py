@@ -185,7 +185,9 @@ def _announce(emitter, instruction):
     mask = emitter.block.warp_mask
 
     def met(group):
-        value = mask if isinstance(mask, np.ndarray) else group.registers[mask]
+        value = mask
+        if not isinstance(mask, np.ndarray):
+            value = group.registers.get(mask, np.zeros(1, np.uint32))
         for observer in group.wave.launch.observers:
             observer.warp_synchronised(group, instruction, value.view(U32))
 

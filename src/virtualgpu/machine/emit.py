@@ -32,12 +32,16 @@ def prepare(program: Program, block: Block) -> None:
             location = program.location(source)
             raise UnsupportedInstruction(
                 f"{error.message}, in `{instruction.text}`", location) from None
-        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
-            if isinstance(error, VirtualGPUError):
-                raise
+        except VirtualGPUError:
+            raise
+        except Exception as error:
             raise PTXSyntaxError(f"cannot decode `{instruction.text[:200]}`: {error!r}") from None
     block.run = emitter
     block.reads, block.writes = emitter.reads, emitter.written
+
+
+def _address(address: int) -> np.ndarray:
+    return np.array([address & (1 << 64) - 1], U64)
 
 
 def compile_block(block: Block):
@@ -136,10 +140,11 @@ class Emitter:
         name = symbol.name
         program = self.program
         if name in program.shared_addresses:
-            return self.constant(np.array([program.shared_addresses[name] + symbol.offset], U64))
+            return self.constant(
+                _address(program.shared_addresses[name] + symbol.offset))
         if name in self.code.frame:
             offset = self.code.frame[name] + symbol.offset
-            return f"np.array([group.frame + {offset}], {self.dtype(U64)})"
+            return f"{self.put(_address, 'f')}(group.frame + {offset})"
         if name in program.parameter_offsets and self.code is program.entry_code:
             offset = program.parameter_offsets[name] + symbol.offset
             return f"group.wave.launch.parameter_address({offset})"

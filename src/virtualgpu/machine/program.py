@@ -271,9 +271,9 @@ class Program:
             block.kind = "goto" if last.guard is None else "branch"
             block.negated = last.guard is not None and last.guard[1]
         elif opcode == "brx":
-            names = function.branch_targets.get(last.operands[1].name)
-            if names is None:
-                raise PTXSyntaxError(f"unknown .branchtargets {last.operands[1].name}")
+            if len(last.operands) != 2 or not isinstance(last.operands[1], Label):
+                raise PTXSyntaxError(f"brx.idx takes an index and a table: {last.text}")
+            names = function.branch_targets[last.operands[1].name]
             block.targets = tuple(place(name) for name in names)
             block.kind = "indexed"
         elif opcode == "exit" or (opcode == "ret" and function.is_entry):
@@ -301,6 +301,8 @@ class Program:
         if not operands:
             raise PTXSyntaxError(f"call without a function: {instruction.text}")
         target = operands.pop(0)
+        if not isinstance(target, Symbol | Register):
+            raise PTXSyntaxError(f"call of something that is no function: {instruction.text}")
         arguments = ()
         if operands and isinstance(operands[0], Vector):
             arguments = operands.pop(0).items
