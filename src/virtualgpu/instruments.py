@@ -14,6 +14,7 @@ from virtualgpu.machine.schedule import Adversarial, Lockstep
 
 if TYPE_CHECKING:
     from virtualgpu.observers.findings import Report
+    from virtualgpu.observers.profiling import Profile
 
 _observers: list[Observer] = []
 _schedules: list[Adversarial] = []
@@ -60,6 +61,24 @@ def check() -> Iterator[Report]:
     report = Report()
     with watch(Recorder(report), Racecheck(report)):
         yield report
+
+
+@contextmanager
+def profile() -> Iterator[Profile]:
+    """Count what every kernel does that is launched inside the ``with``.
+
+    >>> with virtualgpu.profile() as profile:
+    ...     kernel[blocks, threads](a, b)
+    >>> profile.launches[0].counters.global_sectors
+    >>> print(profile)
+
+    See :mod:`virtualgpu.observers.counters` for what the counts mean.
+    """
+    from virtualgpu.observers.profiling import Profile, Profiler
+
+    result = Profile()
+    with watch(Profiler(result)):
+        yield result
 
 
 @contextmanager

@@ -1,0 +1,257 @@
+"""Counts every launch: the observer behind ``virtualgpu.profile()``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from virtualgpu.machine.events import Access, Observer
+from virtualgpu.machine.wave import WARP
+from virtualgpu.observers import warp_loops
+from virtualgpu.observers.counters import Counters, class_of, flops_of
+from virtualgpu.observers.loops import pointer
+
+
+@dataclass
+class LaunchProfile:
+    """One launch.
+
+    Attributes
+    ----------
+    kernel : str
+    grid, block : tuple of three ints
+    counters : Counters
+        Of the whole launch; ``counters.by_line`` has them line by line.
+    failed : bool
+        An error stopped the launch: the counts are those up to there.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    counters: Counters
+    failed: bool = False
+
+    def __str__(self) -> str:
+        title = f"{self.kernel}[{self.grid}, {self.block}]" + (" (failed)" if self.failed else "")
+        return f"{title}\n{self.counters}"
+
+
+@dataclass
+class Profile:
+    """The launches inside a ``with virtualgpu.profile()``, in order."""
+
+    launches: list[LaunchProfile] = field(default_factory=list)
+
+    @property
+    def counters(self) -> Counters:
+        """All launches together."""
+        total = Counters()
+        for launch in self.launches:
+            total.add(launch.counters)
+        return total
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.launches)) or "no kernel was launched inside profile()"
+
+
+class _Block:
+    """How often a basic block ran."""
+
+    __slots__ = ("instructions", "lanes", "warps")
+
+    def __init__(self, instructions):
+        self.instructions, self.warps, self.lanes = instructions, 0, 0
+
+
+class Profiler(Observer):
+    """Adds each launch to a profile."""
+
+    def __init__(self, profile: Profile):
+        self.profile = profile
+        self._seen, self._more = np.zeros(64, np.uint64), np.zeros(64, np.uint64)
+        self._banks, self._many = np.zeros(32, np.int64), np.zeros(32, np.int64)
+        self._result = np.zeros(4, np.int64)
+        self._output = pointer(self._result)
+
+    def launch_started(self, launch) -> None:
+        self.launch = launch
+        self.counters = Counters()
+        self.blocks: dict[int, _Block] = {}
+        self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
+        self._last: tuple = (None, 0)
+        self.failure = False
+
+    def failed(self, launch, error) -> None:
+        self.failure = True
+
+    def launch_finished(self, launch) -> None:
+        for block in self.blocks.values():
+            for instruction in block.instructions:
+                self._line(instruction, _instruction_counts(instruction, block))
+        total = Counters()
+        for counters in self.counters.by_line.values():
+            total.add(counters)
+        total.by_line = self.counters.by_line
+        self.profile.launches.append(
+            LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure))
+        self.blocks, self.hot = {}, {}
+
+    def _line(self, instruction, counts: Counters) -> None:
+        self._counters_of(instruction).add(counts)
+
+    def _counters_of(self, instruction) -> Counters:
+        source = instruction.source
+        line = (source.filename, source.line) if source else (None, None)
+        counters = self.counters.by_line.get(line)
+        if counters is None:
+            counters = self.counters.by_line[line] = Counters()
+        return counters
+
+    def _warps(self, group) -> int:
+        """How many warps have a lane in the group."""
+        if group.full:
+            return group.wave.warps
+        if self._last[0] is not group.lanes:
+            warps = group.wave.warp_of[group.lanes]
+            self._last = (group.lanes, 1 + int(np.count_nonzero(warps[1:] != warps[:-1])))
+        return self._last[1]
+
+    # -- events --------------------------------------------------------------------------------
+
+    def executed(self, group, instructions) -> None:
+        block = self.blocks.get(id(instructions))
+        if block is None:
+            block = self.blocks[id(instructions)] = _Block(instructions)
+        block.warps += self._warps(group)
+        block.lanes += group.count
+
+    def branched(self, group, instruction, taken) -> None:
+        wave, lanes = group.wave, np.ascontiguousarray(group.lanes)
+        jumped = np.ascontiguousarray(taken, np.uint32)
+        branches, parted = self._count(
+            lambda result: warp_loops.divergent(
+                pointer(jumped), pointer(lanes), pointer(wave.warp_of), len(lanes), result))[:2]
+        counters = self._counters_of(instruction)
+        counters.branches += branches
+        counters.divergent_branches += parted
+
+    def released(self, barrier, lanes, groups, missing) -> None:
+        wave = groups[0].wave
+        blocks = wave.launch.program.blocks
+        met = np.zeros(wave.blocks, bool)
+        for group in groups:
+            here = np.zeros(wave.blocks, bool)
+            here[wave.block_of[group.lanes]] = True
+            self._counters_of(blocks[group.block].last).barriers += int(
+                np.count_nonzero(here & ~met))
+            met |= here
+
+    def warp_synchronised(self, group, instruction, mask) -> None:
+        if instruction.opcode == "bar":
+            self._counters_of(instruction).warp_barriers += self._warps(group)
+
+    def fenced(self, group, instruction, scope) -> None:
+        self._counters_of(instruction).fences += self._warps(group)
+
+    def accessed(self, access: Access) -> None:
+        counters = self._counters_of(access.instruction)
+        space, many = access.space, len(access.lanes)
+        nbytes = many * access.size
+        if access.kind != "store":
+            _add(counters, f"{space}_bytes_read", nbytes)
+        if access.kind != "load":
+            _add(counters, f"{space}_bytes_written", nbytes)
+        if access.kind == "atomic":
+            self._atomic(counters, access)
+            return
+        _add(counters, f"{space}_{access.kind}s", many)
+        if space == "local":
+            return
+        addresses, lanes = _arrays(access)
+        wave = access.group.wave
+        seen, more = pointer(self._seen), pointer(self._more)
+        start = (pointer(addresses), pointer(lanes), pointer(wave.warp_of))
+        name = f"{space}_{access.kind}"
+        if space == "global":
+            requests, touched, ideal = self._count(
+                lambda result: warp_loops.sectors(
+                    *start, many, access.size, seen, more, result))[:3]
+            _add(counters, f"{name}_requests", requests)
+            _add(counters, f"{name}_sectors", touched)
+            _add(counters, f"{name}_ideal_sectors", ideal)
+        else:
+            share = WARP if access.size <= 4 else 128 // access.size
+            requests, waves, least = self._count(
+                lambda result: warp_loops.banks(
+                    *start, pointer(wave.thread_of), many, access.size, share, seen,
+                    pointer(self._banks), result))[:3]
+            _add(counters, f"{name}_requests", requests)
+            _add(counters, f"{name}_wavefronts", waves)
+            _add(counters, f"{name}_conflicts", waves - least)
+
+    def _atomic(self, counters: Counters, access: Access) -> None:
+        addresses, lanes = _arrays(access)
+        wave, many = access.group.wave, len(lanes)
+        requests, passes, worst = self._count(
+            lambda result: warp_loops.contention(
+                pointer(addresses), pointer(lanes), pointer(wave.warp_of), many,
+                pointer(self._seen), pointer(self._many), result))[:3]
+        _add(counters, f"{access.space}_atomics", many)
+        _add(counters, f"{access.space}_atomic_requests", requests)
+        counters.atomic_passes += passes
+        counters.atomic_contention = max(counters.atomic_contention, worst)
+        counters.atomic_hottest = max(counters.atomic_hottest,
+                                      self._hottest(access, addresses, lanes))
+
+    def _hottest(self, access: Access, addresses, lanes) -> int:
+        """The most updates that a word has had up to now in this launch."""
+        wave, done, most = access.group.wave, 0, 0
+        while done < len(lanes):
+            if access.space == "shared":
+                key, start, span = wave, 0, wave.shared_stride
+                stride = span // warp_loops.WORD
+                words = wave.blocks * stride
+            else:
+                key, end = self.launch.memory.extent(int(addresses[done]))
+                start, span, stride, words = key, end - key, 0, (end - key) // 4 + 1
+            counts = self.hot.get(key)
+            if counts is None:
+                counts = self.hot[key] = np.zeros(words, np.uint32)
+            rest, their = addresses[done:], lanes[done:]
+
+            def tally(result, rest=rest, their=their, start=start, span=span, stride=stride,
+                      counts=counts):
+                return warp_loops.tally(
+                    pointer(rest), pointer(their), pointer(wave.block_of), len(rest), start,
+                    span, stride, pointer(counts), result)
+
+            self._result[:] = 0
+            done += tally(self._output)
+            most = max(most, int(self._result[0]))
+        return most
+
+    def _count(self, loop: Callable[[int], int]) -> list[int]:
+        self._result[:] = 0
+        loop(self._output)
+        return self._result.tolist()
+
+
+def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
+    return np.ascontiguousarray(access.addresses), np.ascontiguousarray(access.lanes)
+
+
+def _add(counters: Counters, name: str, value: int) -> None:
+    setattr(counters, name, getattr(counters, name) + value)
+
+
+def _instruction_counts(instruction, block: _Block) -> Counters:
+    kind = class_of(instruction)
+    return Counters(
+        warp_instructions=block.warps, thread_instructions=block.lanes,
+        warp_instructions_by_class={kind: block.warps},
+        thread_instructions_by_class={kind: block.lanes},
+        flops=flops_of(instruction) * block.lanes,
+        lanes_lost=WARP * block.warps - block.lanes)
