@@ -41,7 +41,7 @@ TYPE_SIZES = {
 
 _TOKEN = re.compile(
     r"""
-    (?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+    (?P<skip>//[^\n]*|/\*.*?\*/)
   | (?P<string>"[^"\n]*")
   | (?P<float>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][-+]?\d+)?)
   | (?P<number>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
@@ -77,16 +77,19 @@ class _Parser:
         self.tokens: list[str] = []
         self.kinds: list[str] = []
         self.starts: list[int] = []
+        add, add_kind, add_start = self.tokens.append, self.kinds.append, self.starts.append
         position, end = 0, len(text.rstrip("\0 \n\t\r"))
-        while position < end:
-            match = _TOKEN.match(text, position)
-            if match is None:
-                self._fail_at(position, f"unexpected character {text[position]!r}")
-            if match.lastgroup != "skip":
-                self.tokens.append(match.group())
-                self.kinds.append(match.lastgroup)
-                self.starts.append(position)
+        for match in _TOKEN.finditer(text, 0, end):
+            start = match.start()
+            if start != position and (odd := text[position:start].strip(" \t\r\n\f\v")):
+                self._fail_at(position, f"unexpected character {odd[0]!r}")
             position = match.end()
+            if match.lastgroup != "skip":
+                add(match.group())
+                add_kind(match.lastgroup)
+                add_start(start)
+        if odd := text[position:end].strip(" \t\r\n\f\v"):
+            self._fail_at(position, f"unexpected character {odd[0]!r}")
         self.tokens.append("")
         self.kinds.append("end")
         self.starts.append(end)
