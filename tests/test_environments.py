@@ -32,7 +32,7 @@ def project(repository: Path) -> dict:
 
 @pytest.fixture
 def copy(repository: Path, tmp_path: Path) -> Path:
-    """A copy of what the generator reads and writes."""
+    """A copy of what the generator reads and writes, up to date."""
     for name in (
         *environments.expected(repository),
         "pyproject.toml",
@@ -42,6 +42,7 @@ def copy(repository: Path, tmp_path: Path) -> Path:
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(repository / name, tmp_path / name)
+    environments.write(tmp_path)
     return tmp_path
 
 
