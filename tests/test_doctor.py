@@ -14,6 +14,7 @@ import pytest
 from small_course import LECTURE, edit, write_course
 
 from gpucourse import device, doctor, probe, resources
+from gpucourse.build import outputs
 from gpucourse.doctor import FAIL, OK, WARN, Finding
 
 
@@ -215,9 +216,15 @@ def test_stale_and_broken_course_files_are_told(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(tmp_path)
     assert "cd into" in finding(doctor.course_files, "notebooks").mend
     write_course(tmp_path)
+    missing = finding(doctor.course_files, "notebooks")
+    assert (missing.status, missing.found) == (FAIL, "5 of them missing")
+    assert missing.mend == "make build"
+    outputs.write(outputs.plan(tmp_path))
+    assert finding(doctor.course_files, "notebooks").status == OK
+    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "not* enough", "not* nearly enough")
     stale = finding(doctor.course_files, "notebooks")
     assert stale.status == WARN
-    assert stale.found.startswith("5 differ from the source")
+    assert stale.found.startswith("2 differ from the source")
     edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", ' id="too-far"', "")
     assert finding(doctor.course_files, "notebooks").status == FAIL
 

@@ -257,8 +257,11 @@ def course_files() -> Iterator[Finding]:
     except CourseError as error:
         yield Finding(group, name, FAIL, str(error).split("\n")[0], "gpucourse build --check")
         return
+    missing = [path for path in state.changed if not (root / path).exists()]
     if state.current:
         yield Finding(group, name, OK, f"{len(state.texts)} generated, all as their source")
+    elif missing:
+        yield Finding(group, name, FAIL, f"{len(missing)} of them missing", "make build")
     else:
         changed = len(state.changed) + len(state.superfluous)
         found = f"{changed} differ from the source (yours, if you have worked in them)"
