@@ -270,3 +270,4 @@ def test_the_command_gives_the_exit_code():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "jupyter_server" in ran.stdout
+    assert ran.stderr == ""
