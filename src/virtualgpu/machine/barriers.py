@@ -161,7 +161,7 @@ def _reduce(wave: Wave, groups: list[Group], predicates: list) -> None:
         else:
             value = ones > 0
         value = value[group.take(wave.block_of)]
-        group.registers = {**group.registers, block.receives[0]: value}
+        group.registers = group.registers.updated({block.receives[0]: value})
 
 
 def location(wave: Wave, group: Group) -> Location:

@@ -73,14 +73,10 @@ class Emitter:
             f"{s}: {self.cast(*self.current[s], self.program.dtypes[s])}"
             for s in sorted(live_out) if s in self.written
         ]
-        if kept:
-            lines = [f" new = {{s: old[s] for s in {tuple(kept)!r} if s in old}}"]
-            lines += [f" new[{m.split(':', 1)[0]}] = {m.split(': ', 1)[1]}" for m in made]
-        else:
-            lines = [f" new = {{{', '.join(made)}}}"]
         text = "\n".join(
-            ["def run(group):", " old = group.registers", " get = old.get", *loads,
-             *self.lines, *lines, " group.registers = new", f" return {self.result}"]
+            ["def run(group):", " old = group.registers", " get = old.get", *loads, *self.lines,
+             f" group.registers = old.carry({tuple(kept)!r}, {{{', '.join(made)}}})",
+             f" return {self.result}"]
         )
         exec(compile(text, f"<PTX block {self.block.index}>", "exec"), self.names)
         return self.names["run"]

@@ -58,6 +58,9 @@ class Access(NamedTuple):
 class Observer:
     """Base of everything that watches a launch. Override what is of interest."""
 
+    # Keeps the memory's record of written bytes up to date (see `machine.written`).
+    marks_written = False
+
     def launch_started(self, launch: Launch) -> None:
         """Before the first block runs."""
 

@@ -205,6 +205,8 @@ class Launch:
                 sys.stdout.flush()
             for observer in self.observers:
                 observer.launch_finished(self)
+            if not any(observer.marks_written for observer in self.observers):
+                self.memory.unwritten.clear()
 
     def _run_waves(self) -> None:
         per_wave = self._blocks_per_wave()

@@ -17,6 +17,7 @@ import threading
 import numpy as np
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
+from virtualgpu.machine.written import Written
 
 BASE = 0x7_0000_0000  # first device address; everything below is never mapped
 ALIGN = 512  # cudaMalloc promises at least 256
@@ -57,6 +58,8 @@ class GlobalMemory:
         self._lock = threading.RLock()
         self.heap: dict[int, int] = {}  # what kernels' malloc gave out: start → bytes
         self.heap_used = 0
+        # Allocations (by start) of which some bytes were never written.
+        self.unwritten: dict[int, Written] = {}
         self.version = 0  # changes whenever the set of allocations does
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
@@ -90,6 +93,8 @@ class GlobalMemory:
             self.ends.insert(at, start + nbytes)
             self.allocated += nbytes
             self.version += 1
+            if nbytes:
+                self.unwritten[start] = Written(nbytes)
         if poison and nbytes:
             self._bytes[start - BASE : start - BASE + nbytes] = POISON
         return start
@@ -112,6 +117,7 @@ class GlobalMemory:
             self._freed = [*self._freed[-63:], (start, end)]
             self.allocated -= end - start
             self.version += 1
+            self.unwritten.pop(start, None)
             self._release_pages(start, end)
 
     def heap_allocate(self, nbytes: int) -> int:
@@ -198,10 +204,20 @@ class GlobalMemory:
             )
         return slice(address - BASE, address - BASE + nbytes)
 
+    def _wrote(self, address: int, nbytes: int) -> None:
+        """The host wrote."""
+        extent = self.extent(address)
+        known = self.unwritten.get(extent[0]) if extent else None
+        if known is not None:
+            known.add(address - extent[0], address - extent[0] + nbytes)
+            if not known.left:
+                self.unwritten.pop(extent[0], None)
+
     def write(self, address: int, data: np.ndarray) -> None:
         """Copy a host array's bytes (C order) to the device."""
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._bytes[self._span(address, flat.size, "copy to the device")] = flat
+        self._wrote(address, flat.size)
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
         """Copy ``nbytes`` from the device: a new uint8 array."""
@@ -209,13 +225,21 @@ class GlobalMemory:
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
         self._bytes[self._span(target, nbytes, "copy on the device")] = self.read(origin, nbytes)
+        to, of = self.extent(target), self.extent(origin)
+        if to and of and to[0] in self.unwritten:
+            self.unwritten[to[0]].copy_from(
+                self.unwritten.get(of[0]), target - to[0], origin - of[0], nbytes)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         self._bytes[self._span(address, nbytes, "fill")] = byte
+        self._wrote(address, nbytes)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
         """The bytes themselves: for mapped and managed memory, which the host shares."""
-        return self._bytes[self._span(address, nbytes, "view")]
+        view = self._bytes[self._span(address, nbytes, "view")]
+        # The host may write it at any time.
+        self.unwritten.pop((self.extent(address) or (0, 0))[0], None)
+        return view
 
 
 def _reserve() -> mmap.mmap:

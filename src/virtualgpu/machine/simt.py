@@ -13,6 +13,7 @@ from virtualgpu.errors import MemoryAccessError, TrapError, VirtualGPUError
 from virtualgpu.machine import barriers, fuse
 from virtualgpu.machine.group import Group, merge
 from virtualgpu.machine.program import CODE_BASE, WARP_SYNC, Block
+from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
 SPIN_LIMIT = 4  # idle rounds of a waiting loop before other lanes get their turn
@@ -22,7 +23,8 @@ STARVATION = 20_000  # blocks that one group may run while others wait
 def start(wave: Wave) -> None:
     """Place every lane of the wave at the kernel's first block."""
     program = wave.launch.program
-    push(wave, Group(wave, wave.all_lanes, program.entry_code.entry, {}))
+    registers = Registers.of({}, wave.all_lanes, wave.lanes)
+    push(wave, Group(wave, wave.all_lanes, program.entry_code.entry, registers))
 
 
 def push(wave: Wave, group: Group) -> None:
@@ -195,7 +197,7 @@ def _warp_barrier(wave: Wave, group: Group) -> Group | None:
         named = np.concatenate([m[c] for m, c in zip(masks, complete, strict=True)])
         order = np.argsort(lanes)
         if len(lanes):
-            met = Group(wave, lanes[order], group.block, {}, group.stack, group.frame)
+            met = Group(wave, lanes[order], group.block, Registers.of({}, lanes, wave.lanes))
             for observer in wave.launch.observers:
                 observer.warp_synchronised(
                     met, blocks[group.block].instructions[0], named[order])
@@ -328,10 +330,9 @@ def _call(wave: Wave, group: Group, block: Block, address) -> list[Group]:
                                   barriers.location(wave, group))
     wave.grow_local(frame + callee.frame_size)
     _copy_local(wave, group, copies)
-    passes = set(block.passes) - block.live_out
-    saved = {s: v for s, v in group.registers.items() if s not in passes}
-    group.stack = (*group.stack, (block.index, group.frame, saved))
-    group.frame, group.registers, group.block = frame, registers, callee.entry
+    group.stack = (*group.stack, (block.index, group.frame, group.registers))
+    group.registers = Registers.of(registers, group.lanes, wave.lanes)
+    group.frame, group.block = frame, callee.entry
     return [group]
 
 
@@ -340,7 +341,7 @@ def _return(wave: Wave, group: Group, block: Block, result) -> list[Group]:
     index, frame, saved = group.stack[-1]
     site = program.blocks[index]
     callee, caller = block.function, site.function
-    registers, copies = dict(saved), []
+    registers, copies = {}, []
     for given, wanted in zip(callee.function.returns, site.call.returns, strict=True):
         if wanted in caller.slots and given.name in callee.slots:
             slot = caller.slots[wanted]
@@ -351,7 +352,8 @@ def _return(wave: Wave, group: Group, block: Block, result) -> list[Group]:
             copies.append((group.frame + callee.frame[given.name], frame + caller.frame[wanted],
                            given.size))
     _copy_local(wave, group, copies)
-    group.stack, group.frame, group.registers = group.stack[:-1], frame, registers
+    group.stack, group.frame = group.stack[:-1], frame
+    group.registers = saved.updated(registers)
     group.block = index + 1
     return [group]
 

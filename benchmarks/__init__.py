@@ -1,0 +1,1 @@
+"""Comparisons, each one command; results with machine, date and versions in ``results/``."""
