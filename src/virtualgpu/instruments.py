@@ -56,10 +56,12 @@ def check() -> Iterator[Report]:
     """
     from virtualgpu.observers.checking import Recorder
     from virtualgpu.observers.findings import Report
+    from virtualgpu.observers.initcheck import Initcheck
     from virtualgpu.observers.racecheck import Racecheck
+    from virtualgpu.observers.synccheck import Synccheck
 
     report = Report()
-    with watch(Recorder(report), Racecheck(report)):
+    with watch(Recorder(report), Racecheck(report), Synccheck(report), Initcheck(report)):
         yield report
 
 

@@ -1,0 +1,55 @@
+"""Which bytes of an allocation somebody has written.
+
+Kept for every allocation from its birth, and cheaply: a few spans that the host wrote, until a
+checker asks for a byte map. What is complete is dropped. After a launch that no checker
+watched nobody can say what it wrote, so all of that device's allocations count as written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+SPANS = 64  # host writes to remember one by one
+
+
+class Written:
+    """The written bytes of ``nbytes``; offsets count from the allocation's start."""
+
+    def __init__(self, nbytes: int):
+        self.nbytes = nbytes
+        self.left = nbytes  # bytes that nobody has written
+        self.spans: list[tuple[int, int]] = []
+        self._map: np.ndarray | None = None
+
+    def add(self, start: int, end: int) -> None:
+        """The host wrote bytes ``start`` to ``end``."""
+        if end - start == self.nbytes:
+            self.left = 0
+        elif self._map is not None:
+            part = self._map[start:end]
+            self.left -= part.size - int(np.count_nonzero(part))
+            part[:] = 1
+        else:
+            self.spans.append((start, end))
+            if len(self.spans) > SPANS:
+                self.map()
+
+    def map(self) -> np.ndarray:
+        """uint8, one element per byte and padded to a whole word: 1 where written."""
+        if self._map is None:
+            self._map = np.zeros(-(-self.nbytes // 4) * 4 + 4, np.uint8)
+            for start, end in self.spans:
+                self._map[start:end] = 1
+            self.spans = []
+            self.left = self.nbytes - int(np.count_nonzero(self._map))
+        return self._map
+
+    def copy_from(self, other: Written | None, start: int, origin: int, nbytes: int) -> None:
+        """Bytes copied on the device bring along whether they were written."""
+        if other is None or other.left == 0:
+            self.add(start, start + nbytes)
+            return
+        part = self.map()[start : start + nbytes]
+        before = int(np.count_nonzero(part))
+        part[:] = other.map()[origin : origin + nbytes]
+        self.left -= int(np.count_nonzero(part)) - before
