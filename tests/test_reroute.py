@@ -128,6 +128,9 @@ def test_instruments_see_launches_beside_a_real_gpu():
             add_all[1, 64](values, total)
         assert not report.ok and report.findings[0].kind == "race"
         assert report.launches == 1
+        with virtualgpu.profile() as profile:
+            add_all[1, 64](values, total)
+        assert profile.launches[0].counters.global_stores == 64
         with virtualgpu.schedule(1):
             add_all[1, 64](values, total)
         assert total[0] > 0
@@ -137,4 +140,5 @@ def test_instruments_see_launches_beside_a_real_gpu():
 
 def test_instruments_keep_their_documentation():
     assert "Look for mistakes" in virtualgpu.check.__doc__
+    assert "Count what" in virtualgpu.profile.__doc__
     assert "random order" in virtualgpu.schedule.__doc__

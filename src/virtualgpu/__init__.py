@@ -20,7 +20,7 @@ _WHERE = {
     "is_active": "virtualgpu.activation",
     "schedule": "virtualgpu.frontends.reroute",
     "check": "virtualgpu.frontends.reroute",
-    "profile": "virtualgpu.instruments",
+    "profile": "virtualgpu.frontends.reroute",
     "Module": "virtualgpu.frontends.cuda_cpp",
     "VirtualDevice": "virtualgpu.device",
     "VirtualGPUError": "virtualgpu.errors",

@@ -5,8 +5,8 @@ spoils the whole process. So inside :func:`reroute` launches go to a virtual dev
 compiled to PTX, its arrays are copied over, and copied back when it is done. Where the virtual GPU
 is active anyway, nothing changes.
 
-:func:`check` and :func:`schedule` reroute as well, so that they never pass in silence over a launch
-that they could not see.
+:func:`check`, :func:`profile` and :func:`schedule` reroute as well, so that they never pass in
+silence over a launch that they could not see.
 
 Beside :mod:`virtualgpu.frontends.numba_cuda` and :mod:`~virtualgpu.frontends.kernel_ptx` the only
 module that knows numba-cuda's dispatcher (0.28 to 0.30): every launch goes through
@@ -61,6 +61,7 @@ def _rerouted(instrument: Callable[..., AbstractContextManager]) -> Callable:
 
 
 check = _rerouted(instruments.check)
+profile = _rerouted(instruments.profile)
 schedule = _rerouted(instruments.schedule)
 
 

@@ -1,0 +1,456 @@
+"""Checks and hints of "Thinking in threads".
+
+Kernels run on the virtual GPU, on copies: first in lockstep under every checker, then in other
+orders of the threads. Lengths are those at which reductions and guards go wrong: nothing, one
+element, and both sides of a warp and of a block.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import cuda
+
+import virtualgpu
+from gpucourse.checks import exercise, require
+from virtualgpu import sources
+
+# The first ones are the ones that messages mostly name, so they are ordinary.
+LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009)
+SEEDS = (1, 2)
+#: What an output array holds before the launch: nothing may depend on it.
+LEFTOVER = -999
+
+
+@exercise(
+    "launch-shape",
+    hints=(
+        "The idea: `n / threads` blocks, but a part of a block is not to be had, so round up. The "
+        "loose threads are those that are started beyond `n`.",
+        "The shape: `//` rounds down. Add `threads - 1` to `n` before you divide, and only an "
+        "exact multiple stays where it is.",
+    ),
+)
+def launch_shape(shape):
+    """Enough blocks for every element, and not one more."""
+    for threads in (128, 1, 32, 96, 1024):
+        for n in (*LENGTHS, 71_009, 1_000_000):
+            answer = shape(n, threads)
+            require(
+                isinstance(answer, tuple) and len(answer) == 2 and None not in answer,
+                f"the function returns {answer!r}, not two numbers: blocks and loose threads",
+            )
+            blocks, loose = answer
+            case = f"{n} elements and blocks of {threads} threads"
+            require(
+                blocks == int(blocks) and loose == int(loose),
+                f"for {case}, the answer is {blocks} blocks and {loose} loose threads: neither "
+                "comes in parts",
+                look="`/` or `//`?",
+            )
+            blocks, loose = int(blocks), int(loose)
+            enough = -(-n // threads)
+            require(
+                blocks * threads >= n,
+                f"for {case}, {blocks} blocks have {blocks * threads} threads: "
+                f"{n - blocks * threads} elements get none",
+                look="do you round up or down?",
+            )
+            require(
+                blocks == enough,
+                f"for {case}, {enough} blocks are enough; yours are {blocks}",
+                look="what happens when n is an exact multiple of threads?",
+            )
+            require(
+                loose == blocks * threads - n,
+                f"for {case}, {blocks} blocks are right, and they have {blocks * threads} "
+                f"threads, so {blocks * threads - n} are loose; yours are {loose}",
+                look="how many threads are started, and how many have an element?",
+            )
+
+
+@exercise(
+    "bounds-guard",
+    hints=(
+        "The idea: which elements does thread `i` touch, and which of them has the highest index? "
+        "That one must exist.",
+        "The shape: `if i + 1 < values.size:` around the one line that subtracts.",
+    ),
+)
+def bounds_guard(kernel):
+    """Every gap is there, and no thread reached past the end."""
+    random = np.random.default_rng(6)
+    for n in LENGTHS:
+        values = random.normal(0.0, 50.0, n)
+        out = np.full(max(n - 1, 0), float(LEFTOVER))
+        _, out = _launched(kernel, n // 64 + 1, 64, values, out)
+        gaps = np.diff(values)
+        require(
+            not np.array_equal(out, -gaps) or not n > 1,
+            f"with {n} values, every gap has the wrong sign",
+            look="which of the two is subtracted from which?",
+        )
+        _compare(out, gaps, f"with {n} values", "which is the last thread with a gap?")
+
+
+@exercise(
+    "grid-stride",
+    hints=(
+        "The idea: the loop of `partial_sums`, but it counts instead of adding. Count in a "
+        "variable of the thread's own, and write it once, at the end.",
+        "The shape: `mine = 0`, then `for i in range(me, values.size, cuda.gridsize(1)):` with an "
+        "`if` inside, then `counts[me] = mine` after the loop.",
+    ),
+)
+def grid_stride(kernel):
+    """Each value was counted once, by the thread whose turn it was, whatever the launch."""
+    random = np.random.default_rng(7)
+    for blocks, threads in ((2, 64), (1, 32), (3, 33), (1, 1), (5, 128)):
+        for n in LENGTHS:
+            values = random.integers(-40, 40, n).astype(np.float64)
+            cut = 10.0
+            counts = np.full(blocks * threads, LEFTOVER, np.int64)
+            *_, counts = _launched(kernel, blocks, threads, values, cut, counts)
+            share = np.arange(n) % (blocks * threads)
+            expected = np.bincount(share[values > cut], minlength=blocks * threads)
+            case = f"with {n} values and a launch of [{blocks}, {threads}]"
+            added = np.flatnonzero((counts < 0) & (counts != LEFTOVER))
+            require(
+                not len(added),
+                f"{case}, counts[{_first(added)}] is {counts[_first(added)]}",
+                look="counts holds anything before the launch: do you add to it?",
+            )
+            untouched = np.flatnonzero(counts == LEFTOVER)
+            require(
+                not len(untouched),
+                f"{case}, counts[{_first(untouched)}] was never written",
+                look="every thread must write, also one that has no values to count",
+            )
+            require(
+                counts.sum() != (values >= cut).sum() or counts.sum() == expected.sum(),
+                f"{case}, values equal to the cut are counted too",
+                look="above is `>`",
+            )
+            require(
+                counts.sum() == expected.sum(),
+                f"{case}, {expected.sum()} values lie above the cut; the threads counted "
+                f"{counts.sum()}",
+                look="where does a thread start, and how far does it step?",
+            )
+            _compare(counts, expected, case, "which elements are this thread's?")
+
+
+@exercise(
+    "lost-update",
+    hints=(
+        "The idea: the thread that stores last wins, whatever the other did. To lose B's update, "
+        "A must not know of it: A loads before B stores. And B's store must not be the last.",
+        "The shape: A loads, B does all its steps, A goes on. For the totals: nothing lost, A's "
+        "lost, B's lost.",
+    ),
+)
+def lost_update(order, possible):
+    """B stored, and A stored over it. That is all a race is."""
+    require(
+        isinstance(order, str) and set(order) <= {"A", "B"},
+        f"order is {order!r}: write a string of the letters A and B",
+    )
+    for thread in "AB":
+        require(
+            order.count(thread) == 3,
+            f"{thread} takes {order.count(thread)} steps in {order!r}",
+            look="each thread takes three: load, add, store",
+        )
+    total = _interleaved(order)
+    require(
+        total == 11,
+        f"{order!r} ends at {total}, not at 11",
+        look="who stores last, and had that thread loaded before the other stored?",
+    )
+    require(
+        isinstance(possible, set | frozenset | list | tuple),
+        f"possible is {possible!r}: write a set of totals, such as {{1, 2}}",
+    )
+    every = {11, 12, 13}
+    wrong, missing = set(possible) - every, every - set(possible)
+    require(
+        not wrong,
+        f"no order ends at {', '.join(map(str, sorted(wrong, key=str)))}",
+        look="whoever stores last has loaded 10, or what the other stored",
+    )
+    require(
+        not missing,
+        f"{len(missing)} of the possible totals {'is' if len(missing) == 1 else 'are'} missing",
+        look="try one after the other, and each of the two updates lost",
+    )
+
+
+@exercise(
+    "check-then-act",
+    hints=(
+        "The idea: looking and storing must be one step. There is an atomic that keeps the larger "
+        "of what is there and what you bring.",
+        "The shape: the bounds guard, and inside it `cuda.atomic.max(array, index, value)`.",
+    ),
+)
+def check_then_act(kernel):
+    """The hardest, in every order, and no race."""
+    atomics = _counted(kernel, 3, 64, np.ones(129), np.array([-math.inf])).global_atomics
+    random = np.random.default_rng(8)
+    for n in LENGTHS:
+        for low, high in ((3.0, 500.0), (-90.0, -10.0)):
+            values = random.uniform(low, high, n)
+            best = np.array([-math.inf])
+            _, best = _launched(kernel, n // 64 + 1, 64, values, best)
+            expected = values.max(initial=-math.inf)
+            require(
+                best[0] == expected,
+                f"with {n} values between {low:g} and {high:g}, best[0] is {best[0]:g}; the "
+                f"largest is {expected:g}",
+                look="does every value get its chance, and nothing that is not a value?",
+            )
+    require(
+        atomics,
+        "the answer is right, but no atomic was used: one thread does what all should do",
+        look="each thread brings its own value",
+    )
+
+
+@exercise(
+    "fold",
+    hints=(
+        "The idea: it is `fold` with another last line. Thread `i` compares its own value with "
+        "the one `half` further on, if there is one among the first `n`.",
+        "The shape: `half = (n + 1) // 2`; if `i + half < n`, and if `values[i + half]` is closer "
+        "to the target (`abs(… - target)`), then `values[i] = values[i + half]`.",
+    ),
+)
+def fold(kernel):
+    """The closest one came out on top, for every length."""
+    random = np.random.default_rng(9)
+    target = 91.1876
+    for length in filter(None, LENGTHS):
+        for winner in sorted({0, length // 2, length - 1}):
+            values = random.uniform(0.0, 80.0, length)
+            values[winner] = random.uniform(91.0, 92.0)
+            # Beyond the end lies a perfect value, which must not get in.
+            memory = np.append(values, target)
+            n, level = length, 1
+            while n > 1:
+                half = (n + 1) // 2
+                folded, *_ = _launched(kernel, length // 64 + 1, 64, memory, n, target)
+                case = f"level {level} of {length} values (n = {n}, half = {half})"
+                _judge_level(folded, memory, n, target, case)
+                memory, n, level = folded, half, level + 1
+            require(
+                memory[0] == values[winner],
+                f"{length} values: the closest is element {winner}, and another one came out",
+                look="does every one of the first n values take part?",
+            )
+
+
+def _judge_level(folded, before, n, target, case):
+    half = (n + 1) // 2
+    upper = np.append(before[half:n], np.full(2 * half - n, np.inf))
+    lower = before[:half]
+    expected = np.where(np.abs(upper - target) < np.abs(lower - target), upper, lower)
+    require(
+        n == len(before) - 1 or target not in folded[:half],
+        f"{case}: a value from beyond the first n got in",
+        look="the array may be longer than n: which elements count in this level?",
+    )
+    require(
+        target not in folded[:half],
+        f"{case}: a value from beyond the first n got in",
+        look="with an odd n, one value has no partner",
+    )
+    wrong = np.flatnonzero(np.abs(folded[:half] - target) != np.abs(expected - target))
+    if len(wrong):
+        i = wrong[0]
+        pair = f"{lower[i]:.4g} and {upper[i]:.4g}" if i + half < n else f"{lower[i]:.4g} alone"
+        require(
+            False,
+            f"{case}: element {i} should come from {pair}, and is {folded[i]:.4g}",
+            look="does `half` round up, and is closer measured with abs?",
+        )
+
+
+@exercise(
+    "block-max",
+    hints=(
+        "The idea: `block_sums` with `max` in place of `+`. What must a loose thread put into its "
+        "place, so that it never wins, not even among negative values?",
+        "The shape: fill (`-math.inf` for a loose thread), barrier, `n = cuda.blockDim.x`, fold "
+        "while `n > 1` with a barrier at the end of each level and outside of the `if`, and let "
+        "thread 0 write `maxima[cuda.blockIdx.x]`.",
+    ),
+)
+def block_max(kernel):
+    """The largest of every block, in every order, with all barriers in their places."""
+    counted = _counted(kernel, 2, 128, np.ones(256), np.zeros(2))
+    random = np.random.default_rng(10)
+    for threads in (128, 96, 33, 1):
+        for n in LENGTHS:
+            values = random.uniform(-90.0, -10.0, n)
+            blocks = n // threads + 1
+            maxima = np.full(blocks, float(LEFTOVER))
+            _, maxima = _launched(kernel, blocks, threads, values, maxima)
+            padded = np.full(blocks * threads, -math.inf)
+            padded[:n] = values
+            expected = padded.reshape(blocks, threads).max(axis=1)
+            case = f"with {n} values, all negative, in blocks of {threads}"
+            require(
+                not (maxima == LEFTOVER).any(),
+                f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
+                look="which thread writes, and when?",
+            )
+            empty = np.flatnonzero(np.isneginf(expected) & ~np.isneginf(maxima))
+            zero = np.flatnonzero(maxima == 0.0)
+            require(
+                not len(zero),
+                f"{case}, maxima[{_first(zero)}] is 0, which is not among them",
+                look="what do loose threads put into their places?",
+            )
+            require(
+                not len(empty),
+                f"{case}, block {_first(empty)} has no values: its maximum must "
+                "be minus infinity",
+                look="what do loose threads put into their places?",
+            )
+            _compare(maxima, expected, case, "does every place take part in the fold?")
+    require(
+        counted.shared_stores,
+        "the answers are right, but shared memory was not used",
+        look="each thread puts its value into its place, and the block folds the places",
+    )
+    require(
+        counted.barriers > 2,  # two blocks: more than the one barrier after filling
+        "the answers are right, but there is no fold: one thread looks at all the places",
+        look="seven levels are enough for 128 places, if all threads take part",
+    )
+
+
+@exercise(
+    "lane-turns",
+    hints=(
+        "The idea: a warp takes as many turns as its busiest lane, and every one of its 32 lanes "
+        "is paid for in each. A last warp that is not full pays for 32 lanes too.",
+        "The shape: for each slice `work[start:start + 32]`, add `32 * slice.max()` to what is "
+        "paid. Useful is the plain sum.",
+    ),
+)
+def lane_turns(count):
+    """Useful and paid: the difference is what divergence costs."""
+    random = np.random.default_rng(11)
+    for n in LENGTHS:
+        work = random.poisson(1.4, n)
+        answer = count(work.copy())
+        require(
+            isinstance(answer, tuple) and len(answer) == 2 and None not in answer,
+            f"the function returns {answer!r}, not two numbers: useful and paid",
+        )
+        useful, paid = answer
+        padded = np.append(work, np.zeros(-n % 32, work.dtype)).reshape(-1, 32)
+        expected = int(32 * padded.max(axis=1, initial=0).sum())
+        case = f"with {n} threads"
+        require(
+            useful == work.sum(),
+            f"{case} that need {work.sum()} turns together, useful is {useful}",
+            look="useful turns are those in which a thread works",
+        )
+        require(
+            paid == expected or paid != _without_padding(work),
+            f"{case}, the last warp has {n % 32} threads, but pays for 32 lanes",
+            look="the hardware has no smaller warps",
+        )
+        require(
+            paid == expected,
+            f"{case} in {len(padded)} warps, {expected} turns are paid for; yours are {paid}",
+            look="how many turns does a warp take, and how many lanes has it?",
+        )
+
+
+def _without_padding(work):
+    """What is paid if a last, short warp paid only for its own lanes."""
+    warps = [work[start : start + 32] for start in range(0, len(work), 32)]
+    return sum(len(warp) * int(warp.max()) for warp in warps)
+
+
+def _first(indices):
+    return int(indices[0]) if len(indices) else 0
+
+
+def _interleaved(order):
+    """The total after A (adds 1) and B (adds 2) load, add and store in this order, from 10."""
+    total, adds, seen, steps = 10, {"A": 1, "B": 2}, {}, {"A": 0, "B": 0}
+    for thread in order:
+        if steps[thread] == 0:
+            seen[thread] = total
+        elif steps[thread] == 2:
+            total = seen[thread] + adds[thread]
+        steps[thread] += 1
+    return total
+
+
+def _launched(kernel, blocks, threads, *arguments):
+    """Launch on copies; the arguments afterwards, arrays as on the device.
+
+    Fails the check for whatever the checkers find, and if the answer is another one when the
+    threads run in another order.
+    """
+    require(
+        hasattr(kernel, "py_func") and hasattr(kernel, "forall"),
+        f"this is a {type(kernel).__name__}, not a kernel",
+        look="the name of the function under @cuda.jit, without parentheses",
+    )
+    with virtualgpu.check() as report:
+        after = _launch(kernel, blocks, threads, arguments)
+    if not report.ok:
+        first = report.findings[0]
+        places = [first.location] + ([first.other] if first.other else [])
+        require(False, first.message, look="\nand ".join(map(_place, places)))
+    for seed in SEEDS:
+        with virtualgpu.schedule(seed):
+            again = _launch(kernel, blocks, threads, arguments)
+        require(
+            all(np.array_equal(a, b, equal_nan=True) for a, b in zip(after, again, strict=True)),
+            "the answer changes with the order in which the threads run",
+            look="what must have happened before this line runs, and what makes sure of it?",
+        )
+    return after
+
+
+def _counted(kernel, blocks, threads, *arguments):
+    """What one launch does, counted; zeros if the kernel is none, or fails."""
+    with virtualgpu.profile() as profile:
+        try:
+            _launch(kernel, blocks, threads, arguments)
+        except Exception:
+            pass  # what is wrong is told by the launches that check the answer
+    return profile.counters
+
+
+def _place(location):
+    """Where a thread was, in a line: its cell, line and code, its block and its number in it."""
+    code = sources.text(location.filename, location.line)
+    where = f"{sources.name(location.filename)} line {location.line}: `{code}`"
+    if location.block is None or location.thread is None:
+        return where
+    return f"{where} (block {location.block[0]}, thread {location.thread[0]})"
+
+
+def _launch(kernel, blocks, threads, arguments):
+    there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    kernel[blocks, threads](*there)
+    return [a.copy_to_host() if hasattr(a, "copy_to_host") else a for a in there]
+
+
+def _compare(got, expected, case, look):
+    """Require equal arrays, and name the first element that differs."""
+    wrong = np.flatnonzero(got != expected)
+    if len(wrong):
+        k = wrong[0]
+        if got[k] == LEFTOVER:
+            require(False, f"{case}, element {k} was never written", look=look)
+        require(False, f"{case}, element {k} is {got[k]:.6g}, not {expected[k]:.6g}", look=look)

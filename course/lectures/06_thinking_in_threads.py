@@ -1,0 +1,977 @@
+# %% [markdown] id="the-question-asked"
+# ## Where did the energy go?
+#
+# The course comes with 50,000 collision events, and in them about 71,000 muons. Each has a transverse
+# momentum `pt` in GeV. To add them all up, we start one GPU thread per muon and have each thread add
+# its own number to one total. Run the cell.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import math
+
+import awkward as ak
+import numpy as np
+import virtualgpu
+from gpucourse.checks import lecture
+from gpucourse.data import dimuons
+from numba import cuda, float64
+
+check, hint = lecture("06_thinking_in_threads")
+
+muons = dimuons().muons
+muon_pt = ak.to_numpy(ak.flatten(muons.pt))
+d_muon_pt = cuda.to_device(muon_pt)  # d_: lives in the memory of the device
+
+
+@cuda.jit
+def add_all(values, total):
+    i = cuda.grid(1)  # which thread am I?
+    if i < values.size:
+        total[0] += values[i]
+
+
+d_total = cuda.to_device(np.zeros(1))
+add_all[555, 128](d_muon_pt, d_total)  # 555 × 128 threads: enough for every muon
+
+print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV from {muon_pt.size:,} muons")
+print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
+
+# %% [markdown] id="the-question-stands"
+# No error, no warning, and nearly all of it is missing. Every muon had its thread, and every thread ran
+# the line that adds. **So where did the energy go?**
+#
+# You will find the line that loses it, have a machine point at it, and mend it in three ways, each
+# better than the one before.
+
+# %% [markdown] id="who-am-i-predict" tags=["predict"]
+# ## 1. Who am I?
+#
+# A **kernel** is a function that every thread runs from top to bottom. It has no loop over the data: the
+# launch is the loop. `kernel[blocks, threads_per_block](…)` starts `blocks` groups, called **blocks**,
+# of `threads_per_block` **threads** each; all blocks together are the **grid**.
+#
+# *Predict:* launched as `sign[2, 4]`, how often does the body of this kernel run: 2, 4 or 8 times?
+
+# %% id="who-am-i"
+from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
+from gpucourse.views.tree import draw_levels
+
+
+@cuda.jit
+def sign(block, thread):
+    i = cuda.grid(1)
+    block[i] = cuda.blockIdx.x
+    thread[i] = cuda.threadIdx.x
+
+
+d_block = cuda.to_device(np.full(8, -1))
+d_thread = cuda.to_device(np.full(8, -1))
+sign[2, 4](d_block, d_thread)
+draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
+
+# %% [markdown] id="who-am-i-why"
+# Eight: two blocks of four. All threads run the same text, and only three numbers tell them apart:
+#
+# | | |
+# |---|---|
+# | `cuda.blockIdx.x` | which block I am in |
+# | `cuda.threadIdx.x` | which thread of my block I am: it starts again from 0 in every block |
+# | `cuda.blockDim.x` | how many threads a block has |
+#
+# `cuda.grid(1)` is short for `cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x`, one number for each
+# thread of the grid (the 1 stands for one dimension). With it, a thread finds *its* element. A block has
+# at most 1024 threads; a grid may have two thousand million blocks.
+
+# %% [markdown] id="loose-threads-predict" tags=["predict"]
+# Blocks come whole, so the threads rarely match the data. There are 71,009 muons; with blocks of 128,
+# 555 blocks are needed.
+#
+# *Predict:* 555 × 128 is 71,040. What do the last 31 threads do?
+
+# %% id="energies"
+muon_eta = ak.to_numpy(ak.flatten(muons.eta))
+d_muon_eta = cuda.to_device(muon_eta)
+
+
+@cuda.jit
+def energies(pt, eta, energy):
+    i = cuda.grid(1)
+    if i < pt.size:
+        energy[i] = pt[i] * math.cosh(eta[i])  # GeV; a muon's mass hardly matters here
+
+
+d_energy = cuda.device_array(muon_pt.size, np.float32)
+energies[555, 128](d_muon_pt, d_muon_eta, d_energy)
+print("NumPy agrees:", np.allclose(d_energy.copy_to_host(), muon_pt * np.cosh(muon_eta)))
+
+# %% [markdown] id="loose-threads-why"
+# They ask `if i < pt.size`, find no element, and end. We call them *loose threads*; that `if` is the
+# **bounds guard**.
+
+# %% [markdown] id="launch-shape-task"
+# ### Exercise: the shape of a launch
+#
+# Write the function that every launch needs: for `n` elements and blocks of `threads` threads, how many
+# blocks are just enough, and how many threads will be loose? (No elements need no block.)
+
+# %% id="launch-shape-exercise" tags=["exercise"]
+def launch_shape(n, threads):
+    """(blocks, loose threads) to give each of n elements a thread."""
+    blocks, loose = None, None
+    ### BEGIN SOLUTION
+    blocks = (n + threads - 1) // threads
+    loose = blocks * threads - n
+    ### END SOLUTION
+    return blocks, loose
+
+
+# %% id="launch-shape-check"
+check("launch-shape", launch_shape)
+
+# %% [markdown] id="guard-predict" tags=["predict"]
+# ## 2. A kernel that reaches too far
+#
+# The same kernel without its guard. *Predict:* will it (a) give wrong energies, (b) give right energies
+# and stop with an error, or (c) give right energies and say nothing?
+#
+# `with virtualgpu.check():` runs the launches inside it on the virtual GPU and watches every access to
+# memory, also on a machine that has a real GPU.
+
+# %% id="guard-missing" raises="MemoryAccessError"
+@cuda.jit
+def energies_unguarded(pt, eta, energy):
+    i = cuda.grid(1)
+    energy[i] = pt[i] * math.cosh(eta[i])
+
+
+with virtualgpu.check():
+    energies_unguarded[555, 128](d_muon_pt, d_muon_eta, d_energy)
+
+# %% [markdown] id="guard-missing-why"
+# Read the message from the end. The last lines say *where*: kernel, line, block and thread. Block 554 is
+# the last one, and its thread 97 is the first loose thread: 554 × 128 + 97 = 71,009, one past the last
+# index. The first lines say *what*: it reads 4 bytes just after the end of an array, and 30 more threads do
+# likewise.
+#
+# The virtual GPU stops at once. A real GPU may do so too ("illegal address"), long after the launch and
+# without naming a thread; or the 31 threads read and write whatever lies there, and all three answers of
+# the prediction can come true. "It ran" does not mean that the guard is not needed.
+
+# %% [markdown] id="gaps-task"
+# ### Exercise: a guard that fits
+#
+# Write the body of `gaps`, NumPy's `np.diff`: `out[i] = values[i + 1] - values[i]`, for every `i` for which
+# that makes sense. `out` is one shorter than `values`. The check launches more threads than there are
+# elements.
+
+# %% id="gaps-exercise" tags=["exercise"]
+@cuda.jit
+def gaps(values, out):
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    if i + 1 < values.size:
+        out[i] = values[i + 1] - values[i]
+    ### END SOLUTION
+
+
+# %% id="gaps-check"
+check("bounds-guard", gaps)
+
+# %% [markdown] id="stride-predict" tags=["predict"]
+# ## 3. More work than threads
+#
+# So far the data decided how many threads there are. The other way round is often better: choose a
+# launch, and let each thread take elements until none is left. It starts at its own number and goes on
+# by `cuda.gridsize(1)`, the number of all threads. That is the **grid-stride loop**, and it is its own
+# guard.
+#
+# *Predict:* eight threads share 20 elements in this way. Which elements does thread 5 take?
+
+# %% id="stride"
+@cuda.jit
+def who_visits(turn):
+    me = cuda.grid(1)
+    count = 0
+    for i in range(me, turn.shape[1], cuda.gridsize(1)):
+        count += 1
+        turn[me, i] = count
+
+
+d_turn = cuda.to_device(np.zeros((8, 20), np.int64))
+who_visits[2, 4](d_turn)
+draw_visits(d_turn.copy_to_host())
+
+# %% [markdown] id="stride-why"
+# Elements 5 and 13: in its first turn (1) and its second (2). Read the picture by column and every element
+# has one visitor; read it by colour and in each turn neighbouring threads stand at neighbouring
+# elements, which is how the memory of a GPU likes to be read.
+#
+# Now something real. Each thread adds up its own share and writes the sum to **its own place**, so no
+# thread can disturb another. NumPy adds the 4,096 partial sums.
+
+# %% id="partial-sums"
+@cuda.jit
+def partial_sums(values, partial):
+    me = cuda.grid(1)
+    mine = 0.0
+    for i in range(me, values.size, cuda.gridsize(1)):
+        mine += values[i]
+    partial[me] = mine
+
+
+d_partial = cuda.device_array(32 * 128)
+partial_sums[32, 128](d_muon_pt, d_partial)
+print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
+print(f"threads: {d_partial.copy_to_host().sum():12,.1f} GeV")
+
+# %% [markdown] id="stride-broken-predict" tags=["predict"]
+# The first right answer. Its weak spot is the last step: the CPU adds the rest, and that was 4,096
+# numbers.
+#
+# Break it on purpose: stride by `cuda.blockDim.x`, the threads of *one* block, instead of all.
+# *Predict:* which elements are then visited twice?
+
+# %% id="stride-broken"
+@cuda.jit
+def who_visits_too_often(turn):
+    me = cuda.grid(1)
+    count = 0
+    for i in range(me, turn.shape[1], cuda.blockDim.x):
+        count += 1
+        turn[me, i] = count
+
+
+d_turn = cuda.to_device(np.zeros((8, 20), np.int64))
+who_visits_too_often[2, 4](d_turn)
+draw_visits(d_turn.copy_to_host())
+
+# %% [markdown] id="stride-broken-why"
+# All from element 4 on: each block now walks to the end as if it were alone. With one block the mistake
+# does not show, so always try more than one.
+
+# %% [markdown] id="grid-stride-task"
+# ### Exercise: count the hard muons
+#
+# Each thread counts the values above `cut` in its own share and writes the number to its own place in
+# `counts`, which has one place per thread. `counts` comes from `cuda.device_array`: what it holds before
+# is anybody's guess.
+
+# %% id="grid-stride-exercise" tags=["exercise"]
+@cuda.jit
+def count_above(values, cut, counts):
+    me = cuda.grid(1)
+    ### BEGIN SOLUTION
+    mine = 0
+    for i in range(me, values.size, cuda.gridsize(1)):
+        if values[i] > cut:
+            mine += 1
+    counts[me] = mine
+    ### END SOLUTION
+
+
+# %% id="grid-stride-check"
+check("grid-stride", count_above)
+
+# %% [markdown] id="order-predict" tags=["predict"]
+# ## 4. Races
+#
+# Back to the missing energy. One question first: *who goes first?*
+#
+# In this kernel each thread draws a ticket from a machine that never gives a number twice (the next
+# section explains it). *Predict:* which thread draws the first ticket?
+#
+# `virtualgpu.schedule(seed)` lets the warps (groups of 32 threads) and the threads of a warp take turns
+# in a random order, one that a real GPU could take too.
+
+# %% id="order"
+@cuda.jit
+def draw_ticket(next_ticket, drawn_by):
+    ticket = cuda.atomic.add(next_ticket, 0, 1)
+    drawn_by[ticket] = cuda.grid(1)
+
+
+first_threads = []
+for seed in range(12):
+    d_next = cuda.to_device(np.zeros(1, np.int64))
+    d_drawn_by = cuda.device_array(512, np.int64)
+    with virtualgpu.schedule(seed):
+        draw_ticket[8, 64](d_next, d_drawn_by)
+    first_threads.append(int(d_drawn_by[0]))
+print("in twelve orders, the first ticket went to threads", first_threads)
+
+# %% [markdown] id="order-why"
+# Nobody knows, and nobody promises. Thread 0 is not first, block 0 is not first. What holds is only
+# this: *inside one thread*, one line comes after the other.
+#
+# And a line is not the smallest step. `total[0] += value` is three: **load** the total, **add**, **store**
+# the result. Between them, other threads take steps of their own.
+#
+# Let us step two threads through by hand. A adds 1, B adds 2, and the total starts at 10. Each letter of
+# `order` lets that thread take its next step.
+
+# %% id="interleave"
+def replay(order):
+    """Step threads A (adds 1) and B (adds 2) through load, add, store; returns the total."""
+    total, adds, sees, step = 10, {"A": 1, "B": 2}, {}, {"A": 0, "B": 0}
+    for thread in order:
+        what = ("load", "add", "store")[step[thread]]
+        if what == "load":
+            sees[thread] = total
+        elif what == "add":
+            sees[thread] += adds[thread]
+        else:
+            total = sees[thread]
+        step[thread] += 1
+        print(f"  {thread} {what:5}  {thread} holds {sees[thread]}, the total is {total}")
+    return total
+
+
+print("one after the other:")
+replay("AAABBB")
+print("interleaved:")
+replay("ABAABB");
+
+# %% [markdown] id="lost-update-task"
+# ### Exercise: lose the other update
+#
+# In the second order, A's 1 was lost: B had loaded the total before A stored. Find an `order` that loses
+# B's 2 instead, so that 11 is left. And which totals are `possible` over all orders? Write the set.
+
+# %% id="lost-update-exercise" tags=["exercise"]
+order = None
+possible = None
+### BEGIN SOLUTION
+order = "ABABBA"  # both load 10; B stores 12, then A stores 11 over it
+possible = {11, 12, 13}
+### END SOLUTION
+
+# %% id="lost-update-check"
+check("lost-update", order, possible)
+
+# %% [markdown] id="machine-replays-text"
+# Now let the machine do it: the same two threads, one in each block, in 40 orders.
+
+# %% id="machine-replays"
+@cuda.jit
+def add_one_or_two(total):
+    total[0] += cuda.grid(1) + 1
+
+
+ended_at = {}
+for seed in range(40):
+    d_total = cuda.to_device(np.array([10]))
+    with virtualgpu.schedule(seed):
+        add_one_or_two[2, 1](d_total)
+    total = int(d_total.copy_to_host()[0])
+    ended_at[total] = ended_at.get(total, 0) + 1
+print("total: how often", ended_at)
+
+# %% [markdown] id="race-text"
+# The program is the same each time, and its answer is not. This is a **race**: two threads touch the same
+# address, at least one of them writes, and nothing says who is first. A rare race is the worst kind,
+# since it passes every test until the day it matters.
+#
+# So do not wait for a wrong answer. `virtualgpu.check()` watches which threads touch which address, and
+# reports a race even when the answer happens to be right. Here is the kernel from the beginning.
+
+# %% id="race-found"
+d_total = cuda.to_device(np.zeros(1))
+with virtualgpu.check() as report:
+    add_all[555, 128](d_muon_pt, d_total)
+print(report)
+
+# %% [markdown] id="race-found-why"
+# There is the line, and there are two of the threads that meet in it. The energy went this way: thousands
+# of threads loaded the same total, each added its one muon, and each store wiped out those before.
+#
+# `partial_sums` has no race: there, every thread has a place of its own. That is the first way to mend
+# it. The second follows.
+
+# %% [markdown] id="atomic-predict" tags=["predict"]
+# ## 5. Atomics: one step instead of three
+#
+# `cuda.atomic.add(array, index, value)` makes load, add and store one step that nobody can come
+# between. It returns the value from before, so each caller gets a different one: that was the
+# ticket machine.
+#
+# *Predict:* will the energy be right? Will it be the same for every order of the threads?
+
+# %% id="atomic"
+@cuda.jit
+def add_all_atomic(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(total, 0, values[i])
+
+
+for seed in (1, 2, 3):
+    d_total = cuda.to_device(np.zeros(1))
+    with virtualgpu.schedule(seed):
+        add_all_atomic[555, 128](d_muon_pt, d_total)
+    print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
+
+# %% [markdown] id="atomic-broken-predict" tags=["predict"]
+# Right, three times. Now the same with the total as a `float32`, which carries about seven digits.
+# *Predict:* what changes?
+
+# %% id="atomic-float32"
+for seed in (1, 2, 3):
+    d_total = cuda.to_device(np.zeros(1, np.float32))
+    with virtualgpu.schedule(seed):
+        add_all_atomic[555, 128](d_muon_pt, d_total)
+    print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
+
+# %% [markdown] id="atomic-float32-why"
+# No update is lost, yet each order gives another sum, and all are some GeV off. Each addition rounds, and
+# what it rounds away depends on what is in the total already: for floats, (a + b) + c need not be
+# a + (b + c). Atomics make each step whole; they do not make an order. (With the `float64` total nothing
+# was rounded away: these values have 24 bits each, and their sum still fits into 53.)
+#
+# So compare sums of floats with a tolerance, and add into a wider type where you can.
+
+# %% [markdown] id="check-then-act-task"
+# ### Exercise: the hardest muon
+#
+# A race needs no `+=`. Here two threads may both look at `best[0]`, both find themselves harder, and
+# the lesser one may store last:
+#
+# ```python
+# if i < values.size and values[i] > best[0]:
+#     best[0] = values[i]
+# ```
+#
+# Write `hardest` so that it is right in every order. `best[0]` starts at minus infinity. There is an
+# atomic for that: [the list](https://nvidia.github.io/numba-cuda/user/intrinsics.html).
+
+# %% id="check-then-act-exercise" tags=["exercise"]
+@cuda.jit
+def hardest(values, best):
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    if i < values.size:
+        cuda.atomic.max(best, 0, values[i])
+    ### END SOLUTION
+
+
+# %% id="check-then-act-check"
+check("check-then-act", hardest)
+
+# %% [markdown] id="tree-predict" tags=["predict"]
+# ## 6. A tree of sums
+#
+# The atomic total is right, but all 71,009 threads queue at one address: what was to be done in parallel
+# is done one after the other.
+#
+# A **tree reduction** needs no queue. Fold the array in the middle and add the upper half onto the lower
+# half; then fold the half that is left; go on until one value is left. In each fold, no two threads touch
+# the same element.
+#
+# `half` rounds up, so that with an odd number the one in the middle stays where it is.
+# *Predict:* how many launches does it take to fold 13 numbers?
+
+# %% id="tree"
+@cuda.jit
+def fold(values, n):
+    """Add the upper half of the first n values onto the lower half."""
+    i = cuda.grid(1)
+    half = (n + 1) // 2
+    if i + half < n:
+        values[i] += values[i + half]
+
+
+muons_per_event = ak.to_numpy(ak.num(muons.pt))
+d_values = cuda.to_device(muons_per_event[:13])
+levels = [d_values.copy_to_host()]
+n = 13
+while n > 1:
+    fold[1, 32](d_values, n)
+    n = (n + 1) // 2
+    levels.append(d_values[:n].copy_to_host())
+draw_levels(levels)
+
+# %% [markdown] id="tree-why"
+# Four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your
+# GPU left them after each launch. Twice as many values need only one launch more. All 71,009 muons:
+
+# %% id="tree-real"
+def tree_sum(values):
+    """The sum of a device array, which it overwrites, and the number of launches."""
+    n, launches = values.size, 0
+    while n > 1:
+        half = (n + 1) // 2
+        fold[(half + 127) // 128, 128](values, n)
+        n, launches = half, launches + 1
+    return values[0], launches
+
+
+total, launches = tree_sum(cuda.to_device(muon_pt))
+print(f"the tree, float32:      {total:,.3f} GeV in {launches} launches")
+print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
+print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
+
+# %% [markdown] id="tree-real-why"
+# A bonus: the tree adds numbers of like size, and so rounds off less than a long queue does, where small
+# numbers meet a large total. (NumPy's own `sum` works in a similar way.)
+#
+# Now break it twice. First, a fold that *rounds down*, as most trees that you will find on the web do.
+# *Predict:* for which lengths is it right?
+
+# %% id="tree-broken"
+@cuda.jit
+def fold_down(values, n):
+    i = cuda.grid(1)
+    half = n // 2
+    if i < half:
+        values[i] += values[i + half]
+
+
+d_values = cuda.to_device(muons_per_event[:13])
+levels = [d_values.copy_to_host()]
+n = 13
+while n > 1:
+    fold_down[1, 32](d_values, n)
+    n = n // 2
+    levels.append(d_values[:n].copy_to_host())
+draw_levels(levels)
+
+# %% [markdown] id="tree-one-launch-predict" tags=["predict"]
+# Only for powers of two: at every odd length, the last value falls off (dashed). Tests with 64, 128 and
+# 1024 elements all pass.
+#
+# Second: 17 launches look like a waste. Put the whole loop into the kernel and launch once.
+# *Predict:* right or wrong?
+
+# %% id="tree-one-launch"
+@cuda.jit
+def fold_all(values):
+    i = cuda.grid(1)
+    n = values.size
+    while n > 1:
+        half = (n + 1) // 2
+        if i + half < n:
+            values[i] += values[i + half]
+        n = half
+
+
+for seed in (1, 2, 3):
+    d_values = cuda.to_device(muon_pt.astype(np.float64))
+    with virtualgpu.schedule(seed):
+        fold_all[278, 128](d_values)
+    print(f"order {seed}: {d_values[0]:,.1f} GeV")
+
+with virtualgpu.check() as report:
+    fold_all[278, 128](cuda.to_device(muon_pt))
+print(report)
+
+# %% [markdown] id="tree-one-launch-why"
+# Wrong. A thread that has finished its level goes on to the next, and reads values that others have not
+# yet added up. The threads must *wait for each other* between levels. The end of a launch does just that:
+# the next launch begins when every thread of the last one is done, in every block. In an ordinary
+# kernel, nothing else makes the whole grid wait.
+
+# %% [markdown] id="fold-task"
+# ### Exercise: fold towards the Z
+#
+# A tree works for any operation where the order does not matter. Write a fold that keeps, of the two
+# values, the one closer to `target` (of two equally close ones, either will do). At the end, the first
+# element is the mass closest to that of the Z boson.
+
+# %% id="fold-exercise" tags=["exercise"]
+@cuda.jit
+def fold_closest(values, n, target):
+    """One level: of values[i] and values[i + half], keep the one closer to target."""
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    half = (n + 1) // 2
+    if i + half < n and abs(values[i + half] - target) < abs(values[i] - target):
+        values[i] = values[i + half]
+    ### END SOLUTION
+
+
+# %% id="fold-check"
+check("fold", fold_closest)
+
+# %% [markdown] id="shared-text"
+# ## 7. Shared memory and barriers
+#
+# Threads of *one block* can wait for each other without a new launch: `cuda.syncthreads()` is a
+# **barrier**, where each thread stops until all threads *of its block* have come. And they have a small,
+# fast memory in common, **shared memory**: `cuda.shared.array(size, type)`, the size fixed when the
+# kernel is compiled.
+#
+# ![A grid with two blocks. Each thread has its own local variables. Each block has a shared memory of its
+# own, which only its threads reach, and syncthreads waits for the threads of that block alone. All
+# blocks reach the one global memory, where arrays live; only the end of the launch waits for the whole
+# grid.](../img/who_sees_what.svg)
+#
+# So each block can fold its own 128 values down to one: no launches, and no trips to the slow global
+# memory in between.
+
+# %% id="block-sums"
+THREADS = 128
+
+
+@cuda.jit
+def block_sums(values, sums):
+    place = cuda.shared.array(THREADS, float64)  # one for each block
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    place[t] = values[i] if i < values.size else 0.0
+    cuda.syncthreads()  # now every place is filled
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()  # now every thread has finished this level
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+n, d_values = muon_pt.size, d_muon_pt
+while n > 1:
+    blocks = (n + THREADS - 1) // THREADS
+    d_sums = cuda.device_array(blocks)
+    block_sums[blocks, THREADS](d_values, d_sums)
+    print(f"{n:6,} values → {blocks} block sums")
+    n, d_values = blocks, d_sums
+print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
+
+# %% [markdown] id="shared-why"
+# Three launches instead of 17. Note three things in the kernel:
+#
+# - A loose thread does not leave. It puts a 0, which changes no sum, into its place, and goes on: it has
+#   to come to the barriers like all others.
+# - `if` around the *adding*, never around the barrier.
+# - Only one thread writes the result.
+
+# %% [markdown] id="barrier-predict" tags=["predict"]
+# Each of the next three cells breaks one of these, or drops a barrier. First, without the barrier after the
+# filling. *Predict:* will the sum be wrong?
+
+# %% id="barrier-missing"
+@cuda.jit
+def block_sums_hasty(values, sums):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    place[t] = values[i] if i < values.size else 0.0
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+d_sums = cuda.device_array(555)
+block_sums_hasty[555, THREADS](d_muon_pt, d_sums)
+print(f"as it comes: {d_sums.copy_to_host().sum():.7g} GeV")
+for seed in (1, 2, 3):
+    with virtualgpu.schedule(seed):
+        block_sums_hasty[555, THREADS](d_muon_pt, d_sums)
+    print(f"order {seed}:     {d_sums.copy_to_host().sum():.7g} GeV")
+with virtualgpu.check() as report:
+    block_sums_hasty[555, THREADS](d_muon_pt, d_sums)
+print(report)
+
+# %% [markdown] id="barrier-missing-why"
+# As it comes, the answer is right: on the virtual GPU all warps go at the same pace unless a schedule says
+# otherwise, and on a real one they often do. In another order, a thread adds a place that its
+# owner has not filled yet. What it finds there is left over from something else: **shared memory does
+# not start at zero** (the virtual GPU fills it with absurd numbers, so that you notice). The report
+# names the two lines that a barrier must separate.
+
+# %% [markdown] id="early-return-predict" tags=["predict"]
+# Second, a loose thread that leaves early. *Predict:* 129 values in two blocks. Which block is wrong?
+
+# %% id="early-return"
+@cuda.jit
+def block_sums_leaving(values, sums):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    if i >= values.size:
+        return
+    place[t] = values[i]
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+d_sums = cuda.device_array(2)
+with virtualgpu.check() as report:
+    block_sums_leaving[2, THREADS](d_muon_pt[:129], d_sums)
+print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
+print(report)
+
+# %% [markdown] id="block-max-task"
+# ### Exercise: the maximum of a block
+#
+# Write `block_maxima`: `maxima[b]` is the largest of the values of block `b`. Fold in shared memory. The
+# check tries any length, negative values, and blocks of any size up to 128 (so use `cuda.blockDim.x` for
+# the number of places in use). `-math.inf` works in a kernel.
+
+# %% id="block-max-exercise" tags=["exercise"]
+@cuda.jit
+def block_maxima(values, maxima):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    place[t] = values[i] if i < values.size else -math.inf
+    cuda.syncthreads()
+    n = cuda.blockDim.x
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] = max(place[t], place[t + half])
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        maxima[cuda.blockIdx.x] = place[0]
+    ### END SOLUTION
+
+
+# %% id="block-max-check"
+check("block-max", block_maxima)
+
+# %% [markdown] id="together-text"
+# ## 8. All of it in one kernel
+#
+# Everything so far, in its place: the grid-stride loop gives each thread a share, which it adds up alone;
+# the threads of a block fold their sums in shared memory; and one thread of each block adds the block's sum
+# to the total, with an atomic. One launch, any length, no race. This is the third way to mend the kernel
+# from the beginning, and the one that people use.
+
+# %% id="together"
+@cuda.jit
+def sum_all(values, total):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    mine = 0.0
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        mine += values[i]
+    place[t] = mine
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        cuda.atomic.add(total, 0, place[0])
+
+
+d_total = cuda.to_device(np.zeros(1))
+with virtualgpu.check() as report:
+    sum_all[32, THREADS](d_muon_pt, d_total)
+print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
+print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok}")
+
+# %% [markdown] id="count-predict" tags=["predict"]
+# How much better is it? Not by the clock: this course never shows the time of a CPU as if it were that of
+# a GPU. `virtualgpu.profile()` *counts* what a launch does; the counts are exact, and the same on each run.
+#
+# *Predict* the number of atomics: one for each muon, against …?
+
+# %% id="count"
+def new_total():
+    return cuda.to_device(np.zeros(1))
+
+
+versions = {
+    "an atomic for each muon": lambda: add_all_atomic[555, 128](d_muon_pt, new_total()),
+    "a launch for each level": lambda: tree_sum(cuda.to_device(muon_pt)),
+    "all of it in one kernel": lambda: sum_all[32, THREADS](d_muon_pt, new_total()),
+}
+print(f"{'':26}{'launches':>9}{'atomics':>9}{'kB of global memory':>21}")
+for name, run in versions.items():
+    with virtualgpu.profile() as profile:
+        run()
+    counts = profile.counters
+    traffic = (counts.global_bytes_read + counts.global_bytes_written) / 1000
+    print(f"{name:26}{len(profile.launches):9}{counts.global_atomics:9,}{traffic:21,.0f}")
+
+# %% [markdown] id="count-why"
+# 32 atomics instead of 71,009, one for each block; one launch instead of 17; and each muon is read once, which is the
+# least that a sum can do. Such counts tell you *why* a kernel is slow, on any machine.
+
+# %% [markdown] id="divergence-predict" tags=["predict"]
+# ## 9. Divergence: when lanes part
+#
+# The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one
+# instruction at a time. *Predict:* in some warps, half of the lanes go one way at an `if`, half the other. How often does
+# such a warp run the lines below, compared with a warp whose lanes all agree?
+#
+# In the kernel, runs of `run` neighbouring threads take turns: with `run = 1` every other thread
+# goes the same way, with `run = 32` every other warp.
+
+# %% id="branches"
+@cuda.jit
+def two_ways(values, run, out):
+    i = cuda.grid(1)
+    if i < values.size:
+        if (i // run) % 2 == 0:
+            out[i] = math.sinh(values[i])
+        else:
+            out[i] = math.sqrt(values[i])
+
+
+d_out = cuda.device_array(4096)
+d_values = cuda.to_device(muon_pt[:4096].astype(np.float64))  # 128 warps
+print("run   divergent branches   instructions of warps   lanes that idled")
+for run in (1, 8, 16, 32, 64):
+    with virtualgpu.profile() as profile:
+        two_ways[32, 128](d_values, run, d_out)
+    counts = profile.counters
+    idle = counts.lanes_lost / (32 * counts.warp_instructions)
+    print(f"{run:3}{counts.divergent_branches:18}{counts.warp_instructions:20,}{idle:20.0%}")
+
+# %% [markdown] id="divergence-why"
+# A warp whose lanes disagree runs *both* ways, one after the other. During each, the other lanes are **masked**:
+# they sit it out. That is **divergence**. With runs of 32 or more, every warp is of one mind, skips the other way, and the
+# grid gets by with fewer instructions for the same answer. Divergence is never wrong, only slow.
+#
+# A loop diverges too: a warp goes round until its *busiest* lane is done. Our events have it: each
+# thread takes an event and adds up its muons, and events have from 0 to 7 of them.
+
+# %% id="divergence"
+first_muon = cuda.to_device(np.concatenate([[0], np.cumsum(muons_per_event)]))
+
+
+@cuda.jit
+def event_sums(first, pt, order, sums, turns):
+    i = cuda.grid(1)
+    if i < order.size:
+        event = order[i]
+        mine, count = 0.0, 0
+        for k in range(first[event], first[event + 1]):
+            mine += pt[k]
+            count += 1
+        sums[event] = mine
+        turns[i] = count
+
+
+def run_events(order):
+    """Sums of pt per event, and the turns that each thread took."""
+    d_sums, d_turns = cuda.device_array(order.size), cuda.device_array(order.size, np.int64)
+    blocks = (order.size + 127) // 128
+    event_sums[blocks, 128](first_muon, d_muon_pt, cuda.to_device(order), d_sums, d_turns)
+    return d_sums.copy_to_host(), d_turns.copy_to_host()
+
+
+as_recorded = np.arange(muons_per_event.size)
+sums, turns = run_events(as_recorded)
+draw_lanes(turns[:64], per="muon")
+
+# %% [markdown] id="lanes-task"
+# Blue is work, grey is waiting. "The slow lane pays alone" is not how it goes: all 32 pay.
+#
+# ### Exercise: what divergence costs
+#
+# Given the turns that each thread needs, in the order of the threads, count the `useful` turns (blue) and the turns
+# that are `paid` for (blue and grey: 32 lanes for every turn of a warp; a last warp that is not full has 32
+# lanes all the same).
+
+# %% id="lanes-exercise" tags=["exercise"]
+def lane_turns(work):
+    """(useful, paid) turns for an array with the turns that each thread needs."""
+    useful, paid = None, None
+    ### BEGIN SOLUTION
+    useful = int(work.sum())
+    paid = 0
+    for start in range(0, len(work), 32):
+        paid += 32 * int(work[start : start + 32].max())
+    ### END SOLUTION
+    return useful, paid
+
+
+# %% id="lanes-check"
+check("lane-turns", lane_turns)
+
+# %% [markdown] id="sorted-predict" tags=["predict"]
+# The same events, sorted by their number of muons, so that the lanes of a warp get equally long ones.
+# *Predict:* do the sums change? Does the cost?
+
+# %% id="sorted"
+by_length = np.argsort(muons_per_event, kind="stable")
+for name, order_of_events in (("as recorded", as_recorded), ("sorted", by_length)):
+    again, turns = run_events(order_of_events)
+    print(f"{name:12} same sums: {np.array_equal(again, sums)}; (useful, paid) =", lane_turns(turns))
+draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
+
+# %% [markdown] id="sorted-why"
+# The sums are the same to the last bit; what is paid for fell from more than twice the useful turns to
+# hardly more than those. The picture shows the place in the sorted list where events with one muon end
+# and those with two begin. Sorting is not free either, so it pays where the work per thread is long and uneven.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - The launch is the loop: every thread runs the whole kernel, and finds its element by
+#   `cuda.grid(1)`. Threads come in whole blocks, so guard the bounds, or stride over the data.
+# - Threads run in no order. If two touch the same address, one of them writes, and nothing orders
+#   them, that is a race: a wrong program, even on the days when its answer is right.
+# - An atomic makes one update whole. A barrier makes the threads of one block wait for each other, and all
+#   of them must reach it. Only the end of a launch waits for the grid.
+# - A reduction of any length: each thread adds up its share, a block folds in shared memory with `half`
+#   rounded *up*, and one thread per block adds the rest with an atomic.
+# - A warp of 32 lanes pays for its busiest lane. Divergence is slow, never wrong.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - Numba-CUDA: [writing kernels](https://nvidia.github.io/numba-cuda/user/kernels.html),
+#   [shared memory and barriers](https://nvidia.github.io/numba-cuda/user/memory.html),
+#   [atomics](https://nvidia.github.io/numba-cuda/user/intrinsics.html).
+# - NVIDIA's programming guide:
+#   [SIMT kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html):
+#   threads, blocks, warps and memories, from those who build them.
+# - What exactly is a race on a GPU: the
+#   [memory consistency model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model)
+#   of PTX, which `virtualgpu.check()` goes by.
+# - Mark Harris, [Optimizing Parallel Reduction in CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf):
+#   the classic. It knows powers of two only, and was written before warps could part; compare it with yours.
+#
+# Next: fill a histogram in parallel (project 1), where all of this is needed at once.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: an hour
+#
+# | minutes | what |
+# |---|---|
+# | 0-5 | the question; collect guesses where the energy went, and write them on the board |
+# | 5-20 | sections 1 to 3; exercises 1 and 2 alone, 3 in pairs |
+# | 20-32 | sections 4 and 5; play the interleaving with two people and a number on the board |
+# | 32-50 | sections 6 and 7; `block-max` is the exercise that must not be cut |
+# | 50-60 | section 8, and 9 as far as it goes |
+#
+# *Ten minutes late:* leave out `fold` (exercise) and section 9 after its prediction; `lane-turns` makes good
+# homework. *Ten minutes early:* ask for a minimum and a maximum in one kernel.
+#
+# *Where people stall.* In `gaps`, the guard is about `i + 1`. In `grid-stride`, they write `counts[me] += 1` into
+# memory that nobody has set to zero. In `block-max`, they take 0 for the loose threads, and all values are
+# negative. Let them stall: the messages say so.
+#
+# *What someone always asks.* "Why does the race give the same wrong answer each time?" The virtual GPU goes
+# at the same pace on each run; with `virtualgpu.schedule(seed)` it does not, and a real GPU does not either.
+# "Why not `cuda.reduce`?" Do use it (or CuPy's `sum`), once you can tell what it does. "Is a barrier slow?"
+# Not compared with a launch, and a wrong sum is slower.
+#
+# *What goes wrong.* Whoever runs the cells out of order gets `NameError`s: Run > Restart Kernel and Run
+# All Cells, then back to the exercise. On a machine with a GPU, cells under `check()`, `schedule()` or
+# `profile()` still run on the virtual one; the rest on the GPU.
