@@ -49,6 +49,9 @@ def to_strided_memory_view(devicearray, DeviceView):
         if driver.is_device_memory(obj):
             return obj._strided_memory_view_shim, False
         if (desc := getattr(obj, "__cuda_array_interface__", None)) is not None:
+            if desc.get("stream") is not None and devicearray.config.CUDA_ARRAY_INTERFACE_SYNC:
+                context = devicearray.devices.get_context()
+                context.create_external_stream(desc["stream"]).synchronize()
             dtype = np.dtype(desc["typestr"])
             strides = desc.get("strides") or np.empty(desc["shape"], f"V{dtype.itemsize}"
                                                       if dtype.hasobject else dtype).strides

@@ -32,7 +32,7 @@ import numpy as np
 
 from virtualgpu import device
 from virtualgpu.compilers.nvrtc import CompilationError, compile_to_ptx
-from virtualgpu.errors import MemoryAccessError, VirtualGPUError
+from virtualgpu.errors import LaunchError, MemoryAccessError, VirtualGPUError
 from virtualgpu.frontends import arguments
 from virtualgpu.frontends.driver_api import CONTEXT, DriverAPI, DriverFailure
 
@@ -358,6 +358,8 @@ def _kernel_init(original):
 
 
 def _launch_for(module):
+    from cuda.core._utils.cuda_utils import CUDAError
+
     class IllegalAddress(MemoryAccessError, module.CudaAPIError):
         """The error of a real GPU (700, illegal address) with what it cannot tell."""
 
@@ -369,6 +371,14 @@ def _launch_for(module):
         def __str__(self):
             return Exception.__str__(self)
 
+    class InvalidLaunch(LaunchError, CUDAError):
+        """The error of cuda.core for a launch that no device takes, with the reason."""
+
+        def __init__(self, error: LaunchError):
+            LaunchError.__init__(self, f"{error.message} (CUDA_ERROR_INVALID_VALUE)",
+                                 error.location)
+
+    InvalidLaunch.__name__ = InvalidLaunch.__qualname__ = "LaunchError"
     IllegalAddress.__name__ = IllegalAddress.__qualname__ = "MemoryAccessError"
 
     def launch(stream, config, kernel, *arguments):
@@ -384,6 +394,8 @@ def _launch_for(module):
                              getattr(config, "cooperative_launch", False))))
         except MemoryAccessError as error:
             raise IllegalAddress(error) from None
+        except LaunchError as error:
+            raise InvalidLaunch(error) from None
         _api.share_mapped(to_device=False)
 
     return launch

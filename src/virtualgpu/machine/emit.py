@@ -15,6 +15,7 @@ from virtualgpu.machine import access, control, operations
 from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.special import SPECIAL
 from virtualgpu.machine.types import REGISTER_DTYPES, UNSIGNED
+from virtualgpu.machine.wave import WARP
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
 
 U64 = np.dtype("u8")
@@ -135,6 +136,8 @@ class Emitter:
         """The address of a variable within its own space, or of a function: u64, shape (1,)."""
         name = symbol.name
         program = self.program
+        if name == "WARP_SZ":  # PTX ISA, "Predefined Constants"
+            return self.constant(np.array([WARP + symbol.offset], U64))
         if name in program.shared_addresses:
             return self.constant(
                 _address(program.shared_addresses[name] + symbol.offset))

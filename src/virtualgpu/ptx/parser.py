@@ -301,7 +301,8 @@ class _Parser:
         function = Function(name, is_entry, linkage, parameters, returns)
         while self.peek() not in ("{", ";"):
             token = self.next()
-            if token in (".maxntid", ".reqntid", ".minnctapersm", ".maxnreg", ".maxnctapersm"):
+            if token in (".maxntid", ".reqntid", ".minnctapersm", ".maxnreg", ".maxnctapersm",
+                         ".maxclusterrank"):
                 values = [self.integer()]
                 while self.accept(","):
                     values.append(self.integer())
