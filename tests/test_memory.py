@@ -218,3 +218,12 @@ def test_the_devices_memory_is_its_own():
     assert address == same
     one.write(address, np.array([1], np.int32))
     assert two.read(same, 4).view(np.int32)[0] == -16843010
+
+
+def test_an_address_in_use_again_is_no_longer_called_freed(memory):
+    large = [memory.allocate(400) for _ in range(9)]
+    for address in large:
+        memory.free(address)
+    again = memory.allocate(16)
+    assert again in large
+    assert memory.describe(again + 20, 4) == "4 bytes after the end of an array of 16 bytes"

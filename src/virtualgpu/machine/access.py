@@ -308,6 +308,8 @@ class SharedLayout:
     def describe(self, address: int) -> str:
         if not self.extents:
             return "but the kernel has no shared memory"
+        if address >> 63:
+            address -= 1 << 64
         start, end, name = min(
             self.extents, key=lambda e: 0 if e[0] <= address < e[1] else
             min(abs(address - e[0]), abs(address - e[1]))

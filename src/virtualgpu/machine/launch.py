@@ -101,7 +101,8 @@ class Launch:
         self.packed_shared = program.packed_shared + self.dynamic_shared
         extents = [*program.shared_extents]
         start = program.dynamic_start
-        extents.append((start, start + self.dynamic_shared, "dynamic"))
+        if program.has_dynamic_shared or self.dynamic_shared:
+            extents.append((start, start + self.dynamic_shared, "dynamic"))
         self.shared_layout = SharedLayout(extents)
         self.shared_bytes = start + self.dynamic_shared
 
@@ -231,4 +232,5 @@ class Launch:
             return self.blocks
         local = self.program.entry_code.frame_size
         nbytes = self.shared_bytes + self.threads * local
-        return max(1, min(WAVE_LANES // self.threads, WAVE_BYTES // max(nbytes, 1)))
+        return max(1, min(WAVE_LANES // self.threads,
+                          min(WAVE_BYTES, self.budget.nbytes) // max(nbytes, 1)))

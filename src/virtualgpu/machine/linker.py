@@ -106,19 +106,20 @@ class LoadedModule:
 
     def _initial(self, variable: Variable) -> np.ndarray:
         dtype = DTYPES[variable.element]
-        if any(isinstance(v, Symbol) for v in variable.values):
-            dtype = UNSIGNED[8] if dtype.itemsize == 8 else dtype
-        bits = UNSIGNED[dtype.itemsize]
+        bits, mask = UNSIGNED[dtype.itemsize], (1 << 8 * dtype.itemsize) - 1
         values = []
         for value in variable.values:
             if isinstance(value, Symbol):
-                values.append(self.address(value.name) + value.offset)
+                values.append((self.address(value.name) + value.offset) & mask)
             elif isinstance(value, Immediate):
                 have = np.dtype("f4" if value.type == "f32" else "f8")
                 number = np.array([value.value], UNSIGNED[have.itemsize]).view(have)
-                values.append(int(number.astype(dtype).view(bits)[0]))
+                if dtype.kind == "f":
+                    with np.errstate(all="ignore"):
+                        number = number.astype(dtype)
+                values.append(int(number.view(UNSIGNED[number.itemsize])[0]) & mask)
             else:
-                values.append(value & ((1 << 8 * dtype.itemsize) - 1))
+                values.append(value & mask)
         if len(values) * dtype.itemsize > variable.size:
             raise LinkError(f"variable {variable.name} has more initial values than elements")
         return np.array(values, bits)

@@ -88,6 +88,7 @@ class GlobalMemory:
                     start = self._largest_hole(span)
                 else:
                     self._next += span
+            self._freed = [one for one in self._freed if one[0] != start]
             at = bisect.bisect(self.starts, start)
             self.starts.insert(at, start)
             self.ends.insert(at, start + nbytes)

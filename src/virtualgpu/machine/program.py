@@ -214,6 +214,7 @@ class Program:
             gap += SharedLayout.GAP
         self.packed_shared = packed
         align = max((v.align for v in dynamic), default=16)
+        self.has_dynamic_shared = bool(dynamic)
         self.dynamic_start = -(-packed // align) * align + gap
         for variable in dynamic:
             self.shared_addresses[variable.name] = self.dynamic_start
