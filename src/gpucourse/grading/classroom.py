@@ -13,9 +13,11 @@ file to have it graded anew.
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
@@ -27,7 +29,41 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission import Unreadable, read_bytes
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, write_atomically
 
-TIMESTAMP_BYTES = 200
+# nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
+RECORD_BYTES = 200
+
+
+def copy_records(folder: Path, target: Path) -> None:
+    """Copy nbgrader's ``timestamp.txt`` and ``submission_secret.txt``, or put others in place.
+
+    Both are written on the student's machine. nbgrader stops on a time that it cannot read, and
+    cannot release anybody's feedback when one submission lacks either. So the time of the folder
+    stands in for a bad time, and a random secret for a missing one.
+    """
+    from nbgrader.utils import parse_utc
+
+    def read(name: str) -> str:
+        return read_bytes(folder / name, RECORD_BYTES).decode("ascii").strip()
+
+    wrong = (Unreadable, ValueError, OverflowError, TypeError)
+    try:
+        time = read("timestamp.txt")
+        parse_utc(time)
+    except wrong:
+        handed_in = datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC)
+        time = handed_in.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+    _update(target / "timestamp.txt", time)
+    try:
+        _update(target / "submission_secret.txt", read("submission_secret.txt"))
+    except wrong:
+        if not (target / "submission_secret.txt").exists():
+            _update(target / "submission_secret.txt", secrets.token_hex(64))
+
+
+def _update(path: Path, text: str) -> None:
+    """Write `text` unless it is there already."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        write_atomically(path, text)
 
 
 @dataclass(frozen=True)
@@ -69,11 +105,9 @@ class Classroom:
             for path, source in sources:
                 ingested = self._ingest_one(folder, source, limits)
                 text = nbformat.writes(rebuild(source, ingested), version=4)
-                place = target / f"{source.name}.ipynb"
-                if not place.exists() or place.read_text(encoding="utf-8") != text + "\n":
-                    write_atomically(place, text + "\n")
+                _update(target / f"{source.name}.ipynb", text + "\n")
                 jobs.append(Job(student, path, ingested))
-            self._copy_timestamp(folder, target)
+            copy_records(folder, target)
         return jobs
 
     def _ingest_one(self, folder: Path, source: Assignment, limits: Limits | None) -> Ingested:
@@ -88,21 +122,6 @@ class Classroom:
                 fault += f" There is '{others[0][:80]}': give it back its name and submit again."
             return Ingested(dict(source.starters), fault=fault)
         return ingest_file(path, source, limits)
-
-    @staticmethod
-    def _copy_timestamp(folder: Path, target: Path) -> None:
-        """nbgrader's ``timestamp.txt``, if it is one: a forged one must not stop the class."""
-        from nbgrader.utils import parse_utc
-
-        place = target / "timestamp.txt"
-        try:
-            text = read_bytes(folder / "timestamp.txt", TIMESTAMP_BYTES).decode("ascii").strip()
-            parse_utc(text)
-        except (Unreadable, ValueError, OverflowError, TypeError):
-            place.unlink(missing_ok=True)
-            return
-        if not place.exists() or place.read_text() != text:
-            write_atomically(place, text)
 
     def grade(self, assignment: str, jobs: list[Job], grader: Callable[[], Grader],
               on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None) -> None:

@@ -13,6 +13,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -162,7 +163,11 @@ class Demo:
 
     def nbgrader(self, *arguments: str, counted: str = "", advance=lambda: None) -> None:
         """Run an nbgrader command; `advance` is called for each line that has `counted` in it."""
-        environment = os.environ | {"JUPYTER_CONFIG_DIR": str(self.folder / ".jupyter")}
+        environment = os.environ | {
+            # nbgrader calls alembic by its bare name.
+            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
+            "JUPYTER_CONFIG_DIR": str(self.folder / ".jupyter"),
+        }
         lines = []
         with subprocess.Popen(
             [sys.executable, "-m", "nbgrader", *arguments], cwd=self.folder, env=environment,

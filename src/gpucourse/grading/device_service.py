@@ -14,10 +14,9 @@ import numpy as np
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.origins import Origins
 from gpucourse.grading.verbs import PropertyFailed
-from gpucourse.grading.watching import explain
+from gpucourse.grading.watching import explain, machine_at_work, new_device
 from gpucourse.grading.wire import ProtocolError
 from virtualgpu import errors, instruments
-from virtualgpu.device import VirtualDevice
 
 # How many results of copies to the host are remembered, the latest first, to recognise data in
 # what a function returns.
@@ -40,7 +39,7 @@ class DeviceService:
 
     def __init__(self, limits: Limits, shown: Callable[[str], str] = lambda entry: entry) -> None:
         self.limits = limits
-        self.device = VirtualDevice(total_memory=limits.device_bytes)
+        self.device = new_device(limits)
         self.origins = Origins()
         self.shown = shown
         self.modules: list = []
@@ -67,7 +66,7 @@ class DeviceService:
                 kernel = self.launched[-1][0] if verb == "launch" and self.launched else ""
                 self.failure = explain(error, kernel) if kernel else PropertyFailed(str(error))
             return {"device_error": str(error)}, []
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
             raise ProtocolError("a malformed request to the device") from None
 
     def _allocate(self, request: dict, arrays) -> tuple[dict, list]:
@@ -116,7 +115,9 @@ class DeviceService:
         if sum(len(text) for text in texts) > self.limits.ptx_bytes:
             raise errors.OutOfMemory("the compiled kernel is larger than any kernel should be")
         names = {str(entry)[:500]: str(name)[:100] for entry, name in names.items()}
-        self.modules.append(self.device.load([str(text) for text in texts], names))
+        texts = [str(text) for text in texts]
+        with machine_at_work():
+            self.modules.append(self.device.load(texts, names))
         return {"module": len(self.modules) - 1}, []
 
     def _symbol(self, request: dict, arrays) -> tuple[dict, list]:
@@ -141,10 +142,9 @@ class DeviceService:
                 start = self.origins.find(int.from_bytes(parameter, "little"))
                 if start is not None:
                     self.origins.launched.add(start)
-        self.device.launch(
-            module, entry, grid, block, parameters, _count(request["shared_bytes"]),
-            request["cooperative"] is True,
-        )
+        shared, cooperative = _count(request["shared_bytes"]), request["cooperative"] is True
+        with machine_at_work():
+            self.device.launch(module, entry, grid, block, parameters, shared, cooperative)
         return {}, []
 
     def _synchronize(self, request: dict, arrays) -> tuple[dict, list]:

@@ -32,6 +32,8 @@ class Limits:
     header_bytes: int = 8 * MEGABYTE
     array_bytes: int = 256 * MEGABYTE
 
+    # One launch on the virtual GPU. The longest honest one of the course takes 0.5 s.
+    launch_seconds: float = 10.0
     # Device memory, launches in one call, and PTX text (a kernel of the course has 5-50 kB).
     device_bytes: int = 1024 * MEGABYTE
     launches: int = 2000

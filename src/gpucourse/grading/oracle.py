@@ -11,6 +11,7 @@ import io
 import signal
 import time
 from collections.abc import Iterator
+from itertools import zip_longest
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from gpucourse.grading.assignment import SETUP, Assignment, AssignmentCell
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import ForkServer, SandboxError
-from gpucourse.grading.student import InfrastructureFault, Student
+from gpucourse.grading.student import Student
 from gpucourse.grading.verbs import Launched, PropertyFailed, seed_words
 from gpucourse.grading.verdict import (
     GRADED,
@@ -36,14 +37,19 @@ from gpucourse.grading.verdict import (
     Verdict,
     clamp,
 )
-from gpucourse.grading.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
+from gpucourse.grading.watching import (
+    NOT_ON_DEVICE,
+    ORDER_MATTERS,
+    InfrastructureFault,
+    OutOfTestTime,
+    agree,
+    explain,
+    machine_at_work,
+    new_device,
+    watched,
+)
 from virtualgpu import errors, sources
 from virtualgpu.device import VirtualDevice
-from virtualgpu.machine.launch import Budget
-
-# Seconds of one launch in the oracle, and instructions (lane by lane): an endless loop of one
-# block of 128 threads reaches the second in about 10 s.
-KERNEL_BUDGET = Budget(instructions=2e10, seconds=10.0)
 
 
 class OracleJudge:
@@ -62,7 +68,7 @@ class OracleJudge:
         self.launched: list[Launched] = []
         self.cell = ""
         self._draws = 0
-        self._device = VirtualDevice(total_memory=limits.device_bytes, budget=KERNEL_BUDGET)
+        self._device = new_device(limits)
         self._kernels: dict[tuple, tuple] = {}
 
     def begin(self, cell: str) -> None:
@@ -86,9 +92,10 @@ class OracleJudge:
             raise ValueError(f"where is 'device' or 'host', not {where!r}")
         with virtualgpu.check() as report, virtualgpu.profile() as profile:
             result = self.student.call(name, args)
+        counters = [launch.counters for launch in profile.launches]
         self.launched = [
-            Launched(launch.kernel, launch.grid, launch.block, launch.counters)
-            for launch in profile.launches
+            Launched(*launched, counted)
+            for launched, counted in zip_longest(self.student.service.launched, counters)
         ]
         if not report.ok:
             raise PropertyFailed(f"'{name}': {report.findings[0].message}")
@@ -121,9 +128,10 @@ class OracleJudge:
         if key not in self._kernels:
             compiled = self.student.compile(name, types)
             try:
-                module = self._device.load(compiled["texts"], {compiled["entry"]: name})
+                with machine_at_work():
+                    module = self._device.load(compiled["texts"], {compiled["entry"]: name})
+                    module.program(compiled["entry"])
                 function = module.function(compiled["entry"])
-                module.program(compiled["entry"])
             except errors.VirtualGPUError as error:
                 raise explain(error, name) from None
             given = [parameter.size for parameter in function.parameters]
@@ -153,8 +161,9 @@ class OracleJudge:
                     parameters += array_parameters(array, address)
                 else:
                     parameters.append(scalar_parameter(value))
-            device.launch(module, entry, grid, block, parameters, shared, cooperative)
-            device.synchronize()
+            with machine_at_work():
+                device.launch(module, entry, grid, block, parameters, shared, cooperative)
+                device.synchronize()
             for address, value in arrays:
                 value[...] = device.read(address, value.nbytes).view(value.dtype).reshape(
                     value.shape)
@@ -163,18 +172,12 @@ class OracleJudge:
                 device.free(address)
 
 
-class TestTimeout(Exception):
-    """A test cell used up its time in the oracle itself."""
-
-    __test__ = False
-
-
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TestTimeout in the main thread after `seconds`."""
+    """Raise OutOfTestTime in the main thread after `seconds`."""
 
     def ring(*_) -> None:
-        raise TestTimeout
+        raise OutOfTestTime
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
@@ -265,7 +268,7 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
         outcome.reason = failed.reason
     except AssertionError as failed:
         outcome.reason = assertion_text(failed)
-    except TestTimeout:
+    except OutOfTestTime:
         outcome.reason = (f"never finishes: this test took longer than {limits.test_seconds:g} s "
                           "on the virtual GPU")
     except (SandboxError, InfrastructureFault):

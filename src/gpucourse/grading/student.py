@@ -19,12 +19,8 @@ from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import ForkServer, WorkerProcess
 from gpucourse.grading.verbs import PropertyFailed
+from gpucourse.grading.watching import InfrastructureFault
 from gpucourse.grading.wire import Closed, OutOfTime, ProtocolError, decode, encode
-
-
-class InfrastructureFault(Exception):
-    """The grader or the course is at fault; the submission is to be graded again."""
-
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")

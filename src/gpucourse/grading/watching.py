@@ -6,14 +6,19 @@ kernel came from: :func:`watched` is given a function that performs one launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import virtualgpu
+from gpucourse.grading.limits import Limits
 from gpucourse.grading.verbs import PropertyFailed
 from virtualgpu import errors
+from virtualgpu.device import VirtualDevice
+from virtualgpu.machine.launch import Budget
 
 # Two correct orders of adding floats differ by rounding: n additions of like size by at most n
 # units in the last place, about sqrt(n) in practice. For n = 1e4 that is 1e-5 in float32.
@@ -31,6 +36,9 @@ MEANING = (
     (errors.TrapError, "stopped at a failed assertion"),
 )
 
+# Advice for whoever sets the limits, which in the grader is not the author of the kernel.
+ADVICE_ON_LIMITS = re.compile(r" \(set VIRTUALGPU_\w+[^)]*\)")
+
 ORDER_MATTERS = (
     "the answer depends on the order in which threads run: something is not synchronised"
 )
@@ -40,10 +48,39 @@ NOT_ON_DEVICE = (
 )
 
 
+class InfrastructureFault(Exception):
+    """The grader or the course is at fault; the submission is to be graded again."""
+
+
+class OutOfTestTime(Exception):
+    """A test cell used up its time in the oracle itself."""
+
+
+def new_device(limits: Limits) -> VirtualDevice:
+    """A virtual GPU with bounded memory and time."""
+    return VirtualDevice(limits.device_bytes, Budget(seconds=limits.launch_seconds))
+
+
+@contextlib.contextmanager
+def machine_at_work() -> Iterator[None]:
+    """Tell errors that the virtual GPU reports from those that it makes.
+
+    The first are about the kernel; the second must not cost anybody points.
+    """
+    try:
+        yield
+    except (errors.VirtualGPUError, OutOfTestTime):
+        raise
+    except Exception as error:
+        raise InfrastructureFault(
+            f"the virtual GPU failed on a kernel: {type(error).__name__}: {error}"
+        ) from error
+
+
 def explain(error: errors.VirtualGPUError, name: str) -> PropertyFailed:
     """The machine's error as a property of the kernel `name`."""
     meaning = next((text for kind, text in MEANING if isinstance(error, kind)), "fails")
-    return PropertyFailed(f"the kernel '{name}' {meaning}. {error}")
+    return PropertyFailed(f"the kernel '{name}' {meaning}. {ADVICE_ON_LIMITS.sub('', str(error))}")
 
 
 def watched(
