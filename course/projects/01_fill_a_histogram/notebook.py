@@ -1,0 +1,758 @@
+# %% [markdown] id="question"
+# ## Where is the Z?
+#
+# In a sample of 50,000 collisions some events hold a pair of muons with opposite charges. Each such
+# pair has an invariant mass. Fill the masses into a histogram, and particles that nobody saw
+# directly stand up as peaks.
+#
+# On one core the work is one line per mass, `counts[slot] += 1`. With thousands of threads at once
+# that line loses events. In this project you write it so that none is lost, in ways that differ in
+# what they cost:
+#
+# | step | you write | how the threads stay out of each other's way |
+# |---|---|---|
+# | 1 | `bin_index` | (which counter does a mass belong to?) |
+# | 2 | `fill_private` | every thread has a histogram of its own |
+# | 3 | `merge_rows` | the private histograms are added up in a tree, in shared memory |
+# | 4 | `fill_atomic` | one histogram for all, counted with atomic additions |
+# | 5 | `fill_shared` | one histogram per block in shared memory, merged at the end |
+# | 6 | `histogram` | a function for everyday use, built from the above |
+# | 7 | `expected_rivals` | how often threads wait for one another, predicted and measured |
+
+# %% [markdown] id="how-it-works"
+# ## How this works
+#
+# - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
+#   then run the **test cell** that follows. A test that passes prints nothing; one that fails says
+#   which property does not hold. Run them as often as you like.
+# - The grader runs the same tests and more: other sizes, other launches, other values, and threads
+#   in an order you did not choose. All that it tests is stated in the text.
+# - **Only answer cells are collected.** You may add cells to try things out, but a helper function
+#   or an import in a cell of your own does not exist for the grader. Put it into the answer cell
+#   that uses it. Keep the names and arguments that are given.
+# - A kernel keeps the `bin_index` that it was compiled with. When you change `bin_index`, run the
+#   cells of the kernels below it again.
+# - Stuck? `hint("bin-index")` in a cell of your own gives the first hint for the answer cell
+#   `bin-index`, and the next one when you call it again. Every step names its hints.
+# - Save the notebook and run `gpucourse grade 01_fill_a_histogram.ipynb` in a terminal: that is the
+#   grader, hidden tests included. Do it as often as you like.
+
+# %% id="start" role="setup"
+# %load_ext gpucourse
+import math
+
+import numpy as np
+from numba import cuda, int32
+
+from gpucourse import call, expect, expect_equal, launch, launches, secret_rng, unwritten
+from gpucourse.checks import project
+
+hint = project("01_fill_a_histogram")
+
+MAX_THREADS = 1024  # the largest block that any launch of this project has
+MAX_SLOTS = 1024  # the largest histogram that has to fit into shared memory
+
+# %% id="masses"
+import awkward as ak
+import matplotlib.pyplot as plt
+
+from gpucourse.data import dimuons, pair_masses
+
+masses = ak.to_numpy(ak.flatten(pair_masses(dimuons().muons)))  # GeV, float64
+device_masses = cuda.to_device(masses)
+print(f"{masses.size:,} pairs, masses from {masses.min():.2f} to {masses.max():.0f} GeV")
+
+# %% [markdown] id="predict-hopeful" tags=["predict"]
+# ### Predict: every thread adds one
+#
+# The kernel below gives each mass a thread of its own, and each thread adds one to the same
+# counter. What will the counter say?
+#
+# (a) 29,448 — (b) a few less — (c) less than a tenth of it — (d) a different number each time, but
+# always more than half
+
+# %% id="hopeful"
+@cuda.jit
+def count_hopefully(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        total[0] += 1
+
+
+total = cuda.to_device(np.zeros(1, np.int32))
+count_hopefully[math.ceil(masses.size / 128), 128](device_masses, total)
+print(f"{total.copy_to_host()[0]:,} of {masses.size:,}")
+
+# %% [markdown] id="hopeful-why"
+# (c). `total[0] += 1` is three steps: load, add, store. The 32 threads of a warp load the same
+# number together, each adds one to it, and all 32 store the same sum: at best one event of each
+# warp is counted, and warps that run at the same time overwrite one another as well. How many are
+# lost depends on the device and on chance.
+#
+# ## The specification
+#
+# `counts` has `bins + 2` **slots**. Slot 0 counts underflow, slots 1 to `bins` the bins of equal
+# width $w$ between `low` and `high`, and slot `bins + 1` overflow:
+#
+# | slot | counts values with |
+# |---|---|
+# | 0 | value < low |
+# | k = 1 … bins | low + (k − 1) w ≤ value < low + k w |
+# | bins + 1 | value ≥ high, and NaN |
+#
+# This is what ROOT and `hist` do. Nothing gets lost: the slots add up to the number of events.
+# `numpy.histogram` differs in two ways: it drops what lies outside, and it counts `high` itself in
+# the last bin. In NumPy, our specification is:
+
+# %% id="reference" role="setup"
+def reference(values, low, high, bins):
+    """The histogram of `values` that this project asks for: int32, shape (bins + 2,)."""
+    edges = np.linspace(low, high, bins + 1)
+    slots = np.searchsorted(edges, values, side="right")  # NaN sorts behind everything
+    return np.bincount(slots, minlength=bins + 2).astype(np.int32)
+
+
+def values_in(slots, low, high, bins, rng):
+    """One value for each entry of `slots`, somewhere in that slot and well away from its edges."""
+    width = (high - low) / bins
+    return low + (slots - 1 + rng.uniform(0.01, 0.99, np.shape(slots))) * width
+
+# %% id="what-we-want"
+def draw(counts, low, high, label, color="#0072B2"):
+    """Draw the bins of `counts`, without underflow and overflow."""
+    edges = np.linspace(low, high, len(counts) - 1)
+    plt.stairs(counts[1:-1], edges, label=label, color=color)
+    plt.xlabel("mass of the muon pair [GeV]")
+    plt.ylabel(f"pairs per {(high - low) / (len(counts) - 2):g} GeV")
+    plt.legend()
+
+
+plt.figure(figsize=(8, 3))
+draw(reference(masses, 0.0, 120.0, 480), 0.0, 120.0, "NumPy")
+plt.yscale("log")
+for name, mass in (("J/ψ", 3.1), ("Υ", 9.5), ("Z", 91.2)):
+    plt.annotate(name, (mass + 1, 1500))
+plt.show()
+
+# %% [markdown] id="step-1"
+# ## 1. Which slot?
+#
+# `bin_index` is a *device function*: it runs on the GPU and is called from kernels, by those of all
+# later steps. It returns the slot of one value, as in the table above.
+#
+# Things to think about: division and multiplication give you a position counted in bins, and
+# `int()` cuts towards zero, for negative numbers too. Values may be infinite, or larger than any
+# integer. Every comparison with NaN is false. A value within a rounding error of an edge may land
+# on either side; where edges are exact in floating point (a width of 2, or of 0.25) the tests
+# expect the exact slot.
+#
+# `find_slots` below it is given: one thread per value, with the guard for the last block. Leave it
+# as it is: the tests use it to look at your `bin_index`. Hints: `hint("bin-index")`.
+
+# %% id="bin-index" role="solution"
+@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    """The slot of `value`: 0 for underflow, 1 to bins, bins + 1 for overflow and NaN."""
+    ### BEGIN SOLUTION
+    if value < low:
+        return 0
+    if value < high:
+        position = (value - low) / (high - low) * bins
+        # Just below high, rounding may carry the position up to bins.
+        return min(int(position) + 1, bins)
+    # Not below high: above it, or NaN.
+    return bins + 1
+    ### END SOLUTION
+
+
+@cuda.jit
+def find_slots(values, low, high, bins, slots):
+    """Set slots[i] to the slot of values[i]."""
+    i = cuda.grid(1)
+    if i < values.size:
+        slots[i] = bin_index(values[i], low, high, bins)
+
+# %% id="test-bin-inside" role="test" points=2 starter="PropertyFailed"
+values = np.array([0.0, 1.9, 2.0, 3.5, 9.0, 14.0, 15.9])
+slots = unwritten(values.size, np.int32)
+launch("find_slots", 1, 32, values, 0.0, 16.0, 8, slots)  # eight bins, each 2 wide
+expect_equal(slots, [1, 1, 2, 2, 5, 8, 8], "a value between low and high gets the wrong slot")
+### BEGIN HIDDEN TESTS
+for low, high, bins in ((0.0, 16.0, 8), (-8.0, 8.0, 64), (64.0, 128.0, 256), (-0.5, 0.5, 2)):
+    edges = np.linspace(low, high, bins + 1)[:-1]
+    slots = unwritten(bins, np.int32)
+    launch("find_slots", 9, 32, edges, low, high, bins, slots, schedules=0)
+    expect_equal(slots, np.arange(1, bins + 1),
+                 "a value exactly on an edge does not go into the bin that begins there")
+for low, high, bins in ((0.0, 1.0, 1), (-3.0, -1.0, 7), (60.0, 120.0, 101), (-1e6, 1e3, 3)):
+    wanted = secret_rng(f"{bins} bins").integers(1, bins + 1, 257)
+    values = values_in(wanted, low, high, bins, secret_rng("inside"))
+    slots = unwritten(values.size, np.int32)
+    launch("find_slots", 3, 100, values, low, high, bins, slots, schedules=0)
+    expect_equal(slots, wanted,
+                 "wrong when there is a single bin" if bins == 1 else
+                 "wrong when low or high is negative" if low < 0 else
+                 "wrong when low is not 0")
+wanted = secret_rng("float32").integers(1, 41, 100)
+values = values_in(wanted, 10.0, 20.0, 40, secret_rng("inside")).astype(np.float32)
+slots = unwritten(100, np.int32)
+launch("find_slots", 1, 128, values, 10.0, 20.0, 40, slots, schedules=0)
+expect_equal(slots, wanted, "wrong for values in single precision")
+### END HIDDEN TESTS
+
+# %% id="test-bin-outside" role="test" points=2 starter="PropertyFailed"
+values = np.array([-5.0, 20.0, 16.0, math.nan])
+slots = unwritten(values.size, np.int32)
+launch("find_slots", 1, 32, values, 0.0, 16.0, 8, slots)
+expect(slots[0] == 0, "a value below low does not go into slot 0, underflow")
+expect(slots[1] == 9, "a value above high does not go into slot bins + 1, overflow")
+expect(slots[2] == 9, "the value high itself does not count as overflow: bins are half-open")
+expect(slots[3] == 9, "NaN does not go into slot bins + 1: no comparison with NaN is true")
+### BEGIN HIDDEN TESTS
+for low, high, bins in ((0.0, 16.0, 8), (-8.0, 8.0, 5), (60.0, 120.0, 1), (1e-3, 2e-3, 1000)):
+    width = (high - low) / bins
+    below = low - width * secret_rng("below").uniform(0.001, 1.0, 40)
+    above = high + width * secret_rng("above").uniform(0.0, 1.0, 40)
+    infinite = np.array([-math.inf, -1e300, -1e19, math.inf, 1e300, 1e19, high])
+    values = np.concatenate([below, above, infinite, [math.nan, -math.nan]])
+    slots = unwritten(values.size, np.int32)
+    launch("find_slots", 2, 64, values, low, high, bins, slots, schedules=0)
+    expect((slots[:40] == 0).all(), "a value less than one bin below low is not underflow: "
+                                    "int() cuts towards zero")
+    expect((slots[40:80] == bins + 1).all(), "a value less than one bin above high is not overflow")
+    expect((slots[80:83] == 0).all(), "minus infinity, or a huge negative value, is not underflow")
+    expect((slots[83:86] == bins + 1).all(), "infinity, or a huge value, is not overflow")
+    expect(slots[86] == bins + 1, "the value high itself does not count as overflow")
+    expect((slots[87:] == bins + 1).all(), "NaN does not go into slot bins + 1")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-2"
+# ## 2. A histogram for every thread
+#
+# Threads that write to different places need not wait for one another. `rows` has R rows of
+# `bins + 2` slots, and thread number r, counted over the whole grid, owns row r:
+#
+# - it counts the values number r, r + R, r + 2R, … and no others. Neighbouring threads then read
+#   neighbouring values, which memory delivers together;
+# - it sets its row to zero first: `rows` arrives with whatever was left in memory;
+# - the launch has at least R threads, but often more, because blocks have a fixed size. Threads
+#   without a row must leave everything alone.
+#
+# Hints: `hint("fill-private")`.
+
+# %% id="fill-private" role="solution"
+@cuda.jit
+def fill_private(values, low, high, rows):
+    """Count values[r::R] in rows[r]; `rows` is int32, shape (R, bins + 2)."""
+    ### BEGIN SOLUTION
+    r = cuda.grid(1)
+    # The guard is about rows, not values: a thread with a row and no value still has to zero it.
+    if r < rows.shape[0]:
+        bins = rows.shape[1] - 2
+        for slot in range(bins + 2):
+            rows[r, slot] = 0
+        # A plain += is safe here: no other thread touches this row.
+        for i in range(r, values.size, rows.shape[0]):
+            rows[r, bin_index(values[i], low, high, bins)] += 1
+    ### END SOLUTION
+
+# %% id="test-fill-private" role="test" points=3 starter="PropertyFailed"
+values = values_in(secret_rng().integers(0, 12, 1000), 0.0, 10.0, 10, secret_rng("inside"))
+rows = unwritten((60, 12), np.int32)  # garbage: what the kernel does not write stands out
+launch("fill_private", 2, 32, values, 0.0, 10.0, rows)  # 64 threads for 60 rows
+expect_equal(rows.sum(axis=0), reference(values, 0.0, 10.0, 10),
+             "the rows together are not the histogram of the values")
+expect_equal(rows[7], reference(values[7::60], 0.0, 10.0, 10),
+             "row r does not hold the values r, r + R, r + 2R, … and no others")
+### BEGIN HIDDEN TESTS
+cases = [(n, 1, 64, 37, 20) for n in (0, 1, 31, 32, 33, 127, 128, 129, 1009)]
+cases += [(500, 1, 1, 1, 5), (300, 3, 50, 129, 1), (700, 5, 33, 165, 3), (2003, 2, 96, 101, 150)]
+for n, grid, block, R, bins in cases:
+    wanted = secret_rng(f"{n} values").integers(0, bins + 2, n)
+    values = values_in(wanted, -2.0, 3.0, bins, secret_rng(f"inside {n}"))
+    values.setflags(write=False)
+    rows = unwritten((R, bins + 2), np.int32)
+    launch("fill_private", grid, block, values, -2.0, 3.0, rows, schedules=n == 129)
+    expected = np.array([np.bincount(wanted[r::R], minlength=bins + 2) for r in range(R)])
+    expect_equal(rows, expected,
+                 "wrong for an empty input: the rows have to become zero" if n == 0 else
+                 "wrong for another number of rows, threads or bins" if R != 37 else
+                 "wrong when there are fewer values than rows" if n < R else
+                 "wrong when the number of values is not a multiple of the number of rows")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-3"
+# ## 3. Adding up the rows in a tree
+#
+# Now the rows become one histogram: `counts[slot]` is the sum of column `slot`. The launch has one
+# block for each column, so `cuda.blockIdx.x` is the slot. Inside a block:
+#
+# 1. Thread t adds up rows t, t + T, t + 2T, … of its column, T being the number of threads in the
+#    block, and puts the sum into shared memory at place t.
+# 2. The T sums are added in pairs, the pairs in pairs, and so on: a tree. The distance between
+#    partners halves in each round, so 1,000 sums take 10 rounds instead of 999.
+# 3. When one sum is left, one thread stores it.
+#
+# In the room between rounds live the bugs. Every thread of the block must have finished writing
+# before any thread reads, so there is a `cuda.syncthreads()` in every round, and *all* threads of
+# the block have to reach it, those without a partner too. T can be any number from 1 to
+# `MAX_THREADS`, and with an odd number of sums one of them has no partner. There may be fewer rows
+# than threads, or none at all. Shared memory needs a size that is known when the kernel is
+# compiled: `cuda.shared.array(MAX_THREADS, int32)`.
+#
+# Hints: `hint("merge-rows")`.
+
+# %% id="merge-rows" role="solution"
+@cuda.jit
+def merge_rows(rows, counts):
+    """Set counts[slot] to the sum of rows[:, slot]; one block per slot."""
+    ### BEGIN SOLUTION
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t = cuda.threadIdx.x
+    slot = cuda.blockIdx.x
+
+    # Any number of rows: each thread takes every T-th. Without a row its sum is 0, and it stores
+    # that too, because shared memory starts with garbage.
+    total = 0
+    for r in range(t, rows.shape[0], cuda.blockDim.x):
+        total += rows[r, slot]
+    partial[t] = total
+
+    # `active` sums are left. The upper half is added onto the lower; with an odd number the one in
+    # the middle has no partner and stays where it is, so `half` is rounded up.
+    active = cuda.blockDim.x
+    while active > 1:
+        cuda.syncthreads()  # outside the if: every thread arrives
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+
+    # Thread 0 wrote the last sum itself, so it need not wait for anybody.
+    if t == 0:
+        counts[slot] = partial[0]
+    ### END SOLUTION
+
+# %% id="test-merge-rows" role="test" points=4 starter="PropertyFailed"
+rows = secret_rng().integers(0, 100, (50, 12)).astype(np.int32)
+for threads in (64, 48, 7):
+    counts = unwritten(12, np.int32)
+    launched = launch("merge_rows", 12, threads, rows, counts, schedules=1)
+    expect_equal(counts, rows.sum(axis=0, dtype=np.int32),
+                 "wrong when the number of threads is a power of two" if threads == 64 else
+                 "wrong when the number of threads is not a power of two" if threads == 48 else
+                 "wrong when the number of threads is odd")
+### BEGIN HIDDEN TESTS
+lengths = (0, 1, 2, 31, 32, 33, 127, 128, 129, 1009)
+blocks = (32, 33, 1, 3, 96, 100, 128, 129, 127, 512)
+for R, threads in zip(lengths, blocks, strict=True):
+    rows = secret_rng(f"{R} rows").integers(0, 1000, (R, 5)).astype(np.int32)
+    rows.setflags(write=False)
+    counts = unwritten(5, np.int32)
+    launch("merge_rows", 5, threads, rows, counts, schedules=R == 33)
+    expect_equal(counts, rows.sum(axis=0, dtype=np.int32),
+                 "wrong when there are no rows" if R == 0 else
+                 "wrong when there are fewer rows than threads" if R < threads else
+                 "wrong when there are more rows than threads")
+rows = secret_rng("tall").integers(0, 1000, (40, 300)).astype(np.int32)
+counts = unwritten(300, np.int32)
+launch("merge_rows", 300, 20, rows, counts, schedules=0)
+expect_equal(counts, rows.sum(axis=0, dtype=np.int32), "wrong for another number of slots")
+### END HIDDEN TESTS
+
+# %% [markdown] id="look-private"
+# Both kernels together fill the region of the Z from the real masses. Before your kernels work, the
+# picture is empty.
+
+# %% id="first-peak"
+rows = cuda.device_array((256, 122), np.int32)  # not zeroed, as on any GPU
+counts = cuda.to_device(np.zeros(122, np.int32))
+fill_private[2, 128](device_masses, 60.0, 120.0, rows)
+merge_rows[122, 64](rows, counts)
+
+plt.figure(figsize=(8, 3))
+draw(counts.copy_to_host(), 60.0, 120.0, "private histograms, merged")
+plt.show()
+
+# %% [markdown] id="step-4"
+# ## 4. One histogram for all
+#
+# Private histograms take memory: 100,000 threads with 500 slots are 200 MB, all to be read again.
+# The other way is one histogram and an addition that cannot be torn apart. `cuda.atomic.add(array,
+# index, amount)` loads, adds and stores in one step; threads that want the same slot take turns.
+#
+# `fill_atomic` adds each value to `counts`, which may already hold events from an earlier launch:
+# it goes on from there and never sets anything to zero. The grid may have fewer threads than there
+# are values, or more; every value is counted once.
+#
+# Hints: `hint("fill-atomic")`.
+
+# %% id="fill-atomic" role="solution"
+@cuda.jit
+def fill_atomic(values, low, high, counts):
+    """Add the histogram of `values` to `counts`: int32, shape (bins + 2,)."""
+    ### BEGIN SOLUTION
+    bins = counts.size - 2
+    # A grid-stride loop: right for every grid, and it is its own bounds guard.
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(counts, bin_index(values[i], low, high, bins), 1)
+    ### END SOLUTION
+
+# %% id="test-fill-atomic" role="test" points=3 starter="PropertyFailed"
+values = values_in(secret_rng().integers(0, 12, 1000), 0.0, 10.0, 10, secret_rng("inside"))
+counts = np.zeros(12, np.int32)
+launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts)
+expect_equal(counts, reference(values, 0.0, 10.0, 10),
+             "wrong when the grid has fewer threads than there are values")
+launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts)
+expect_equal(counts, 2 * reference(values, 0.0, 10.0, 10),
+             "a second launch does not go on from the counts of the first")
+### BEGIN HIDDEN TESTS
+cases = [(n, 2, 64, 20) for n in (0, 1, 31, 32, 33, 127, 128, 129, 1009)]
+cases += [(700, 1, 1, 5), (701, 3, 50, 1), (702, 40, 33, 300)]
+for n, grid, block, bins in cases:
+    wanted = secret_rng(f"{n} values").integers(0, bins + 2, n)
+    values = values_in(wanted, -2.0, 3.0, bins, secret_rng(f"inside {n}"))
+    values.setflags(write=False)
+    counts = np.full(bins + 2, 5, np.int32)
+    launch("fill_atomic", grid, block, values, -2.0, 3.0, counts, schedules=n == 33)
+    expect_equal(counts, 5 + np.bincount(wanted, minlength=bins + 2),
+                 "wrong for an empty input" if n == 0 else
+                 "wrong for another number of values" if grid == 2 else
+                 "wrong for another launch (one thread, odd block sizes) or number of bins")
+hot = np.where(secret_rng("hot").random(2003) < 0.95, 4, 9)
+for wanted, what in ((hot, "nearly all values fall into one slot"),
+                     (np.full(2003, 17), "all values fall into one slot")):
+    counts = np.zeros(20, np.int32)
+    values = values_in(wanted, 50.0, 60.0, 18, secret_rng("inside"))
+    launch("fill_atomic", 7, 96, values, 50.0, 60.0, counts, schedules=1)
+    expect_equal(counts, np.bincount(wanted, minlength=20), f"wrong when {what}")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-5"
+# ## 5. A histogram for every block
+#
+# Atomic additions in global memory travel far, and all threads of the GPU queue for the popular
+# slots. Shared memory is close, and only one block's threads queue there. `fill_shared` does what
+# `fill_atomic` does, in three stages:
+#
+# 1. The threads of a block set the block's own histogram in shared memory to zero.
+# 2. They count their values in it, with atomic additions: a block is many threads too.
+# 3. They add it to `counts` in global memory, slot by slot. All blocks do this, at different times.
+#
+# Which stages need to be finished by *all* threads of the block before the next may begin?
+#
+# A block can have fewer threads than the histogram has slots, even just one. The tests launch it
+# with up to `MAX_SLOTS` slots, and count the atomic additions to global memory: at most one for
+# each slot of each block.
+#
+# Hints: `hint("fill-shared")`.
+
+# %% id="fill-shared" role="solution"
+@cuda.jit
+def fill_shared(values, low, high, counts):
+    """Add the histogram of `values` to `counts`; at most MAX_SLOTS slots."""
+    ### BEGIN SOLUTION
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+
+    # Stage 1. A loop, because there may be more slots than threads.
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    # Nobody may count in a slot that another thread has yet to set to zero.
+    cuda.syncthreads()
+
+    # Stage 2. The same loop as in fill_atomic; only the target has changed.
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
+    # Nobody may read a slot that another thread may still count in.
+    cuda.syncthreads()
+
+    # Stage 3. Atomic, because other blocks add to the same slots. Empty slots cost nothing.
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+    ### END SOLUTION
+
+# %% id="test-fill-shared" role="test" points=4 starter="PropertyFailed"
+values = values_in(secret_rng().integers(0, 42, 1000), 0.0, 10.0, 40, secret_rng("inside"))
+counts = np.zeros(42, np.int32)
+launch("fill_shared", 4, 64, values, 0.0, 10.0, counts)
+expect_equal(counts, reference(values, 0.0, 10.0, 40),
+             "wrong when the grid has fewer threads than there are values")
+counts = np.zeros(42, np.int32)
+launch("fill_shared", 5, 32, values, 0.0, 10.0, counts)
+expect_equal(counts, reference(values, 0.0, 10.0, 40),
+             "wrong when a block has fewer threads than there are slots")
+### BEGIN HIDDEN TESTS
+cases = [(n, 2, 64, 20) for n in (0, 1, 31, 32, 33, 127, 128, 129, 1009)]
+cases += [(700, 1, 1, 5), (701, 3, 50, 1), (702, 10, 33, 300), (703, 2, 160, MAX_SLOTS - 2)]
+for n, grid, block, bins in cases:
+    wanted = secret_rng(f"{n} values").integers(0, bins + 2, n)
+    values = values_in(wanted, -2.0, 3.0, bins, secret_rng(f"inside {n}"))
+    values.setflags(write=False)
+    counts = np.full(bins + 2, 5, np.int32)
+    launch("fill_shared", grid, block, values, -2.0, 3.0, counts, schedules=n == 33)
+    expect_equal(counts, 5 + np.bincount(wanted, minlength=bins + 2),
+                 "wrong for an empty input" if n == 0 else
+                 "wrong when a block has fewer threads than there are slots" if bins + 2 > block
+                 else "wrong for another number of values, or another launch")
+hot = np.where(secret_rng("hot").random(2003) < 0.95, 4, 9)
+for wanted, what in ((hot, "nearly all values fall into one slot"),
+                     (np.full(2003, 17), "all values fall into one slot")):
+    counts = np.zeros(20, np.int32)
+    values = values_in(wanted, 50.0, 60.0, 18, secret_rng("inside"))
+    launch("fill_shared", 7, 96, values, 50.0, 60.0, counts, schedules=1)
+    expect_equal(counts, np.bincount(wanted, minlength=20), f"wrong when {what}")
+### END HIDDEN TESTS
+
+# %% id="test-shared-traffic" role="test" points=2 starter="PropertyFailed"
+values = values_in(secret_rng().integers(0, 12, 2000), 0.0, 10.0, 10, secret_rng("inside"))
+counts = np.zeros(12, np.int32)
+counted = launch("fill_shared", 3, 64, values, 0.0, 10.0, counts, schedules=0).counters
+expect_equal(counts, reference(values, 0.0, 10.0, 10), "the counts are wrong")
+if counted is not None:  # a real GPU does not tell
+    expect(counted.global_atomics <= 3 * 12,
+           "more atomic additions to global memory than one for each slot of each block")
+### BEGIN HIDDEN TESTS
+wanted = np.where(secret_rng("hot").random(5003) < 0.9, 7, secret_rng().integers(0, 52, 5003))
+values = values_in(wanted, -4.0, 4.0, 50, secret_rng("inside"))
+counts = np.zeros(52, np.int32)
+counted = launch("fill_shared", 5, 96, values, -4.0, 4.0, counts, schedules=0).counters
+expect_equal(counts, np.bincount(wanted, minlength=52), "the counts are wrong")
+expect(counted.global_atomics <= 5 * 52,
+       "more atomic additions to global memory than one for each slot of each block")
+expect(counted.global_loads <= 2 * 5003,
+       "values are read from global memory more than twice")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-6"
+# ## 6. For everyday use
+#
+# A function that hides the GPU: NumPy array in, NumPy array out. `histogram(values, low, high,
+# bins)` returns the `bins + 2` counts as int32. It has to
+#
+# - work for any number of values, also none (a launch with zero blocks is an error), and give work
+#   to more than one block where there is enough of it;
+# - begin at zero in every call;
+# - use `fill_shared` where the histogram fits into `MAX_SLOTS` slots, else `fill_atomic`;
+# - return what the kernel counted, copied back from the device. (Counting on the host would be a
+#   fine answer to another question.)
+#
+# Hints: `hint("histogram")`.
+
+# %% id="histogram" role="solution"
+def histogram(values, low, high, bins):
+    """The histogram of a NumPy array, filled on the GPU: int32, shape (bins + 2,)."""
+    ### BEGIN SOLUTION
+    # New zeros for each call: the kernels add to what they find.
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+    threads = 256
+    # Each block merges once, so more blocks than keep the GPU busy would only add work.
+    blocks = max(1, min(math.ceil(values.size / threads), 128))
+    kernel[blocks, threads](cuda.to_device(values), low, high, counts)
+    return counts.copy_to_host()
+    ### END SOLUTION
+
+# %% id="test-histogram" role="test" points=3 starter="NotImplementedError"
+values = values_in(secret_rng().integers(0, 52, 10_000), 60.0, 120.0, 50, secret_rng("inside"))
+for time in ("first", "second"):
+    counts = call("histogram", values, 60.0, 120.0, 50, schedules=0)
+    expect_equal(counts, reference(values, 60.0, 120.0, 50), f"wrong in the {time} call")
+### BEGIN HIDDEN TESTS
+for n in (0, 1, 129, 1009):
+    values = values_in(secret_rng(f"{n} values").integers(0, 102, n), -1.0, 1.0, 100,
+                       secret_rng("inside"))
+    counts = call("histogram", values, -1.0, 1.0, 100, schedules=n == 1009)
+    expect_equal(counts, reference(values, -1.0, 1.0, 100),
+                 "wrong for an empty array" if n == 0 else "wrong for another number of values")
+values[::7], values[::11], values[::13] = math.nan, math.inf, -math.inf
+counts = call("histogram", values, -1.0, 1.0, 100, schedules=0)
+expect_equal(counts, reference(values, -1.0, 1.0, 100), "wrong when values are NaN or infinite")
+values = values_in(secret_rng("many bins").integers(0, 3002, 5000), 0.0, 1.0, 3000,
+                   secret_rng("inside"))
+counts = call("histogram", values, 0.0, 1.0, 3000, schedules=0)
+expect_equal(counts, reference(values, 0.0, 1.0, 3000), "wrong for more than MAX_SLOTS slots")
+wanted = secret_rng("million").geometric(0.2, 1_000_000) % 42
+values = values_in(wanted, 0.0, 8.0, 40, secret_rng("inside")).astype(np.float32)
+counts = call("histogram", values, 0.0, 8.0, 40, schedules=0)
+expect_equal(counts, np.bincount(wanted, minlength=42), "wrong for a million values")
+expect(max(launch.grid[0] for launch in launches()) > 1,
+       "a million values are left to a single block: the rest of the GPU is idle")
+### END HIDDEN TESTS
+
+# %% [markdown] id="look-histogram"
+# Your function at work on all masses. An axis of logarithms shows the small peaks and the large.
+
+# %% id="all-peaks"
+low, high, bins = 0.0, 120.0, 480
+try:
+    counts = histogram(masses, low, high, bins)
+except NotImplementedError:
+    print("The picture comes when histogram is written.")
+else:
+    plt.figure(figsize=(8, 3))
+    draw(counts, low, high, "filled on the GPU")
+    plt.yscale("log")
+    plt.show()
+    print(f"{counts[0]:,} below, {counts[-1]:,} above, {counts.sum():,} of {masses.size:,} in all")
+
+# %% [markdown] id="step-7"
+# ## 7. Who waits for whom?
+#
+# Atomic additions to one slot take turns. Take one warp at its `cuda.atomic.add`: 32 lanes, each
+# with its own slot. If the slots are all different, one turn is enough. If five lanes want the same
+# slot, and no slot is wanted by more, it takes five. If all 32 want one slot, it takes 32.
+#
+# So the number of turns of `fill_atomic` can be worked out before anything runs. Its warps take 32
+# neighbouring values at a time (the launch has whole warps, and the last one may have fewer
+# values). `predict_turns(values, low, high, bins)` adds up the turns of all of them. It is a
+# function for the host, to be written with NumPy; `reference` may help.
+#
+# Hints: `hint("predict-turns")`.
+
+# %% id="predict-turns" role="solution"
+def predict_turns(values, low, high, bins):
+    """How many turns the warps of fill_atomic take for `values`, all warps together."""
+    ### BEGIN SOLUTION
+    turns = 0
+    for start in range(0, values.size, 32):
+        # The slot that most lanes of this warp want makes the others wait.
+        turns += reference(values[start : start + 32], low, high, bins).max()
+    return int(turns)
+    ### END SOLUTION
+
+# %% id="test-predict-turns" role="test" points=2 starter="NotImplementedError"
+for slots, turns, what in (
+    (np.arange(32), 1, "all lanes of a warp want different slots"),
+    (np.full(32, 4), 32, "all lanes of a warp want the same slot"),
+    (np.repeat(np.arange(32), 2), 4, "there are two warps"),
+    (np.full(40, 4), 40, "the last warp has fewer values"),
+):
+    values = values_in(slots, 0.0, 30.0, 30, secret_rng())
+    expect(call("predict_turns", values, 0.0, 30.0, 30, where="host") == turns,
+           f"wrong when {what}")
+### BEGIN HIDDEN TESTS
+for n in (0, 1, 31, 33, 129, 1009):
+    for bins in (1, 5, 200):
+        wanted = secret_rng(f"{n} {bins}").integers(0, bins + 2, n)
+        values = values_in(wanted, -1.0, 1.0, bins, secret_rng("inside"))
+        warps = [wanted[start : start + 32] for start in range(0, n, 32)]
+        turns = sum(np.unique(warp, return_counts=True)[1].max() for warp in warps)
+        expect_equal(call("predict_turns", values, -1.0, 1.0, bins, where="host"), turns,
+                     "wrong when there are no values" if n == 0 else
+                     "wrong for another number of values or bins")
+### END HIDDEN TESTS
+
+# %% [markdown] id="dial" tags=["predict"]
+# ### Predict, then turn the dial
+#
+# Below, the number of bins between 0 and 120 GeV goes from 1,000 down to 1, once for the masses and
+# once for as many values spread evenly. Lines are your prediction, dots are what was counted while
+# your kernels ran. Before you run the cell:
+#
+# - Where does the curve for even values end, at 1 bin? (All values fall into it.)
+# - With many bins, which of the two data sets needs more turns?
+# - Most updates of a single address: how does `fill_shared` compare with `fill_atomic`?
+
+# %% id="count-turns"
+import virtualgpu
+from gpucourse.device import device
+
+even = np.random.default_rng(1).uniform(0.0, 120.0, masses.size)
+dial = [1, 2, 5, 10, 30, 100, 300, 1000]
+
+
+def counters(kernel, values, bins):
+    """What virtualgpu counts while `kernel` fills `bins` bins from 0 to 120 GeV."""
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    with virtualgpu.profile() as profile:
+        kernel[16, 128](values, 0.0, 120.0, counts)
+    return profile.launches[0].counters
+
+
+measured = {}
+if device().virtual:
+    for name, values in (("masses", masses), ("even", even)):
+        on_device = cuda.to_device(values)
+        for kernel in (fill_atomic, fill_shared):
+            measured[name, kernel] = [counters(kernel, on_device, bins) for bins in dial]
+else:
+    print("A GPU keeps no such counts: the cell after the next takes the time instead.")
+
+# %% id="draw-turns"
+if measured:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
+    for name, values, color in (("masses", masses, "#D55E00"), ("even", even, "#0072B2")):
+        warps = math.ceil(values.size / 32)
+        seen = [c.atomic_passes / warps for c in measured[name, fill_atomic]]
+        left.plot(dial, seen, "o", color=color, label=f"{name}, counted")
+        try:
+            predicted = [predict_turns(values, 0.0, 120.0, bins) / warps for bins in dial]
+            left.plot(dial, predicted, color=color, label=f"{name}, predicted")
+        except NotImplementedError:
+            print("The lines come when predict_turns is written.")
+    for kernel, label, color in ((fill_atomic, "fill_atomic", "#D55E00"),
+                                 (fill_shared, "fill_shared", "#009E73")):
+        hottest = [c.atomic_hottest for c in measured["masses", kernel]]
+        right.plot(dial, hottest, "o-", color=color, label=label)
+    left.set(ylabel="turns of a warp, mean", ylim=(0, 33))
+    right.set(ylabel="updates of the hottest address", ylim=(0, None))
+    for axes in (left, right):
+        axes.set(xlabel="bins from 0 to 120 GeV", xscale="log")
+        axes.legend()
+    plt.show()
+
+# %% [markdown] id="turns-why"
+# With one bin every lane of a warp wants the same slot: 32 turns. With more bins the even values
+# spread out and a warp needs fewer and fewer. The masses do not spread: half of the pairs lie at
+# the J/ψ and below 20 GeV, so a few slots stay hot however many bins there are. **Contention
+# depends on the hottest slot, not on the number of bins**, and an underflow slot can be the hottest
+# of all.
+#
+# On the right: a block cannot take the heat out of a warp, so `fill_shared` needs as many turns. But
+# its turns are taken in the block's own shared memory, side by side with those of other blocks, and
+# the hottest address gets a sixteenth of the updates, there being 16 blocks.
+#
+# (A dot may lie a few turns beside its line: the compiler unrolls the loop, and a warp whose lanes
+# differ in their number of rounds gets out of step. The rule of turns is a model, too. Real GPUs
+# combine some updates of a warp, and let many warps queue at once.)
+
+# %% id="stopwatch"
+if device().virtual:
+    print("No GPU here: the virtual GPU counts, but its time says nothing about a GPU's.")
+else:
+    many = cuda.to_device(np.resize(masses, 50_000_000))
+    for bins in dial:
+        times = []
+        for kernel in (fill_atomic, fill_shared):
+            counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+            start, stop = cuda.event(), cuda.event()
+            for _ in range(2):  # the first launch includes compiling; the second is timed
+                start.record()
+                kernel[1024, 256](many, 0.0, 120.0, counts)
+                stop.record()
+                stop.synchronize()
+            times.append(f"{kernel.__name__} {cuda.event_elapsed_time(start, stop):7.2f} ms")
+        print(f"{bins:5} bins: {', '.join(times)}")
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## In five sentences
+#
+# - `counts[slot] += 1` from many threads loses events; a counter of one's own, or an atomic addition,
+#   loses none.
+# - A histogram that adds up to the right total can still be wrong in every bin: compare bin by bin,
+#   with NaN, infinities and edges among the values.
+# - Shared memory starts as garbage and needs a barrier after zeroing and another before reading,
+#   which every thread of the block must reach.
+# - A loop over `range(start, size, stride)` makes a kernel right for every size, grid and block, and
+#   a tree that rounds its half up adds any number of partial sums.
+# - Contention follows the hottest slot; counting in shared memory first keeps it inside the block.
+#
+# ## Read on
+#
+# - [CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/): atomic
+#   functions, shared memory, synchronisation.
+# - [Numba for CUDA](https://nvidia.github.io/numba-cuda/): which atomics and intrinsics it has.
+# - [hist](https://hist.readthedocs.io/): histograms with under- and overflow, errors and plots.

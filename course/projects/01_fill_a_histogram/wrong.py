@@ -1,0 +1,535 @@
+"""Wrong answers that people really give, each with the reason that the grader must find.
+
+``fails`` lists every test cell that must fail; the reason of the first must contain ``reason``.
+Cells that are not named are those of the solution.
+"""
+
+# Stands below `bin_index` in its cell and is given to the learner.
+FIND_SLOTS = '''
+
+@cuda.jit
+def find_slots(values, low, high, bins, slots):
+    i = cuda.grid(1)
+    if i < values.size:
+        slots[i] = bin_index(values[i], low, high, bins)
+'''
+
+EVERY_TEST = [
+    "test-bin-inside",
+    "test-bin-outside",
+    "test-fill-private",
+    "test-fill-atomic",
+    "test-fill-shared",
+    "test-shared-traffic",
+    "test-histogram",
+]
+
+WRONG = [
+    # -- bin_index -----------------------------------------------------------------------------
+    {
+        "name": "everything-in-one-bin",
+        "kind": "everything in bin 0",
+        "fails": EVERY_TEST,
+        "reason": "a value between low and high gets the wrong slot",
+        # The right total, which is all that a careless test would look at.
+        "cells": {"bin-index": '''@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    return 0
+''' + FIND_SLOTS},
+    },
+    {
+        "name": "off-by-one-bin",
+        "kind": "off-by-one bin",
+        "fails": EVERY_TEST,
+        "reason": "a value between low and high gets the wrong slot",
+        # Forgets that slot 0 is underflow.
+        "cells": {"bin-index": '''@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if value < low:
+        return 0
+    if value < high:
+        return int((value - low) / (high - low) * bins)
+    return bins + 1
+''' + FIND_SLOTS},
+    },
+    {
+        "name": "rounds-to-the-nearest-bin",
+        "kind": "off-by-one bin",
+        "fails": EVERY_TEST,
+        "reason": "a value between low and high gets the wrong slot",
+        "cells": {"bin-index": '''@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if value < low:
+        return 0
+    if value < high:
+        return int((value - low) / (high - low) * bins + 0.5) + 1
+    return bins + 1
+''' + FIND_SLOTS},
+    },
+    {
+        "name": "last-edge-in-the-last-bin",
+        "kind": "last edge",
+        "fails": ["test-bin-outside"],
+        "reason": "the value high itself does not count as overflow",
+        # numpy.histogram's rule.
+        "cells": {"bin-index": '''@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if value < low:
+        return 0
+    if value <= high:
+        return min(int((value - low) / (high - low) * bins) + 1, bins)
+    return bins + 1
+''' + FIND_SLOTS},
+    },
+    {
+        "name": "nan-in-the-first-bin",
+        "kind": "NaN put in bin 0",
+        "fails": ["test-bin-outside", "test-histogram"],
+        "reason": "NaN does not go into slot bins + 1",
+        # Asks what to throw away: NaN passes both questions, and the clamp makes it a bin.
+        "cells": {"bin-index": '''@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if value < low:
+        return 0
+    if value >= high:
+        return bins + 1
+    position = int((value - low) / (high - low) * bins)
+    return max(1, min(position + 1, bins))
+''' + FIND_SLOTS},
+    },
+    {
+        "name": "int-cuts-towards-zero",
+        "kind": "underflow in the first bin",
+        "fails": [
+            "test-bin-outside", "test-fill-private", "test-fill-atomic", "test-fill-shared",
+            "test-shared-traffic", "test-histogram",
+        ],
+        "reason": "a value less than one bin below low is not underflow",
+        "cells": {"bin-index": '''@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if not value < high:
+        return bins + 1
+    return max(0, int((value - low) / (high - low) * bins) + 1)
+''' + FIND_SLOTS},
+    },
+    # -- fill_private --------------------------------------------------------------------------
+    {
+        "name": "no-guard",
+        "kind": "out of bounds",
+        "fails": ["test-fill-private"],
+        "reason": "outside",
+        "cells": {"fill-private": '''@cuda.jit
+def fill_private(values, low, high, rows):
+    r = cuda.grid(1)
+    bins = rows.shape[1] - 2
+    for slot in range(bins + 2):
+        rows[r, slot] = 0
+    for i in range(r, values.size, rows.shape[0]):
+        rows[r, bin_index(values[i], low, high, bins)] += 1
+'''},
+    },
+    {
+        "name": "rows-not-zeroed",
+        "kind": "uninitialised private rows",
+        "fails": ["test-fill-private"],
+        "reason": "the rows together are not the histogram",
+        "cells": {"fill-private": '''@cuda.jit
+def fill_private(values, low, high, rows):
+    r = cuda.grid(1)
+    if r < rows.shape[0]:
+        bins = rows.shape[1] - 2
+        for i in range(r, values.size, rows.shape[0]):
+            rows[r, bin_index(values[i], low, high, bins)] += 1
+'''},
+    },
+    {
+        "name": "one-chunk-per-thread",
+        "kind": "correct but uncoalesced",
+        "fails": ["test-fill-private"],
+        "reason": "row r does not hold the values r, r + R, r + 2R",
+        "cells": {"fill-private": '''@cuda.jit
+def fill_private(values, low, high, rows):
+    r = cuda.grid(1)
+    if r < rows.shape[0]:
+        bins = rows.shape[1] - 2
+        for slot in range(bins + 2):
+            rows[r, slot] = 0
+        chunk = (values.size + rows.shape[0] - 1) // rows.shape[0]
+        for i in range(r * chunk, min((r + 1) * chunk, values.size)):
+            rows[r, bin_index(values[i], low, high, bins)] += 1
+'''},
+    },
+    {
+        "name": "row-of-the-thread-in-the-block",
+        "kind": "right with one block only",
+        "fails": ["test-fill-private"],
+        "reason": "race",
+        "cells": {"fill-private": '''@cuda.jit
+def fill_private(values, low, high, rows):
+    r = cuda.threadIdx.x
+    if r < rows.shape[0]:
+        bins = rows.shape[1] - 2
+        for slot in range(bins + 2):
+            rows[r, slot] = 0
+        for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+            rows[r, bin_index(values[i], low, high, bins)] += 1
+'''},
+    },
+    # -- merge_rows ----------------------------------------------------------------------------
+    {
+        "name": "tree-without-a-barrier",
+        "kind": "missing barrier",
+        "fails": ["test-merge-rows"],
+        "reason": "race",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t = cuda.threadIdx.x
+    total = 0
+    for r in range(t, rows.shape[0], cuda.blockDim.x):
+        total += rows[r, cuda.blockIdx.x]
+    partial[t] = total
+    cuda.syncthreads()
+    active = cuda.blockDim.x
+    while active > 1:
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        counts[cuda.blockIdx.x] = partial[0]
+'''},
+    },
+    {
+        "name": "barrier-inside-the-if",
+        "kind": "divergent barrier",
+        "fails": ["test-merge-rows"],
+        "reason": "barrier",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t = cuda.threadIdx.x
+    total = 0
+    for r in range(t, rows.shape[0], cuda.blockDim.x):
+        total += rows[r, cuda.blockIdx.x]
+    partial[t] = total
+    cuda.syncthreads()
+    active = cuda.blockDim.x
+    while active > 1:
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+            cuda.syncthreads()
+        active = half
+    if t == 0:
+        counts[cuda.blockIdx.x] = partial[0]
+'''},
+    },
+    {
+        "name": "powers-of-two-only",
+        "kind": "power-of-two only",
+        "fails": ["test-merge-rows"],
+        "reason": "wrong when the number of threads is not a power of two",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t = cuda.threadIdx.x
+    total = 0
+    for r in range(t, rows.shape[0], cuda.blockDim.x):
+        total += rows[r, cuda.blockIdx.x]
+    partial[t] = total
+    cuda.syncthreads()
+    half = cuda.blockDim.x // 2
+    while half > 0:
+        if t < half:
+            partial[t] += partial[t + half]
+        cuda.syncthreads()
+        half //= 2
+    if t == 0:
+        counts[cuda.blockIdx.x] = partial[0]
+'''},
+    },
+    {
+        "name": "one-row-per-thread",
+        "kind": "hard-coded size",
+        "fails": ["test-merge-rows"],
+        "reason": "outside",
+        # Takes it that there are exactly as many rows as threads.
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t = cuda.threadIdx.x
+    partial[t] = rows[t, cuda.blockIdx.x]
+    active = cuda.blockDim.x
+    while active > 1:
+        cuda.syncthreads()
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        counts[cuda.blockIdx.x] = partial[0]
+'''},
+    },
+    {
+        "name": "endless-tree",
+        "kind": "endless loop",
+        "fails": ["test-merge-rows"],
+        "reason": "never finishes",
+        # Half of one, rounded up, is one.
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t = cuda.threadIdx.x
+    total = 0
+    for r in range(t, rows.shape[0], cuda.blockDim.x):
+        total += rows[r, cuda.blockIdx.x]
+    partial[t] = total
+    active = cuda.blockDim.x
+    while active > 0:
+        cuda.syncthreads()
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        counts[cuda.blockIdx.x] = partial[0]
+'''},
+    },
+    # -- fill_atomic ---------------------------------------------------------------------------
+    {
+        "name": "plain-addition",
+        "kind": "race",
+        "fails": ["test-fill-atomic", "test-histogram"],
+        "reason": "race",
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    bins = counts.size - 2
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        counts[bin_index(values[i], low, high, bins)] += 1
+'''},
+    },
+    {
+        "name": "one-value-per-thread",
+        "kind": "grid smaller than the data",
+        "fails": ["test-fill-atomic", "test-histogram"],
+        "reason": "wrong when the grid has fewer threads than there are values",
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(counts, bin_index(values[i], low, high, counts.size - 2), 1)
+'''},
+    },
+    {
+        "name": "clips-the-values",
+        "kind": "changes its input",
+        "fails": ["test-fill-atomic"],
+        "reason": "changes its input",
+        # Tidies the data up in place before counting.
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    bins = counts.size - 2
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        if values[i] < low:
+            values[i] = low - 1.0
+        cuda.atomic.add(counts, bin_index(values[i], low, high, bins), 1)
+'''},
+    },
+    {
+        "name": "hard-coded-bins",
+        "kind": "hard-coded size",
+        "fails": ["test-fill-atomic", "test-histogram"],
+        "reason": "wrong for another number of values",
+        # The ten bins of the visible test.
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(counts, bin_index(values[i], low, high, 10), 1)
+'''},
+    },
+    # -- fill_shared ---------------------------------------------------------------------------
+    {
+        "name": "shared-not-zeroed",
+        "kind": "shared histogram not zeroed",
+        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
+        "reason": "wrong when the grid has fewer threads than there are values",
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "counts-before-all-is-zero",
+        "kind": "missing barrier",
+        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
+        "reason": "race",
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "merges-before-all-is-counted",
+        "kind": "missing barrier",
+        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
+        "reason": "race",
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "merges-with-a-plain-addition",
+        "kind": "race",
+        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
+        "reason": "race",
+        # Right with a single block.
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        counts[slot] += mine[slot]
+'''},
+    },
+    {
+        "name": "one-slot-per-thread",
+        "kind": "fewer threads than slots",
+        "fails": ["test-fill-shared", "test-histogram"],
+        "reason": "wrong when a block has fewer threads than there are slots",
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    t = cuda.threadIdx.x
+    if t < slots:
+        mine[t] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    if t < slots:
+        cuda.atomic.add(counts, t, mine[t])
+'''},
+    },
+    {
+        "name": "global-atomics-in-disguise",
+        "kind": "correct but with one global atomic per event",
+        "fails": ["test-shared-traffic"],
+        "reason": "more atomic additions to global memory",
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    bins = counts.size - 2
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(counts, bin_index(values[i], low, high, bins), 1)
+'''},
+    },
+    # -- histogram -----------------------------------------------------------------------------
+    {
+        "name": "numpy-in-place-of-a-kernel",
+        "kind": "NumPy in place of a kernel",
+        "fails": ["test-histogram"],
+        "reason": "was computed on the host",
+        "cells": {"histogram": '''def histogram(values, low, high, bins):
+    edges = np.linspace(low, high, bins + 1)
+    slots = np.searchsorted(edges, values, side="right")
+    return np.bincount(slots, minlength=bins + 2).astype(np.int32)
+'''},
+    },
+    {
+        "name": "zeroed-once-and-for-all",
+        "kind": "histogram not zeroed between runs",
+        "fails": ["test-histogram"],
+        "reason": "wrong in the second call",
+        "cells": {"histogram": '''kept = {}
+
+
+def histogram(values, low, high, bins):
+    if bins not in kept:
+        kept[bins] = cuda.to_device(np.zeros(bins + 2, np.int32))
+    counts = kept[bins]
+    kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+    blocks = max(1, min(math.ceil(values.size / 256), 128))
+    kernel[blocks, 256](cuda.to_device(values), low, high, counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "one-block-only",
+        "kind": "one block only",
+        "fails": ["test-histogram"],
+        "reason": "a single block",
+        "cells": {"histogram": '''def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+    kernel[1, 256](cuda.to_device(values), low, high, counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "no-blocks-for-no-values",
+        "kind": "empty input",
+        "fails": ["test-histogram"],
+        "reason": "blocks",
+        "cells": {"histogram": '''def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+    blocks = min(math.ceil(values.size / 256), 128)
+    kernel[blocks, 256](cuda.to_device(values), low, high, counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "always-in-shared-memory",
+        "kind": "out of bounds",
+        "fails": ["test-histogram"],
+        "reason": "outside",
+        "cells": {"histogram": '''def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    blocks = max(1, min(math.ceil(values.size / 256), 128))
+    fill_shared[blocks, 256](cuda.to_device(values), low, high, counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "helper-in-a-cell-of-its-own",
+        "kind": "a name that is not collected",
+        "fails": ["test-histogram"],
+        "reason": "'launch_size' is not defined",
+        "cells": {"histogram": '''def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+    kernel[launch_size(values)](cuda.to_device(values), low, high, counts)
+    return counts.copy_to_host()
+'''},
+    },
+]
