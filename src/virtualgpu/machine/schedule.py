@@ -74,7 +74,7 @@ class Adversarial:
         if chosen.all() or not chosen.any():
             return group
         rest = group.subset(np.flatnonzero(~chosen), group.block)
-        wave.pending.setdefault(rest.key, []).append(rest)
+        wave.push(rest)
         return group.subset(np.flatnonzero(chosen), group.block)
 
     def goes_on(self, wave: Wave, group: Group) -> bool:

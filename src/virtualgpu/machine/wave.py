@@ -94,6 +94,10 @@ class Wave:
         self.parked: dict = {}  # warp-synchronous block's key → groups
         self.steps = 0
 
+    def push(self, group) -> None:
+        """Let ``group`` run when its turn comes."""
+        self.pending.setdefault(group.key, []).append(group)
+
     # -- geometry ------------------------------------------------------------------------------
 
     @property
