@@ -15,7 +15,7 @@ import numpy as np
 from virtualgpu.errors import LinkError, Location, PTXSyntaxError
 from virtualgpu.machine.access import SharedLayout
 from virtualgpu.machine.types import REGISTER_DTYPES
-from virtualgpu.ptx import Function, Instruction, Register, Symbol, Variable, Vector
+from virtualgpu.ptx import Function, Instruction, Label, Register, Symbol, Variable, Vector
 
 CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or written
 FRAME_ALIGN = 16
