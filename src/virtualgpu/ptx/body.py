@@ -1,0 +1,311 @@
+"""The body of one PTX function: scopes, registers, labels, instructions (PTX ISA, "Directives",
+"Instructions").
+"""
+
+from __future__ import annotations
+
+from virtualgpu.errors import UnsupportedInstruction
+from virtualgpu.ptx.module import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Label,
+    Register,
+    SourceLine,
+    Symbol,
+    Variable,
+    Vector,
+)
+from virtualgpu.ptx.tokens import (
+    MAX_DEPTH,
+    MAX_REGISTERS,
+    SPACES,
+    TYPE_SIZES,
+    float_literal,
+)
+
+
+class Body:
+    """The body of one function: scopes, registers, labels, instructions."""
+
+    def __init__(self, parser, function: Function):
+        self.p = parser
+        self.function = function
+        # A scope maps a register's name, or a prefix with its count, to (type, count), and ""
+        # to the suffix that makes its names unique. Registers, variables and labels of an inner
+        # scope hide outer ones of the same name.
+        self.scopes: list[dict] = [{}]
+        self.hidden: list[dict[str, str]] = [{}]  # variables: name → unique name, per scope
+        self.opened = 0
+        self.where: tuple[int, int] | None = None
+        self.resolved: dict[str, str | None] = {}
+        # What names a label, which may come later, with the suffixes of the scopes around it.
+        self.jumps: list[tuple[Instruction | str, tuple[str, ...]]] = []
+
+    def read(self) -> None:
+        p, function = self.p, self.function
+        while True:
+            token = p.next()
+            if token == "}":
+                self.scopes.pop()
+                self.hidden.pop()
+                self.resolved.clear()
+                if not self.scopes:
+                    break
+            elif token == "{":
+                self.opened += 1
+                self.scopes.append({"": f"@{self.opened}"})
+                self.hidden.append({})
+                self.resolved.clear()
+                if len(self.scopes) > MAX_DEPTH:
+                    p.fail(f"scopes nested deeper than {MAX_DEPTH}")
+            elif p.peek() == ":" and p.kinds[p.at - 1] == "word":
+                p.at += 1
+                self.label(token)
+            elif token == ".reg":
+                self.registers()
+            elif token == ".loc":
+                self.location()
+            elif token in SPACES:
+                p.at -= 1
+                for variable in p.variables():
+                    self.variable(variable)
+            elif token == ".pragma":
+                p.next()
+                p.expect(";")
+            elif token == ";":
+                pass
+            elif token == "@" or p.kinds[p.at - 1] == "word":
+                p.at -= 1
+                self.instruction()
+            else:
+                p.at -= 1
+                p.fail(f"unexpected {token!r} in the body of {function.name}")
+        self.find_labels()
+
+    def variable(self, variable: Variable) -> None:
+        """A variable under a name that no other scope or function uses."""
+        name, function = variable.name, self.function
+        unique = name + self.scopes[-1].get("", "")
+        if variable.space == "shared":
+            unique = f"{unique}@{function.name}"
+        if variable.space in ("global", "const"):
+            unique = f"{unique}@{function.name}"
+            self.p.result.variables[unique] = variable
+        else:
+            function.variables[unique] = variable
+        variable.name = unique
+        self.hidden[-1][name] = unique
+
+    def symbol(self, name: str) -> str:
+        for names in reversed(self.hidden):
+            if name in names:
+                return names[name]
+        return name
+
+    def suffixes(self) -> tuple[str, ...]:
+        return tuple(scope.get("", "") for scope in reversed(self.scopes))
+
+    def label(self, name: str) -> None:
+        p, function = self.p, self.function
+        unique = name + self.scopes[-1].get("", "")
+        if unique in function.labels or unique in function.branch_targets:
+            p.fail(f"label {name} is defined twice")
+        if p.peek() in (".branchtargets", ".calltargets"):
+            jumps = p.next() == ".branchtargets"
+            names = [p.name()]
+            while p.accept(","):
+                names.append(p.name())
+            p.expect(";")
+            function.branch_targets[unique] = tuple(names)
+            if jumps:
+                self.jumps.append((unique, self.suffixes()))
+        elif p.peek() == ".callprototype":
+            while p.next() != ";":
+                pass
+            function.branch_targets[unique] = ()
+        else:
+            function.labels[unique] = len(function.body)
+
+    def find_labels(self) -> None:
+        """Once all labels are known: the label that each jump means, from its scope outwards."""
+        function = self.function
+        targets = function.branch_targets
+
+        def find(name: str, suffixes: tuple[str, ...], table: dict, what: str) -> str:
+            for suffix in suffixes:
+                if name + suffix in table:
+                    return name + suffix
+            self.p.fail(f"{what} unknown label {name} in {function.name}")
+
+        for jump, suffixes in self.jumps:
+            if isinstance(jump, str):
+                targets[jump] = tuple(
+                    find(n, suffixes, function.labels, "a table of branches has the")
+                    for n in targets[jump])
+                continue
+            table = function.labels if jump.opcode == "bra" else targets
+            jump.operands = tuple(
+                Label(find(o.name, suffixes, table, f"{jump.text[:80]}: branch to an"))
+                if isinstance(o, Label) else o for o in jump.operands)
+
+    def location(self) -> None:
+        p = self.p
+        number, line, _ = p.integer(), p.integer(), p.integer()
+        while p.accept(","):
+            if p.name() == "inlined_at":
+                p.integer(), p.integer(), p.integer()
+            else:  # function_name label (+ offset)
+                p.name()
+                if p.peek() == "+":
+                    p.integer()
+        # NVVM marks code it made by itself with line 0; the line before is the nearer truth.
+        if line:
+            self.where = (number, line)
+            if self.function.source is None:
+                self.function.source = SourceLine("", line)
+                p.locations.append((self.function, number, line))
+
+    def registers(self) -> None:
+        p, scope = self.p, self.scopes[-1]
+        element = p.next()[1:]
+        if element in ("v2", "v4"):
+            raise UnsupportedInstruction("vector registers (.reg .v2)")
+        if element not in TYPE_SIZES:
+            p.fail(f"unknown register type .{element}")
+        while True:
+            name = p.name()
+            if p.accept("<"):
+                count = p.integer()
+                p.expect(">")
+                if not 0 <= count <= MAX_REGISTERS:
+                    p.fail(f"{count} registers in one directive")
+                scope[name] = (element, count)
+            else:
+                scope[name] = (element, None)
+            if not p.accept(","):
+                break
+        self.resolved.clear()
+        p.expect(";")
+
+    def resolve(self, name: str) -> str | None:
+        """The unique name of a register, or None where no register of that name is declared."""
+        try:
+            return self.resolved[name]
+        except KeyError:
+            pass
+        found = None
+        stem = name.rstrip("0123456789")
+        number = int(name[len(stem):]) if 0 < len(name) - len(stem) < 8 else None
+        for scope in reversed(self.scopes):
+            entry = scope.get(name) if name else None
+            if entry is None or entry[1] is not None:
+                entry = scope.get(stem) if stem and number is not None else None
+                if entry is not None and (entry[1] is None or number >= entry[1]):
+                    entry = None
+            if entry is not None:
+                found = name + scope.get("", "")
+                self.function.registers[found] = entry[0]
+                break
+        self.resolved[name] = found
+        return found
+
+    def instruction(self) -> None:
+        p = self.p
+        begin, guard = p.starts[p.at], None
+        if p.accept("@"):
+            negated = p.accept("!")
+            guard = (self.register(p.name()), negated)
+        opcode, *modifiers = p.name().replace("::", ":").split(".")
+        operands, second = [], None
+        while p.peek() != ";":
+            operand = self.operand(opcode)
+            if p.accept("|"):
+                if p.accept("_"):
+                    second = None
+                else:
+                    second = self.register(p.name())
+            operands.append(operand)
+            if not p.accept(","):
+                break
+        end = p.starts[p.at]
+        p.expect(";")
+        instruction = Instruction(
+            opcode, tuple(modifiers), tuple(operands), guard, second, None, p.text[begin:end]
+        )
+        if self.where is not None:
+            p.locations.append((instruction, *self.where))
+        if opcode == "bra":
+            if len(operands) != 1 or not isinstance(operands[0], Label):
+                p.fail(f"a branch goes to one label: {instruction.text[:80]}")
+            self.jumps.append((instruction, self.suffixes()))
+        elif opcode == "brx":
+            self.jumps.append((instruction, self.suffixes()))
+        self.function.body.append(instruction)
+
+    def register(self, name: str) -> Register:
+        unique = self.resolve(name)
+        if unique is None:
+            self.p.at -= 1
+            self.p.fail(f"register {name} is not declared")
+        return Register(unique)
+
+    def operand(self, opcode: str, depth: int = 0):
+        p = self.p
+        token, kind = p.peek(), p.kinds[p.at]
+        if token == "[":
+            p.next()
+            address = self.address()
+            p.expect("]")
+            return address
+        if token in ("{", "("):
+            close = "}" if token == "{" else ")"
+            p.next()
+            items = []
+            if depth == MAX_DEPTH:
+                p.fail(f"operands nested deeper than {MAX_DEPTH}")
+            while not p.accept(close):
+                items.append(self.operand(opcode, depth + 1))
+                p.accept(",")
+                if len(items) > 4096:
+                    p.fail("a list of more than 4096 operands")
+            return Vector(tuple(items))
+        if kind == "float":
+            return float_literal(p.next())
+        if kind == "number" or token in ("-", "+"):
+            if p.kinds[p.at + 1] == "float":
+                p.fail("a signed float literal; PTX writes floats as 0f or 0d bits")
+            return Immediate(p.integer())
+        if token == "!":  # negated predicate operand
+            p.next()
+            return Register("!" + self.register(p.name()).name)
+        if kind == "word":
+            name = p.next()
+            if (unique := self.resolve(name)) is not None:
+                return Register(unique)
+            if name.startswith("%"):
+                return Register(name)  # a special register: %tid.x
+            if name == "_":
+                return Register("_")
+            if opcode in ("bra", "brx"):
+                return Label(name)
+            offset = p.integer() if p.peek() in ("+", "-") else 0
+            if p.peek() == "[":  # name[offset]
+                p.next()
+                offset = p.integer()
+                p.expect("]")
+            return Symbol(self.symbol(name), offset)
+        p.fail(f"expected an operand, found {token!r}")
+
+    def address(self) -> Address:
+        p = self.p
+        if p.kinds[p.at] == "number":
+            return Address(Immediate(p.integer()))
+        name = p.name()
+        unique = self.resolve(name)
+        base = Register(unique) if unique is not None else Symbol(self.symbol(name))
+        offset = 0
+        while p.peek() in ("+", "-"):
+            offset += p.integer()
+        return Address(base, offset)
