@@ -328,3 +328,6 @@ class DriverAPI:
 
 def _host_bytes(host: int, nbytes: int) -> np.ndarray:
     return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(int(host)), np.uint8)
+
+
+API = DriverAPI()  # the one driver of this process
