@@ -50,15 +50,16 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 # launch is the loop. `kernel[blocks, threads_per_block](…)` starts `blocks` groups, called **blocks**,
 # of `threads_per_block` **threads** each; all blocks together are the **grid**.
 #
-# *Predict:* launched as `sign[2, 4]`, how often does the body of this kernel run: 2, 4 or 8 times?
+# *Predict:* launched as `sign_in[2, 4]`, how often does the body of this kernel run: 2, 4 or 8 times?
+# (Settle on an answer before you run a cell. The wrong ones teach most.)
 
 # %% id="who-am-i"
 from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
-from gpucourse.views.tree import draw_levels
+from gpucourse.views.tree import draw_levels  # they draw what your kernels wrote
 
 
 @cuda.jit
-def sign(block, thread):
+def sign_in(block, thread):
     i = cuda.grid(1)
     block[i] = cuda.blockIdx.x
     thread[i] = cuda.threadIdx.x
@@ -66,7 +67,7 @@ def sign(block, thread):
 
 d_block = cuda.to_device(np.full(8, -1))
 d_thread = cuda.to_device(np.full(8, -1))
-sign[2, 4](d_block, d_thread)
+sign_in[2, 4](d_block, d_thread)
 draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 
 # %% [markdown] id="who-am-i-why"
@@ -78,9 +79,9 @@ draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 # | `cuda.threadIdx.x` | which thread of my block I am: it starts again from 0 in every block |
 # | `cuda.blockDim.x` | how many threads a block has |
 #
-# `cuda.grid(1)` is short for `cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x`, one number for each
-# thread of the grid (the 1 stands for one dimension). With it, a thread finds *its* element. A block has
-# at most 1024 threads; a grid may have two thousand million blocks.
+# `cuda.grid(1)` is short for `cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x`: one number for
+# each thread of the grid (the 1 stands for one dimension). With it, a thread finds *its* element. A
+# block has at most 1024 threads; a grid may have two thousand million blocks.
 
 # %% [markdown] id="loose-threads-predict" tags=["predict"]
 # Blocks come whole, so the threads rarely match the data. There are 71,009 muons; with blocks of 128,
@@ -113,6 +114,9 @@ print("NumPy agrees:", np.allclose(d_energy.copy_to_host(), muon_pt * np.cosh(mu
 #
 # Write the function that every launch needs: for `n` elements and blocks of `threads` threads, how many
 # blocks are just enough, and how many threads will be loose? (No elements need no block.)
+#
+# Run the check as often as you like. `hint("launch-shape")` gives a first hint, and called again, a
+# second one.
 
 # %% id="launch-shape-exercise" tags=["exercise"]
 def launch_shape(n, threads):
@@ -148,21 +152,21 @@ with virtualgpu.check():
     energies_unguarded[555, 128](d_muon_pt, d_muon_eta, d_energy)
 
 # %% [markdown] id="guard-missing-why"
-# Read the message from the end. The last lines say *where*: kernel, line, block and thread. Block 554 is
-# the last one, and its thread 97 is the first loose thread: 554 × 128 + 97 = 71,009, one past the last
-# index. The first lines say *what*: it reads 4 bytes just after the end of an array, and 30 more threads do
-# likewise.
+# Read the message from the end. The last lines say *where*: kernel, line, block and thread. Block 554
+# is the last one, and its thread 97 is the first loose thread: 554 × 128 + 97 = 71,009, one past the
+# last index. The first lines say *what*: it reads 4 bytes just after the end of an array, and 30 more
+# threads do likewise.
 #
-# The virtual GPU stops at once. A real GPU may do so too ("illegal address"), long after the launch and
-# without naming a thread; or the 31 threads read and write whatever lies there, and all three answers of
-# the prediction can come true. "It ran" does not mean that the guard is not needed.
+# The virtual GPU stops at once. A real one may stop too ("illegal address"), some time after the launch
+# and without naming a thread; or the 31 threads read and write whatever lies there. Then all three
+# answers can come true. "It ran" does not mean that the guard is not needed.
 
 # %% [markdown] id="gaps-task"
 # ### Exercise: a guard that fits
 #
-# Write the body of `gaps`, NumPy's `np.diff`: `out[i] = values[i + 1] - values[i]`, for every `i` for which
-# that makes sense. `out` is one shorter than `values`. The check launches more threads than there are
-# elements.
+# Write the body of `gaps`, NumPy's `np.diff`: `out[i] = values[i + 1] - values[i]` for every `i` for
+# which that makes sense. `out` is one shorter than `values`. The check launches more threads than there
+# are elements.
 
 # %% id="gaps-exercise" tags=["exercise"]
 @cuda.jit
@@ -202,12 +206,12 @@ who_visits[2, 4](d_turn)
 draw_visits(d_turn.copy_to_host())
 
 # %% [markdown] id="stride-why"
-# Elements 5 and 13: in its first turn (1) and its second (2). Read the picture by column and every element
-# has one visitor; read it by colour and in each turn neighbouring threads stand at neighbouring
-# elements, which is how the memory of a GPU likes to be read.
+# Elements 5 and 13, in its first turn and its second (the numbers in the picture). Look along a column:
+# every element has one visitor. Look at one colour: in each turn, neighbouring threads stand at
+# neighbouring elements, which is how the memory of a GPU likes to be read.
 #
 # Now something real. Each thread adds up its own share and writes the sum to **its own place**, so no
-# thread can disturb another. NumPy adds the 4,096 partial sums.
+# thread can disturb another. NumPy then adds the 4,096 partial sums.
 
 # %% id="partial-sums"
 @cuda.jit
@@ -225,10 +229,9 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
 print(f"threads: {d_partial.copy_to_host().sum():12,.1f} GeV")
 
 # %% [markdown] id="stride-broken-predict" tags=["predict"]
-# The first right answer. Its weak spot is the last step: the CPU adds the rest, and that was 4,096
-# numbers.
+# The first right answer. Its weak spot is the last step: 4,096 numbers were left to the CPU.
 #
-# Break it on purpose: stride by `cuda.blockDim.x`, the threads of *one* block, instead of all.
+# Break the loop on purpose: stride by `cuda.blockDim.x`, the threads of *one* block, instead of all.
 # *Predict:* which elements are then visited twice?
 
 # %% id="stride-broken"
@@ -300,14 +303,14 @@ for seed in range(12):
 print("in twelve orders, the first ticket went to threads", first_threads)
 
 # %% [markdown] id="order-why"
-# Nobody knows, and nobody promises. Thread 0 is not first, block 0 is not first. What holds is only
-# this: *inside one thread*, one line comes after the other.
+# Often thread 0, but not always: nobody promises any order between threads or between blocks. What
+# holds is only this: *inside one thread*, one line comes after the other.
 #
-# And a line is not the smallest step. `total[0] += value` is three: **load** the total, **add**, **store**
-# the result. Between them, other threads take steps of their own.
+# And a line is not the smallest step. `total[0] += value` is three: **load** the total, **add**,
+# **store** the result. In between, other threads take steps of their own.
 #
-# Let us step two threads through by hand. A adds 1, B adds 2, and the total starts at 10. Each letter of
-# `order` lets that thread take its next step.
+# Let us step two threads through by hand. A adds 1, B adds 2, and the total starts at 10. Each letter
+# of `order` lets that thread take its next step.
 
 # %% id="interleave"
 def replay(order):
@@ -367,9 +370,10 @@ for seed in range(40):
 print("total: how often", ended_at)
 
 # %% [markdown] id="race-text"
-# The program is the same each time, and its answer is not. This is a **race**: two threads touch the same
-# address, at least one of them writes, and nothing says who is first. A rare race is the worst kind,
-# since it passes every test until the day it matters.
+# The same program each time, and not the same answer. (Your set holds all that a real GPU may answer;
+# this machine showed some of it.) This is a **race**: two threads touch the same address, at least one of
+# them writes, and nothing says who is first. A rare race is the worst kind: it passes every test until
+# the day it matters.
 #
 # So do not wait for a wrong answer. `virtualgpu.check()` watches which threads touch which address, and
 # reports a race even when the answer happens to be right. Here is the kernel from the beginning.
@@ -384,8 +388,8 @@ print(report)
 # There is the line, and there are two of the threads that meet in it. The energy went this way: thousands
 # of threads loaded the same total, each added its one muon, and each store wiped out those before.
 #
-# `partial_sums` has no race: there, every thread has a place of its own. That is the first way to mend
-# it. The second follows.
+# `partial_sums` has no race: there, every thread has a place of its own. That was the first way to mend
+# it. Here is the second.
 
 # %% [markdown] id="atomic-predict" tags=["predict"]
 # ## 5. Atomics: one step instead of three
@@ -422,10 +426,10 @@ for seed in (1, 2, 3):
     print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
 
 # %% [markdown] id="atomic-float32-why"
-# No update is lost, yet each order gives another sum, and all are some GeV off. Each addition rounds, and
+# No update is lost, and yet each order gives another sum, each some GeV off. Each addition rounds, and
 # what it rounds away depends on what is in the total already: for floats, (a + b) + c need not be
-# a + (b + c). Atomics make each step whole; they do not make an order. (With the `float64` total nothing
-# was rounded away: these values have 24 bits each, and their sum still fits into 53.)
+# a + (b + c). Atomics make each step whole; they do not make an order. (The `float64` total had
+# room for every digit: each of these values has 24 bits, and their sum still fits into 53.)
 #
 # So compare sums of floats with a tolerance, and add into a wider type where you can.
 
@@ -513,8 +517,8 @@ print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 # A bonus: the tree adds numbers of like size, and so rounds off less than a long queue does, where small
 # numbers meet a large total. (NumPy's own `sum` works in a similar way.)
 #
-# Now break it twice. First, a fold that *rounds down*, as most trees that you will find on the web do.
-# *Predict:* for which lengths is it right?
+# Now break it, twice. First, a fold that *rounds down*, as many published ones do. *Predict:* for which
+# lengths is it right?
 
 # %% id="tree-broken"
 @cuda.jit
@@ -564,10 +568,11 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="tree-one-launch-why"
-# Wrong. A thread that has finished its level goes on to the next, and reads values that others have not
-# yet added up. The threads must *wait for each other* between levels. The end of a launch does just that:
-# the next launch begins when every thread of the last one is done, in every block. In an ordinary
-# kernel, nothing else makes the whole grid wait.
+# Wrong, and another wrong in each order. A thread that has finished its level goes on to the next, and
+# reads values that others have not yet added up. An atomic would not help: no two threads write to the
+# same element at the same level. They must *wait for each other* between levels, and the end of a launch
+# does just that: the next launch begins when every thread of the last one is done, in every block. In an
+# ordinary kernel, nothing else makes the whole grid wait.
 
 # %% [markdown] id="fold-task"
 # ### Exercise: fold towards the Z
@@ -647,8 +652,8 @@ print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 # - Only one thread writes the result.
 
 # %% [markdown] id="barrier-predict" tags=["predict"]
-# Each of the next three cells breaks one of these, or drops a barrier. First, without the barrier after the
-# filling. *Predict:* will the sum be wrong?
+# Let us break it three times. First, without the barrier after the filling. *Predict:* will the sum be
+# wrong?
 
 # %% id="barrier-missing"
 @cuda.jit
@@ -680,11 +685,11 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="barrier-missing-why"
-# As it comes, the answer is right: on the virtual GPU all warps go at the same pace unless a schedule says
-# otherwise, and on a real one they often do. In another order, a thread adds a place that its
-# owner has not filled yet. What it finds there is left over from something else: **shared memory does
-# not start at zero** (the virtual GPU fills it with absurd numbers, so that you notice). The report
-# names the two lines that a barrier must separate.
+# As it comes, the answer is right: on the virtual GPU all warps go at the same pace unless a schedule
+# says otherwise, and on a real one they often do. In another order, a thread adds a place that its owner
+# has not filled yet. What it finds there is left over from something else: **shared memory does not start
+# at zero** (the virtual GPU fills it with absurd numbers, so that you notice). The report names the two
+# lines that a barrier must separate.
 
 # %% [markdown] id="early-return-predict" tags=["predict"]
 # Second, a loose thread that leaves early. *Predict:* 129 values in two blocks. Which block is wrong?
@@ -715,6 +720,46 @@ with virtualgpu.check() as report:
     block_sums_leaving[2, THREADS](d_muon_pt[:129], d_sums)
 print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
+
+# %% [markdown] id="early-return-why"
+# Block 0 is full, and right. Block 1 had one value and 127 threads that left. The first two findings
+# say so: at both barriers, one thread waits for threads that have ended. Every thread of a block must
+# come to a barrier; a GPU that goes on regardless, as this one does, is being kind. The third finding is
+# where the absurd number comes from: nobody filled 127 of the places, and the fold reads them.
+
+# %% [markdown] id="barrier-in-if-predict" tags=["predict"]
+# Third, two lines that look as if they belonged together. *Predict:* will the sum be wrong?
+
+# %% id="barrier-in-if"
+@cuda.jit
+def block_sums_divided(values, sums):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    place[t] = values[i] if i < values.size else 0.0
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+            cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+d_sums = cuda.device_array(555)
+with virtualgpu.check() as report:
+    block_sums_divided[555, THREADS](d_muon_pt, d_sums)
+print(f"{d_sums.copy_to_host().sum():,.1f} GeV")
+print(report)
+
+# %% [markdown] id="barrier-in-if-why"
+# The sum is right, and the program is wrong. At the first level, half of the threads have no
+# partner: they skip the barrier, go round the loop and end, while the others wait. This is called a
+# *divergent barrier*. CUDA leaves open what happens then: a real GPU may go on, mix up two barriers, or hang.
+# So guard the work, not the barrier.
 
 # %% [markdown] id="block-max-task"
 # ### Exercise: the maximum of a block
@@ -783,10 +828,10 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok}")
 
 # %% [markdown] id="count-predict" tags=["predict"]
-# How much better is it? Not by the clock: this course never shows the time of a CPU as if it were that of
-# a GPU. `virtualgpu.profile()` *counts* what a launch does; the counts are exact, and the same on each run.
+# How much better is it? Not by the clock: the time that a CPU takes to play a GPU says nothing.
+# `virtualgpu.profile()` *counts* what a launch does; the counts are exact, and the same on each run.
 #
-# *Predict* the number of atomics: one for each muon, against …?
+# *Predict:* how many atomics does each of the three versions take?
 
 # %% id="count"
 def new_total():
@@ -807,18 +852,20 @@ for name, run in versions.items():
     print(f"{name:26}{len(profile.launches):9}{counts.global_atomics:9,}{traffic:21,.0f}")
 
 # %% [markdown] id="count-why"
-# 32 atomics instead of 71,009, one for each block; one launch instead of 17; and each muon is read once, which is the
-# least that a sum can do. Such counts tell you *why* a kernel is slow, on any machine.
+# 32 atomics, one for each block, instead of 71,009; one launch instead of 17; and each muon is read once,
+# which is the least that a sum can do. Such counts tell you *why* a kernel is slow, on any machine.
 
 # %% [markdown] id="divergence-predict" tags=["predict"]
 # ## 9. Divergence: when lanes part
 #
 # The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one
-# instruction at a time. *Predict:* in some warps, half of the lanes go one way at an `if`, half the other. How often does
-# such a warp run the lines below, compared with a warp whose lanes all agree?
+# instruction at a time.
 #
-# In the kernel, runs of `run` neighbouring threads take turns: with `run = 1` every other thread
-# goes the same way, with `run = 32` every other warp.
+# *Predict:* at an `if`, half of a warp's lanes go one way and half the other. Does the warp run one of the
+# two ways, or both?
+#
+# In this kernel the ways alternate: with `run = 1` from thread to thread, with `run = 32` from warp to
+# warp.
 
 # %% id="branches"
 @cuda.jit
@@ -842,12 +889,12 @@ for run in (1, 8, 16, 32, 64):
     print(f"{run:3}{counts.divergent_branches:18}{counts.warp_instructions:20,}{idle:20.0%}")
 
 # %% [markdown] id="divergence-why"
-# A warp whose lanes disagree runs *both* ways, one after the other. During each, the other lanes are **masked**:
-# they sit it out. That is **divergence**. With runs of 32 or more, every warp is of one mind, skips the other way, and the
-# grid gets by with fewer instructions for the same answer. Divergence is never wrong, only slow.
+# Both, one after the other. During each, the lanes that went the other way are **masked**: they sit it
+# out. That is **divergence**. From `run = 32` on, every warp is of one mind and skips the other way: the
+# same answer with fewer instructions, and no lane idle. Divergence is never wrong, only slow.
 #
-# A loop diverges too: a warp goes round until its *busiest* lane is done. Our events have it: each
-# thread takes an event and adds up its muons, and events have from 0 to 7 of them.
+# A loop diverges too: a warp goes round until its *busiest* lane is done. Let each thread take one
+# event and add up its muons, of which an event has 0 to 7.
 
 # %% id="divergence"
 first_muon = cuda.to_device(np.concatenate([[0], np.cumsum(muons_per_event)]))
@@ -879,13 +926,13 @@ sums, turns = run_events(as_recorded)
 draw_lanes(turns[:64], per="muon")
 
 # %% [markdown] id="lanes-task"
-# Blue is work, grey is waiting. "The slow lane pays alone" is not how it goes: all 32 pay.
+# Blue is work, grey is waiting. A slow lane does not pay alone: all 32 do.
 #
 # ### Exercise: what divergence costs
 #
-# Given the turns that each thread needs, in the order of the threads, count the `useful` turns (blue) and the turns
-# that are `paid` for (blue and grey: 32 lanes for every turn of a warp; a last warp that is not full has 32
-# lanes all the same).
+# Given the turns that each thread needs, in the order of the threads, count the turns that are `useful`
+# (blue) and those that are `paid` for (blue and grey: 32 lanes for every turn of a warp; a last warp that
+# is not full has 32 lanes all the same).
 
 # %% id="lanes-exercise" tags=["exercise"]
 def lane_turns(work):
@@ -916,8 +963,8 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 
 # %% [markdown] id="sorted-why"
 # The sums are the same to the last bit; what is paid for fell from more than twice the useful turns to
-# hardly more than those. The picture shows the place in the sorted list where events with one muon end
-# and those with two begin. Sorting is not free either, so it pays where the work per thread is long and uneven.
+# hardly more than those. The picture shows where, in the sorted list, the events with one muon end and
+# those with two begin. Sorting is not free either: it pays where the work of a thread is long and uneven.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -926,8 +973,8 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 #   `cuda.grid(1)`. Threads come in whole blocks, so guard the bounds, or stride over the data.
 # - Threads run in no order. If two touch the same address, one of them writes, and nothing orders
 #   them, that is a race: a wrong program, even on the days when its answer is right.
-# - An atomic makes one update whole. A barrier makes the threads of one block wait for each other, and all
-#   of them must reach it. Only the end of a launch waits for the grid.
+# - An atomic makes one update whole. A barrier makes the threads of one block wait for each other, and
+#   all of them must reach it. Only the end of a launch waits for the grid.
 # - A reduction of any length: each thread adds up its share, a block folds in shared memory with `half`
 #   rounded *up*, and one thread per block adds the rest with an atomic.
 # - A warp of 32 lanes pays for its busiest lane. Divergence is slow, never wrong.
