@@ -37,7 +37,7 @@ def arrive(wave: Wave, group: Group, operands: tuple) -> list[Group]:
     instruction = block.last
     if isinstance(number, str):
         barrier = number
-        if not wave.launch.cooperative and wave.launch.blocks > wave.blocks:
+        if not wave.launch.cooperative:
             raise LaunchError(
                 "grid.sync() in a launch that is not cooperative: its blocks are not all "
                 "resident at once", location(wave, group))
@@ -119,7 +119,8 @@ def release(wave: Wave, barrier) -> list[Group]:
         state.padding[complete] = 0
     missing = None
     if wave.finished and wave.launch.observers:
-        lanes = wave.has_exited & (complete & here)[wave.block_of]
+        concerned = complete if barrier == "grid" else complete & here
+        lanes = wave.has_exited & concerned[wave.block_of]
         missing = np.flatnonzero(lanes) if lanes.any() else None
     if going:
         _announce(wave, barrier, going, missing)

@@ -104,9 +104,9 @@ class Knowledge:
         for lane in lanes:
             block, warp = int(wave.block_of[lane]), int(wave.thread_of[lane]) // WARP
             known = self.arrivals.setdefault((barrier, block), {})
-            count, before, row = known.get(warp, (0, time, self.warp_times[lane]))
-            known[warp] = (count + 1, min(before, time),
-                           np.maximum(row, self.warp_times[lane]))
+            count, _, row = known.get(warp, (0, 0, self.warp_times[lane]))
+            # Lanes may arrive one by one: the last one's time stands for all.
+            known[warp] = (count + 1, time, np.maximum(row, self.warp_times[lane]))
 
     def _meet(self, block: int, lanes: np.ndarray, time: int, arrivals: dict) -> None:
         """Some threads of one block met; those in ``arrivals`` came by and went on."""

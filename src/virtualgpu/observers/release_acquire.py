@@ -48,10 +48,13 @@ class Release:
     own: tuple[int, int]
     warp: tuple[int, int]
     block: tuple[int, int]
+    fences: np.ndarray  # shape (2, threads): fences of the block's threads before its barrier
     rows: tuple | None = None  # the releaser's lane and warp times, where barriers were partial
 
     def covers(self, thread: int, threads: int, time: int, far: bool) -> bool:
         if time <= self.block[far] or (thread == self.thread and time <= self.own[far]):
+            return True
+        if time <= self.fences[int(far), thread % threads]:
             return True
         other, mine = thread % threads, self.thread % threads
         if other // WARP == mine // WARP:
@@ -85,7 +88,7 @@ class Fences:
     """Fences of one wave's lanes, and what they have seen and acquired."""
 
     last: np.ndarray  # shape (2, lanes): time of the last fence of any scope, and beyond the block
-    of_all: np.ndarray  # shape (2, blocks): up to when all of a block had fenced at its barrier
+    met: np.ndarray  # the same as of the last barrier of the lane's whole block
     # lane → (log, first entry) → (end, seen by an atomic): waits for a fence
     seen: dict[int, dict[tuple[Log, int], tuple[int, bool]]] = field(default_factory=dict)
     lanes: dict[int, Known] = field(default_factory=dict)
@@ -130,7 +133,7 @@ class Messages:
         if state.fences is None:
             wave = state.wave
             state.fences = Fences(np.zeros((2, wave.lanes), np.int64),
-                                  np.zeros((2, wave.blocks), np.int64))
+                                  np.zeros((2, wave.lanes), np.int64))
         return state.fences
 
     # -- events --------------------------------------------------------------------------------
@@ -153,8 +156,8 @@ class Messages:
         if whole is not None:
             met[:] = False
             met[whole] = True
-        least = fences.last.reshape(2, wave.blocks, wave.threads).min(2)
-        fences.of_all[:, met] = np.maximum(fences.of_all, least)[:, met]
+        lanes_met = met[wave.block_of]
+        fences.met[:, lanes_met] = fences.last[:, lanes_met]
         if not fences.seen and not fences.lanes:
             return
         here = set(lanes.tolist())
@@ -234,14 +237,15 @@ class Messages:
         far = far if wide else 0
         warp = int(known.warp_time[wave.warp_of[lane]])
         of_block = int(known.block_time[block])
-        all_near, all_far = fences.of_all[:, block].tolist()
+        others = fences.met[:, block * wave.threads : (block + 1) * wave.threads].copy()
+        if not wide:
+            others[1] = 0
         rows = None
         if known.exact:
             rows = (known.lane_times[lane].copy(), known.warp_times[lane].copy())
         log.add(
             Release(state.first + lane, (near, far), (min(warp, near), min(warp, far)),
-                    (max(min(of_block, near), all_near),
-                     max(min(of_block, far), all_far if wide else 0)), rows),
+                    (min(of_block, near), min(of_block, far)), others, rows),
             wave.first + block, self._known(state, lane))
 
     def _acquire(self, table: dict[int, Known], lane: int, log, first, far, end) -> None:
