@@ -96,6 +96,7 @@ class Launch:
         self._check(parameters)
         self._values: dict = {}
         self._parameter_address: int | None = None
+        self._workspace: int | None = None
         self._deadline = time.monotonic() + self.budget.seconds
         self._ticks = 0
         self.packed_shared = program.packed_shared + self.dynamic_shared
@@ -161,6 +162,14 @@ class Launch:
                               np.frombuffer(self._parameters, np.uint8))
         return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
 
+    def workspace(self) -> int:
+        """Where cooperative groups count the blocks that have come to ``grid.sync()``: two words,
+        the size and the counter. 0 in a launch that is not cooperative."""
+        if self.cooperative and self._workspace is None:
+            self._workspace = self.memory.allocate(8)
+            self.memory.write(self._workspace, np.array([8, 0], np.uint32))
+        return self._workspace or 0
+
     def spend(self, instructions: int, wave: Wave, group) -> None:
         """Count work against the budget; raise BudgetExceeded past it."""
         self.instructions += instructions
@@ -199,8 +208,9 @@ class Launch:
                 observer.failed(self, error)
             raise
         finally:
-            if self._parameter_address is not None:
-                self.memory.free(self._parameter_address)
+            for address in (self._parameter_address, self._workspace):
+                if address is not None:
+                    self.memory.free(address)
             if self.lines:
                 sys.stdout.write("".join(self.lines))
                 sys.stdout.flush()

@@ -24,6 +24,13 @@ def _triple(table: dict, name: str, function: Callable[[Group, int], np.ndarray]
         table[f"{name}.{letter}"] = lambda g, axis=axis: function(g, axis)
 
 
+# The driver's own registers: cooperative groups find their workspace through them, high half
+# first (cooperative_groups/details/driver_abi.h).
+_ENVIRONMENT = {f"%envreg{i}": lambda g: _constant(0) for i in range(32)} | {
+    "%envreg1": lambda g: _constant(g.wave.launch.workspace() >> 32),
+    "%envreg2": lambda g: _constant(g.wave.launch.workspace()),
+}
+
 SPECIAL: dict[str, Callable[[Group], np.ndarray]] = {
     "%laneid": lane_ids,
     "%warpid": lambda g: (g.take(g.wave.thread_of) // WARP).astype(np.uint32),
@@ -47,6 +54,7 @@ SPECIAL: dict[str, Callable[[Group], np.ndarray]] = {
     "%dynamic_smem_size": lambda g: _constant(g.wave.launch.dynamic_shared),
     "%total_smem_size": lambda g: _constant(g.wave.launch.packed_shared),
     "%is_explicit_cluster": lambda g: np.zeros(1, bool),
+    **_ENVIRONMENT,
     "%cluster_ctarank": lambda g: _constant(0),
     "%cluster_nctarank": lambda g: _constant(1),
 }
