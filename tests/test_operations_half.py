@@ -26,10 +26,10 @@ def check_both(name, kind, operands, expected):
 def operands_of(kind, count, seed):
     fmt = FORMATS[kind]
     if count < 3:
-        return reference.tuples(fmt, count, 3000, seed)
+        return reference.tuples(fmt, count, 1500, seed)
     table = np.array(reference.edges(fmt), np.uint16)
     grids = [g.ravel() for g in np.meshgrid(table[::3], table[1::3], table[::2])]
-    random = [reference.samples(fmt, 4000, seed + i) for i in range(3)]
+    random = [reference.samples(fmt, 1500, seed + i) for i in range(3)]
     return [np.concatenate(parts) for parts in zip(grids, random, strict=True)]
 
 
@@ -129,7 +129,7 @@ def extreme(fmt, a, b, largest, nan_wins=False):
 @pytest.mark.parametrize("name", ["min", "max"])
 def test_min_and_max(name, kind):
     fmt, largest = FORMATS[kind], name == "max"
-    operands = [o[:3000] for o in operands_of(kind, 2, 5)]
+    operands = [o[:1800] for o in operands_of(kind, 2, 5)]
     pairs = rows(operands)
     check_both(name, kind, operands, [extreme(fmt, a, b, largest) for a, b in pairs])
     check_both(f"{name}.NaN", kind, operands, [extreme(fmt, a, b, largest, True) for a, b in pairs])
