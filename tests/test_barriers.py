@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from ptx_lab import HEADER, entry, launch, per_thread
@@ -22,9 +24,7 @@ SEEDS = [None, 0, 1, 2]
 
 
 def run(seed, *args, **options):
-    if seed is None:
-        return per_thread(*args, **options)
-    with virtualgpu.schedule(seed):
+    with nullcontext() if seed is None else virtualgpu.schedule(seed):
         return per_thread(*args, **options)
 
 
@@ -239,11 +239,8 @@ def test_grid_sync(rotate, seed):
     n = 80 * 512 if seed is None else 6 * 40
     grid, block = (80, 512) if seed is None else (6, 40)
     data = np.arange(n, dtype=np.int32)
-    if seed is None:
+    with nullcontext() if seed is None else virtualgpu.schedule(seed):
         rotate.launch("rotate", grid, block, [data, n, 3], cooperative=True)
-    else:
-        with virtualgpu.schedule(seed):
-            rotate.launch("rotate", grid, block, [data, n, 3], cooperative=True)
     np.testing.assert_array_equal(data, (np.arange(n) + 3) % n)
 
 

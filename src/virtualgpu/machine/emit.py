@@ -255,6 +255,9 @@ class Emitter:
             raise UnsupportedInstruction(instruction.name)
         if instruction.modifiers[-1] in ("f32", "f64"):
             want = np.dtype("f4" if want.itemsize == 4 else "f8")
+        for operand in (source, target):
+            if isinstance(operand, Vector) and len(operand.items) not in (2, 4):
+                raise PTXSyntaxError(f"mov of {len(operand.items)} parts: {instruction.text[:80]}")
         if isinstance(source, Vector):
             part = UNSIGNED[want.itemsize // len(source.items)]
             whole = UNSIGNED[want.itemsize]

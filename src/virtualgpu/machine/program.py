@@ -236,7 +236,8 @@ class Program:
                 leaders.add(at)
             if instruction.guard is not None and instruction.opcode != "bra":
                 leaders |= {at, at + 1}
-        leaders.discard(len(body))
+        if body:
+            leaders.discard(len(body))
         starts = sorted(leaders)
         first = len(self.blocks)
         number = {start: first + i for i, start in enumerate(starts)}

@@ -25,6 +25,10 @@ from virtualgpu.ptx.tokens import (
     float_literal,
 )
 
+# Textures, surfaces, asynchronous and tensor copies have operands of their own grammar. The
+# machine has none of them and says so where the instruction is decoded.
+_OTHER_GRAMMAR = {"tex", "tld4", "suld", "sust", "sured", "cp", "tcgen05"}
+
 
 class Body:
     """The body of one function: scopes, registers, labels, instructions."""
@@ -219,6 +223,10 @@ class Body:
             guard = (self.register(p.name()), negated)
         opcode, *modifiers = p.name().replace("::", ":").split(".")
         operands, second = [], None
+        if opcode in _OTHER_GRAMMAR:
+            operands.append(Register("_"))
+            while p.peek() not in (";", ""):
+                p.next()
         while p.peek() != ";":
             operand = self.operand(opcode)
             if p.accept("|"):
