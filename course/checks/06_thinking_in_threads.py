@@ -1,26 +1,13 @@
-"""Checks and hints of "Thinking in threads".
-
-Kernels run on the virtual GPU, on copies: first in lockstep under every checker, then in other
-orders of the threads. Lengths are those at which reductions and guards go wrong: nothing, one
-element, and both sides of a warp and of a block.
-"""
+"""Checks and hints of "Thinking in threads"."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numba import cuda
 
-import virtualgpu
 from gpucourse.checks import exercise, require
-from virtualgpu import sources
-
-# The first ones are the ones that messages mostly name, so they are ordinary.
-LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009)
-SEEDS = (1, 2)
-#: What an output array holds before the launch: nothing may depend on it.
-LEFTOVER = -999
+from gpucourse.trials import LEFTOVER, LENGTHS, compare, counted, launched
 
 
 @exercise(
@@ -84,14 +71,14 @@ def bounds_guard(kernel):
     for n in LENGTHS:
         values = random.normal(0.0, 50.0, n)
         out = np.full(max(n - 1, 0), float(LEFTOVER))
-        _, out = _launched(kernel, n // 64 + 1, 64, values, out)
+        _, out = launched(kernel, n // 64 + 1, 64, values, out)
         gaps = np.diff(values)
         require(
             not np.array_equal(out, -gaps) or not n > 1,
             f"with {n} values, every gap has the wrong sign",
             look="which of the two is subtracted from which?",
         )
-        _compare(out, gaps, f"with {n} values", "which is the last thread with a gap?")
+        compare(out, gaps, f"with {n} values", "which is the last thread with a gap?")
 
 
 @exercise(
@@ -111,7 +98,7 @@ def grid_stride(kernel):
             values = random.integers(-40, 40, n).astype(np.float64)
             cut = 10.0
             counts = np.full(blocks * threads, LEFTOVER, np.int64)
-            *_, counts = _launched(kernel, blocks, threads, values, cut, counts)
+            *_, counts = launched(kernel, blocks, threads, values, cut, counts)
             share = np.arange(n) % (blocks * threads)
             expected = np.bincount(share[values > cut], minlength=blocks * threads)
             case = f"with {n} values and a launch of [{blocks}, {threads}]"
@@ -138,7 +125,7 @@ def grid_stride(kernel):
                 f"{counts.sum()}",
                 look="where does a thread start, and how far does it step?",
             )
-            _compare(counts, expected, case, "which elements are this thread's?")
+            compare(counts, expected, case, "which elements are this thread's?")
 
 
 @exercise(
@@ -196,13 +183,13 @@ def lost_update(order, possible):
 )
 def check_then_act(kernel):
     """The hardest, in every order, and no race."""
-    atomics = _counted(kernel, 3, 64, np.ones(129), np.array([-math.inf])).global_atomics
+    atomics = counted(kernel, 3, 64, np.ones(129), np.array([-math.inf])).global_atomics
     random = np.random.default_rng(8)
     for n in LENGTHS:
         for low, high in ((3.0, 500.0), (-90.0, -10.0)):
             values = random.uniform(low, high, n)
             best = np.array([-math.inf])
-            _, best = _launched(kernel, n // 64 + 1, 64, values, best)
+            _, best = launched(kernel, n // 64 + 1, 64, values, best)
             expected = values.max(initial=-math.inf)
             require(
                 best[0] == expected,
@@ -239,7 +226,7 @@ def fold(kernel):
             n, level = length, 1
             while n > 1:
                 half = (n + 1) // 2
-                folded, *_ = _launched(kernel, length // 64 + 1, 64, memory, n, target)
+                folded, *_ = launched(kernel, length // 64 + 1, 64, memory, n, target)
                 case = f"level {level} of {length} values (n = {n}, half = {half})"
                 _judge_level(folded, memory, n, target, case)
                 memory, n, level = folded, half, level + 1
@@ -288,14 +275,14 @@ def _judge_level(folded, before, n, target, case):
 )
 def block_max(kernel):
     """The largest of every block, in every order, with all barriers in their places."""
-    counted = _counted(kernel, 2, 128, np.ones(256), np.zeros(2))
+    counters = counted(kernel, 2, 128, np.ones(256), np.zeros(2))
     random = np.random.default_rng(10)
     for threads in (128, 96, 33, 1):
         for n in LENGTHS:
             values = random.uniform(-90.0, -10.0, n)
             blocks = n // threads + 1
             maxima = np.full(blocks, float(LEFTOVER))
-            _, maxima = _launched(kernel, blocks, threads, values, maxima)
+            _, maxima = launched(kernel, blocks, threads, values, maxima)
             padded = np.full(blocks * threads, -math.inf)
             padded[:n] = values
             expected = padded.reshape(blocks, threads).max(axis=1)
@@ -318,14 +305,14 @@ def block_max(kernel):
                 "be minus infinity",
                 look="what do loose threads put into their places?",
             )
-            _compare(maxima, expected, case, "does every place take part in the fold?")
+            compare(maxima, expected, case, "does every place take part in the fold?")
     require(
-        counted.shared_stores,
+        counters.shared_stores,
         "the answers are right, but shared memory was not used",
         look="each thread puts its value into its place, and the block folds the places",
     )
     require(
-        counted.barriers > 2,  # two blocks: more than the one barrier after filling
+        counters.barriers > 2,  # two blocks: more than the one barrier after filling
         "the answers are right, but there is no fold: one thread looks at all the places",
         look="seven levels are enough for 128 places, if all threads take part",
     )
@@ -391,66 +378,3 @@ def _interleaved(order):
             total = seen[thread] + adds[thread]
         steps[thread] += 1
     return total
-
-
-def _launched(kernel, blocks, threads, *arguments):
-    """Launch on copies; the arguments afterwards, arrays as on the device.
-
-    Fails the check for whatever the checkers find, and if the answer is another one when the
-    threads run in another order.
-    """
-    require(
-        hasattr(kernel, "py_func") and hasattr(kernel, "forall"),
-        f"this is a {type(kernel).__name__}, not a kernel",
-        look="the name of the function under @cuda.jit, without parentheses",
-    )
-    with virtualgpu.check() as report:
-        after = _launch(kernel, blocks, threads, arguments)
-    if not report.ok:
-        first = report.findings[0]
-        places = [first.location] + ([first.other] if first.other else [])
-        require(False, first.message, look="\nand ".join(map(_place, places)))
-    for seed in SEEDS:
-        with virtualgpu.schedule(seed):
-            again = _launch(kernel, blocks, threads, arguments)
-        require(
-            all(np.array_equal(a, b, equal_nan=True) for a, b in zip(after, again, strict=True)),
-            "the answer changes with the order in which the threads run",
-            look="what must have happened before this line runs, and what makes sure of it?",
-        )
-    return after
-
-
-def _counted(kernel, blocks, threads, *arguments):
-    """What one launch does, counted; zeros if the kernel is none, or fails."""
-    with virtualgpu.profile() as profile:
-        try:
-            _launch(kernel, blocks, threads, arguments)
-        except Exception:
-            pass  # what is wrong is told by the launches that check the answer
-    return profile.counters
-
-
-def _place(location):
-    """Where a thread was, in a line: its cell, line and code, its block and its number in it."""
-    code = sources.text(location.filename, location.line)
-    where = f"{sources.name(location.filename)} line {location.line}: `{code}`"
-    if location.block is None or location.thread is None:
-        return where
-    return f"{where} (block {location.block[0]}, thread {location.thread[0]})"
-
-
-def _launch(kernel, blocks, threads, arguments):
-    there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    kernel[blocks, threads](*there)
-    return [a.copy_to_host() if hasattr(a, "copy_to_host") else a for a in there]
-
-
-def _compare(got, expected, case, look):
-    """Require equal arrays, and name the first element that differs."""
-    wrong = np.flatnonzero(got != expected)
-    if len(wrong):
-        k = wrong[0]
-        if got[k] == LEFTOVER:
-            require(False, f"{case}, element {k} was never written", look=look)
-        require(False, f"{case}, element {k} is {got[k]:.6g}, not {expected[k]:.6g}", look=look)

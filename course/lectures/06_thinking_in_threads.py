@@ -1,5 +1,5 @@
 # %% [markdown] id="the-question-asked"
-# ## Where did the energy go?
+# ## Where did the momentum go?
 #
 # The course comes with 50,000 collision events, and in them about 71,000 muons. Each has a transverse
 # momentum `pt` in GeV. To add them all up, we start one GPU thread per muon and have each thread add
@@ -38,17 +38,21 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 
 # %% [markdown] id="the-question-stands"
 # No error, no warning, and nearly all of it is missing. Every muon had its thread, and every thread ran
-# the line that adds. **So where did the energy go?**
+# the line that adds. **So where did the momentum go?**
 #
-# You will find the line that loses it, have a machine point at it, and mend it in three ways, each
-# better than the one before.
+# You will find the line that loses it, have a machine point at it, and mend it: first somehow, then
+# properly.
 
 # %% [markdown] id="who-am-i-predict" tags=["predict"]
 # ## 1. Who am I?
 #
-# A **kernel** is a function that every thread runs from top to bottom. It has no loop over the data: the
-# launch is the loop. `kernel[blocks, threads_per_block](…)` starts `blocks` groups, called **blocks**,
-# of `threads_per_block` **threads** each; all blocks together are the **grid**.
+# What the cell did: `@cuda.jit` compiles a Python function for the GPU when it is first launched. A GPU
+# has a memory of its own: `cuda.to_device` copies an array there, `copy_to_host` copies one back, and
+# `cuda.device_array` reserves room for one without filling it.
+#
+# The function is a **kernel**: every thread runs it from top to bottom. It has no loop over the data, for
+# the launch is the loop. `kernel[blocks, threads_per_block](…)` starts `blocks` groups, called
+# **blocks**, of `threads_per_block` **threads** each; all blocks together are the **grid**.
 #
 # *Predict:* launched as `sign_in[2, 4]`, how often does the body of this kernel run: 2, 4 or 8 times?
 # (Settle on an answer before you run a cell. The wrong ones teach most.)
@@ -86,6 +90,9 @@ draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 # %% [markdown] id="loose-threads-predict" tags=["predict"]
 # Blocks come whole, so the threads rarely match the data. There are 71,009 muons; with blocks of 128,
 # 555 blocks are needed.
+#
+# Here is a kernel that does something useful: the energy of a muon follows from its `pt` and from `eta`,
+# its angle to the beam in disguise.
 #
 # *Predict:* 555 × 128 is 71,040. What do the last 31 threads do?
 
@@ -255,9 +262,9 @@ draw_visits(d_turn.copy_to_host())
 # %% [markdown] id="grid-stride-task"
 # ### Exercise: count the hard muons
 #
-# Each thread counts the values above `cut` in its own share and writes the number to its own place in
-# `counts`, which has one place per thread. `counts` comes from `cuda.device_array`: what it holds before
-# is anybody's guess.
+# *Hard* means: with much `pt`. Each thread counts the values above `cut` in its own share and writes the
+# number to its own place in `counts`, which has one place per thread. `counts` comes from
+# `cuda.device_array`: what it holds before is anybody's guess.
 
 # %% id="grid-stride-exercise" tags=["exercise"]
 @cuda.jit
@@ -278,7 +285,7 @@ check("grid-stride", count_above)
 # %% [markdown] id="order-predict" tags=["predict"]
 # ## 4. Races
 #
-# Back to the missing energy. One question first: *who goes first?*
+# Back to the missing momentum. One question first: *who goes first?*
 #
 # In this kernel each thread draws a ticket from a machine that never gives a number twice (the next
 # section explains it). *Predict:* which thread draws the first ticket?
@@ -385,8 +392,9 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="race-found-why"
-# There is the line, and there are two of the threads that meet in it. The energy went this way: thousands
-# of threads loaded the same total, each added its one muon, and each store wiped out those before.
+# There is the line, and there are two of the threads that meet in it. This is where the momentum went:
+# thousands of threads loaded the same total, each added its one muon, and each store wiped out those
+# before.
 #
 # `partial_sums` has no race: there, every thread has a place of its own. That was the first way to mend
 # it. Here is the second.
@@ -398,7 +406,7 @@ print(report)
 # between. It returns the value from before, so each caller gets a different one: that was the
 # ticket machine.
 #
-# *Predict:* will the energy be right? Will it be the same for every order of the threads?
+# *Predict:* will the sum be right? Will it be the same for every order of the threads?
 
 # %% id="atomic"
 @cuda.jit
@@ -577,7 +585,7 @@ print(report)
 # %% [markdown] id="fold-task"
 # ### Exercise: fold towards the Z
 #
-# A tree works for any operation where the order does not matter. Write a fold that keeps, of the two
+# A tree works for any operation where neither order nor grouping matters. Write a fold that keeps, of the two
 # values, the one closer to `target` (of two equally close ones, either will do). At the end, the first
 # element is the mass closest to that of the Z boson.
 
@@ -756,10 +764,10 @@ print(f"{d_sums.copy_to_host().sum():,.1f} GeV")
 print(report)
 
 # %% [markdown] id="barrier-in-if-why"
-# The sum is right, and the program is wrong. At the first level, half of the threads have no
-# partner: they skip the barrier, go round the loop and end, while the others wait. This is called a
-# *divergent barrier*. CUDA leaves open what happens then: a real GPU may go on, mix up two barriers, or hang.
-# So guard the work, not the barrier.
+# The sum is right, and the program is wrong. At the first level, half of the threads have no partner:
+# they skip the barrier, go round the loop and end, while the others wait. This is called a *divergent
+# barrier*. CUDA leaves open what happens then: a real GPU may go on, mix up two barriers, or hang. So
+# guard the work, not the barrier.
 
 # %% [markdown] id="block-max-task"
 # ### Exercise: the maximum of a block
@@ -795,10 +803,10 @@ check("block-max", block_maxima)
 # %% [markdown] id="together-text"
 # ## 8. All of it in one kernel
 #
-# Everything so far, in its place: the grid-stride loop gives each thread a share, which it adds up alone;
-# the threads of a block fold their sums in shared memory; and one thread of each block adds the block's sum
-# to the total, with an atomic. One launch, any length, no race. This is the third way to mend the kernel
-# from the beginning, and the one that people use.
+# Everything so far, in its place: the grid-stride loop gives each thread a share, which it adds up
+# alone; the threads of a block fold their sums in shared memory; and one thread of each block adds the
+# block's sum to the total, with an atomic. One launch, any length, no race: this is how the kernel from the beginning
+# is mended in practice.
 
 # %% id="together"
 @cuda.jit
@@ -891,7 +899,8 @@ for run in (1, 8, 16, 32, 64):
 # %% [markdown] id="divergence-why"
 # Both, one after the other. During each, the lanes that went the other way are **masked**: they sit it
 # out. That is **divergence**. From `run = 32` on, every warp is of one mind and skips the other way: the
-# same answer with fewer instructions, and no lane idle. Divergence is never wrong, only slow.
+# same answer with fewer instructions, and no lane idle. Divergence is slow but not wrong, as long as no
+# barrier stands in one of the ways.
 #
 # A loop diverges too: a warp goes round until its *busiest* lane is done. Let each thread take one
 # event and add up its muons, of which an event has 0 to 7.
@@ -977,7 +986,8 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 #   all of them must reach it. Only the end of a launch waits for the grid.
 # - A reduction of any length: each thread adds up its share, a block folds in shared memory with `half`
 #   rounded *up*, and one thread per block adds the rest with an atomic.
-# - A warp of 32 lanes pays for its busiest lane. Divergence is slow, never wrong.
+# - A warp of 32 lanes runs every way that one of them takes, and pays for its busiest lane. Divergence
+#   costs turns, not answers, unless a barrier stands in it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -991,8 +1001,9 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 # - What exactly is a race on a GPU: the
 #   [memory consistency model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model)
 #   of PTX, which `virtualgpu.check()` goes by.
-# - Mark Harris, [Optimizing Parallel Reduction in CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf):
-#   the classic. It knows powers of two only, and was written before warps could part; compare it with yours.
+# - Mark Harris,
+#   [Optimizing Parallel Reduction in CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf):
+#   the classic. It takes powers of two for granted, and warps that never part; compare it with yours.
 #
 # Next: fill a histogram in parallel (project 1), where all of this is needed at once.
 
@@ -1001,24 +1012,24 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 #
 # | minutes | what |
 # |---|---|
-# | 0-5 | the question; collect guesses where the energy went, and write them on the board |
+# | 0-5 | the question; collect guesses where the momentum went, and write them on the board |
 # | 5-20 | sections 1 to 3; exercises 1 and 2 alone, 3 in pairs |
 # | 20-32 | sections 4 and 5; play the interleaving with two people and a number on the board |
 # | 32-50 | sections 6 and 7; `block-max` is the exercise that must not be cut |
 # | 50-60 | section 8, and 9 as far as it goes |
 #
-# *Ten minutes late:* leave out `fold` (exercise) and section 9 after its prediction; `lane-turns` makes good
-# homework. *Ten minutes early:* ask for a minimum and a maximum in one kernel.
+# *Ten minutes late:* leave out the exercise `fold`, and section 9 after its first prediction; `lane-turns`
+# makes good homework. *Ten minutes early:* ask for the minimum and the maximum in one kernel.
 #
-# *Where people stall.* In `gaps`, the guard is about `i + 1`. In `grid-stride`, they write `counts[me] += 1` into
-# memory that nobody has set to zero. In `block-max`, they take 0 for the loose threads, and all values are
-# negative. Let them stall: the messages say so.
+# *Where people stall.* In `bounds-guard`, the guard is about `i + 1`. In `grid-stride`, they write
+# `counts[me] += 1` into memory that nobody has set to zero. In `block-max`, they give 0 to the loose
+# threads, and all values are negative. Let them stall: the messages say so.
 #
-# *What someone always asks.* "Why does the race give the same wrong answer each time?" The virtual GPU goes
-# at the same pace on each run; with `virtualgpu.schedule(seed)` it does not, and a real GPU does not either.
-# "Why not `cuda.reduce`?" Do use it (or CuPy's `sum`), once you can tell what it does. "Is a barrier slow?"
-# Not compared with a launch, and a wrong sum is slower.
+# *What someone always asks.* "Why does the first cell give the same wrong answer each time?" The virtual
+# GPU goes at the same pace on each run; with `virtualgpu.schedule(seed)` it does not, and neither does a
+# real GPU. "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you can tell what it does. "Is a
+# barrier slow?" Not beside a launch, and a wrong sum is of no use at any speed.
 #
-# *What goes wrong.* Whoever runs the cells out of order gets `NameError`s: Run > Restart Kernel and Run
-# All Cells, then back to the exercise. On a machine with a GPU, cells under `check()`, `schedule()` or
-# `profile()` still run on the virtual one; the rest on the GPU.
+# *What goes wrong.* Whoever runs the cells out of order gets a `NameError`: Run, Restart Kernel and Run All
+# Cells, then back to the exercise. On a machine with a GPU, cells under `check()`, `schedule()` and
+# `profile()` run on the virtual one all the same, the rest on the GPU.
