@@ -130,8 +130,9 @@ def draw(counts, low, high, label, color="#0072B2"):
 plt.figure(figsize=(8, 3))
 draw(reference(masses, 0.0, 120.0, 480), 0.0, 120.0, "NumPy")
 plt.yscale("log")
-for name, mass in (("J/ψ", 3.1), ("Υ", 9.5), ("Z", 91.2)):
-    plt.annotate(name, (mass + 1, 1500))
+plt.ylim(0.5, 5000)
+for name, mass, height in (("J/ψ", 3.1, 1600), ("Υ", 9.5, 1200), ("Z", 91.2, 600)):
+    plt.text(mass, height, name, ha="center")
 plt.show()
 
 # %% [markdown] id="step-1"
@@ -175,7 +176,7 @@ def find_slots(values, low, high, bins, slots):
 # %% id="test-bin-inside" role="test" points=2 starter="PropertyFailed"
 values = np.array([0.0, 1.9, 2.0, 3.5, 9.0, 14.0, 15.9])
 slots = unwritten(values.size, np.int32)
-launch("find_slots", 1, 32, values, 0.0, 16.0, 8, slots)  # eight bins, each 2 wide
+launch("find_slots", 1, 32, values, 0.0, 16.0, 8, slots, schedules=0)  # eight bins, each 2 wide
 expect_equal(slots, [1, 1, 2, 2, 5, 8, 8], "a value between low and high gets the wrong slot")
 ### BEGIN HIDDEN TESTS
 for low, high, bins in ((0.0, 16.0, 8), (-8.0, 8.0, 64), (64.0, 128.0, 256), (-0.5, 0.5, 2)):
@@ -193,17 +194,12 @@ for low, high, bins in ((0.0, 1.0, 1), (-3.0, -1.0, 7), (60.0, 120.0, 101), (-1e
                  "wrong when there is a single bin" if bins == 1 else
                  "wrong when low or high is negative" if low < 0 else
                  "wrong when low is not 0")
-wanted = secret_rng("float32").integers(1, 41, 100)
-values = values_in(wanted, 10.0, 20.0, 40, secret_rng("inside")).astype(np.float32)
-slots = unwritten(100, np.int32)
-launch("find_slots", 1, 128, values, 10.0, 20.0, 40, slots, schedules=0)
-expect_equal(slots, wanted, "wrong for values in single precision")
 ### END HIDDEN TESTS
 
 # %% id="test-bin-outside" role="test" points=2 starter="PropertyFailed"
 values = np.array([-5.0, 20.0, 16.0, math.nan])
 slots = unwritten(values.size, np.int32)
-launch("find_slots", 1, 32, values, 0.0, 16.0, 8, slots)
+launch("find_slots", 1, 32, values, 0.0, 16.0, 8, slots, schedules=0)
 expect(slots[0] == 0, "a value below low does not go into slot 0, underflow")
 expect(slots[1] == 9, "a value above high does not go into slot bins + 1, overflow")
 expect(slots[2] == 9, "the value high itself does not count as overflow: bins are half-open")
@@ -259,7 +255,7 @@ def fill_private(values, low, high, rows):
 # %% id="test-fill-private" role="test" points=3 starter="PropertyFailed"
 values = values_in(secret_rng().integers(0, 12, 1000), 0.0, 10.0, 10, secret_rng("inside"))
 rows = unwritten((60, 12), np.int32)  # garbage: what the kernel does not write stands out
-launch("fill_private", 2, 32, values, 0.0, 10.0, rows)  # 64 threads for 60 rows
+launch("fill_private", 2, 32, values, 0.0, 10.0, rows, schedules=1)  # 64 threads, 60 rows
 expect_equal(rows.sum(axis=0), reference(values, 0.0, 10.0, 10),
              "the rows together are not the histogram of the values")
 expect_equal(rows[7], reference(values[7::60], 0.0, 10.0, 10),
@@ -401,10 +397,14 @@ def fill_atomic(values, low, high, counts):
 # %% id="test-fill-atomic" role="test" points=3 starter="PropertyFailed"
 values = values_in(secret_rng().integers(0, 12, 1000), 0.0, 10.0, 10, secret_rng("inside"))
 counts = np.zeros(12, np.int32)
-launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts)
+launch("fill_atomic", 8, 128, values, 0.0, 10.0, counts, schedules=1)
+expect_equal(counts, reference(values, 0.0, 10.0, 10),
+             "the counts are wrong even with a thread for each value")
+counts = np.zeros(12, np.int32)
+launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, reference(values, 0.0, 10.0, 10),
              "wrong when the grid has fewer threads than there are values")
-launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts)
+launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, 2 * reference(values, 0.0, 10.0, 10),
              "a second launch does not go on from the counts of the first")
 ### BEGIN HIDDEN TESTS
@@ -477,11 +477,15 @@ def fill_shared(values, low, high, counts):
 # %% id="test-fill-shared" role="test" points=4 starter="PropertyFailed"
 values = values_in(secret_rng().integers(0, 42, 1000), 0.0, 10.0, 40, secret_rng("inside"))
 counts = np.zeros(42, np.int32)
-launch("fill_shared", 4, 64, values, 0.0, 10.0, counts)
+launch("fill_shared", 8, 128, values, 0.0, 10.0, counts, schedules=1)
+expect_equal(counts, reference(values, 0.0, 10.0, 40),
+             "the counts are wrong even with a thread for each value")
+counts = np.zeros(42, np.int32)
+launch("fill_shared", 4, 64, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, reference(values, 0.0, 10.0, 40),
              "wrong when the grid has fewer threads than there are values")
 counts = np.zeros(42, np.int32)
-launch("fill_shared", 5, 32, values, 0.0, 10.0, counts)
+launch("fill_shared", 5, 32, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, reference(values, 0.0, 10.0, 40),
              "wrong when a block has fewer threads than there are slots")
 ### BEGIN HIDDEN TESTS
@@ -575,7 +579,7 @@ values = values_in(secret_rng("many bins").integers(0, 3002, 5000), 0.0, 1.0, 30
 counts = call("histogram", values, 0.0, 1.0, 3000, schedules=0)
 expect_equal(counts, reference(values, 0.0, 1.0, 3000), "wrong for more than MAX_SLOTS slots")
 wanted = secret_rng("million").geometric(0.2, 1_000_000) % 42
-values = values_in(wanted, 0.0, 8.0, 40, secret_rng("inside")).astype(np.float32)
+values = values_in(wanted, 0.0, 8.0, 40, secret_rng("inside"))
 counts = call("histogram", values, 0.0, 8.0, 40, schedules=0)
 expect_equal(counts, np.bincount(wanted, minlength=42), "wrong for a million values")
 expect(max(launch.grid[0] for launch in launches()) > 1,
@@ -698,7 +702,7 @@ if measured:
         hottest = [c.atomic_hottest for c in measured["masses", kernel]]
         right.plot(dial, hottest, "o-", color=color, label=label)
     left.set(ylabel="turns of a warp, mean", ylim=(0, 33))
-    right.set(ylabel="updates of the hottest address", ylim=(0, None))
+    right.set(ylabel="updates of the hottest address", yscale="log")
     for axes in (left, right):
         axes.set(xlabel="bins from 0 to 120 GeV", xscale="log")
         axes.legend()
