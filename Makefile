@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test build check demo lock clean
+.PHONY: help setup course test build check demo bench evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -54,6 +54,14 @@ check: setup ## Lint, and see that what is generated is current and that the cou
 
 demo: setup ## Grade a class of right and wrong submissions and print the table
 	$(VENV)/bin/gpucourse demo
+
+bench: setup ## Measure the virtual GPU against Numba's CUDA simulator and NumPy, in one run
+	$(IN_VENV) -m benchmarks.virtualgpu_speed
+
+evidence: setup ## The long checks in full: all seeds, numba-cuda's suite, a million fuzzed kernels
+	VIRTUALGPU_ALL_SEEDS=1 $(PYTEST) tests/test_labelled.py
+	$(IN_VENV) -m benchmarks.numba_suite
+	$(IN_VENV) -m benchmarks.fuzz --cases 1000000
 
 # The locks name no index, so that any index or mirror serves them.
 # A pin moves only where pyproject.toml asks, unless LOCK_ARGS=--upgrade.
