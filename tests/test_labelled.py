@@ -10,7 +10,6 @@ import os
 import zlib
 
 import pytest
-
 from labelled import (  # noqa: F401
     clean_cases,
     cuda_cases,

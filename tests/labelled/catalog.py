@@ -39,7 +39,8 @@ class Case:
 
     ``also`` are kinds that the fault may show itself as besides (a missing barrier lets a
     thread read what is not written yet), at the faulty lines. ``result`` maps the arguments
-    after the launch to whether a clean kernel did its work.
+    after the launch to whether a clean kernel did its work. ``instead`` is a kind as which the
+    fault may come out in some orders.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Case:
     arguments: tuple
     also: tuple[str, ...] = ()
     result: Callable[..., bool] | None = None
+    instead: str = ""
 
     def run(self, seed: int | None) -> tuple[Report, list[np.ndarray], str]:
         """The report, the arguments after the launch, and the error's text if there was one."""
@@ -75,21 +77,21 @@ class Case:
                 return f"wrong result: {after}"
             return ""
         found = [f for f in report.findings
-                 if f.kind == self.kind and {f.line, _other_line(f)} - {None} <= self.lines]
+                 if f.kind in (self.kind, self.instead) and {f.line, _other_line(f)} - {None} <= self.lines]
         if not found:
             return f"not found: {self.kind} at {sorted(self.lines)}; instead: {report}"
         if self.kind == "race" and not any(
                 {f.line, _other_line(f)} == set(self.lines) for f in found):
             return f"not all of {sorted(self.lines)} found: {report}"
         for finding in report.findings:
-            if finding.kind not in (self.kind, *self.also) or finding.line not in self.lines:
+            if finding.kind not in (self.kind, self.instead, *self.also) or finding.line not in self.lines:
                 return f"besides the fault: {finding}"
         return ""
 
 
 def case(kind: str, arguments: Sequence, *, grid: Any = 1, block: Any = 64,
          also: Sequence[str] = (), result: Callable[..., bool] | None = None, times: int = 1,
-         shared: int = 0) -> Callable:
+         shared: int = 0, instead: str = "") -> Callable:
     """Decorator: register a numba kernel with its label.
 
     ``arguments`` are NumPy arrays (copied to the device), scalars and :class:`Empty`.
@@ -103,7 +105,7 @@ def case(kind: str, arguments: Sequence, *, grid: Any = 1, block: Any = 64,
 
         source, first = inspect.getsourcelines(function)
         _add(Case(function.__name__, kind, _marked(source, first), launch, tuple(arguments),
-                  tuple(also), result))
+                  tuple(also), result, instead))
         return kernel
 
     return register

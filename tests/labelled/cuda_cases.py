@@ -31,10 +31,9 @@ extern "C" __global__ void k(int *out) {
   for (int step = 0; step < 4; step++) {
     if (t < 64) {
       buffer[t] = t + step;  // fault
-      asm volatile("barrier.sync 3, 64;" ::: "memory");
-      asm volatile("barrier.arrive 1, 128;" ::: "memory");
+      asm volatile("barrier.arrive %0, 128;" :: "r"(step + 1) : "memory");
     } else {
-      asm volatile("barrier.sync 1, 128;" ::: "memory");
+      asm volatile("barrier.sync %0, 128;" :: "r"(step + 1) : "memory");
       out[t] += buffer[127 - t];  // fault
     }
   }
