@@ -559,7 +559,7 @@ def histogram(values, low, high, bins):
     return counts.copy_to_host()
     ### END SOLUTION
 
-# %% id="test-histogram" role="test" points=3 starter="NotImplementedError"
+# %% id="test-histogram" role="test" points=3 starter="PropertyFailed"
 values = values_in(secret_rng().integers(0, 52, 10_000), 60.0, 120.0, 50, secret_rng("inside"))
 for time in ("first", "second"):
     counts = call("histogram", values, 60.0, 120.0, 50, schedules=0)
@@ -627,7 +627,7 @@ def predict_turns(values, low, high, bins):
     return int(turns)
     ### END SOLUTION
 
-# %% id="test-predict-turns" role="test" points=2 starter="NotImplementedError"
+# %% id="test-predict-turns" role="test" points=2 starter="PropertyFailed"
 for slots, turns, what in (
     (np.arange(32), 1, "all lanes of a warp want different slots"),
     (np.full(32, 4), 32, "all lanes of a warp want the same slot"),
@@ -686,26 +686,36 @@ else:
     print("A GPU keeps no such counts: the cell after the next takes the time instead.")
 
 # %% id="draw-turns"
+def draw_turns(axes, name, values, color):
+    """Dots: what was counted. Line: what predict_turns says, once it is written."""
+    warps = math.ceil(values.size / 32)
+    counted = [c.atomic_passes / warps for c in measured[name, fill_atomic]]
+    axes.plot(dial, counted, "o", color=color, label=f"{name}, counted")
+    try:
+        predicted = [predict_turns(values, 0.0, 120.0, bins) / warps for bins in dial]
+        axes.plot(dial, predicted, color=color, label=f"{name}, predicted")
+    except NotImplementedError:
+        print(f"The line for the {name} values comes when predict_turns is written.")
+
+
+def draw_hottest(axes, kernel, color):
+    """The updates of the address that got most of them, for the masses."""
+    hottest = [c.atomic_hottest for c in measured["masses", kernel]]
+    if all(hottest):
+        axes.plot(dial, hottest, "o-", color=color, label=kernel.__name__)
+
+
 if measured:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
-    for name, values, color in (("masses", masses, "#D55E00"), ("even", even, "#0072B2")):
-        warps = math.ceil(values.size / 32)
-        seen = [c.atomic_passes / warps for c in measured[name, fill_atomic]]
-        left.plot(dial, seen, "o", color=color, label=f"{name}, counted")
-        try:
-            predicted = [predict_turns(values, 0.0, 120.0, bins) / warps for bins in dial]
-            left.plot(dial, predicted, color=color, label=f"{name}, predicted")
-        except NotImplementedError:
-            print("The lines come when predict_turns is written.")
-    for kernel, label, color in ((fill_atomic, "fill_atomic", "#D55E00"),
-                                 (fill_shared, "fill_shared", "#009E73")):
-        hottest = [c.atomic_hottest for c in measured["masses", kernel]]
-        right.plot(dial, hottest, "o-", color=color, label=label)
+    draw_turns(left, "masses", masses, "#D55E00")
+    draw_turns(left, "even", even, "#0072B2")
+    draw_hottest(right, fill_atomic, "#D55E00")
+    draw_hottest(right, fill_shared, "#009E73")
     left.set(ylabel="turns of a warp, mean", ylim=(0, 33))
     right.set(ylabel="updates of the hottest address", yscale="log")
     for axes in (left, right):
         axes.set(xlabel="bins from 0 to 120 GeV", xscale="log")
-        axes.legend()
+        axes.legend(*axes.get_legend_handles_labels())
     plt.show()
 
 # %% [markdown] id="turns-why"

@@ -39,6 +39,8 @@ class NotebookJudge:
         import virtualgpu
 
         function = self._find(name)
+        if stub := unsolved(function):
+            raise PropertyFailed(f"'{stub}' is not written yet")
 
         def once() -> Any:
             return to_host(function(*(_copied(value) for value in args)))
