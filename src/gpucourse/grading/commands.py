@@ -72,9 +72,12 @@ def find_source(notebook: Path) -> Path:
 
     By the file's name, else by the cells in it. Raises LookupError with advice.
     """
-    sources = {path.stem: path for folder in course_folders(notebook)
-               for path in sorted((folder / "grading" / "source").glob("*/*.ipynb"))}
-    if not sources:
+    for folder in course_folders(notebook):
+        paths = sorted((folder / "grading" / "source").glob("*/*.ipynb"))
+        sources = {path.stem: path for path in paths}
+        if sources:
+            break
+    else:
         raise LookupError(
             "The projects' tests were not found. Run this inside the course's folder (where "
             "course/ and grading/ are).")

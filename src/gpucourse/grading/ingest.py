@@ -180,7 +180,8 @@ def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list
             if not copies:
                 notices.append(f"The {what} cell '{name}' was deleted; the original was used.")
             elif any(source_of(cell) != original.source for cell in copies):
-                notices.append(f"The {what} cell '{name}' was edited; the original was used.")
+                notices.append(
+                    f"The {what} cell '{name}' differs from the instructor's, which was used.")
             elif len(copies) > 1:
                 notices.append(f"The {what} cell '{name}' was duplicated; it counts once.")
         for cell in copies:
