@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ from gpucourse.grading.verdict import Verdict
 # Written into the folder that the demo makes, so that it never clears another one.
 MARKER = ".made-by-gpucourse-demo"
 REASON_LENGTH = 90
+MARKERS = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class Expected:
 def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dict:
     """The released notebook as JSON with the reference answers, some of them replaced."""
     notebook = json.loads(json.dumps(assignment.released))
-    answers = {cell.grade_id: cell.source for cell in assignment.solutions} | (changed or {})
+    answers = {cell.grade_id: MARKERS.sub("", cell.source) for cell in assignment.solutions}
+    answers |= changed or {}
     for cell in notebook["cells"]:
         name = cell["metadata"].get("nbgrader", {}).get("grade_id")
         cell["source"] = answers.get(name, cell["source"])
