@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpucourse.grading.compiling import gist, is_compile_error
 from gpucourse.grading.unsolved import unsolved
 from gpucourse.grading.verbs import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
@@ -81,7 +82,13 @@ class NotebookJudge:
             with warnings.catch_warnings():
                 # The verb hands over host arrays on purpose: the learner need not copy them.
                 warnings.filterwarnings("ignore", message="Host array used in CUDA kernel")
-                kernel[grid, block, 0, shared](*arguments)
+                try:
+                    kernel[grid, block, 0, shared](*arguments)
+                except Exception as error:
+                    if not is_compile_error(error):
+                        raise
+                    raise PropertyFailed(
+                        f"the kernel '{name}' cannot be compiled", gist(error)) from None
 
         counters = None
         if virtualgpu.is_active():
