@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,12 @@ def test_checks_are_found_in_an_installed_package(tmp_path: Path):
         text=True,
     )
     assert ran.stdout == "✓ half: One half.\n", ran.stderr
+
+
+def test_the_wheel_takes_the_checks_along(repository: Path):
+    build = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"]["force-include"] == {"course/checks": "gpucourse/lessons"}
+    assert list((repository / "course" / "checks").glob("*.py"))
 
 
 def test_missing_checks_say_where_they_were_looked_for(
