@@ -503,7 +503,7 @@ draw_levels(levels)
 
 # %% [markdown] id="tree-why"
 # Four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your
-# GPU left them after each launch. Twice as many values need only one launch more. All 71,009 muons:
+# kernel left them after each launch. Twice as many values need only one launch more. All 71,009 muons:
 
 # %% id="tree-real"
 def tree_sum(values):
