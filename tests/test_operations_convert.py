@@ -146,6 +146,7 @@ def test_nan_payloads_between_f32_and_f64():
     assert call("cvt.rn.f32.f64", np.array([0xFFF8000100000000], np.uint64)).view(
         np.uint32) == 0xFFC00008
     assert call("cvt.f32.f16", np.array([0xFE01], np.uint16)).view(np.uint32) == 0x7FFFFFFF
+    assert call("cvt.f64.f16", np.array([0xFE01], np.uint16)).view(np.uint64) == 0x7FFFFFFFE0000000
 
 
 @pytest.mark.parametrize("kind", FLOATS)

@@ -71,6 +71,21 @@ def test_multiply_add_is_not_rounded_twice():
     assert call("fma.rn.bf16", half, tie + np.uint16(1), tie).view(np.uint16) == 0x3F81
 
 
+def test_products_of_bf16_that_become_subnormal():
+    """Products around and below half the smallest subnormal, with all sixteen bits set or few."""
+    fmt = FORMATS["bf16"]
+    generator = np.random.default_rng(6)
+    a = generator.integers(0x0080, 0x3F80, 3000).astype(np.uint16)
+    exponent = (a >> 7).astype(np.int64)
+    wanted = generator.integers(-12, 4, 3000)  # binary places above the smallest normal number
+    b = ((128 - exponent + wanted).clip(1, 254) << 7 | generator.integers(0, 128, 3000)).astype(
+        np.uint16)
+    a[::3] |= np.uint16(0x7F)
+    b[::3] |= np.uint16(0x7F)
+    b[1::5] &= np.uint16(0xFF80)
+    check_both("mul", "bf16", [a, b], [reference.multiply(fmt, x, y) for x, y in rows([a, b])])
+
+
 def clamped(fmt, bits):
     """.relu: below zero, and -0, give +0; NaN stays."""
     return 0 if fmt.negative(bits) and fmt.value(bits) != reference.NAN else bits

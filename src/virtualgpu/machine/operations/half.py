@@ -1,8 +1,9 @@
 """f16 and bf16 arithmetic, single and in pairs (PTX ISA 9.7.4).
 
 Everything is computed in a format wide enough that one rounding to sixteen bits gives the
-correctly rounded result: f32 for f16 sums and products, f64 for bf16 products (their subnormals
-need more room), and f64 rounded to odd for fused multiply-add. NaN results are 0x7fff.
+correctly rounded result: f32 for sums and products (of bf16 too: a product has 16 bits, so where
+f32 rounds it bf16 has already made it zero), and f64 rounded to odd for fused multiply-add. NaN
+results are 0x7fff.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from virtualgpu.machine.operations.formats import (
     ENCODE,
     clamp_negative,
     halves,
-    is_nan,
     join,
     odd_f32,
     round_to_odd,
@@ -62,7 +62,7 @@ def _arithmetic(form: Form, kind: str, operands: int, ftz: bool, sat: bool,
                 relu: bool) -> Operation:
     element = kind.removesuffix("x2")
     compute = _ARITHMETIC[form.opcode]
-    wide = form.opcode == "fma" or element == "bf16"
+    wide = form.opcode == "fma"
 
     def body(*values):
         values = [DECODE[element](value) for value in values]
@@ -130,6 +130,5 @@ def min_max(form: Form) -> Operation:
 
     def body(*values):
         values = [DECODE[element](value) for value in values]
-        result = pick(*(map(_flush, values) if ftz else values))
-        return select(is_nan(result), 0x7FFF, ENCODE[element](result))
+        return ENCODE[element](pick(*(map(_flush, values) if ftz else values)))
     return _elementwise(form, kind, body, 2)

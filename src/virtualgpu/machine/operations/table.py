@@ -30,7 +30,8 @@ class Operation:
     the broadcast shape, or a tuple where ``destinations`` has several. With ``carry_in`` the
     condition code ``CC.CF`` follows as a last argument, with ``carry_out`` it is the last
     result; both are bool. A result narrower than its register is extended by the machine: with
-    the sign where the dtype is signed, else with zeros.
+    the sign where the dtype is signed, else with zeros. ``section`` is where the manual of PTX
+    ISA 9.0 defines the instruction.
 
     Call functions under ``np.errstate(all="ignore")``: a division by zero is not an error on a
     GPU.
