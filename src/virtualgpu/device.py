@@ -122,9 +122,10 @@ class VirtualDevice:
                ) -> None:
         """Run a kernel to its end. Raises what :class:`~virtualgpu.machine.launch.Launch` does."""
         with self._lock:
+            schedule = instruments.new_schedule()
             launch = Launch(
-                self.memory, module.program(entry), grid, block, parameters, shared_bytes,
-                cooperative, instruments.observers(), instruments.new_schedule(), self.budget,
+                self.memory, module.program(entry, schedule.fine), grid, block, parameters,
+                shared_bytes, cooperative, instruments.observers(), schedule, self.budget,
             )
             launch.run()
 

@@ -43,7 +43,7 @@ class LoadedModule:
             self._add(parse(text))
         self._order = list(self.functions)
         self._addresses: dict[str, int] = {}
-        self._programs: dict[str, Program] = {}
+        self._programs: dict[tuple[str, bool], Program] = {}
         self._tables: list[str] | None = None
 
     def _add(self, module: Module) -> None:
@@ -127,16 +127,16 @@ class LoadedModule:
     def entries(self) -> list[str]:
         return [name for name, f in self.functions.items() if f.is_entry]
 
-    def program(self, entry: str) -> Program:
+    def program(self, entry: str, fine: bool = False) -> Program:
         """The decoded kernel ``entry``. Raises LinkError where there is none."""
         with _lock:
-            if entry not in self._programs:
+            if (entry, fine) not in self._programs:
                 function = self.functions.get(entry)
                 if function is None or not function.is_entry:
                     known = ", ".join(self.display_name(e) for e in self.entries()) or "none"
                     raise LinkError(f"no kernel {entry}; the module has: {known}")
-                self._programs[entry] = Program(self, entry)
-            return self._programs[entry]
+                self._programs[entry, fine] = Program(self, entry, fine)
+            return self._programs[entry, fine]
 
     def unload(self) -> None:
         """Free the module's variables."""

@@ -20,6 +20,7 @@ from virtualgpu.ptx import Function, Instruction, Label, Register, Symbol, Varia
 CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or written
 FRAME_ALIGN = 16
 
+LONGEST_BLOCK = 1000  # instructions: budgets and Ctrl-C are looked at between blocks
 BARRIERS = {"bar", "barrier"}
 WARP_SYNC = {"shfl", "vote", "match", "redux", "elect"}
 
@@ -94,6 +95,9 @@ class Program:
         Gives functions by name and addresses of module variables.
     entry : str
         The kernel.
+    fine : bool
+        End a basic block at each access to memory, so that a schedule can run other lanes
+        between any two of them.
 
     Raises
     ------
@@ -103,10 +107,11 @@ class Program:
         An instruction that the machine does not have, or that is not PTX.
     """
 
-    def __init__(self, module, entry: str):
+    def __init__(self, module, entry: str, fine: bool = False):
         from virtualgpu.machine import emit
 
         self.module = module
+        self.fine = fine
         self.name = entry
         self.display = module.display_name(entry)
         self.dtypes: list[np.dtype] = []
@@ -122,6 +127,10 @@ class Program:
         for block in self.blocks:
             emit.prepare(self, block)
         self._liveness()
+        # Where lanes stand that have just told others something.
+        self.after_atomics = {
+            block.index + 1 for block in self.blocks
+            if block.instructions and block.instructions[-1].opcode in ("atom", "red")}
         for block in self.blocks:
             block.run = emit.compile_block(block)
 
@@ -228,9 +237,9 @@ class Program:
     def _split(self, code: FunctionCode) -> None:
         function = code.function
         body = function.body
-        leaders = {0, *function.labels.values()}
+        leaders = {0, *function.labels.values(), *range(LONGEST_BLOCK, len(body), LONGEST_BLOCK)}
         for at, instruction in enumerate(body):
-            if ends_block(instruction):
+            if ends_block(instruction) or (self.fine and reaches_memory(instruction)):
                 leaders.add(at + 1)
             if brings_warp_together(instruction):
                 leaders.add(at)
@@ -381,6 +390,12 @@ def ends_block(instruction: Instruction) -> bool:
     if opcode in BARRIERS:
         return True
     return opcode in ("bra", "brx", "ret", "exit", "trap", "call")
+
+
+def reaches_memory(instruction: Instruction) -> bool:
+    """Memory that another lane may reach too."""
+    return instruction.opcode in ("ld", "st", "atom", "red") and not (
+        {"local", "param", "const"} & set(instruction.modifiers))
 
 
 def brings_warp_together(instruction: Instruction) -> bool:

@@ -16,12 +16,16 @@ import numpy as np
 from virtualgpu.machine.group import Group, merge
 from virtualgpu.machine.wave import Wave
 
+MEAN = (2, 5, 15)  # blocks that a lane runs before it is held back
+
 
 class Lockstep:
     """The default: all lanes that stand at the lowest program counter run together.
 
     Lanes that branch apart meet again at the first common instruction after the branch.
     """
+
+    fine = False
 
     def waves(self, count: int) -> Iterable[int]:
         """The order in which waves of blocks start."""
@@ -38,10 +42,16 @@ class Lockstep:
 
 
 class Adversarial:
-    """Warps in random order, and lanes of a warp apart wherever they may part.
+    """Warps in random order, and lanes of a warp apart wherever they may part: at branches and
+    between any two accesses to memory that others can reach. Each lane or warp is held back after
+    a random number of steps, until all others have ended, wait or are held back too: whatever can
+    happen between two of its instructions then has the time to happen. Most often that is just
+    after an atomic, where the protocols of several threads go wrong.
 
     Repeatable: the same seed and launch give the same order.
     """
+
+    fine = True
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -57,25 +67,56 @@ class Adversarial:
         return ((first + stride * n) % count for n in range(count))
 
     def take(self, wave: Wave, program) -> Group:
+        if wave.patience is None:
+            wave.patience = self._patience(wave)
         keys = sorted(wave.pending)
-        key = keys[self.random.integers(len(keys))]
-        group = _merged(wave.pending.pop(key), program)
-        if group.count == 1:
-            return group
-        # Two warps in three keep their lanes together: barriers that are missing between warps
-        # and inside one are both found.
-        if self.random.integers(3):
-            label = group.take(wave.warp_of)
-            label = label - label[0]
-        else:
-            label = np.arange(group.count)
+        for number in self.random.permutation(len(keys)):
+            groups = wave.pending[keys[number]]
+            if not any((wave.patience[g.lanes] > 0).any() for g in groups):
+                continue
+            del wave.pending[keys[number]]
+            group = _merged(groups, program)
+            if group.block in program.after_atomics and not self.random.integers(3):
+                late = group.lanes[self._some(group.take(wave.warp_of))]
+                wave.patience[late] = 0
+                if len(late) == group.count:
+                    wave.push(group)
+                    continue
+            free = wave.patience[group.lanes] > 0
+            if not free.any():
+                wave.push(group)
+                continue
+            chosen = free & self._some(group.take(wave.warp_of))
+            if not chosen.any():
+                chosen = free
+            wave.patience[group.lanes[chosen]] -= 1
+            if chosen.all():
+                return group
+            wave.push(group.subset(np.flatnonzero(~chosen), group.block))
+            return group.subset(np.flatnonzero(chosen), group.block)
+        # All others have ended, wait or were held back as well: a new round.
+        wave.patience = self._patience(wave)
+        return self.take(wave, program)
+
+    def _patience(self, wave: Wave) -> np.ndarray:
+        """How many blocks each lane may run: int64, shape (lanes,). Most lanes, or warps, are not
+        held back in a round: one that waits for such a lane could not go far ahead of another."""
+        whole_warps = self.random.integers(2)
+        count = wave.warps if whole_warps else wave.lanes
+        patience = self.random.geometric(1 / MEAN[self.random.integers(len(MEAN))], count)
+        held = (0.5, 0.1, 0.02)[self.random.integers(3)]
+        patience[self.random.random(count) > held] = 1 << 62
+        return patience[wave.warp_of] if whole_warps else patience
+
+    def _some(self, warps: np.ndarray) -> np.ndarray:
+        """A random part of lanes, given their sorted warp numbers: bool, shape (n,).
+
+        Two times in three warps stay whole: barriers that are missing between warps and inside
+        one are both found.
+        """
+        label = warps - warps[0] if self.random.integers(3) else np.arange(len(warps))
         share = (0.5, 0.1, 0.9)[self.random.integers(3)]
-        chosen = (self.random.random(int(label[-1]) + 1) < share)[label]
-        if chosen.all() or not chosen.any():
-            return group
-        rest = group.subset(np.flatnonzero(~chosen), group.block)
-        wave.push(rest)
-        return group.subset(np.flatnonzero(chosen), group.block)
+        return (self.random.random(int(label[-1]) + 1) < share)[label]
 
     def goes_on(self, wave: Wave, group: Group) -> bool:
         return False

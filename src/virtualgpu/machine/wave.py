@@ -93,6 +93,8 @@ class Wave:
         self.waiting: dict = {}  # barrier → groups
         self.parked: dict = {}  # warp-synchronous block's key → groups
         self.steps = 0
+        # For an adversarial schedule: blocks that each lane may run before it is held back.
+        self.patience: np.ndarray | None = None
 
     def push(self, group) -> None:
         """Let ``group`` run when its turn comes."""
