@@ -117,3 +117,11 @@ def test_other_right_answers_are_accepted(lesson):
     assert lesson.outcome("lost-update", "ABBBAA", [13, 12, 11]).passed
     assert lesson.outcome("fold", the_latter_of_equals).passed
     assert lesson.outcome("block-max", block_maxima()).passed
+
+
+def test_the_figure_is_described_as_its_script_describes_it(repository: Path):
+    text = (repository / "course" / "lectures" / f"{ID}.py").read_text()
+    alt, target = re.search(r"!\[(.*?)\]\(\.\./(.*?)\)", text, re.DOTALL).groups()
+    svg = (repository / target).read_text()
+    title = re.search(r"<dc:title>(.*?)</dc:title>", svg, re.DOTALL)[1]
+    assert re.sub(r"\s*\n# ", " ", alt) == " ".join(title.split())
