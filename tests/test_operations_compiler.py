@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from virtualgpu.machine.operations import compiler, expression
+from virtualgpu.machine.operations import compiler, expression, lookup
 from virtualgpu.machine.operations.expression import select
 
 
@@ -62,6 +62,18 @@ def test_plain_numbers_take_the_kind_of_the_left():
         expected = {"s32": 2 - array, "f64": array / 2, "u64": array - array % 2}[kind]
         assert (run(array) == expected).all(), kind
     assert expression.bits_of("pred") == 1
+
+
+def test_operations_are_compiled_at_their_first_call(monkeypatch):
+    compiled_names = []
+    monkeypatch.setattr(compiler, "ufunc", lambda name, *rest: compiled_names.append(name) or
+                        np.add)
+    operation = lookup.__wrapped__("selp", ("b32",), 3, 1)
+    assert compiled_names == []
+    for _ in range(3):
+        assert operation.function(1, 2) == 3
+    assert compiled_names == ["selp.b32"]
+    assert "selp.b32" in repr(operation.function)
 
 
 def test_many_threads_may_compile_at_once():

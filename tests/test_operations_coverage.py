@@ -38,7 +38,9 @@ def missing(found):
     names = []
     for key, text in found.items():
         try:
-            lookup.__wrapped__(*key)
+            function = lookup.__wrapped__(*key).function
+            if isinstance(function, compiler.Deferred):
+                function.compile()
         except UnsupportedInstruction as error:
             names.append(f"{text}: {error}")
     return names

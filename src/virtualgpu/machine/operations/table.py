@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from virtualgpu.errors import UnsupportedInstruction
-from virtualgpu.machine.operations import compiler
+from virtualgpu.machine.operations.compiler import Deferred
 from virtualgpu.machine.types import DTYPES
 
 _REQUIRED = object()
@@ -74,7 +74,7 @@ def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: 
     """The operation of ``opcode`` with its ``modifiers`` in the order written.
 
     ``sources`` and ``destinations`` count the operands: ``setp.lt.s32 p|q, a, b`` has two of
-    each. Most operations are compiled here, in 5 to 8 ms the first time. Raises
+    each. Most operations are compiled at their first call, in 5 to 8 ms. Raises
     :class:`~virtualgpu.errors.UnsupportedInstruction` for anything not understood in full.
     """
     form = Form(opcode, modifiers, sources, destinations)
@@ -142,12 +142,12 @@ class Form:
         made = self.plain(function, sources, destinations, carry_in=carry_in, carry_out=carry_out)
         return replace(made, body=body)
 
-    def function(self, body, sources: Sequence[str], destinations: Sequence[str]) -> np.ufunc:
-        """A compiled expression as a ufunc; types are PTX types."""
+    def function(self, body, sources: Sequence[str], destinations: Sequence[str]) -> Deferred:
+        """An expression as a ufunc; types are PTX types."""
         # f16 operands reach a body as their bits; a ufunc wants the array's own dtype.
         dtypes = [DTYPES[t] for t in (*sources, *destinations)]
-        return compiler.ufunc(self.name, body, [kind_of(t) for t in sources],
-                              [kind_of(t) for t in destinations], dtypes)
+        return Deferred(self.name, body, [kind_of(t) for t in sources],
+                        [kind_of(t) for t in destinations], dtypes)
 
     def plain(self, function, sources: Sequence[str], destinations: Sequence[str], *,
               carry_in: bool = False, carry_out: bool = False) -> Operation:
