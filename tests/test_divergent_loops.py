@@ -129,7 +129,7 @@ def launch(kernel, count, seed, *args, blocks=None):
 
 
 def mandelbrot(real, imaginary, limit):
-    """With fused multiply-add as NVVM contracts it, in double precision and rounded once."""
+    """With a fused multiply-add where NVVM writes one, in double precision and rounded once."""
     f = np.float32
 
     def fma(a, b, c):
@@ -138,7 +138,7 @@ def mandelbrot(real, imaginary, limit):
     x = y = f(0)
     steps = 0
     while steps < limit and fma(x, x, f(y * y)) <= 4:
-        x, y = f(fma(x, x, -f(y * y)) + real), fma(f(x * 2), y, imaginary)
+        x, y = f(f(x * x) - f(y * y)) + real, fma(f(x * 2), y, imaginary)
         steps += 1
     return steps, x
 

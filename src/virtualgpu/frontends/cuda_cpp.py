@@ -10,7 +10,7 @@ import numpy as np
 from virtualgpu import device as devices
 from virtualgpu.compilers.nvrtc import compile_to_ptx
 from virtualgpu.errors import LaunchError
-from virtualgpu.ptx import parse
+from virtualgpu.ptx import Variable, parse
 
 
 class Module:
@@ -31,11 +31,11 @@ class Module:
         self.device = device or devices.current()
         shown = {entry: expression for expression, entry in self.mangled.items()}
         self.loaded = self.device.load(texts, shown)
-        self._sizes: dict[str, list[int]] = {}
+        self._parameters: dict[str, list[Variable]] = {}
         for text in texts:
             for name, function in parse(text).functions.items():
                 if function.is_entry:
-                    self._sizes[name] = [p.size for p in function.parameters]
+                    self._parameters[name] = list(function.parameters)
 
     @classmethod
     def from_ptx(cls, *texts: str, device: devices.Device | None = None) -> Module:
@@ -57,7 +57,7 @@ class Module:
     @property
     def entries(self) -> list[str]:
         """The kernels' names in the PTX."""
-        return list(self._sizes)
+        return list(self._parameters)
 
     def launch(self, entry: str, grid: int | tuple, block: int | tuple, args: list[Any] = (),
                *, shared_bytes: int = 0, cooperative: bool = False) -> None:
@@ -71,8 +71,9 @@ class Module:
         args : list
             One value per parameter. A NumPy array is copied to the device, passed as a pointer
             and copied back; anything with ``__cuda_array_interface__`` is passed as its
-            pointer; ``bytes`` as they are; numbers as the bytes of their own type, Python
-            ints and floats as the parameter's size asks.
+            pointer; ``bytes`` as they are; NumPy and ctypes numbers as the bytes of their own
+            type, Python ints and floats as the type that the kernel declares. The same array
+            twice is one array on the device too.
         shared_bytes : int
             Dynamic shared memory per block.
 
@@ -84,16 +85,16 @@ class Module:
             What goes wrong in the kernel.
         """
         entry = self.mangled.get(entry, entry)
-        if entry not in self._sizes:
-            raise LaunchError(f"no kernel {entry}; the module has: {', '.join(self._sizes)}")
-        sizes = self._sizes[entry]
-        if len(args) != len(sizes):
-            raise LaunchError(f"kernel {entry} takes {len(sizes)} arguments, not {len(args)}")
+        if entry not in self._parameters:
+            raise LaunchError(f"no kernel {entry}; the module has: {', '.join(self.entries)}")
+        wanted = self._parameters[entry]
+        if len(args) != len(wanted):
+            raise LaunchError(f"kernel {entry} takes {len(wanted)} arguments, not {len(args)}")
         copies: list[tuple[int, np.ndarray]] = []
         try:
             parameters = [
-                self._parameter(value, size, position, copies)
-                for position, (value, size) in enumerate(zip(args, sizes, strict=True))
+                self._parameter(value, variable, position, copies)
+                for position, (value, variable) in enumerate(zip(args, wanted, strict=True))
             ]
             self.device.launch(self.loaded, entry, _three(grid), _three(block), parameters,
                                shared_bytes, cooperative)
@@ -105,12 +106,15 @@ class Module:
             for address, _ in copies:
                 self.device.free(address)
 
-    def _parameter(self, value: Any, size: int, position: int, copies: list) -> bytes:
+    def _parameter(self, value: Any, variable: Variable, position: int, copies: list) -> bytes:
+        size = variable.size
         if isinstance(value, np.ndarray):
-            address = self.device.allocate(value.nbytes)
-            copies.append((address, value))
-            if value.size:
-                self.device.write(address, value)
+            address = next((a for a, array in copies if array is value), None)
+            if address is None:
+                address = self.device.allocate(value.nbytes)
+                copies.append((address, value))
+                if value.size:
+                    self.device.write(address, value)
             raw = np.uint64(address).tobytes()
         elif (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
             raw = np.uint64(interface["data"][0]).tobytes()
@@ -120,10 +124,8 @@ class Module:
             raw = value.tobytes()
         elif isinstance(value, ctypes._SimpleCData | ctypes.Structure):
             raw = bytes(value)
-        elif isinstance(value, bool | int):
-            raw = (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-        elif isinstance(value, float):
-            raw = np.dtype({2: "f2", 4: "f4", 8: "f8"}.get(size, "f8")).type(value).tobytes()
+        elif isinstance(value, bool | int | float):
+            raw = _number(value, variable, position)
         else:
             raise LaunchError(
                 f"argument {position} is a {type(value).__name__}; a kernel takes numbers, "
@@ -133,6 +135,24 @@ class Module:
                 f"argument {position} has {len(raw)} bytes, its parameter {size}: give a NumPy "
                 "scalar of the type that the kernel declares")
         return raw
+
+
+def _number(value: float, variable: Variable, position: int) -> bytes:
+    """A Python number as the type of a kernel's parameter."""
+    size, is_float = variable.size, variable.element in ("f16", "f32", "f64")
+    misfit = LaunchError(
+        f"argument {position} is {str(value)[:40]}, which does not fit the kernel's parameter of "
+        f"type {variable.element}, {size} bytes")
+    if isinstance(value, float) and not is_float:
+        raise misfit
+    if is_float:
+        try:
+            return np.float64(value).astype(f"f{size}").tobytes()
+        except OverflowError:
+            raise misfit from None
+    if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
+        raise misfit
+    return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
 def _three(dimensions: int | tuple) -> tuple[int, int, int]:

@@ -79,7 +79,11 @@ def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
         if kind in "di":
             return (spec + "d") % take("q" if long else "i")
         if kind in "uxXo":
-            return (spec + kind.replace("u", "d")) % take("Q" if long else "I")
+            value = take("Q" if long else "I")
+            if kind == "o" and "#" in flags and value:  # C writes 010, Python 0o10
+                digits = max(len(f"{value:o}") + 1, min(precision or 0, _MAX_WIDTH))
+                spec = f"{spec.replace('#', '').split('.')[0]}.{digits}"
+            return (spec + kind.replace("u", "d")) % value
         if kind in "eEfFgGaA":
             value = take("d")
             return value.hex() if kind in "aA" else (spec + kind) % value
