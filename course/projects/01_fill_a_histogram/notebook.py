@@ -149,8 +149,8 @@ plt.show()
 # Things to think about:
 #
 # - Division and multiplication give you a position counted in bins. `int()` cuts it towards zero,
-#   for negative numbers too. (In kernels use Python's functions or those of `math`; NumPy's mostly
-#   do not exist there.)
+#   for negative numbers too. A slot has to be an integer, and `math.floor` gives a floating-point
+#   number in kernels; NumPy's functions mostly do not exist there.
 # - Values may be infinite, or larger than any integer. Every comparison with NaN is false.
 # - A value within a rounding error of an edge may land on either side. Where edges are exact in
 #   floating point (a width of 2, or of 0.25), the tests expect the exact slot.
@@ -590,6 +590,8 @@ counts = call("histogram", values, 0.0, 8.0, 40, schedules=0)
 expect_equal(counts, np.bincount(wanted, minlength=42), "wrong for a million values")
 expect(max(launch.grid[0] for launch in launches()) > 1,
        "a million values are left to a single block: the rest of the GPU is idle")
+expect(sum(launch.counters.global_atomics for launch in launches()) < 500_000,
+       "each value is an atomic addition to global memory, though the histogram fits into shared")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="look-histogram"
