@@ -49,7 +49,7 @@ class Release:
     warp: tuple[int, int]
     block: tuple[int, int]
     fences: np.ndarray  # shape (2, threads): fences of the block's threads before its barrier
-    rows: tuple | None = None  # the releaser's lane and warp times, where barriers were partial
+    rows: tuple  # the releaser's lane and warp times, where barriers were partial, or None
 
     def covers(self, thread: int, threads: int, time: int, far: bool) -> bool:
         if time <= self.block[far] or (thread == self.thread and time <= self.own[far]):
@@ -57,13 +57,13 @@ class Release:
         if time <= self.fences[int(far), thread % threads]:
             return True
         other, mine = thread % threads, self.thread % threads
-        if other // WARP == mine // WARP:
-            if time <= self.warp[far]:
-                return True
-            known = self.rows[0][other % WARP] if self.rows else 0
-        else:
-            known = self.rows[1][other // WARP] if self.rows else 0
-        return time <= min(known, self.own[far])
+        same_warp = other // WARP == mine // WARP
+        if same_warp and time <= self.warp[far]:
+            return True
+        rows = self.rows[int(far)]
+        if rows is None:
+            return False
+        return bool(time <= (rows[0][other % WARP] if same_warp else rows[1][other // WARP]))
 
 
 @dataclass(slots=True, eq=False)
@@ -73,12 +73,13 @@ class Log:
     entries: int = 0
     start: int = 0  # the value there now carries the entries from here on
     by_block: dict[int, list[tuple[int, Release]]] = field(default_factory=dict)
-    # Entries whose releaser knew something by other addresses: (position, its block, what).
-    links: list[tuple[int, int, Known]] = field(default_factory=list)
+    # Entries whose releaser knew something by other addresses: position, its block, and what,
+    # for readers in its block and beyond.
+    links: list[tuple[int, int, tuple[Known, Known]]] = field(default_factory=list)
 
-    def add(self, release: Release, block: int, known: Known) -> None:
+    def add(self, release: Release, block: int, known: tuple[Known, Known]) -> None:
         self.by_block.setdefault(block, []).append((self.entries, release))
-        if any(log is not self for log, _, _ in known):
+        if any(log is not self for part in known for log, _, _ in part):
             self.links.append((self.entries, block, known))
         self.entries += 1
 
@@ -87,8 +88,15 @@ class Log:
 class Fences:
     """Fences of one wave's lanes, and what they have seen and acquired."""
 
-    last: np.ndarray  # shape (2, lanes): time of the last fence of any scope, and beyond the block
+    # Time of the last fence of any scope, and of the last beyond the block: shape (2, lanes).
+    last: np.ndarray
     met: np.ndarray  # the same as of the last barrier of the lane's whole block
+    # Up to when the lane knew its block and its warp at those fences.
+    block: np.ndarray
+    warp: np.ndarray
+    # (beyond the block or not, lane) → what else it knew then
+    rows: dict[tuple[int, int], tuple] = field(default_factory=dict)
+    carried: dict[tuple[int, int], Known] = field(default_factory=dict)
     # lane → (log, first entry) → (end, seen by an atomic): waits for a fence
     seen: dict[int, dict[tuple[Log, int], tuple[int, bool]]] = field(default_factory=dict)
     lanes: dict[int, Known] = field(default_factory=dict)
@@ -132,8 +140,7 @@ class Messages:
     def fences(self, state) -> Fences:
         if state.fences is None:
             wave = state.wave
-            state.fences = Fences(np.zeros((2, wave.lanes), np.int64),
-                                  np.zeros((2, wave.lanes), np.int64))
+            state.fences = Fences(*np.zeros((4, 2, wave.lanes), np.int64))
         return state.fences
 
     # -- events --------------------------------------------------------------------------------
@@ -141,11 +148,26 @@ class Messages:
     def fence(self, state, lanes: np.ndarray, time: int, scope: str) -> None:
         fences = self.fences(state)
         far = scope != "cta"
-        fences.last[: 2 if far else 1, lanes] = time
         if fences.seen:
             for lane in lanes.tolist():
                 for (log, first), (end, _) in fences.seen.pop(lane, {}).items():
                     self._acquire(fences.lanes, lane, log, first, far, end)
+        self._note(state, lanes, time, far)
+
+    def _note(self, state, lanes: np.ndarray, time: int, far: bool) -> None:
+        """What the lanes know at a fence is what a later atomic releases."""
+        fences, knowledge, wave = state.fences, state.knowledge, state.wave
+        for reach in (0, 1) if far else (0,):
+            fences.last[reach, lanes] = time
+            fences.block[reach, lanes] = knowledge.block_time[wave.block_of[lanes]]
+            fences.warp[reach, lanes] = knowledge.warp_time[wave.warp_of[lanes]]
+            if not (knowledge.exact or fences.lanes or fences.blocks or fences.carried):
+                continue
+            for lane in lanes.tolist():
+                fences.carried[reach, lane] = self._known(state, lane)
+                if knowledge.exact:
+                    fences.rows[reach, lane] = (knowledge.lane_times[lane].copy(),
+                                                knowledge.warp_times[lane].copy())
 
     def barrier(self, state, lanes: np.ndarray, whole: np.ndarray | None) -> None:
         """Lanes met; ``whole`` are the blocks that met as a whole (None: all)."""
@@ -200,7 +222,7 @@ class Messages:
         if writes and access.order in _RELEASES:
             releases[:] = True
             fences = self.fences(state)
-            fences.last[: 1 if access.scope == "cta" else 2, lanes] = self.check.tick()
+            self._note(state, lanes, self.check.tick(), access.scope != "cta")
         elif writes and fences is not None:
             releases = fences.last[0, lanes] > 0
         known = np.zeros(len(lanes), bool)
@@ -231,22 +253,19 @@ class Messages:
                 self._release(state, fences, log, lane, access.scope != "cta")
 
     def _release(self, state, fences: Fences, log: Log, lane: int, wide: bool) -> None:
-        wave, known = state.wave, state.knowledge
+        wave = state.wave
         block = int(wave.block_of[lane])
-        near, far = fences.last[:, lane].tolist()
-        far = far if wide else 0
-        warp = int(known.warp_time[wave.warp_of[lane]])
-        of_block = int(known.block_time[block])
         others = fences.met[:, block * wave.threads : (block + 1) * wave.threads].copy()
+        times = [fences.last[:, lane], fences.warp[:, lane], fences.block[:, lane]]
         if not wide:
             others[1] = 0
-        rows = None
-        if known.exact:
-            rows = (known.lane_times[lane].copy(), known.warp_times[lane].copy())
-        log.add(
-            Release(state.first + lane, (near, far), (min(warp, near), min(warp, far)),
-                    (min(of_block, near), min(of_block, far)), others, rows),
-            wave.first + block, self._known(state, lane))
+            times = [[near, 0] for near, _ in times]
+        own, warp, of_block = ((int(near), int(far)) for near, far in times)
+        rows = (fences.rows.get((0, lane)), fences.rows.get((1, lane)) if wide else None)
+        log.add(Release(state.first + lane, own, warp, of_block, others, rows),
+                wave.first + block,
+                (fences.carried.get((0, lane), {}),
+                 fences.carried.get((1, lane), {}) if wide else {}))
 
     def _acquire(self, table: dict[int, Known], lane: int, log, first, far, end) -> None:
         _join(table.setdefault(lane, {}), {(log, first, far): end})
@@ -363,6 +382,6 @@ def _reaches(known: Known, block: int, thread: int, threads: int, time: int) -> 
                     if start <= position < end and release.covers(
                             thread, threads, time, theirs != by):
                         return True
-            todo += [(more, of) for position, of, more in log.links
+            todo += [(more[of != by], of) for position, of, more in log.links
                      if start <= position < end and (far or of == by)]
     return False
