@@ -61,10 +61,10 @@ EPERM, ENOSYS = 1, 38
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-def own_namespaces(home_bytes: int, covered: list[str]) -> bool:
+def own_namespaces(home: str, home_bytes: int, covered: list[str]) -> bool:
     """A network, process table, file-system view and temporary folder of one's own.
 
-    The process table begins with the *next* fork. Everything mounted becomes read-only; /tmp is
+    The process table begins with the *next* fork. Everything mounted becomes read-only; `home` is
     an empty file system of `home_bytes`, /proc and the paths in `covered` are empty.
     """
     if _libc is None:
@@ -86,7 +86,8 @@ def own_namespaces(home_bytes: int, covered: list[str]) -> bool:
         _libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
         and _read_only()
         and all(_cover(path) for path in covered)
-        and _libc.mount(b"tmpfs", b"/tmp", b"tmpfs", safe, f"size={home_bytes}".encode()) == 0
+        and _libc.mount(b"tmpfs", os.fsencode(home), b"tmpfs", safe,
+                        f"size={home_bytes}".encode()) == 0
         and _libc.mount(b"tmpfs", b"/proc", b"tmpfs", safe, b"size=4096,mode=555") == 0
     )
 

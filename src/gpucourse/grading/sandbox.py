@@ -86,6 +86,17 @@ def coverable(root: str, needed: list[str]) -> list[str]:
     return paths
 
 
+def home_folder() -> str:
+    """The folder that a worker gets for its own: /tmp, unless the course itself lies there."""
+    needed = needed_paths()
+    for folder in ("/tmp", "/var/tmp", "/mnt", "/media", "/srv"):
+        if os.path.isdir(folder) and not any(
+                path.startswith(folder + "/") for path in needed):
+            return folder
+    raise SandboxError("no folder of the system can be given to a worker: move the course out of "
+                       "/tmp, /var/tmp, /mnt, /media or /srv")
+
+
 def bubblewrap_command() -> list[str] | None:
     """The start of a command line that runs the rest of it inside bubblewrap; None without it."""
     program = shutil.which("bwrap")
@@ -101,10 +112,14 @@ def bubblewrap_command() -> list[str] | None:
             command += ["--symlink", os.readlink(path), path]
         elif os.path.exists(path):
             command += ["--ro-bind", path, path]
+    # The empty folders first: what is needed may lie in /tmp, and is then put back.
+    home = home_folder()
+    for folder in sorted({home, "/tmp"}):
+        command += ["--tmpfs", folder]
     for path in needed_paths():
         if not path.startswith("/usr/") and path != "/usr":
             command += ["--ro-bind", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--chdir", home]
     command += ["--clearenv"]
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
@@ -162,7 +177,7 @@ class ForkServer:
         limits = self.limits
         order = {
             "namespaces": self.level in (BUBBLEWRAP, NAMESPACES), "covered": self.covered,
-            "home": "/tmp", "home_bytes": limits.home_bytes,
+            "home": home_folder(), "home_bytes": limits.home_bytes,
             "memory_bytes": limits.memory_bytes, "file_bytes": limits.file_bytes,
             "cpu_seconds": limits.cpu_seconds, "threads": limits.threads,
             "header_bytes": limits.header_bytes, "array_bytes": limits.array_bytes,

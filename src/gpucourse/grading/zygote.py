@@ -60,7 +60,7 @@ def keep(order: dict, mapped: int, work: int, life: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     namespaces = bool(order["namespaces"]) and confinement.own_namespaces(
-        order["home_bytes"], order["covered"])
+        order["home"], order["home_bytes"], order["covered"])
     keeper = os.getpid()
     worker = os.fork()
     if worker == 0:
@@ -95,7 +95,7 @@ def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: 
         return
     for name in list(os.environ):
         del os.environ[name]
-    home = "/tmp" if namespaces else order["home"]
+    home = order["home"]
     os.environ.update(HOME=home, TMPDIR=home, PATH="/nowhere", LANG="C.UTF-8")
     os.chdir(home)
     confinement.bound_resources(
