@@ -1,0 +1,295 @@
+"""Random kernels that mostly decode: typed instructions, any control flow, any address."""
+
+from __future__ import annotations
+
+from random import Random
+
+# Classes of registers: letter → (type, how many).
+CLASSES = {
+    "p": ("pred", 6), "h": ("b16", 6), "r": ("b32", 10), "d": ("b64", 8), "f": ("f32", 6),
+    "x": ("f64", 5),
+}  # fmt: skip
+
+# `@c` is a register of class c to write, `$c` a register, literal or special register to read,
+# `[]` an address, `~` a label, `a/b/c` in braces one of several words.
+DATA = """
+{add/sub/mul.lo/mul.hi/min/max/div/rem}.{s32/u32} @r, $r, $r
+{add/sub/mul.lo/mul.hi/min/max/div/rem}.{s64/u64} @d, $d, $d
+{add/sub/mul.lo/mul.hi/min/max/div/rem}.{s16/u16} @h, $h, $h
+mul.wide.{s32/u32} @d, $r, $r
+{mad.lo/mad.hi}.{s32/u32} @r, $r, $r, $r
+mad.wide.{s32/u32} @d, $r, $r, $d
+{add.cc/sub.cc/addc.cc/subc/addc}.{s32/u32} @r, $r, $r
+{and/or/xor}.b32 @r, $r, $r
+{and/or/xor}.b64 @d, $d, $d
+{and/or/xor}.pred @p, $p, $p
+{not/cnot}.b32 @r, $r
+not.pred @p, $p
+{shl.b32/shr.u32/shr.s32} @r, $r, $r
+{shl.b64/shr.u64/shr.s64} @d, $d, $r
+{shf.l.wrap/shf.r.clamp}.b32 @r, $r, $r, $r
+{popc/clz/brev}.b32 @r, $r
+{popc/clz}.b64 @r, $d
+{bfind.u32/bfind.shiftamt.s32} @r, $r
+bfe.{u32/s32} @r, $r, $r, $r
+bfi.b32 @r, $r, $r, $r, $r
+bfe.u64 @d, $d, $r, $r
+prmt.b32 @r, $r, $r, $r
+lop3.b32 @r, $r, $r, $r, 0x{1b/e8/96/00/ff}
+{dp4a.u32.u32/dp4a.s32.s32} @r, $r, $r, $r
+{abs/neg}.s32 @r, $r
+sad.u32 @r, $r, $r, $r
+{add/sub/mul/div.rn/min/max}.f32 @f, $f, $f
+{add/sub/mul/div.rn/min/max}.f64 @x, $x, $x
+fma.{rn/rz/rm/rp}.f32 @f, $f, $f, $f
+fma.rn.f64 @x, $x, $x, $x
+{sqrt.rn/rcp.rn/sqrt.approx/rsqrt.approx/sin.approx/cos.approx/ex2.approx/lg2.approx}.f32 @f, $f
+{sqrt.rn/rcp.rn}.f64 @x, $x
+{abs/neg}.f32 @f, $f
+copysign.f64 @x, $x, $x
+testp.{finite/normal/notanumber}.f32 @p, $f
+setp.{eq/ne/lt/le/gt/ge}.{s32/u32} @p, $r, $r
+setp.{lt/hs}.u64 @p, $d, $d
+setp.{eq/ltu/nan}.f32 @p|@p, $f, $f
+setp.{gt/neu}.f64 @p, $x, $x
+setp.lt.and.s32 @p, $r, $r, $p
+set.ge.u32.s32 @r, $r, $r
+selp.b32 @r, $r, $r, $p
+selp.f64 @x, $x, $x, $p
+slct.b32.s32 @r, $r, $r, $r
+mov.b32 @r, $r
+mov.b64 @d, $d
+mov.f32 @f, $f
+mov.pred @p, $p
+mov.b64 @d, {open}$r, $r{close}
+mov.b64 {open}@r, @r{close}, $d
+mov.b32 {open}@h, @h{close}, $r
+cvt.{u32.u64/s32.s64} @r, $d
+cvt.{u64.u32/s64.s32} @d, $r
+cvt.{rzi.s32.f32/rni.u32.f32/rzi.sat.s32.f32} @r, $f
+cvt.rzi.s64.f64 @d, $x
+cvt.{rn.f32.s32/rz.f32.u32} @f, $r
+cvt.rn.f32.f64 @f, $x
+cvt.f64.f32 @x, $f
+cvt.rn.f16.f32 @h, $f
+cvt.f32.f16 @f, @h
+{add/mul}.f16 @h, @h, @h
+fma.rn.f16 @h, @h, @h, @h
+add.f16x2 @r, $r, $r
+""".strip().splitlines()
+
+MEMORY = """
+ld.{global/shared/local/param/const}.{u32/s32/b32} @r, []
+ld.{u32/volatile.u32} @r, []
+ld.{global/shared}.{u8/s8/u16} @r, []
+ld.{global/shared/local}.{u64/b64} @d, []
+ld.{global/local}.v2.b32 {open}@r, @r{close}, []
+ld.global.v4.f32 {open}@f, @f, @f, _{close}, []
+ld.{global.nc/relaxed.gpu.global/acquire.cta.shared}.u32 @r, []
+ld.{global/shared}.f64 @x, []
+st.{global/shared/local/param}.{u32/b32} [], $r
+st.{u32/volatile.u32} [], $r
+st.{global/shared}.u8 [], $r
+st.{global/shared/local}.u64 [], $d
+st.{global/local}.v2.b32 [], {open}$r, $r{close}
+st.shared.v4.f32 [], {open}$f, $f, $f, $f{close}
+st.global.f16 [], @h
+atom.{global/shared}.{add/min/max/exch}.u32 @r, [], $r
+atom.{and/or/xor}.b32 @r, [], $r
+atom.global.add.{u32/s32} @r, [], $r
+atom.global.add.f32 @f, [], $f
+atom.shared.add.f64 @x, [], $x
+atom.{global/shared}.{inc/dec}.u32 @r, [], $r
+atom.{global/shared}.cas.b32 @r, [], $r, $r
+atom.global.cas.b16 @h, [], $h, $h
+atom.global.cas.b64 @d, [], $d, $d
+red.{global/shared}.add.u32 [], $r
+red.global.add.noftz.f16x2 [], $r
+{prefetch.global.L1/membar.gl/fence.acq_rel.gpu} []
+cvta.{global/shared/local/to.shared/to.local}.u64 @d, $d
+isspacep.{global/shared/local} @p, $d
+""".strip().splitlines()
+
+CONTROL = """
+bra ~
+bra.uni ~
+bar.sync 0
+bar.sync $r
+bar.sync 1, {32/64/33}
+bar.arrive 1, 64
+bar.red.popc.u32 @r, 0, $p
+bar.red.and.pred @p, 0, $p
+bar.warp.sync {0xffffffff/-1/7}
+bar.warp.sync $r
+shfl.sync.{idx/up/down/bfly}.b32 @r|@p, $r, $r, $r, {-1/255}
+shfl.sync.bfly.b32 @r, $r, 1, 31, $r
+vote.sync.{all/any/uni}.pred @p, $p, {-1/15}
+vote.sync.ballot.b32 @r, $p, -1
+match.any.sync.b32 @r, $r, -1
+match.all.sync.b64 @r|@p, $d, -1
+redux.sync.{add/min/xor}.{u32/b32} @r, $r, -1
+elect.sync @r|@p, -1
+activemask.b32 @r
+nanosleep.u32 $r
+brx.idx $r, table
+call (ret0), f, (arg0)
+call g
+call (ret0), $d, (arg0), proto
+ret
+exit
+trap
+membar.cta
+mov.u32 @r, %clock
+mov.u64 @d, %globaltimer
+""".strip().splitlines()
+
+LITERALS = {
+    "p": ("1", "0"),
+    "h": ("0", "1", "-1", "0x7fff", "0x3c00"),
+    "r": ("0", "1", "-1", "4", "31", "32", "63", "0x7fffffff", "0x80000000", "4294967295"),
+    "d": ("0", "8", "-1", "0x7fffffffffffffff", "0x8000000000000000", "0x100000000",
+          "0x200000010", "0x700100000"),
+    "f": ("0f00000000", "0f3F800000", "0f7F800000", "0f7FC00000", "0fFF7FFFFF", "0f00000001"),
+    "x": ("0d0000000000000000", "0d3FF0000000000000", "0d7FF0000000000000",
+          "0dFFF8000000000000", "0d0000000000000001"),
+}  # fmt: skip
+SPECIAL = ("%tid.x", "%tid.y", "%ntid.x", "%ctaid.x", "%nctaid.x", "%laneid", "%warpid",
+           "%lanemask_lt", "%dynamic_smem_size")  # fmt: skip
+OFFSETS = (0, 0, 0, 4, 8, 16, -4, 60, 64, 1 << 20, -(1 << 31), 1 << 40, 1 << 63)
+VARIABLES = ("buffer", "table4", "tile", "spill", "p1", "p2")
+PLACES = {"global": "%ga", "const": "%ga", "param": "%ga", "shared": "%sa", "local": "%la"}
+RARE = ("trap", "exit", "ret", "call g")
+
+
+def _choices(random: Random, template: str) -> str:
+    while (at := template.find("{")) >= 0:
+        end = template.index("}", at)
+        words = template[at + 1 : end]
+        chosen = {"open": "\1", "close": "\2"}.get(words) or random.choice(words.split("/"))
+        template = template[:at] + chosen + template[end + 1 :]
+    return template.replace("\1", "{").replace("\2", "}")
+
+
+def _register(random: Random, letter: str) -> str:
+    return f"%{letter}{random.randrange(CLASSES[letter][1])}"
+
+
+def _source(random: Random, letter: str) -> str:
+    lot = random.random()
+    if letter == "r" and lot < 0.12:
+        return random.choice(SPECIAL)
+    if lot < 0.3 and letter != "p":
+        return random.choice(LITERALS[letter])
+    return _register(random, letter)
+
+
+def _address(random: Random, template: str) -> str:
+    lot = random.random()
+    if lot < 0.93:  # where this thread may well go
+        base = next((PLACES[w] for w in template.split()[0].split(".") if w in PLACES),
+                    random.choice(("%ga", "%gen")))
+        return f"[{base}+{random.choice((0, 0, 0, 16))}]"
+    if lot < 0.96:
+        base = random.choice(VARIABLES)
+    elif lot < 0.99:
+        base = _register(random, "d")
+    else:
+        return f"[{random.choice(LITERALS['d'])}]"
+    offset = random.choice(OFFSETS)
+    return f"[{base}{offset:+d}]" if offset else f"[{base}]"
+
+
+def instruction(random: Random, labels: int) -> str:
+    """One instruction, with its semicolon."""
+    kind = random.random()
+    template = random.choice(DATA if kind < 0.5 else MEMORY if kind < 0.75 else CONTROL)
+    if template in RARE and random.random() < 0.8:
+        template = "bra ~"
+    text, out, at = _choices(random, template), [], 0
+    while at < len(text):
+        sign = text[at]
+        if sign == "@":
+            out.append(_register(random, text[at + 1]))
+            at += 2
+        elif sign == "$":
+            out.append(_source(random, text[at + 1]))
+            at += 2
+        elif text.startswith("[]", at):
+            out.append(_address(random, text))
+            at += 2
+        elif sign == "~":
+            out.append(f"L{random.randrange(labels)}")
+            at += 1
+        else:
+            out.append(sign)
+            at += 1
+    guard = ""
+    if random.random() < 0.2:
+        guard = f"@{random.choice(('', '!'))}{_register(random, 'p')} "
+    return f"  {guard}{''.join(out)};"
+
+
+def kernel(random: Random) -> str:
+    """A module with the kernel ``k`` of two pointers and a number."""
+    labels = random.randrange(1, 6)
+    body = [instruction(random, labels) for _ in range(random.randrange(3, 40))]
+    for label in range(labels):
+        body.insert(random.randrange(len(body) + 1), f"L{label}:")
+    registers = "".join(f"  .reg .{kind} %{letter}<{count}>;\n"
+                        for letter, (kind, count) in CLASSES.items())
+    inner = "\n".join(line for _ in range(random.randrange(4))
+                      if "table" not in (line := instruction(random, 1)))
+    table = ", ".join(f"L{random.randrange(labels)}" for _ in range(random.randrange(1, 5)))
+    return f""".version 8.4
+.target sm_90
+.address_size 64
+.global .align 8 .b8 buffer[256];
+.const .align 4 .u32 table4[4] = {{1, 2, 3, 4}};
+.shared .align 16 .b8 tile[512];
+.extern .shared .align 8 .b8 dynamic[];
+.func (.param .b32 ret0) f(.param .b32 arg0)
+{{
+{registers}  .local .align 8 .b8 spill[32];
+  .reg .b64 %ga, %sa, %la, %gen;
+  ld.param.u32 %r0, [arg0];
+L0:
+{inner}
+  st.param.b32 [ret0], %r0;
+  ret;
+}}
+.func g()
+{{
+  .reg .pred %again;
+  .reg .b32 %now;
+  mov.u32 %now, %clock;
+  and.b32 %now, %now, 3;
+  setp.eq.u32 %again, %now, 0;
+  @%again call g;
+}}
+.visible .entry k(.param .u64 p1, .param .u64 p2, .param .u32 n)
+{{
+{registers}  .local .align 8 .b8 spill[64];
+  .param .b32 arg0;
+  .param .b32 ret0;
+  .reg .b64 %ga, %sa, %la, %gen, %part;
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, %laneid;
+  and.b32 %r2, %r0, 15;
+  mul.wide.u32 %part, %r2, 16;
+  ld.param.u64 %d0, [p1];
+  ld.param.u64 %d1, [p2];
+  add.u64 %ga, %d0, %part;
+  mov.u64 %sa, tile;
+  add.u64 %sa, %sa, %part;
+  and.b64 %la, %part, 16;
+  mov.u64 %gen, spill;
+  add.u64 %la, %la, %gen;
+  cvta.shared.u64 %gen, %sa;
+  setp.lt.u32 %p0, %r0, 7;
+  setp.ne.u32 %p1, %r1, 0;
+table: .branchtargets {table};
+proto: .callprototype (.param .b32 _) _ (.param .b32 _);
+{chr(10).join(body)}
+  ret;
+}}
+"""
