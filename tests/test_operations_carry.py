@@ -32,7 +32,7 @@ def chain(name, operands, carry=None):
 def step(name, kind, exact, count):
     """Check value and carry: the carry is what does not fit the width, as unsigned numbers."""
     width, mask = int(kind[1:]), (1 << int(kind[1:])) - 1
-    operands = combinations(*[kind] * count)
+    operands = [column[:: 4 if count == 3 else 1] for column in combinations(*[kind] * count)]
     incoming = np.arange(len(operands[0])) % 2 == 1 if name.split(".")[0][-1] == "c" else None
     got, carry = chain(name, operands, incoming)
     for i, row in enumerate(zip(*operands, strict=True)):
