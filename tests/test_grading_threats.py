@@ -161,6 +161,19 @@ def double(values):
     double_fails(verdict(double=source))
 
 
+def test_threat_10_an_answer_to_another_question_is_refused(verdict):
+    """A well-formed reply, sent before the question, that lacks the question's nonce."""
+    source = """
+import os
+reply = b'{"nonce":"%s","done":{},"arrays":[]}' % (b"0" * 32)
+for handle in range(3, 64):
+    try: os.write(handle, b"GPC1" + len(reply).to_bytes(4, "little") + reply)
+    except OSError: pass
+def double(values): return 2 * values
+"""
+    double_fails(verdict(double=source), "a question that was not asked")
+
+
 @pytest.mark.parametrize(("source", "reason"), [
     ("import os\ndef double(v): os._exit(0)", "ended the process itself (exit code 0)"),
     ("import sys\ndef double(v): sys.exit(0)", "raises SystemExit"),

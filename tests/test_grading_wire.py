@@ -110,6 +110,8 @@ def test_threat_10_forged_values_are_refused(tree):
     wire.HEAD.pack(wire.MAGIC, 24) + json.dumps({"arrays": [999999999]}).encode().ljust(24),
     wire.HEAD.pack(wire.MAGIC, 16) + json.dumps({"arrays": [-1]}).encode().ljust(16),
     wire.HEAD.pack(wire.MAGIC, 50) + b"cut",
+    wire.HEAD.pack(b"HTTP", 13) + b'{"arrays":[]}',
+    wire.HEAD.pack(wire.MAGIC, 10_001) + b'{"arrays":[]}'.ljust(10_001),
 ])
 def test_threat_10_what_is_not_a_message_ends_the_conversation(pair, data):
     ours, theirs = pair

@@ -304,5 +304,5 @@ class Sandbox:
         if level != NAMESPACES:
             return []
         needed = needed_paths()
-        roots = [*self.hidden, os.path.expanduser("~")]
+        roots = [*self.hidden, os.path.expanduser("~"), "/tmp", "/var/tmp"]
         return [path for root in roots for path in coverable(root, needed)]
