@@ -7,8 +7,8 @@ stays honest) in a real sandbox. The numbers are those of the list.
 from __future__ import annotations
 
 import json
-import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -202,17 +202,21 @@ def double(values):
 def test_threats_13_14_15_17_21_nothing_of_the_instructors_is_in_sight(isolated_verdict, secret):
     reason = double_fails(isolated_verdict(double=LOOKING.format(secret=str(secret))))
     assert "x_0" in reason
+    planted = Path(sys.prefix, "planted-7f3a")
     spoiling = f"""
 import pathlib
 def double(values):
-    for path in ({str(secret / "grades-7f3a.db")!r}, __import__("sys").prefix + "/planted"):
+    for path in ({str(secret / "grades-7f3a.db")!r}, {str(planted)!r}):
         try: pathlib.Path(path).write_text("mine")
         except OSError: pass
     return values
 """
-    double_fails(isolated_verdict(double=spoiling))
-    assert (secret / "grades-7f3a.db").read_text() == "grades"
-    assert not Path(os.sys.prefix, "planted").exists()
+    try:
+        double_fails(isolated_verdict(double=spoiling))
+        assert not planted.exists()
+        assert (secret / "grades-7f3a.db").read_text() == "grades"
+    finally:
+        planted.unlink(missing_ok=True)
 
 
 def test_threats_16_29_environment_and_processes_are_out_of_reach(isolated_verdict, monkeypatch):
