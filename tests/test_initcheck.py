@@ -13,6 +13,7 @@ virtualgpu.activate(force=True)
 
 from numba import cuda, float32, int32  # noqa: E402
 
+from virtualgpu import device  # noqa: E402
 from virtualgpu.machine.memory import GlobalMemory  # noqa: E402
 from virtualgpu.machine.written import Written  # noqa: E402
 from virtualgpu.observers.findings import Report  # noqa: E402
@@ -93,6 +94,16 @@ def test_a_kernel_that_was_watched(out):
     assert report.findings[0].thread == (40, 0, 0)
     assert check(fill, 24, x, 40).ok
     assert check(copy, 64, x, out).ok
+
+
+def test_what_kernels_completed_is_no_longer_looked_at():
+    x = cuda.device_array(64, np.int32)
+    unwritten = device.current().memory.unwritten
+    address = x.device_ctypes_pointer.value
+    assert check(fill, 40, x, 0).ok
+    assert address in unwritten
+    assert check(fill, 24, x, 40).ok
+    assert address not in unwritten
 
 
 def test_any_kernel_that_was_not_watched(out):

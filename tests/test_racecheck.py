@@ -155,14 +155,15 @@ def test_nothing_launched_is_no_success():
 
 
 def test_the_clock_starts_again_without_false_alarms(monkeypatch):
+    arrays = [np.zeros(128, np.int32), np.zeros(128, np.int32), np.array([30])]
     monkeypatch.setattr(race_loop, "MAXIMUM_TIME", racecheck._time.now + 40)
-    rounds = np.array([30])
-
-    report = check(many_rounds, 2, 64, np.zeros(128, np.int32), np.zeros(128, np.int32), rounds)
-    assert report.ok, report
-    assert racecheck._time.now < race_loop.MAXIMUM_TIME
-    report = check(counted, 1, 64, np.zeros(1, np.int32))
-    assert not report.ok
+    before = racecheck._time.generation
+    with virtualgpu.check() as around:
+        for seed in (None, 1, 2):
+            assert check(many_rounds, 2, 64, *arrays, seed=seed).ok
+    assert around.ok, around
+    assert racecheck._time.generation > before
+    assert not check(counted, 1, 64, np.zeros(1, np.int32)).ok
 
 
 @cuda.jit

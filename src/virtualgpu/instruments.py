@@ -61,8 +61,12 @@ def check() -> Iterator[Report]:
     from virtualgpu.observers.synccheck import Synccheck
 
     report = Report()
-    with watch(Recorder(report), Racecheck(report), Synccheck(report), Initcheck(report)):
-        yield report
+    races = Racecheck(report)
+    try:
+        with watch(Recorder(report), races, Synccheck(report), Initcheck(report)):
+            yield report
+    finally:
+        races.close()
 
 
 @contextmanager

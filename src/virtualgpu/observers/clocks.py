@@ -26,6 +26,12 @@ class Time:
     def __init__(self):
         self.now = 1
         self.used = False  # something was accessed at `now`
+        self.generation = 0  # how often it has started again
+
+    def restart(self) -> None:
+        """Start again at 1. Records from before must be dropped."""
+        self.now, self.used = 1, False
+        self.generation += 1
 
     def passes(self) -> int:
         """The time of all accesses so far; later ones come later."""

@@ -73,6 +73,7 @@ class Racecheck(Observer):
         self.result = np.zeros(1, np.int64)
         self._outputs = (*map(pointer, self.found), ROOM, pointer(self.result))
         self.active = False
+        self.generation = _time.generation
 
     # -- launches ------------------------------------------------------------------------------
 
@@ -83,11 +84,9 @@ class Racecheck(Observer):
                 f"launch {self.report.launches}: races were not looked for, since it has more "
                 f"than {race_loop.MAXIMUM_THREAD:,} threads")
             return
-        if _time.now > race_loop.MAXIMUM_TIME // 2:
-            self._forget()
-        self.launch = launch
-        self.floor = _time.passes()
+        self.launch, self.messages = launch, None
         self.states: dict[Wave, WaveState] = {}
+        self.floor = self.tick()
         self.sites: list = []
         self.numbers: dict[int, int] = {}
         self.recent: list[tuple] = []
@@ -116,6 +115,12 @@ class Racecheck(Observer):
         if state.shared is not None:
             state.shared.close()
 
+    def close(self) -> None:
+        """No launch will follow: let the next check use the shadow memory."""
+        for area in self.areas.values():
+            area.close()
+        self.areas = {}
+
     def _drop_old_areas(self) -> None:
         """Forget allocations that were freed, keep the arrays for others."""
         memory = self.launch.memory
@@ -125,17 +130,18 @@ class Racecheck(Observer):
                 self.areas.pop(start).close()
 
     def _forget(self) -> None:
-        """Time has run out of bits: drop all records and start again."""
-        shadow.forget()
-        _time.now, _time.used = 1, False
+        """The clock started again: its old times mean nothing."""
+        self.generation = _time.generation
         self.floor = 0
         for area in self.areas.values():
             area.forget()
-        for state in getattr(self, "states", {}).values():
+        for state in self.states.values():
             state.knowledge.forget()
             state.shared_floor = 0
             if state.shared:
                 state.shared.forget()
+        if self.messages:
+            self.messages.forget()
 
     def state(self, wave: Wave) -> WaveState:
         state = self.states.get(wave)
@@ -149,6 +155,9 @@ class Racecheck(Observer):
 
     def tick(self) -> int:
         if _time.now >= race_loop.MAXIMUM_TIME:
+            _time.restart()
+            shadow.forget()
+        if self.generation != _time.generation:  # perhaps by a check() around this one
             self._forget()
         return _time.passes()
 

@@ -106,6 +106,8 @@ class Shadow:
             self._find()
 
     def forget(self) -> None:
+        """Empty all records."""
+        self.written = self.read = self.strong = 0
         for array in self.records:
             array[:] = 0
 
