@@ -48,6 +48,7 @@ ATTRIBUTES = {
     "UNIFIED_ADDRESSING": 1, "CAN_MAP_HOST_MEMORY": 1, "MANAGED_MEMORY": 1,
     "CONCURRENT_MANAGED_ACCESS": 0, "COOPERATIVE_LAUNCH": 1, "CONCURRENT_KERNELS": 0,
     "ASYNC_ENGINE_COUNT": 0, "INTEGRATED": 0, "ECC_ENABLED": 0,
+    "KERNEL_EXEC_TIMEOUT": 0, "TCC_DRIVER": 0, "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
     "PCI_BUS_ID": 0, "PCI_DEVICE_ID": 0, "PCI_DOMAIN_ID": 0,
     # Clock rates and bandwidths do not exist here; the driver reports 0 for what it cannot say.
     "CLOCK_RATE": 0, "MEMORY_CLOCK_RATE": 0, "GLOBAL_MEMORY_BUS_WIDTH": 0, "L2_CACHE_SIZE": 0,
@@ -92,9 +93,9 @@ class DriverAPI:
 
     def cuDeviceGetAttribute(self, code, number):
         name = binding.CUdevice_attribute(code).name.removeprefix("CU_DEVICE_ATTRIBUTE_")
-        if name not in ATTRIBUTES:
+        if name == "MAX":
             raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuDeviceGetAttribute")
-        return ATTRIBUTES[name]
+        return ATTRIBUTES.get(name, 0)  # what is not listed is not there: textures, pools, IPC
 
     def _stack(self) -> list:
         if not hasattr(self._contexts, "stack"):

@@ -194,6 +194,10 @@ def _launch_for(module):
     IllegalAddress.__name__ = IllegalAddress.__qualname__ = "MemoryAccessError"
 
     def launch(stream, config, kernel, *arguments):
+        if len(arguments) != len(kernel.sizes):
+            raise InvalidLaunch(LaunchError(
+                f"the kernel takes {len(kernel.sizes)} values and got {len(arguments)}: an "
+                "argument has another type or number of dimensions than the signature says"))
         parameters = [
             _bytes(value, size) for value, size in zip(arguments, kernel.sizes, strict=True)
         ]
