@@ -146,22 +146,6 @@ def fill_private(values, low, high, rows):
             rows[r, bin_index(values[i], low, high, bins)] += 1
 '''},
     },
-    {
-        "name": "row-of-the-thread-in-the-block",
-        "kind": "right with one block only",
-        "fails": ["test-fill-private"],
-        "reason": "race",
-        "cells": {"fill-private": '''@cuda.jit
-def fill_private(values, low, high, rows):
-    r = cuda.threadIdx.x
-    if r < rows.shape[0]:
-        bins = rows.shape[1] - 2
-        for slot in range(bins + 2):
-            rows[r, slot] = 0
-        for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-            rows[r, bin_index(values[i], low, high, bins)] += 1
-'''},
-    },
     # -- merge_rows ----------------------------------------------------------------------------
     {
         "name": "tree-without-a-barrier",
@@ -232,28 +216,6 @@ def merge_rows(rows, counts):
             partial[t] += partial[t + half]
         cuda.syncthreads()
         half //= 2
-    if t == 0:
-        counts[cuda.blockIdx.x] = partial[0]
-'''},
-    },
-    {
-        "name": "one-row-per-thread",
-        "kind": "hard-coded size",
-        "fails": ["test-merge-rows"],
-        "reason": "outside",
-        # Takes it that there are exactly as many rows as threads.
-        "cells": {"merge-rows": '''@cuda.jit
-def merge_rows(rows, counts):
-    partial = cuda.shared.array(MAX_THREADS, int32)
-    t = cuda.threadIdx.x
-    partial[t] = rows[t, cuda.blockIdx.x]
-    active = cuda.blockDim.x
-    while active > 1:
-        cuda.syncthreads()
-        half = (active + 1) // 2
-        if t + half < active:
-            partial[t] += partial[t + half]
-        active = half
     if t == 0:
         counts[cuda.blockIdx.x] = partial[0]
 '''},
@@ -366,24 +328,6 @@ def fill_shared(values, low, high, counts):
     for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
         cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
     cuda.syncthreads()
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        cuda.atomic.add(counts, slot, mine[slot])
-'''},
-    },
-    {
-        "name": "merges-before-all-is-counted",
-        "kind": "missing barrier",
-        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
-        "reason": "race",
-        "cells": {"fill-shared": '''@cuda.jit
-def fill_shared(values, low, high, counts):
-    mine = cuda.shared.array(MAX_SLOTS, int32)
-    slots = counts.size
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        mine[slot] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
     for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
         cuda.atomic.add(counts, slot, mine[slot])
 '''},
@@ -516,18 +460,6 @@ def histogram(values, low, high, bins):
     counts = cuda.to_device(np.zeros(bins + 2, np.int32))
     blocks = max(1, min(math.ceil(values.size / 256), 128))
     fill_atomic[blocks, 256](cuda.to_device(values), low, high, counts)
-    return counts.copy_to_host()
-'''},
-    },
-    {
-        "name": "helper-in-a-cell-of-its-own",
-        "kind": "a name that is not collected",
-        "fails": ["test-histogram"],
-        "reason": "'launch_size' is not defined",
-        "cells": {"histogram": '''def histogram(values, low, high, bins):
-    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
-    kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
-    kernel[launch_size(values)](cuda.to_device(values), low, high, counts)
     return counts.copy_to_host()
 '''},
     },
