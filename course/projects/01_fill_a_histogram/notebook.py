@@ -605,7 +605,7 @@ except NotImplementedError:
     print("The picture comes when histogram is written.")
 else:
     plt.figure(figsize=(8, 3))
-    draw(counts, low, high, "filled on the GPU")
+    draw(counts, low, high, "histogram(masses, …)")
     plt.yscale("log")
     plt.show()
     print(f"{counts[0]:,} below, {counts[-1]:,} above, {counts.sum():,} of {masses.size:,} in all")
@@ -703,7 +703,7 @@ def draw_turns(axes, name, values, color):
         predicted = [predict_turns(values, 0.0, 120.0, bins) / warps for bins in dial]
         axes.plot(dial, predicted, color=color, label=f"{name}, predicted")
     except NotImplementedError:
-        print(f"The line for the {name} values comes when predict_turns is written.")
+        print(f"The line “{name}” comes when predict_turns is written.")
 
 
 def draw_hottest(axes, kernel, color):
@@ -728,10 +728,10 @@ if measured:
 
 # %% [markdown] id="turns-why"
 # With one bin every lane of a warp wants the same slot: 32 turns. With more bins the even values
-# spread out and a warp needs fewer and fewer. The masses do not spread: half of the pairs lie at
-# the J/ψ and below 20 GeV, so a few slots stay hot however many bins there are. **Contention
-# depends on the hottest slot, not on the number of bins**, and an underflow slot can be the hottest
-# of all.
+# spread out and a warp needs fewer and fewer. The masses do not spread: half of them lie below
+# 20 GeV, many in the narrow peaks of J/ψ and Υ, so a few slots stay hot however many bins there are.
+# **Contention follows the hottest slot, not the number of bins**, and underflow can be the hottest
+# slot of all.
 #
 # On the right: a block cannot take the heat out of a warp, so `fill_shared` needs as many turns. But
 # its turns are taken in the block's own shared memory, side by side with those of other blocks, and
