@@ -1,4 +1,4 @@
-"""Who watches a launch: ``check()``, ``profile()`` and ``schedule()``.
+"""Who watches a launch: ``check()``, ``profile()``, ``trace()`` and ``schedule()``.
 
 Each is a context manager and holds for the launches inside it. They nest.
 """
@@ -15,6 +15,7 @@ from virtualgpu.machine.schedule import Adversarial, Lockstep
 if TYPE_CHECKING:
     from virtualgpu.observers.findings import Report
     from virtualgpu.observers.profiling import Profile
+    from virtualgpu.observers.trace import Trace
 
 _observers: list[Observer] = []
 _schedules: list[Adversarial] = []
@@ -84,6 +85,20 @@ def profile() -> Iterator[Profile]:
 
     result = Profile()
     with watch(Profiler(result)):
+        yield result
+
+
+@contextmanager
+def trace(limit: int | None = None) -> Iterator[Trace]:
+    """Write down what the threads do, step by step, in small launches inside the ``with``.
+
+    ``limit`` is how many threads' steps are kept of each launch (200,000 by default). See
+    :mod:`virtualgpu.observers.trace`.
+    """
+    from virtualgpu.observers.trace import LIMIT, Trace, Tracer
+
+    result = Trace()
+    with watch(Tracer(result, LIMIT if limit is None else limit)):
         yield result
 
 
