@@ -14,6 +14,8 @@ What it relies on (numba-cuda 0.28 to 0.30):
   the line. ``_Kernel.entry_name`` is the kernel's name in the PTX.
 - Host arrays become device views in ``devicearray._to_strided_memory_view`` and come back in
   ``args.Out.to_device``.
+- What frees memory, streams, events and modules is made by ``driver._alloc_finalizer`` and its
+  like, and looks up the driver when it runs, which may be after :func:`deactivate`.
 - ``numba.cuda.cudadrv.nvrtc`` compiles CUDA C++ through its global ``Program``.
 
 Typing, lowering, NVVM, caching, argument passing, memory management and streams are all
@@ -43,6 +45,9 @@ from virtualgpu.frontends.cuda_core import (
 from virtualgpu.frontends.driver_api import API, DriverFailure
 
 _saved: list[tuple[object, str, object]] = []
+_activations = 0
+_FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
+               "_stream_finalizer", "_module_finalizer")
 
 
 def is_active() -> bool:
@@ -51,8 +56,10 @@ def is_active() -> bool:
 
 def activate() -> None:
     """Point numba-cuda at :func:`virtualgpu.device.current`. Doing it twice changes nothing."""
+    global _activations
     if _saved:
         return
+    _activations += 1
     from numba.cuda import args, dispatcher
     from numba.cuda.cudadrv import devicearray, devices, nvrtc
     from numba.cuda.cudadrv import driver as module
@@ -66,6 +73,8 @@ def activate() -> None:
     for name in dir(API):
         if name.startswith("cu"):
             _replace(driver, name, _numba_call(module, getattr(API, name)))
+    for name in _FINALIZERS:
+        _replace(module, name, _while_active(getattr(module, name)))
     _replace(module, "ExperimentalDevice", CoreDevice)
     _replace(module, "ExperimentalStream", CoreStream)
     _replace(module, "_Linker", linker_class(module))
@@ -112,6 +121,21 @@ def _forget_devices(driver, devices) -> None:
     driver.devices.clear()
     devices._runtime.gpus.__class__.lst.fget.cache_clear()
     devices._runtime._tls.__dict__.clear()
+
+
+def _while_active(make):
+    """Finalizers that do nothing once the device of their objects is forgotten."""
+
+    def make_finalizer(*arguments):
+        core, made_in = make(*arguments), _activations
+
+        def finalize(*key):
+            if _saved and made_in == _activations:
+                core(*key)
+
+        return finalize
+
+    return make_finalizer
 
 
 def _numba_call(module, function):
