@@ -12,9 +12,11 @@ import virtualgpu
 
 @pytest.fixture(scope="module", autouse=True)
 def active() -> Iterator[None]:
+    before = virtualgpu.is_active()
     virtualgpu.activate(force=True)
     yield
-    virtualgpu.deactivate()
+    if not before:
+        virtualgpu.deactivate()
 
 
 @pytest.fixture(scope="module")

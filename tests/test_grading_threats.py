@@ -19,7 +19,7 @@ from gpucourse.grading.sandbox import BUBBLEWRAP, NAMESPACES, Sandbox, SandboxEr
 from gpucourse.grading.verdict import GRADED, STUDENT_FAULT
 
 SEED = "5eed" * 8
-LIMITS = Limits(request_seconds=3.0, memory_bytes=512 << 20)
+LIMITS = Limits(request_seconds=6.0, memory_bytes=512 << 20)
 
 
 @pytest.fixture(scope="session")

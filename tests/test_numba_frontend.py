@@ -21,9 +21,11 @@ from virtualgpu import device
 
 @pytest.fixture(scope="module", autouse=True)
 def active() -> Iterator[None]:
+    before = virtualgpu.is_active()
     virtualgpu.activate(force=True)
     yield
-    virtualgpu.deactivate()
+    if not before:
+        virtualgpu.deactivate()
 
 
 @pytest.fixture(scope="module")

@@ -434,7 +434,7 @@ for seed in (1, 2, 3):
     print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
 
 # %% [markdown] id="atomic-float32-why"
-# No update is lost, and yet each order gives another sum, each some GeV off. Each addition rounds, and
+# No update is lost, and yet each order gives another sum, off by up to several GeV. Each addition rounds, and
 # what it rounds away depends on what is in the total already: for floats, (a + b) + c need not be
 # a + (b + c). Atomics make each step whole; they do not make an order. (The `float64` total had
 # room for every digit: each of these values has 24 bits, and their sum still fits into 53.)

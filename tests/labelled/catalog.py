@@ -77,14 +77,16 @@ class Case:
                 return f"wrong result: {after}"
             return ""
         found = [f for f in report.findings
-                 if f.kind in (self.kind, self.instead) and {f.line, _other_line(f)} - {None} <= self.lines]
+                 if f.kind in (self.kind, self.instead)
+                 and {f.line, _other_line(f)} - {None} <= self.lines]
         if not found:
             return f"not found: {self.kind} at {sorted(self.lines)}; instead: {report}"
         if self.kind == "race" and not any(
                 {f.line, _other_line(f)} == set(self.lines) for f in found):
             return f"not all of {sorted(self.lines)} found: {report}"
         for finding in report.findings:
-            if finding.kind not in (self.kind, self.instead, *self.also) or finding.line not in self.lines:
+            known = (self.kind, self.instead, *self.also)
+            if finding.kind not in known or finding.line not in self.lines:
                 return f"besides the fault: {finding}"
         return ""
 
