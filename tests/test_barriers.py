@@ -235,9 +235,9 @@ def rotate() -> Module:
 
 @pytest.mark.parametrize("seed", [None, 4])
 def test_grid_sync(rotate, seed):
-    """More blocks than one wave would hold otherwise."""
-    n = 80 * 512 if seed is None else 6 * 40
-    grid, block = (80, 512) if seed is None else (6, 40)
+    """As many threads as the device holds at once."""
+    grid, block = (64, 512) if seed is None else (6, 40)
+    n = grid * block
     data = np.arange(n, dtype=np.int32)
     with nullcontext() if seed is None else virtualgpu.schedule(seed):
         rotate.launch("rotate", grid, block, [data, n, 3], cooperative=True)
@@ -250,6 +250,14 @@ def test_grid_sync_needs_a_cooperative_launch(rotate):
         rotate.launch("rotate", 2, 32, [data, data.size, 1])
     with pytest.raises(LaunchError, match="not cooperative"):
         launch(BUILT_IN, 2, 32, [np.ones(64, np.uint32)])
+
+
+def test_a_cooperative_grid_must_fit_on_the_device(rotate):
+    data = np.arange(65 * 512, dtype=np.int32)
+    with pytest.raises(LaunchError, match="at most 64 fit"):
+        rotate.launch("rotate", 65, 512, [data, data.size, 1], cooperative=True)
+    with pytest.raises(LaunchError, match="at most 512 fit"):
+        rotate.launch("rotate", 513, 1, [data, 513, 1], cooperative=True)
 
 
 def test_blocks_wait_for_blocks_of_other_waves():

@@ -18,14 +18,16 @@ from cuda.bindings import driver as binding
 
 from virtualgpu import device
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
+from virtualgpu.machine.launch import (
+    BLOCKS_PER_MULTIPROCESSOR,
+    MULTIPROCESSORS,
+    THREADS_PER_MULTIPROCESSOR,
+    blocks_per_multiprocessor,
+)
 
 Result = binding.CUresult
 CONTEXT = 1
 
-# The machine runs waves of 32,768 lanes: as many as sixteen multiprocessors of 2048 threads.
-MULTIPROCESSORS = 16
-THREADS_PER_MULTIPROCESSOR = 2048
-BLOCKS_PER_MULTIPROCESSOR = 32
 SHARED_PER_MULTIPROCESSOR = 233_472
 SHARED_PER_BLOCK = 49_152
 SHARED_PER_BLOCK_OPTIN = 232_448
@@ -265,8 +267,7 @@ class DriverAPI:
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, kernel, threads, shared):
         shared += kernel.attributes.shared_size_bytes
-        blocks = min(BLOCKS_PER_MULTIPROCESSOR,
-                     THREADS_PER_MULTIPROCESSOR // (-(-int(threads) // 32) * 32))
+        blocks = blocks_per_multiprocessor(int(threads))
         return min(blocks, SHARED_PER_MULTIPROCESSOR // shared) if shared else blocks
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(self, kernel, threads, shared, _):

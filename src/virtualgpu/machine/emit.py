@@ -45,6 +45,13 @@ def _address(address: int) -> np.ndarray:
     return np.array([address & (1 << 64) - 1], U64)
 
 
+def _check_parts(instruction: Instruction, operand, width: int) -> None:
+    """Memory is checked for ``width`` elements, so there must be as many values."""
+    parts = len(operand.items) if isinstance(operand, Vector) else 1
+    if parts != width or isinstance(operand, Vector) != (width > 1):
+        raise PTXSyntaxError(f"{parts} values where {instruction.name} moves {width}")
+
+
 def compile_block(block: Block):
     """The block's function, once it is known which registers live on."""
     emitter: Emitter = block.run
@@ -286,7 +293,8 @@ class Emitter:
         site, name = control.site(self, instruction)
         operands = instruction.operands
         if instruction.opcode in ("ld", "ldu"):
-            target, where = operands[0], operands[1]
+            target, where = operands
+            _check_parts(instruction, target, site.width)
             if site.space == "param" and self.parameter_load(site, target, where):
                 return
             call = f"{self.put(access.load, 'f')}({name}, group, {self.address(site, where)})"
@@ -299,6 +307,7 @@ class Emitter:
                 self.set(target, call, site.dtype)
         elif instruction.opcode == "st":
             where, value = operands
+            _check_parts(instruction, value, site.width)
             values = value.items if isinstance(value, Vector) else (value,)
             if site.space == "param" and self.parameter_store(site, where, values):
                 return
@@ -309,6 +318,8 @@ class Emitter:
         else:
             has_result = instruction.opcode == "atom"
             where, *values = operands[1:] if has_result else operands
+            if len(values) != 1 + (site.operation == "cas"):
+                raise PTXSyntaxError(f"an atomic with {len(values)} values: {instruction.text}")
             arguments = [self.get(v, site.dtype) for v in values]
             call = (f"{self.put(access.atomic, 'f')}({name}, group, "
                     f"{self.address(site, where)}, {', '.join(arguments)})")

@@ -15,7 +15,7 @@ from virtualgpu.machine import barriers, simt
 from virtualgpu.machine.access import SharedLayout
 from virtualgpu.machine.intrinsics import PRINTED
 from virtualgpu.machine.schedule import Lockstep
-from virtualgpu.machine.wave import Wave
+from virtualgpu.machine.wave import WARP, Wave
 
 # Lanes that run together. One NumPy array of 64-bit values over 32,768 lanes has 256 kB: the
 # few that an instruction touches stay in a core's second-level cache.
@@ -24,6 +24,10 @@ WAVE_LANES = 32_768
 MAX_THREADS = 1024  # per block (CUDA C++ Programming Guide, "Compute Capabilities")
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
+# The machine runs waves of 32,768 lanes: as many as sixteen multiprocessors of 2048 threads.
+MULTIPROCESSORS = 16
+THREADS_PER_MULTIPROCESSOR = 2048
+BLOCKS_PER_MULTIPROCESSOR = 32
 MAX_SHARED = 232_448  # bytes a block may ask for at compute capability 9.0
 # Waves whose lanes may all spin for blocks that have not started: a million threads, which is
 # more than any device holds at once.
@@ -31,6 +35,12 @@ WAITING = 32
 WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
 
 _numbers = itertools.count(1)
+
+
+def blocks_per_multiprocessor(threads: int) -> int:
+    """How many blocks of so many threads are resident together, by threads and blocks alone."""
+    whole_warps = -(-threads // WARP) * WARP
+    return min(BLOCKS_PER_MULTIPROCESSOR, THREADS_PER_MULTIPROCESSOR // whole_warps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,12 @@ class Launch:
                 f"{MAX_THREADS}: use more blocks instead")
         if any(g > m for g, m in zip(self.grid, MAX_GRID, strict=True)):
             raise LaunchError(f"grid {self.grid} is larger than {MAX_GRID}")
+        resident = MULTIPROCESSORS * blocks_per_multiprocessor(self.threads)
+        if self.cooperative and self.blocks > resident:
+            raise LaunchError(
+                f"a cooperative launch of {self.blocks:,} blocks of {self.threads} threads: at "
+                f"most {resident} fit on the device at once, and all must "
+                "(kernel.max_cooperative_grid_blocks); let each thread do more")
         wanted = self.program.entry_code.function
         if wanted.required_block and self.block != wanted.required_block:
             raise LaunchError(f"the kernel wants blocks of {wanted.required_block}")
@@ -223,8 +239,6 @@ class Launch:
     def _run_waves(self) -> None:
         per_wave = self._blocks_per_wave()
         count = -(-self.blocks // per_wave)
-        if self.cooperative:
-            self.reserve(self.blocks * self.threads * 64, "a cooperative grid's registers")
         waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves
         for number in self.schedule.waves(count):
             first = int(number) * per_wave

@@ -274,8 +274,9 @@ class Body:
             if depth == MAX_DEPTH:
                 p.fail(f"operands nested deeper than {MAX_DEPTH}")
             while not p.accept(close):
+                if items:
+                    p.expect(",")
                 items.append(self.operand(opcode, depth + 1))
-                p.accept(",")
                 if len(items) > 4096:
                     p.fail("a list of more than 4096 operands")
             return Vector(tuple(items))
