@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import cuda, int32
 
 import virtualgpu
 from gpucourse.grading.compiling import gist, is_compile_error
 from gpucourse.grading.notebook_judge import NotebookJudge
 from gpucourse.grading.verbs import PropertyFailed
 
-virtualgpu.activate(force=True)
 
-from numba import cuda, int32  # noqa: E402
+@pytest.fixture(scope="module", autouse=True)
+def virtual_gpu():
+    virtualgpu.activate(force=True)
+    yield
+    virtualgpu.deactivate()
 
 
 def plain(value):
