@@ -244,3 +244,16 @@ def test_a_real_gpu_answers():
     assert not found.virtual
     assert found.memory > 0
     assert found.cuda is not None
+
+
+def test_a_test_cell_whose_expectations_hold_gets_a_tick():
+    _, imports, passing, plain, failing = run_cells(
+        "from gpucourse import expect, expect_equal\n%reload_ext gpucourse",
+        "expect(1 + 1 == 2, 'adds wrongly')\nexpect_equal([1, 2], [1, 2], 'differs')",
+        "1 + 1",
+        "expect(True, 'no')\nexpect(1 + 1 == 3, 'adds wrongly')",
+    )
+    texts = [output.data["text/plain"] for output in passing]
+    assert texts == ["✓ passed: all 2 things that this cell expects hold"]
+    assert all("✓" not in str(output) for output in (*imports, *plain, *failing))
+    assert "adds wrongly" in str(failing)

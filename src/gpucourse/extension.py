@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from gpucourse.device import DeviceInfo, device
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 #: Set unless the user has set them: variables that libraries read once, when they start.
 ENVIRONMENT = {
@@ -35,6 +35,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     name_cells(shell)
+    tick_cells(shell)
     found = device()
     if found.virtual:
         prepare_virtual()
@@ -76,6 +77,34 @@ def name_cells(shell: InteractiveShell) -> None:
         sources.unregister_namer(previous)
     shell._gpucourse_namer = name
     sources.register_namer(name)
+
+
+def tick_cells(shell: InteractiveShell) -> None:
+    """Show a ✓ under a project's test cell when everything it expects holds."""
+    before = 0
+
+    def met() -> int:
+        verbs = sys.modules.get("gpucourse.grading.verbs")
+        return verbs.met if verbs else 0
+
+    def start(info: object) -> None:
+        nonlocal before
+        before = met()
+
+    def tick(result: ExecutionResult) -> None:
+        count = met() - before
+        if count and result.success:
+            from gpucourse.verdicts import Outcome, show
+
+            show(Outcome("passed", True, "what this cell expects holds" if count == 1 else
+                         f"all {count} things that this cell expects hold"))
+
+    for event, known, callback in (("pre_run_cell", "_gpucourse_start", start),
+                                   ("post_run_cell", "_gpucourse_tick", tick)):
+        if previous := getattr(shell, known, None):
+            shell.events.unregister(event, previous)
+        setattr(shell, known, callback)
+        shell.events.register(event, callback)
 
 
 def _activate() -> None:
