@@ -190,6 +190,28 @@ def test_each_order_between_each_pair_of_elements(order):
     assert outcomes == {False, True}  # one's own element never races, that of all does or did
 
 
+FENCE, NEAR_FENCE = ORDER["fence"], ORDER["fence of the block"]
+ONCE_WRONG = {
+    "what a releaser knew by older values of the same flag": (None, [
+        access("other", "same", "store", "shared"), FENCE,
+        access("other", "same", "atomic", "global"), access("other", "same", "atomic", "global"),
+        FENCE, access("other", "same", "volatile store", "global"),
+        access("first block", "same", "acquire", "global"), NEAR_FENCE,
+        access("first block", "same", "load", "shared")]),
+    "threads that ended are not those a counted barrier waits for": (2, [
+        access("low half", "across", "store", "shared"), ORDER["barrier"],
+        access("even", "same", "release", "shared"),
+        access("second warp", "same", "acquire", "shared"), ORDER["warp barrier"], NEAR_FENCE,
+        access("all", "across", "load", "shared")]),
+}
+
+
+@pytest.mark.parametrize("name", ONCE_WRONG)
+def test_programs_that_were_judged_wrongly_once(name):
+    seed, lines = ONCE_WRONG[name]
+    compare(lines, seed)
+
+
 def test_the_judge_meets_both_outcomes():
     racy = [access("all", "own", "store", "shared"), access("all", "across", "load", "shared")]
     assert compare(racy)

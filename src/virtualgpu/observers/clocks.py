@@ -20,6 +20,17 @@ from virtualgpu.observers.loops import pointer
 _NONE = np.zeros(1, np.int32)
 
 
+def has_count(groups: list) -> bool:
+    """Whether the barrier at which ``groups`` stand asks for a number of threads (``bar.sync a,
+    b``) and not for all of the block."""
+    blocks = groups[0].wave.launch.program.blocks
+    for group in groups:
+        last = blocks[group.block].last
+        if last.opcode != "call" and len(last.operands) > (3 if "red" in last.modifiers else 1):
+            return True
+    return False
+
+
 class Time:
     """The race check's clock; one for the process, so that old records are known as old."""
 
@@ -78,9 +89,10 @@ class Knowledge:
 
     # -- barriers ------------------------------------------------------------------------------
 
-    def barrier(self, barrier, lanes: np.ndarray, time: int) -> np.ndarray | None:
+    def barrier(self, barrier, lanes: np.ndarray, time: int, counted: bool) -> np.ndarray | None:
         """A barrier of blocks let ``lanes`` go on. Returns the blocks that all took part in, or
-        None for all of the wave's."""
+        None for all of the wave's. Threads that have ended are taken to have come, unless the
+        barrier is one of a number of threads."""
         wave = self.wave
         if len(lanes) == wave.lanes:
             self.block_time[:] = self.all_blocks = time
@@ -89,7 +101,8 @@ class Knowledge:
             return None
         blocks = wave.block_of[lanes]
         present = np.bincount(blocks, minlength=wave.blocks)
-        whole = (present > 0) & (present + wave.exited == wave.threads)
+        ended = 0 if counted else wave.exited
+        whole = (present > 0) & (present + ended == wave.threads)
         self.block_time[whole] = time
         self.all_blocks = int(self.block_time.min())
         if self.exact:

@@ -28,7 +28,7 @@ import numpy as np
 from virtualgpu.machine.events import Access, Observer
 from virtualgpu.machine.wave import Wave
 from virtualgpu.observers import race_loop, shadow
-from virtualgpu.observers.clocks import Knowledge, Time
+from virtualgpu.observers.clocks import Knowledge, Time, has_count
 from virtualgpu.observers.findings import Report
 from virtualgpu.observers.loops import pointer
 from virtualgpu.observers.race_words import Party, Races
@@ -169,12 +169,12 @@ class Racecheck(Observer):
         state = self.state(wave)
         if barrier == "grid":
             self.floor = time
-            state.knowledge.barrier(barrier, wave.all_lanes, time)
+            state.knowledge.barrier(barrier, wave.all_lanes, time, False)
             state.knowledge.floor = time
             if self.messages:
                 self.messages.forget()
             return
-        blocks = state.knowledge.barrier(barrier, lanes, time)
+        blocks = state.knowledge.barrier(barrier, lanes, time, has_count(groups))
         self.exact |= state.knowledge.exact
         if self.messages:
             self.messages.barrier(state, lanes, blocks)

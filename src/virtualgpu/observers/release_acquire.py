@@ -73,13 +73,14 @@ class Log:
     entries: int = 0
     start: int = 0  # the value there now carries the entries from here on
     by_block: dict[int, list[tuple[int, Release]]] = field(default_factory=dict)
-    # Entries whose releaser knew something by other addresses: position, its block, and what,
-    # for readers in its block and beyond.
+    # Entries whose releaser knew something that the entries before do not say: position, its
+    # block, and what, for readers in its block and beyond.
     links: list[tuple[int, int, tuple[Known, Known]]] = field(default_factory=list)
 
     def add(self, release: Release, block: int, known: tuple[Known, Known]) -> None:
         self.by_block.setdefault(block, []).append((self.entries, release))
-        if any(log is not self for part in known for log, _, _ in part):
+        # A reader of this entry has those before it from `start` on as well.
+        if any(log is not self or first != self.start for part in known for log, first, _ in part):
             self.links.append((self.entries, block, known))
         self.entries += 1
 
@@ -354,8 +355,8 @@ class Messages:
             entry[1] += [(first + n, time, site) for n in event.lanes[hit].tolist()]
         entry[0] = max(entry[0], len(self.history) - 1)
         found = entry[1]
-        if access.kind == "store":  # from here on its record stands for what came before it
-            entry[1] = []
+        if access.kind == "store" and not access.strong:
+            entry[1] = []  # from here on its record stands for what came before it
         return found
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from virtualgpu.errors import Location
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.wave import WARP
+from virtualgpu.observers.clocks import has_count
 from virtualgpu.observers.findings import Finding, Report
 
 
@@ -45,9 +46,8 @@ class Synccheck(Observer):
         wave = groups[0].wave
         blocks = wave.launch.program.blocks
         sites = [blocks[group.block] for group in groups]
-        if any(len(site.last.operands) > 1 + ("red" in site.last.modifiers) * 2
-               for site in sites if site.last.opcode != "call"):
-            return  # a barrier of so many threads, wherever they come from
+        if has_count(groups):
+            return  # it asks for so many threads, wherever they come from
         if missing is not None and len(missing):
             self._missing(barrier, wave, lanes, groups, sites, missing)
         if len({site.source for site in sites}) > 1 and barrier != "grid":
