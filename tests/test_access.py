@@ -402,6 +402,30 @@ def test_a_vector_that_runs_past_the_end(spread):
     assert "run past the end of an array of 20 bytes" in error.message
 
 
+@pytest.mark.parametrize("lanes", [1, 40])
+@pytest.mark.parametrize("access", ["ld.global.u32 %r2, [%rd3];", "st.global.u32 [%rd3], 1;",
+                                    "atom.global.add.u32 %r2, [%rd3], 1;",
+                                    "ld.u32 %r2, [%rd3];", "ld.global.u32 %r2, [%rd3+4];"])
+def test_a_loop_that_walks_off_the_end(access, lanes):
+    """An instruction that was right many times is checked the next time too."""
+    error = fault(f"""
+        mul.wide.u32 %rd4, %tid, 8; add.u64 %rd3, %rd2, %rd4;
+        Next: {access} add.u64 %rd3, %rd3, 4; bra Next;""",
+        np.zeros(1000, np.uint32), block=lanes)
+    assert "0 bytes after the end of an array of 4000 bytes" in error.message
+    assert error.location.thread == (lanes - 1, 0, 0)
+
+
+@pytest.mark.parametrize("space", ["shared", "local"])
+def test_a_loop_that_walks_off_its_own_arrays(space):
+    error = fault(f"""
+        mov.u64 %rd3, room;
+        Next: st.{space}.u32 [%rd3], 1; add.u64 %rd3, %rd3, 4; bra Next;""",
+        variables=f".{space} .align 4 .b8 room[64];")
+    assert error.address == 64
+    assert error.space == space
+
+
 def test_nothing_is_written_where_one_lane_fails():
     """The launch stops at the instruction: lanes beside the bad one have not written."""
     gpu = virtualgpu.VirtualDevice(1 << 20)

@@ -144,14 +144,18 @@ def test_half_precision_sums():
     """f16 rounds after every addition; f16x2 and bf16x2 add two numbers, each by itself."""
     start = np.float16([1.0, 2048.0, -3.0])
     plain, packed, coarse = start[:2].copy(), start[1:].copy(), np.uint16([0x4380, 0x3F80])
+    once = np.uint16([0x4380, 0x3F80])
     per_thread("""
         mov.b16 %h1, 0x3c00; mov.b32 %r1, 0x3c003c00; mov.b32 %r2, 0x3f803f80;
         red.global.add.noftz.f16 [%rd2], %h1; atom.global.add.noftz.f16 %h2, [%rd2+2], %h1;
         red.global.add.noftz.f16x2 [%rd3], %r1; red.global.add.noftz.bf16x2 [%rd4], %r2;
-        mov.u32 %r0, 0;""", plain, packed, coarse, block=8)
+        setp.ne.u32 %p1, %tid, 0; @%p1 bra Out;
+        mov.b32 %r3, 0x40404040; red.global.add.noftz.bf16x2 [%rd5], %r3;
+        Out: mov.u32 %r0, 0;""", plain, packed, coarse, once, block=8)
     assert plain.tolist() == [9.0, 2048.0]  # 2048 + 1 rounds to even, eight times
     assert packed.tolist() == [2048.0, 5.0]
     assert coarse.tolist() == [0x4380, 0x4110]  # 256 + 1 rounds to even; 1 + 8 = 9
+    assert once.tolist() == [0x4382, 0x4080]  # 256 + 3 rounds to even, up: 260; 1 + 3 = 4
 
 
 def test_float_sums_round_at_every_step():
