@@ -485,6 +485,8 @@ def test_control_c_stops_a_kernel():
 import signal, sys, threading, time
 sys.path.insert(0, {str(__import__('pathlib').Path(__file__).parent)!r})
 from ptx_lab import entry, launch, per_thread
+# A shell that starts jobs in the background has them ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 per_thread("mov.u32 %r0, 1;")
 threading.Thread(target=lambda: (time.sleep(0.3), signal.raise_signal(signal.SIGINT))).start()
 try:
