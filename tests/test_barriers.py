@@ -128,6 +128,17 @@ def test_producers_arrive_and_consumers_wait(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_who_arrives_does_not_wait(seed):
+    """The first warp arrives at 1 and goes on to 2, where the second waits before it comes to 1."""
+    out = run(seed, """
+        mov.u32 %r0, 0; setp.lt.u32 %p1, %tid, 32; @%p1 bra First;
+        bar.sync 2, 64; bar.sync 1, 64; bra Out;
+        First: bar.arrive 1, 64; mov.u32 %r0, 1; bar.sync 2, 64;
+        Out:""", grid=2, block=64)
+    assert out.tolist() == ([1] * 32 + [0] * 32) * 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_reductions_over_a_block(seed):
     """``bar.red``: over all threads of each block, in blocks whose answers differ."""
     out = run(seed, """
