@@ -286,6 +286,9 @@ def test_addresses_of_one_thread_mean_its_own_local_memory():
 def test_initial_values_of_module_variables():
     before = """
         .const .align 4 .u32 weights[4] = {10, 20, 30};
+        .global .align 1 .b8 packed[10] = {7, 0xFF(generic(numbers)+4), 0xFF00(generic(numbers)+4),
+            0xFF0000(numbers), 0xFF000000(numbers), 0xFF00000000(numbers), 0xFF0000000000(numbers),
+            0xFF000000000000(numbers), 0xFF00000000000000(numbers), 9};
         .global .align 8 .u64 pointer = numbers;
         .global .align 8 .u64 further[2] = {generic(numbers)+4, weights};
         .global .f32 numbers[3] = {0f3F800000, 2.0, 0fC0400000};
@@ -305,6 +308,13 @@ def test_initial_values_of_module_variables():
         ld.global.f64 %fd1, [wide]; cvt.rzi.s32.f64 %r7, %fd1; add.s32 %r0, %r0, %r7;
         ld.global.u32 %r8, [nothing]; add.u32 %r0, %r0, %r8;""", before=before, dtype=np.int32)
     assert (out == 20 + 30 + (-3 + 2) + 4 - 128 + 1).all()
+    out = per_thread("""
+        mov.u64 %rd3, 0; mov.u64 %rd4, packed; mov.u32 %r1, 8;
+        Byte: cvt.u64.u32 %rd5, %r1; add.u64 %rd5, %rd5, %rd4; ld.global.u8 %rd6, [%rd5];
+        shl.b64 %rd3, %rd3, 8; or.b64 %rd3, %rd3, %rd6;
+        sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra Byte;
+        ld.f32 %f1, [%rd3]; cvt.rzi.s32.f32 %r0, %f1;""", before=before)
+    assert (out == 2).all()  # the address came together from its bytes
 
 
 def test_module_variables_live_on_between_launches():

@@ -187,6 +187,7 @@ def test_variables():
     module = parse(HEADER + """
         .visible .global .align 8 .u32 plain = 5;
         .const .f32 numbers[2][3] = {{0f00000000, 0f3F800000, 2.0}, {0f40400000}};
+        .global .b8 bytes[] = {0xFF(generic(plain)+2), 0xFF00(plain)};
         .global .u64 pointers[] = {plain, generic(numbers)+4, 0};
         .extern .shared .align 16 .b8 dynamic[];
         .weak .global .attribute(.managed) .v4 .f32 quad;
@@ -194,6 +195,7 @@ def test_variables():
     v = module.variables
     assert (v["plain"].space, v["plain"].align, v["plain"].values) == ("global", 8, (5,))
     assert (v["numbers"].count, v["numbers"].size, len(v["numbers"].values)) == (6, 24, 4)
+    assert v["bytes"].values == (Symbol("plain", 2, 0xFF), Symbol("plain", 0, 0xFF00))
     assert v["pointers"].values == (Symbol("plain"), Symbol("numbers", 4), 0)
     assert (v["pointers"].count, v["pointers"].size) == (3, 24)
     assert (v["dynamic"].size, v["dynamic"].align, v["dynamic"].is_array) == (0, 16, True)
@@ -253,6 +255,8 @@ MALFORMED = {
     "variable of 2**40 bytes": ".global .b8 x[1099511627776];",
     "variable of negative size": ".global .b8 x[-1];",
     "variable without a type": ".global x;",
+    "a mask of nothing": ".global .b8 x[] = {0(x)};",
+    "a mask of a number": ".global .b8 x[] = {255(1)};",
     "alias of nothing": ".alias a, b;",
     "a file without a name": ".file 1 name",
     "vectors in vectors": f".visible .entry k() {{ mov.u32 {'{' * 100}",

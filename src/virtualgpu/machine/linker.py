@@ -110,7 +110,10 @@ class LoadedModule:
         values = []
         for value in variable.values:
             if isinstance(value, Symbol):
-                values.append((self.address(value.name) + value.offset) & mask)
+                address = self.address(value.name) + value.offset
+                if value.mask:
+                    address = (address & value.mask) // (value.mask & -value.mask)
+                values.append(address & mask)
             elif isinstance(value, Immediate):
                 have = np.dtype("f4" if value.type == "f32" else "f8")
                 number = np.array([value.value], UNSIGNED[have.itemsize]).view(have)

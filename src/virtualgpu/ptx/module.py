@@ -30,10 +30,15 @@ class Immediate(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """The address of a variable or function, plus a byte offset."""
+    """The address of a variable or function, plus a byte offset.
+
+    In an initial value, ``mask`` selects bits of the address, shifted down to the lowest of them
+    (PTX ISA, "Initializers"); 0 where the whole address is meant.
+    """
 
     name: str
     offset: int = 0
+    mask: int = 0
 
 
 class Label(NamedTuple):

@@ -190,14 +190,24 @@ class Parser(Tokens):
         if self.kinds[self.at] == "float":
             return [float_literal(self.next())]
         if self.kinds[self.at] == "word":
-            word = self.next()
-            if word == "generic":
-                self.expect("(")
-                word = self.name()
-                self.expect(")")
-            offset = self.integer() if self.peek() in ("+", "-") else 0
-            return [Symbol(word, offset)]
-        return [self.integer()]
+            return [self.symbol()]
+        value = self.integer()
+        if self.accept("("):  # some bits of an address: 0xFF00(symbol)
+            symbol = self.symbol()
+            self.expect(")")
+            if value <= 0:
+                self.fail(f"the mask {value} of an address selects nothing")
+            return [symbol._replace(mask=value)]
+        return [value]
+
+    def symbol(self) -> Symbol:
+        """``name``, ``generic(name)``, either with an offset."""
+        word = self.name()
+        if word == "generic":
+            self.expect("(")
+            word = self.name()
+            self.expect(")")
+        return Symbol(word, self.integer() if self.peek() in ("+", "-") else 0)
 
     # -- functions -----------------------------------------------------------------------------
 
