@@ -80,7 +80,7 @@ def test_the_demo_prints_scores_and_reasons_as_expected(checkout, console):
     text = console.export_text()
     for line in ("solution", "starter", "syntax-error", "deleted-cell", "duplicated-cell",
                  "invalid-json", "identity", "only-three"):
-        assert any(line in row and "as expected" in row for row in text.splitlines()), line
+        assert any(line in row and "✓" in row for row in text.splitlines()), line
     assert "UNEXPECTED" not in text
     folder = checkout / "build" / "demo"
     assert (folder / "gradebook.db").is_file()
@@ -122,6 +122,11 @@ def test_a_wrong_answer_that_cannot_be_judged_is_refused(entry, tmp_path):
     (tmp_path / "wrong.py").write_text(f"WRONG = [{good | entry!r}]")
     with pytest.raises(ValueError, match="no such cells"):
         demo.wrong_answers(toy(), tmp_path / "wrong.py")
+
+
+def test_names_are_split_by_first_letter():
+    assert demo.halves(["aa", "ab", "ba", "ca"]) == ["a", "bc"]
+    assert demo.halves(["aa", "ab"]) == ["a"]
 
 
 def test_damage_is_real():

@@ -41,6 +41,23 @@ def test_released_notebook_has_neither_solutions_nor_hidden_tests(assignment):
     assert "wrong for three numbers" in text
 
 
+def test_released_notebook_is_what_nbgrader_makes_of_the_source():
+    from nbgrader.preprocessors import ClearHiddenTests, ClearOutput, ClearSolutions
+
+    notebook = toy_notebook()
+    whole = {"solution": True, "locked": False, "grade": True, "points": 1, "grade_id": "w"}
+    notebook.cells += [
+        nbformat.v4.new_markdown_cell("Because it is.", metadata={"nbgrader": whole}),
+        nbformat.v4.new_code_cell("answer = 42", metadata={"nbgrader": whole | {"grade_id": "c"}}),
+        nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("stream", text="1")]),
+    ]
+    expected = json.loads(json.dumps(notebook))
+    expected = nbformat.from_dict(expected)
+    for step in (ClearSolutions(), ClearHiddenTests(), ClearOutput()):
+        expected, _ = step.preprocess(expected, {})
+    assert Assignment("toy", notebook).released.cells == expected.cells
+
+
 def test_the_rebuilt_notebook_holds_nothing_else_of_the_students(assignment):
     cells = submission(assignment)
     named(cells, "test-double")["source"] = "pass  # mine"

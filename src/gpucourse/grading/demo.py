@@ -16,7 +16,9 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,14 +28,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from gpucourse.grading.assignment import Assignment, role_of
-from gpucourse.grading.batch import Grader
+from gpucourse.grading.batch import FloorError, Grader
 from gpucourse.grading.classroom import Classroom
 from gpucourse.grading.commands import course_folders
+from gpucourse.grading.sandbox import SandboxError
 from gpucourse.grading.verdict import Verdict
 
 # Written into the folder that the demo makes, so that it never clears another one.
 MARKER = ".made-by-gpucourse-demo"
 REASON_LENGTH = 90
+# Columns of the table where there is no terminal to fit.
+LOG_WIDTH = 140
 MARKERS = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 
@@ -132,6 +137,16 @@ def mismatch(expected: Expected, assignment: Assignment, verdict: Verdict | None
     return ""
 
 
+def halves(names: Iterable[str]) -> list[str]:
+    """First letters, split so that about half of `names` begins with one of each."""
+    count = Counter(name[0] for name in names)
+    total, seen, parts = sum(count.values()), 0, ["", ""]
+    for letter in sorted(count):
+        parts[2 * seen >= total] += letter
+        seen += count[letter]
+    return [part for part in parts if part]
+
+
 class Demo:
     """The course directory of the demo, in `folder`."""
 
@@ -188,23 +203,32 @@ class Demo:
         """Grade everything, in parallel, then let nbgrader write gradebook and feedback."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                    TimeElapsedColumn())
-        with Progress(*columns, console=self.console) as progress:
+        with Progress(*columns, console=self.console) as progress, ThreadPoolExecutor() as pool:
             for name in self.classes:
-                self._grade_project(name, progress)
-            self.nbgrader("export")
+                self._grade_project(name, progress, pool)
 
-    def _grade_project(self, name: str, progress: Progress) -> None:
+    def _grade_project(self, name: str, progress: Progress, pool: ThreadPoolExecutor) -> None:
+        """nbgrader is serial: what of its work is independent runs beside something else."""
+        students = self.classes[name][1]
+
         def bar(what: str) -> Callable:
-            task = progress.add_task(f"{name}: {what}", total=len(self.classes[name][1]))
+            task = progress.add_task(f"{name}: {what}", total=len(students))
             return lambda *_: progress.advance(task)
 
         graded, written, told = bar("grading"), bar("gradebook"), bar("feedback")
-        self.nbgrader("generate_assignment", name)
+        releasing = pool.submit(self.nbgrader, "generate_assignment", name)
         jobs = self.classroom.ingest(name)
         self.classroom.grade(
             name, jobs, lambda: Grader(hidden=[self.folder, self.root]), graded)
+        releasing.result()
         self.nbgrader("autograde", name, counted="| INFO] Autograding", advance=written)
-        self.nbgrader("generate_feedback", name, counted="| INFO] Writing", advance=told)
+        tasks = [pool.submit(self.nbgrader, "export")]
+        for letters in halves(expected.student for expected in students):
+            tasks.append(pool.submit(
+                self.nbgrader, "generate_feedback", name, f"--student=[{letters}]*",
+                counted="| INFO] Writing", advance=told))
+        for task in tasks:
+            task.result()
 
     def scores(self, name: str) -> dict[str, float]:
         """Each student's points as they stand in the gradebook."""
@@ -222,7 +246,7 @@ class Demo:
             table.add_column("submission", no_wrap=True)
             table.add_column("score", justify="right", no_wrap=True)
             table.add_column("reason")
-            table.add_column("", no_wrap=True)
+            table.add_column("as expected", no_wrap=True)
             scores = self.scores(name)
             for expected in students:
                 verdict = Verdict.read(self.classroom.verdict_path(expected.student, name, name))
@@ -232,7 +256,7 @@ class Demo:
                     f"{verdict.earned:g}/{verdict.points:g}")
                 reason = bad or one_line(verdict)
                 table.add_row(escape(expected.student), earned, escape(reason),
-                              "[red]UNEXPECTED[/]" if bad else "[green]as expected[/]")
+                              "[red]✗ UNEXPECTED[/]" if bad else "[green]✓[/]")
             self.console.print(table)
         return wrong
 
@@ -248,6 +272,8 @@ def run(folder: Path | None = None, console: Console | None = None,
         roots: Iterable[Path] | None = None) -> int:
     """The whole demo; 0 if every score and reason was the expected one."""
     console = console or Console()
+    if not console.is_terminal:
+        console.width = max(console.width, LOG_WIDTH)
     began = time.monotonic()
     found = list(course_folders(Path.cwd() / "any") if roots is None else roots)
     if not found:
@@ -259,7 +285,11 @@ def run(folder: Path | None = None, console: Console | None = None,
     if not demo.classes:
         console.print("There is no project in grading/source: run `make build` first.", style="red")
         return 2
-    demo.grade()
+    try:
+        demo.grade()
+    except (SandboxError, FloorError) as error:
+        console.print(f"Nothing was graded. {error}", style="red", markup=False)
+        return 2
     wrong = demo.report()
     count = sum(len(students) for _, students in demo.classes.values())
     console.print(f"{count} submissions in {time.monotonic() - began:.0f} s; gradebook, grades.csv "
