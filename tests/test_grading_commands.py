@@ -124,9 +124,11 @@ def test_a_wrong_answer_that_cannot_be_judged_is_refused(entry, tmp_path):
         demo.wrong_answers(toy(), tmp_path / "wrong.py")
 
 
-def test_names_are_split_by_first_letter():
-    assert demo.halves(["aa", "ab", "ba", "ca"]) == ["a", "bc"]
-    assert demo.halves(["aa", "ab"]) == ["a"]
+def test_a_large_class_is_split_by_first_letters():
+    assert demo.patterns(["aa", "ba", "ca"]) == ["*"]
+    names = [f"{letter}{number}" for letter in "aabc" for number in range(10)]
+    assert demo.patterns(names) == ["[a]*", "[bc]*"]
+    assert demo.patterns([f"a{number}" for number in range(40)]) == ["[a]*"]
 
 
 def test_damage_is_real():

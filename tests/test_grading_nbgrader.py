@@ -14,6 +14,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
+from multiprocessing import forkserver
 from pathlib import Path
 
 import nbformat
@@ -52,6 +53,8 @@ def in_a_fork(action: Callable[[], None], folder: Path) -> tuple[int, str]:
 
     A fork, because a dozen commands need not import nbgrader a dozen times (2 s each).
     """
+    # The fork's Grader would ask after a server that is this process's child and not its own.
+    forkserver._forkserver._stop()
     with tempfile.TemporaryFile() as output:
         child = os.fork()
         if child == 0:

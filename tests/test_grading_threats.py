@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -375,23 +376,28 @@ def test_a_helper_outside_the_answer_cells_is_named(server):
 
 def test_workers_do_not_see_each_other(protecting):
     """Two workers of one fork server, at the same time."""
-    assignment = toy()
-    source = """
-import os, time
-open("/tmp/mine", "w").write("x")
-time.sleep(0.5)
-def double(values):
-    return 2 * values if os.listdir("/tmp") == ["mine"] else values
+    theirs = """
+import subprocess, sys
+open("mine", "w").write("x")
 """
-    verdicts = []
+    mine = """
+import os
+others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+alone = not os.path.exists("mine") and not others
+def double(values):
+    return 2 * values if alone else values
+"""
     # grade() keeps its alarm in the main thread; the other submission waits in a worker here.
     worker = protecting.spawn()
     try:
-        worker.wire.send({"nonce": "1", "do": "define", "cell": "a", "source": source})
-        verdicts.append(grade(assignment, submitted(assignment, double=source), protecting, SEED))
+        worker.wire.send({"nonce": "1", "do": "define", "cell": "a", "source": theirs})
+        answer, _ = worker.wire.receive(time.monotonic() + 10)
+        assert "error" not in answer
+        assignment = toy()
+        verdict = grade(assignment, submitted(assignment, double=mine), protecting, SEED)
     finally:
         worker.kill()
-    assert verdicts[0].earned == 5.0
+    assert verdict.earned == 5.0, verdict.to_json()
 
 
 def test_the_verdict_names_no_path_of_the_machine(verdict):

@@ -37,6 +37,8 @@ from gpucourse.grading.verdict import Verdict
 # Written into the folder that the demo makes, so that it never clears another one.
 MARKER = ".made-by-gpucourse-demo"
 REASON_LENGTH = 90
+# nbgrader writes feedback for this many about as fast as it starts.
+SMALL_CLASS = 20
 # Columns of the table where there is no terminal to fit.
 LOG_WIDTH = 140
 MARKERS = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION\n?", re.MULTILINE)
@@ -137,14 +139,19 @@ def mismatch(expected: Expected, assignment: Assignment, verdict: Verdict | None
     return ""
 
 
-def halves(names: Iterable[str]) -> list[str]:
-    """First letters, split so that about half of `names` begins with one of each."""
+def patterns(names: list[str]) -> list[str]:
+    """Patterns that split a class by first letters into two of about the same size.
+
+    A second nbgrader costs 4 s before it begins, so a small class is left whole.
+    """
+    if len(names) <= SMALL_CLASS:
+        return ["*"]
     count = Counter(name[0] for name in names)
-    total, seen, parts = sum(count.values()), 0, ["", ""]
+    seen, parts = 0, ["", ""]
     for letter in sorted(count):
-        parts[2 * seen >= total] += letter
+        parts[2 * seen >= len(names)] += letter
         seen += count[letter]
-    return [part for part in parts if part]
+    return [f"[{letters}]*" for letters in parts if letters]
 
 
 class Demo:
@@ -223,9 +230,9 @@ class Demo:
         releasing.result()
         self.nbgrader("autograde", name, counted="| INFO] Autograding", advance=written)
         tasks = [pool.submit(self.nbgrader, "export")]
-        for letters in halves(expected.student for expected in students):
+        for pattern in patterns([expected.student for expected in students]):
             tasks.append(pool.submit(
-                self.nbgrader, "generate_feedback", name, f"--student=[{letters}]*",
+                self.nbgrader, "generate_feedback", name, f"--student={pattern}",
                 counted="| INFO] Writing", advance=told))
         for task in tasks:
             task.result()

@@ -5,9 +5,8 @@ one before. An access at time *t* comes before whatever a thread does next if th
 its maker up to *t*. Barriers spread knowledge; lockstep does not.
 
 Knowledge is kept coarse while it can be. Barriers of a whole block need one number a block,
-``bar.warp.sync`` of a whole warp one number a warp. The first barrier that is neither (a named
-barrier of some warps, a sync of some lanes) switches the wave to a row of 32 lanes and 32 warps
-for each thread.
+``bar.warp.sync`` of a whole warp one number a warp. Where a program has barriers that are
+neither (of some warps, of some lanes), each thread has a row of 32 lanes and 32 warps.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 
 from virtualgpu.machine.wave import WARP, Wave
 from virtualgpu.observers.loops import pointer
+from virtualgpu.ptx import Immediate
 
 _NONE = np.zeros(1, np.int32)
 
@@ -24,11 +24,22 @@ def has_count(groups: list) -> bool:
     """Whether the barrier at which ``groups`` stand asks for a number of threads (``bar.sync a,
     b``) and not for all of the block."""
     blocks = groups[0].wave.launch.program.blocks
-    for group in groups:
-        last = blocks[group.block].last
-        if last.opcode != "call" and len(last.operands) > (3 if "red" in last.modifiers else 1):
-            return True
-    return False
+    last = [blocks[group.block].last for group in groups]
+    return any(instruction.opcode != "call" and _has_count(instruction) for instruction in last)
+
+
+def joins_some(instruction) -> bool:
+    """Whether a barrier may join less than a whole warp or block."""
+    if instruction.opcode not in ("bar", "barrier"):
+        return False
+    if "warp" in instruction.modifiers:
+        mask = instruction.operands[0]
+        return not isinstance(mask, Immediate) or mask.value & 0xFFFF_FFFF != 0xFFFF_FFFF
+    return _has_count(instruction) or "arrive" in instruction.modifiers
+
+
+def _has_count(instruction) -> bool:
+    return len(instruction.operands) > (3 if "red" in instruction.modifiers else 1)
 
 
 class Time:

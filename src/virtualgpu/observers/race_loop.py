@@ -120,28 +120,51 @@ def widened_mask(record: int, mask: int, group: int, me: int, start: int) -> int
 @compiled
 def quick(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: int,
           block_of: I64, stride: int, is_store: int, stamp: int, floor: int, seen: int,
-          writes: I64, reads: I64) -> int:
-    """What :func:`check` does, for plain accesses of one granule that meet nothing new.
+          writes: I64, reads: I64, read_masks: U32, first: int, threads: int,
+          block_time: I64, warp_time: I64, exact: int, lane_times: I32, warp_times: I32) -> int:
+    """What :func:`check` does, for plain accesses of one granule that meet no recent write.
 
-    Stops at the first lane of which that is not true and returns its position. Most kernels
-    keep most accesses apart, and this loop has few enough variables for a processor's registers.
+    Stops at the first lane of which that is not true and returns its position. Most accesses of
+    most kernels are of this kind, and this loop has few enough variables for a processor's
+    registers.
     """
+    whole_warps = not threads & 31
     for i in range(count):
         offset = addresses[i] - base
         if offset < 0 or offset >= span:
             return i
+        lane = lanes[i]
         at = offset >> shift
         if stride:
-            at += block_of[lanes[i]] * stride
+            at += block_of[lane] * stride
         if is_store:
             if (writes[at] >> TIME) > floor or (seen & 2 and (reads[at] >> TIME) > floor):
                 return i
-            writes[at] = stamp + lanes[i]
+            writes[at] = stamp + first + lane
+            continue
+        if seen & 1 and (writes[at] >> TIME) > floor:
+            return i
+        record = reads[at]
+        me = first + lane
+        if (record >> TIME) <= floor:
+            reads[at] = stamp + me
+        elif (record ^ stamp) >> TIME == 0 and not exact and (
+                stands_for(record, me, stride, whole_warps)):
+            continue
         else:
-            if (reads[at] >> TIME) > floor or (seen & 1 and (writes[at] >> TIME) > floor):
-                return i
-            reads[at] = stamp + lanes[i]
+            block = block_of[lane]
+            remember(reads, read_masks, at, stamp + me, me, lane, first + block * threads,
+                     threads, block, floor, block_time, warp_time, exact, lane_times, warp_times)
     return count
+
+
+@compiled
+def stands_for(record: int, me: int, same_block: int, whole_warps: int) -> int:
+    """Whether a record of several, as recent as this access, takes it in as it is."""
+    several = (record >> SCOPE) & 3
+    if several == 3 or (several == 2 and same_block):
+        return 1
+    return several == 1 and whole_warps and (record & MAXIMUM_THREAD) >> 5 == me >> 5
 
 
 @compiled

@@ -28,7 +28,7 @@ import numpy as np
 from virtualgpu.machine.events import Access, Observer
 from virtualgpu.machine.wave import Wave
 from virtualgpu.observers import race_loop, shadow
-from virtualgpu.observers.clocks import Knowledge, Time, has_count
+from virtualgpu.observers.clocks import Knowledge, Time, has_count, joins_some
 from virtualgpu.observers.findings import Report
 from virtualgpu.observers.loops import pointer
 from virtualgpu.observers.race_words import Party, Races
@@ -90,11 +90,11 @@ class Racecheck(Observer):
         self.sites: list = []
         self.numbers: dict[int, int] = {}
         self.recent: list[tuple] = []
-        self.exact = False
         self.races = Races(launch, self.report)
         instructions = [i for code in launch.program.functions.values()
                         for i in code.function.body]
-        self.strong = any(_is_strong(i) for i in instructions)
+        self.exact = any(map(joins_some, instructions))
+        self.strong = any(map(_is_strong, instructions))
         self.messages = Messages(self) if orders_memory(instructions) else None
         self._drop_old_areas()
 
@@ -272,8 +272,9 @@ class Racecheck(Observer):
         if kind < race_loop.STRONG_LOAD and width == 1 and not seen & 4:
             done = race_loop.quick(
                 place, pointer(lanes), len(lanes), area.start, span, area.shift,
-                state.block_pointer, stride, kind, stamp + state.first, floor, seen,
-                *area.pointers[:2])
+                state.block_pointer, stride, kind, stamp, floor, seen, *area.pointers[:2],
+                area.mask_pointers[0], state.first, state.wave.threads, *known.pointers,
+                known.exact, *known.exact_pointers)
             if done == len(lanes):
                 return done
             addresses, lanes = addresses[done:], lanes[done:]

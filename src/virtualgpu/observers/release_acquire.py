@@ -51,6 +51,11 @@ class Release:
     fences: np.ndarray  # shape (2, threads): fences of the block's threads before its barrier
     rows: tuple  # the releaser's lane and warp times, where barriers were partial, or None
 
+    def is_uneven(self) -> bool:
+        near, far = zip(self.own, self.warp, self.block, strict=True)
+        return near != far or bool((self.fences[0] != self.fences[1]).any()) or (
+            self.rows[0] is not self.rows[1])
+
     def covers(self, thread: int, threads: int, time: int, far: bool) -> bool:
         if time <= self.block[far] or (thread == self.thread and time <= self.own[far]):
             return True
@@ -76,12 +81,17 @@ class Log:
     # Entries whose releaser knew something that the entries before do not say: position, its
     # block, and what, for readers in its block and beyond.
     links: list[tuple[int, int, tuple[Known, Known]]] = field(default_factory=list)
+    uneven: bool = False  # some entry tells its own block more than others
 
     def add(self, release: Release, block: int, known: tuple[Known, Known]) -> None:
         self.by_block.setdefault(block, []).append((self.entries, release))
-        # A reader of this entry has those before it from `start` on as well.
-        if any(log is not self or first != self.start for part in known for log, first, _ in part):
+        # A reader of this entry has those before it from `start` on as well; but they may have
+        # told the releaser, in their block, what they do not tell the reader.
+        if self.uneven or any(
+                log is not self or first != self.start
+                for part in known for log, first, _ in part):
             self.links.append((self.entries, block, known))
+        self.uneven |= known[0] != known[1] or release.is_uneven()
         self.entries += 1
 
 
@@ -167,8 +177,8 @@ class Messages:
             for lane in lanes.tolist():
                 fences.carried[reach, lane] = self._known(state, lane)
                 if knowledge.exact:
-                    fences.rows[reach, lane] = (knowledge.lane_times[lane].copy(),
-                                                knowledge.warp_times[lane].copy())
+                    fences.rows[reach, lane] = fences.rows[0, lane] if reach else (
+                        knowledge.lane_times[lane].copy(), knowledge.warp_times[lane].copy())
 
     def barrier(self, state, lanes: np.ndarray, whole: np.ndarray | None) -> None:
         """Lanes met; ``whole`` are the blocks that met as a whole (None: all)."""
@@ -373,7 +383,7 @@ def _reaches(known: Known, block: int, thread: int, threads: int, time: int) -> 
     while todo:
         acquired, by = todo.pop()
         for (log, first, far), end in acquired.items():
-            key = (log, first, far, None if far else by)
+            key = (log, first, far, by if log.uneven or not far else None)
             start = looked.get(key, first)
             if start >= end:
                 continue
