@@ -24,7 +24,7 @@ from pathlib import Path
 
 from benchmarks.report import PACKAGES, machine
 
-CHUNK = 500  # cases per worker process: what a worker leaks is bounded by its life
+CHUNK = 2000  # cases per worker process: what a worker leaks is bounded by its life
 # Seconds without a line from a worker: it hangs.
 PATIENCE = float(os.environ.get("FUZZ_PATIENCE", "60"))
 START = 60.0  # seconds that a worker may take to start: it compiles its corpus

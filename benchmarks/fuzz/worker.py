@@ -25,7 +25,7 @@ from virtualgpu.machine.launch import Budget
 MEMORY = 6 << 30  # bytes of address space that a worker may have
 SLOW = 10.0  # seconds: a case of a few dozen instructions that takes longer counts as a failure
 GREEDY = 1 << 20  # kB by which one case may raise the most memory the worker ever had
-BUDGET = Budget(instructions=20_000, seconds=0.3, nbytes=64 << 20)
+BUDGET = Budget(instructions=5_000, seconds=0.3, nbytes=64 << 20)
 BUFFER = 4096  # bytes of each of two buffers that kernels are given
 EDGE = 4096  # bytes on either side of a buffer that must stay as they were
 
