@@ -61,6 +61,7 @@ class GlobalMemory:
         # Allocations (by start) of which some bytes were never written.
         self.unwritten: dict[int, Written] = {}
         self.version = 0  # changes whenever the set of allocations does
+        self._retired: dict[int, int] = {}  # start → bytes, kept for a memory pool
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
         """Reserve ``nbytes`` (0 gives a unique address that nothing may touch).
@@ -107,19 +108,57 @@ class GlobalMemory:
         raise OutOfMemory("the device's address space is used up; free arrays you no longer need")
 
     def free(self, address: int) -> None:
-        """Give an allocation back. Raises VirtualGPUError where none starts at ``address``."""
+        """Give an allocation back, a retired one too.
+
+        Raises VirtualGPUError where none starts at ``address``.
+        """
         with self._lock:
-            at = bisect.bisect_left(self.starts, address)
-            if at == len(self.starts) or self.starts[at] != address:
-                raise VirtualGPUError(f"free of {address:#x}, where no live allocation starts")
-            start, end = self.starts.pop(at), self.ends.pop(at)
+            if address in self._retired:
+                start, end = address, address + self._retired.pop(address)
+            else:
+                start, end = self._take_out(address)
             span = -(-max(end - start, 1) // ALIGN) * ALIGN + GUARD
             self._holes.setdefault(span, []).append(start)
-            self._freed = [*self._freed[-63:], (start, end)]
             self.allocated -= end - start
-            self.version += 1
-            self.unwritten.pop(start, None)
             self._release_pages(start, end)
+
+    def _take_out(self, address: int) -> tuple[int, int]:
+        """Nobody may touch the allocation at ``address`` any more. Its start and end."""
+        at = bisect.bisect_left(self.starts, address)
+        if at == len(self.starts) or self.starts[at] != address:
+            raise VirtualGPUError(f"free of {address:#x}, where no live allocation starts")
+        start, end = self.starts.pop(at), self.ends.pop(at)
+        self._freed = [*self._freed[-63:], (start, end)]
+        self.version += 1
+        self.unwritten.pop(start, None)
+        return start, end
+
+    def retire(self, address: int) -> None:
+        """Free an allocation for its users, while its owner (a memory pool) keeps the place.
+
+        Its bytes still count as allocated, and touching them is an error, until :meth:`revive`
+        hands them out again or :meth:`free` gives them back.
+        """
+        with self._lock:
+            start, end = self._take_out(address)
+            self._retired[start] = end - start
+
+    def revive(self, address: int, nbytes: int, *, poison: bool = True) -> None:
+        """Hand out a retired allocation again, with as many bytes as fit in its place."""
+        with self._lock:
+            before = self._retired.pop(address)
+            if -(-nbytes // ALIGN) > -(-before // ALIGN):
+                self._retired[address] = before
+                raise VirtualGPUError(f"{nbytes} bytes asked of a place with {before}")
+            self._freed = [one for one in self._freed if one[0] != address]
+            at = bisect.bisect(self.starts, address)
+            self.starts.insert(at, address)
+            self.ends.insert(at, address + nbytes)
+            self.allocated += nbytes - before
+            self.version += 1
+            self.unwritten[address] = Written(nbytes)
+        if poison:
+            self._bytes[address - BASE : address - BASE + nbytes] = POISON
 
     def heap_allocate(self, nbytes: int) -> int:
         """``malloc`` in a kernel: an address, or 0 where the heap is full."""
@@ -205,8 +244,8 @@ class GlobalMemory:
             )
         return slice(address - BASE, address - BASE + nbytes)
 
-    def _wrote(self, address: int, nbytes: int) -> None:
-        """The host wrote."""
+    def wrote(self, address: int, nbytes: int) -> None:
+        """The host wrote: the checkers need not ask who did."""
         extent = self.extent(address)
         known = self.unwritten.get(extent[0]) if extent else None
         if known is not None:
@@ -218,7 +257,7 @@ class GlobalMemory:
         """Copy a host array's bytes (C order) to the device."""
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._bytes[self._span(address, flat.size, "copy to the device")] = flat
-        self._wrote(address, flat.size)
+        self.wrote(address, flat.size)
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
         """Copy ``nbytes`` from the device: a new uint8 array."""
@@ -233,7 +272,11 @@ class GlobalMemory:
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         self._bytes[self._span(address, nbytes, "fill")] = byte
-        self._wrote(address, nbytes)
+        self.wrote(address, nbytes)
+
+    def window(self, address: int, shape, dtype, strides=None) -> np.ndarray:
+        """The device's bytes as an array of the host, for one who tells :meth:`wrote`."""
+        return np.ndarray(shape, dtype, self._bytes, address - BASE, strides)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
         """The bytes themselves: for mapped and managed memory, which the host shares."""
