@@ -106,7 +106,7 @@ def test_loading_twice_registers_once():
         "    extension.load_ipython_extension(shell)\n"
         "from virtualgpu import sources\n"
         "result = [len(sources._namers),\n"
-        "          sum(type(f).__name__ == '_AfterNumbaCuda' for f in sys.meta_path)]"
+        "          sum(type(f).__name__ == '_AfterImport' for f in sys.meta_path)]"
     )
     assert ran["result"] == [1, 1]
 

@@ -1,7 +1,8 @@
 """``%load_ext gpucourse``: the first cell of every notebook.
 
-Sets what has to be set before the libraries start, puts the virtual GPU in place where there is no
-GPU, teaches diagnostics to name notebook cells, and says on one line which device answers.
+Sets what has to be set before the libraries start, puts the virtual GPU and the stand-ins for CuPy,
+PyCUDA and cuDF in place where there is no GPU, teaches diagnostics to name notebook cells, and says
+on one line which device answers.
 
 Loading must not cost a learner seconds, and ``numba.cuda`` alone takes most of two: so the virtual
 GPU is hooked in when ``numba.cuda`` is imported, not before.
@@ -9,13 +10,15 @@ GPU is hooked in when ``numba.cuda`` is imported, not before.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from gpucourse import awkward_cuda
+from gpucourse.after_import import after_import
 from gpucourse.device import DeviceInfo, device
 
 if TYPE_CHECKING:
@@ -36,9 +39,10 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         os.environ.setdefault(name, value)
     name_cells(shell)
     tick_cells(shell)
+    awkward_cuda.mend_iteration()
     found = device()
     if found.virtual:
-        prepare_virtual()
+        prepare_virtual(shell)
     print(message(found))
 
 
@@ -53,16 +57,33 @@ def message(found: DeviceInfo) -> str:
     return str(found)
 
 
-def prepare_virtual() -> None:
-    """Have the virtual GPU answer as soon as ``numba.cuda`` is imported (or now, if it is)."""
+def prepare_virtual(shell: InteractiveShell | None = None) -> None:
+    """Put the virtual GPU and the stand-ins in place; nothing slow is imported for it.
+
+    ``numba.cuda`` talks to the virtual GPU as soon as it is imported (or now, if it is). Names in
+    the notebook that hold a package which needs a GPU (``import cupy as cp`` in an earlier cell)
+    hold its stand-in afterwards.
+    """
+    from virtualgpu.activation import use_standins
+
     plugins = ("jax_cuda13_plugin", "jax_cuda12_plugin")
     if any(importlib.util.find_spec(plugin) for plugin in plugins):
         # With a CUDA plugin installed and no GPU, JAX complains at length before it uses the CPU.
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    if "numba.cuda" in sys.modules:
-        _activate()
-    elif not any(isinstance(finder, _AfterNumbaCuda) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _AfterNumbaCuda())
+    replaced = use_standins()
+    if replaced and shell is not None:
+        rebind(shell.user_ns)
+    after_import("numba.cuda", _activate)
+    awkward_cuda.route_to_cpu_kernels()
+
+
+def rebind(names: dict[str, object]) -> None:
+    """Names that hold a module set aside for its stand-in hold the stand-in's module instead."""
+    from virtualgpu.standins import finder
+
+    for name, value in list(names.items()):
+        if isinstance(value, ModuleType) and finder.replaced(value):
+            names[name] = importlib.import_module(value.__name__)
 
 
 def name_cells(shell: InteractiveShell) -> None:
@@ -107,42 +128,8 @@ def tick_cells(shell: InteractiveShell) -> None:
         shell.events.register(event, callback)
 
 
-def _activate() -> None:
+def _activate(numba_cuda: ModuleType) -> None:
     import virtualgpu
 
     if not virtualgpu.is_active():
         virtualgpu.activate()
-
-
-class _AfterNumbaCuda(MetaPathFinder):
-    """Finds ``numba.cuda`` as the others would, and activates the virtual GPU once it is loaded.
-
-    First on ``sys.meta_path``, because numba-cuda puts a finder of its own there.
-    """
-
-    def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
-        if name != "numba.cuda":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _ActivatingLoader(spec.loader)
-        return spec
-
-
-class _ActivatingLoader(Loader):
-    """Loads as the wrapped loader does, then activates; all else is the wrapped loader's."""
-
-    def __init__(self, wrapped: Loader):
-        self._wrapped = wrapped
-
-    def __getattr__(self, name: str):
-        return getattr(self._wrapped, name)
-
-    def create_module(self, spec: ModuleSpec):
-        return self._wrapped.create_module(spec)
-
-    def exec_module(self, module) -> None:
-        module.__spec__.loader = module.__loader__ = self._wrapped
-        self._wrapped.exec_module(module)
-        _activate()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
+
+from virtualgpu.standins import finder
 
 
 @cache
 def gpu_is_present() -> bool:
     """Whether this machine has an NVIDIA driver with a device behind it."""
-    from cuda.bindings import driver
-
+    try:
+        from cuda.bindings import driver
+    except ImportError:  # macOS
+        return False
     try:
         if driver.cuInit(0)[0] != driver.CUresult.CUDA_SUCCESS:
             return False
@@ -21,6 +26,8 @@ def gpu_is_present() -> bool:
 
 def activate(force: bool = False) -> bool:
     """Run ``numba.cuda`` kernels on the virtual GPU where there is no GPU.
+
+    ``import cupy`` and its like find their stand-ins from then on, unless there is a GPU.
 
     Parameters
     ----------
@@ -37,14 +44,29 @@ def activate(force: bool = False) -> bool:
     from virtualgpu.frontends import numba_cuda
 
     numba_cuda.activate()
+    if replaced := use_standins():
+        warnings.warn(
+            f"{' and '.join(replaced)} was imported before the virtual GPU was switched on and "
+            f"needs a GPU, which this machine does not have: `import {replaced[0]}` again gives "
+            "the stand-in; let virtualgpu.activate() come first", UserWarning, stacklevel=2)
     return True
 
 
-def deactivate() -> None:
-    """Undo :func:`activate`."""
-    from virtualgpu.frontends import numba_cuda
+def use_standins() -> list[str]:
+    """Have ``import cupy`` and its like find their stand-ins, unless there is a GPU.
 
-    numba_cuda.deactivate()
+    Returns the packages that were imported before and are now replaced in ``sys.modules``.
+    """
+    return [] if gpu_is_present() else finder.install()
+
+
+def deactivate() -> None:
+    """Undo :func:`activate`; ``sys.modules`` no longer holds stand-ins."""
+    import sys
+
+    finder.remove()
+    if frontend := sys.modules.get("virtualgpu.frontends.numba_cuda"):
+        frontend.deactivate()
 
 
 def is_active() -> bool:

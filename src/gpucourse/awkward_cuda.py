@@ -1,0 +1,84 @@
+"""Awkward Arrays on the CUDA backend: two things that Awkward itself does not do yet.
+
+**Iteration in Numba kernels**, with and without a GPU. numba-cuda takes only those registrations
+of a third library whose implementation says that it comes from outside Numba, and Numba's
+decorator ``iternext_impl`` stamps its own name on Awkward's. So ``for x in event`` and
+``enumerate(event)`` fail with "No definition for lowering iternext" until the name is put right
+(seen with awkward 2.8 to 2.14, numba-cuda 0.28 to 0.30).
+
+**Operations, without a GPU.** Awkward's CUDA backend runs its own CUDA C++ kernels, compiled for
+minutes as one module, and sends reducers through ``cuda.compute``, which needs a driver. Here its
+arrays live in the memory of the virtual GPU (CuPy's stand-in), and each kernel is Awkward's own CPU
+kernel on that memory: the same results, and errors when they happen rather than at the next
+synchronisation. ``ak.to_backend(array, "cuda")``, what mixes with what and what is refused remain
+Awkward's.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from gpucourse.after_import import after_import
+
+_VIEWS = "awkward._connect.numba.arrayview"
+
+
+def mend_iteration() -> None:
+    """Have ``for x in array`` compile in CUDA kernels from the first compilation on."""
+    after_import(_VIEWS, _mend_iteration)
+
+
+def route_to_cpu_kernels() -> None:
+    """Have Awkward's CUDA backend use CuPy's stand-in and Awkward's CPU kernels."""
+    after_import("awkward._backends.cupy", _route_backend)
+    after_import("awkward._connect.cuda", _use_stand_in)
+
+
+def _mend_iteration(views: ModuleType) -> None:
+    views.lower_iternext.__module__ = views.__name__
+
+
+def _use_stand_in(connect: ModuleType) -> None:
+    """``import_cupy`` finds the CuPy of the day, whatever was there at Awkward's import."""
+
+    def import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
+        import cupy
+
+        return cupy
+
+    connect.import_cupy = import_cupy
+    # Nothing is ever in flight, and kernels have told their errors.
+    connect.synchronize_cuda = lambda stream=None: None
+
+
+def _route_backend(backends: ModuleType) -> None:
+    backends.CupyBackend.__getitem__ = _host_kernel
+
+
+def _host_kernel(backend: Any, index: tuple) -> HostKernel:
+    from awkward._backends.numpy import NumpyBackend
+
+    return HostKernel(NumpyBackend.instance()[index])
+
+
+class HostKernel:
+    """One of Awkward's CPU kernels, for arrays in the memory of the virtual GPU."""
+
+    def __init__(self, kernel: Any):
+        self._kernel = kernel
+
+    @property
+    def key(self) -> tuple:
+        """Its name and the dtypes of its arrays, by which Awkward finds kernels."""
+        return self._kernel.key
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Returns the kernel's error or None, as CPU kernels do."""
+        from awkward._nplikes.array_like import maybe_materialize
+        from cupy import ndarray
+
+        return self._kernel(*(
+            argument._host if isinstance(argument, ndarray) else argument
+            for argument in maybe_materialize(*arguments)
+        ))
