@@ -29,6 +29,7 @@ VERBS = (
     "expect_equal",
     "launch",
     "launches",
+    "operations",
     "secret_rng",
     "unwritten",
 )

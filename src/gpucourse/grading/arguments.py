@@ -11,8 +11,22 @@ import numpy as np
 def describe_type(value: object) -> dict:
     """What the worker is told of an argument: type and dimensions, never values."""
     if isinstance(value, np.ndarray):
-        return {"dtype": value.dtype.name, "ndim": value.ndim}
+        return {"dtype": describe_dtype(value.dtype), "ndim": value.ndim}
     return {"dtype": np.asarray(scalar(value)).dtype.name, "ndim": 0}
+
+
+def describe_dtype(dtype: np.dtype) -> str | list:
+    """``"float64"``, or for records ``[["s0", "uint64"], ["s1", "uint64"]]``."""
+    if dtype.names is None:
+        return dtype.name
+    return [[name, describe_dtype(dtype[name])] for name in dtype.names]
+
+
+def read_dtype(described: str | list) -> np.dtype:
+    """What :func:`describe_dtype` described; records are laid out as C lays them out."""
+    if isinstance(described, str):
+        return np.dtype(described)
+    return np.dtype([(name, read_dtype(part)) for name, part in described], align=True)
 
 
 def scalar(value: object) -> np.generic:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpucourse.grading.compiling import gist, is_compile_error
+from gpucourse.grading.jaxprs import operations, without_jax
 from gpucourse.grading.unsolved import unsolved
 from gpucourse.grading.verbs import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
@@ -68,6 +69,12 @@ class NotebookJudge:
             raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
         return result
 
+    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
+        function = self._find(name)
+        if stub := unsolved(function):
+            raise PropertyFailed(f"'{stub}' is not written yet")
+        return operations(function, args, static)
+
     def launch(self, name, grid, block, args, *, shared, schedules) -> Launched:
         import virtualgpu
         from virtualgpu.frontends.kernel_ptx import is_kernel
@@ -108,7 +115,7 @@ def to_host(value: Any) -> Any:
         return type(value)(to_host(item) for item in value)
     if isinstance(value, dict):
         return {key: to_host(item) for key, item in value.items()}
-    return value
+    return without_jax(value)
 
 
 def _copied(value: Any) -> Any:

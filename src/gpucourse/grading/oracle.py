@@ -108,6 +108,9 @@ class OracleJudge:
                 raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
         return result
 
+    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
+        return self.student.operations(name, args, static)
+
     # -- launches ------------------------------------------------------------------------------
 
     def launch(self, name, grid, block, args, *, shared, schedules) -> Launched:
@@ -124,7 +127,7 @@ class OracleJudge:
     def _kernel(self, name: str, args: tuple) -> tuple:
         """The student's kernel, compiled for `args` and loaded; refused unless it fits them."""
         types = [describe_type(value) for value in args]
-        key = (name, *((t["dtype"], t["ndim"]) for t in types))
+        key = (name, *((str(t["dtype"]), t["ndim"]) for t in types))
         if key not in self._kernels:
             compiled = self.student.compile(name, types)
             try:

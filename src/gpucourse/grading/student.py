@@ -86,6 +86,22 @@ class Student:
             self.close()
             raise PropertyFailed(f"'{name}' returned something that is not a result") from None
 
+    def operations(self, name: str, args: tuple, static: tuple) -> dict[str, int]:
+        """How often each primitive occurs in the jaxpr of `name`. Raises PropertyFailed."""
+        self._ready()
+        arrays: list[np.ndarray] = []
+        request = {"do": "operations", "name": name, "args": encode(list(args), arrays),
+                   "static": list(static)}
+        self._knows_inputs = True
+        reply, _ = self._request(request, arrays, f"tracing '{name}'")
+        if "error" in reply:
+            raise self._explain(reply["error"], name)
+        counted = reply.get("done")
+        if not isinstance(counted, dict) or not all(type(n) is int for n in counted.values()):
+            self.close()
+            raise PropertyFailed(f"'{name}' cannot be traced by JAX")
+        return counted
+
     def compile(self, name: str, types: list[dict]) -> dict:
         """PTX of the student's kernel `name` for `types`: keys texts, entry, cooperative."""
         self._ready()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -62,6 +63,17 @@ def launch(
     return current_judge().launch(
         name, dimensions(grid), dimensions(block), args, shared=shared, schedules=schedules
     )
+
+
+def operations(name: str, *args: object, static: Sequence[int] = ()) -> Counter[str]:
+    """How often each JAX primitive occurs when the student's function `name` is traced.
+
+    `static` are the positions of arguments that stay Python values. Inner jaxprs count too, and
+    a loop of Python counts once for each turn.
+
+    Raises PropertyFailed when the function cannot be traced.
+    """
+    return Counter(current_judge().operations(name, args, static=tuple(static)))
 
 
 def launches() -> list[Launched]:
@@ -185,6 +197,8 @@ class Judge(Protocol):
 
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched: ...
+
+    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]: ...
 
     def seed(self, name: str) -> np.ndarray: ...
 

@@ -13,6 +13,8 @@ import sys
 import numpy as np
 
 from gpucourse.grading import cells
+from gpucourse.grading.arguments import read_dtype
+from gpucourse.grading.jaxprs import operations, without_jax
 from gpucourse.grading.remote_device import RemoteDevice
 from gpucourse.grading.unsolved import unsolved
 from gpucourse.grading.wire import Closed, Wire, decode, encode
@@ -70,7 +72,7 @@ def numba_type(described: dict):
     from numba.cuda import types
     from numba.cuda.np.numpy_support import from_dtype
 
-    element = from_dtype(np.dtype(described["dtype"]))
+    element = from_dtype(read_dtype(described["dtype"]))
     if described["ndim"] == 0:
         return element
     return types.Array(element, described["ndim"], "C")
@@ -91,7 +93,7 @@ class Worker:
 
     def serve(self) -> None:
         verbs = {"hello": self.hello, "define": self.define, "call": self.call,
-                 "compile": self.compile}
+                 "operations": self.operations, "compile": self.compile}
         while True:
             try:
                 request, arrays = self.wire.receive()
@@ -136,9 +138,17 @@ class Worker:
             raise NotImplementedError(stub)
         # Arrays arrive read-only (views of what was received): the student may write to a copy.
         arguments = decode(request["args"], [array.copy() for array in arrays])
-        result = function(*arguments)
+        result = without_jax(function(*arguments))
         results: list[np.ndarray] = []
         return {"done": encode(result, results, describe_device_array)}, results
+
+    def operations(self, request: dict, arrays) -> tuple[dict, list]:
+        """Count the operations in a JAX function's jaxpr."""
+        function = self.lookup(request["name"])
+        if stub := unsolved(function):
+            raise NotImplementedError(stub)
+        counted = operations(function, decode(request["args"], arrays), request["static"])
+        return {"done": counted}, []
 
     def compile(self, request: dict, arrays) -> tuple[dict, list]:
         """Compile a kernel for the named types; send back PTX and the entry's name."""

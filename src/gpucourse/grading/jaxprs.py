@@ -1,0 +1,52 @@
+"""What a JAX function is made of: the operations that tracing it records.
+
+JAX calls a function once with stand-ins for its array arguments and writes down each operation
+that they go through, a *jaxpr*. Loops of Python are unrolled in it, loops of JAX are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def operations(function: Callable, args: Sequence, static: Sequence[int]) -> Counter[str]:
+    """How often each primitive occurs in the jaxpr of ``function(*args)``, inner jaxprs included.
+
+    `static` are the positions of arguments that stay Python values, as in
+    ``jax.jit(static_argnums=…)``; the others are traced.
+    """
+    import jax
+
+    counted: Counter[str] = Counter()
+    open_ = [jax.make_jaxpr(function, static_argnums=tuple(static))(*args).jaxpr]
+    while open_:
+        for equation in open_.pop().eqns:
+            counted[equation.primitive.name] += 1
+            open_ += _inner(list(equation.params.values()))
+    return counted
+
+
+def _inner(value: Any) -> list:
+    """The jaxprs among the parameters of an operation: loops, branches and calls have some."""
+    if isinstance(value, (list, tuple)):
+        return [jaxpr for item in value for jaxpr in _inner(item)]
+    value = getattr(value, "jaxpr", value)  # a closed jaxpr holds one
+    return [value] if hasattr(value, "eqns") else []
+
+
+def without_jax(value: Any) -> Any:
+    """`value` with JAX arrays as NumPy arrays, in lists, tuples and dicts too.
+
+    Keys made by ``jax.random.key`` are no numbers and stay what they are.
+    """
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(without_jax, value)) if type(value) in (list, tuple) else value
+    if type(value) is dict:
+        return {key: without_jax(item) for key, item in value.items()}
+    if type(value).__module__.startswith("jaxlib") and hasattr(value, "addressable_shards"):
+        return np.asarray(value)
+    return value
