@@ -21,6 +21,7 @@ _WHERE = {
     "schedule": "virtualgpu.frontends.reroute",
     "check": "virtualgpu.frontends.reroute",
     "profile": "virtualgpu.frontends.reroute",
+    "launches": "virtualgpu.standins.recorder",
     "Module": "virtualgpu.frontends.cuda_cpp",
     "VirtualDevice": "virtualgpu.device",
     "VirtualGPUError": "virtualgpu.errors",

@@ -1,0 +1,3 @@
+"""``cupy.cuda``: the device, its memory, streams and events."""
+
+from __future__ import annotations

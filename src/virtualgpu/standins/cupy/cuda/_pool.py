@@ -1,0 +1,318 @@
+"""The memory pool: freed memory stays with it and is handed out again.
+
+Bytes are counted as CuPy 14 counts them: sizes are rounded up to 512 bytes, the smallest free
+block that fits is taken and split, freed neighbours are merged, one arena per stream, blocks
+that are split in use cannot be given back. Where the bytes lie is the virtual GPU's affair: each
+array has its own place with guard zones, freed places are kept for arrays of the same size.
+"""
+
+from __future__ import annotations
+
+import bisect
+import gc
+import os
+import sys
+import threading
+from collections import deque
+
+from virtualgpu.errors import OutOfMemory
+
+from .memory import BaseMemory, Memory, MemoryPointer, OutOfMemoryError, machine
+
+UNIT = 512  # bytes; CuPy's ALLOCATION_UNIT_SIZE
+
+
+class _Block:
+    """A piece of one ``cudaMalloc``; its neighbours in it are ``prev`` and ``next``."""
+
+    __slots__ = ("arena", "next", "prev", "size")
+
+    def __init__(self, size: int, arena: _Arena):
+        self.size, self.arena = size, arena
+        self.prev: _Block | None = None
+        self.next: _Block | None = None
+
+
+class _Arena:
+    """The free blocks of one stream, sorted by size."""
+
+    def __init__(self):
+        self.free: list[tuple[int, int, _Block]] = []
+
+    def take(self, size: int) -> _Block | None:
+        at = bisect.bisect_left(self.free, (size, 0))
+        if at == len(self.free):
+            return None
+        block = self.free.pop(at)[2]
+        if block.size > size:
+            rest = _Block(block.size - size, self)
+            block.size = size
+            rest.prev, rest.next = block, block.next
+            if rest.next is not None:
+                rest.next.prev = rest
+            block.next = rest
+            self._insert(rest)
+        return block
+
+    def give(self, block: _Block) -> None:
+        while block.next is not None and self._remove(block.next):
+            block = self._join(block)
+        while block.prev is not None and self._remove(block.prev):
+            block = self._join(block.prev)
+        self._insert(block)
+
+    def give_back(self) -> int:
+        """Forget the blocks that are whole. Bytes."""
+        whole = [one for one in self.free if one[2].prev is None and one[2].next is None]
+        self.free = [one for one in self.free if one not in whole]
+        return sum(one[0] for one in whole)
+
+    def _join(self, block: _Block) -> _Block:
+        block.size += block.next.size
+        block.next = block.next.next
+        if block.next is not None:
+            block.next.prev = block
+        return block
+
+    def _insert(self, block: _Block) -> None:
+        bisect.insort(self.free, (block.size, id(block), block))
+
+    def _remove(self, block: _Block) -> bool:
+        at = bisect.bisect_left(self.free, (block.size, id(block)))
+        if at < len(self.free) and self.free[at][2] is block:
+            del self.free[at]
+            return True
+        return False
+
+
+class PooledMemory(BaseMemory):
+    """Memory that goes back to its pool; ``size`` is the block's, a multiple of 512 bytes."""
+
+    __slots__ = ("_block", "_pool")
+
+    def __init__(self, ptr: int, block: _Block, pool: MemoryPool, owner):
+        super().__init__(ptr, block.size, owner)
+        self._block, self._pool = block, pool
+
+    def free(self) -> None:
+        """Give it back now; using the array afterwards is an error that is caught."""
+        if self.ptr:
+            pointer, self.ptr = self.ptr, 0
+            self._pool._free(pointer, self._block, self._machine)
+
+    def __del__(self, ending=sys.is_finalizing):
+        if not ending() and getattr(self, "ptr", 0):
+            self.free()
+
+
+class MemoryPool:
+    """CuPy's memory pool on the virtual GPU.
+
+    Parameters
+    ----------
+    allocator : callable, optional
+        Ignored apart from ``cupy.cuda.malloc_managed``: all memory here is the host's.
+    """
+
+    def __init__(self, allocator=None):
+        self._arenas: dict[int, _Arena] = {}
+        self._lock = threading.Lock()
+        self._waiting: deque = deque()  # freed while the pool was busy
+        self._used = self._total = self._limit = 0
+        self._places: dict[int, tuple[int, object]] = {}  # freed address → bytes, machine
+        self._by_size: dict[int, list[int]] = {}
+        self._kept = 0  # bytes in _places
+        self.set_limit(**_environment_limit())
+
+    def malloc(self, size: int, *, poison: bool = True) -> MemoryPointer:
+        """Memory for ``size`` bytes (what nobody wrote holds the byte 0xFE).
+
+        Raises OutOfMemoryError past the limit or the device's memory.
+        """
+        if size == 0:
+            return MemoryPointer(Memory(0), 0)
+        return MemoryPointer(self.allocate(size, poison), 0)
+
+    def allocate(self, size: int, poison: bool) -> PooledMemory:
+        """As :meth:`malloc`, without the pointer around it."""
+        rounded = -(-size // UNIT) * UNIT
+        owner = machine()
+        with self._lock:
+            self._collect()
+            arena = self._arena()
+            block = arena.take(rounded)
+            if block is None:
+                self._grow(rounded)
+                block = _Block(rounded, arena)
+            try:
+                pointer = self._place(size, rounded, owner, poison)
+            except OutOfMemory:
+                arena.give(block)
+                raise OutOfMemoryError(rounded, self._total, self._limit) from None
+            self._used += rounded
+        return PooledMemory(pointer, block, self, owner)
+
+    def _arena(self) -> _Arena:
+        from .stream import current_pointer
+
+        return self._arenas.setdefault(current_pointer(), _Arena())
+
+    def _grow(self, size: int) -> None:
+        if self._limit and self._total + size > self._limit:
+            self._give_back()
+            if self._total + size > self._limit:
+                self._lock.release()  # arrays in cycles come back through _free
+                gc.collect()
+                self._lock.acquire()
+                self._collect()
+                self._give_back()
+            if self._total + size > self._limit:
+                raise OutOfMemoryError(size, self._total, self._limit)
+        self._total += size
+
+    def _place(self, size: int, rounded: int, owner, poison: bool) -> int:
+        places = self._by_size.get(rounded)
+        if places:
+            address = places.pop()
+            _, lives_on = self._places.pop(address)
+            self._kept -= rounded
+            if lives_on is owner:
+                owner.memory.revive(address, size, poison=poison)
+                return address
+            lives_on.free(address)
+        try:
+            return owner.memory.allocate(size, poison=poison)
+        except OutOfMemory:
+            self._trim(0)
+            return owner.memory.allocate(size, poison=poison)
+
+    def _free(self, address: int, block: _Block, lives_on) -> None:
+        self._waiting.append((address, block, lives_on))
+        if self._lock.acquire(blocking=False):
+            try:
+                self._collect()
+            finally:
+                self._lock.release()
+
+    def _collect(self) -> None:
+        while self._waiting:
+            address, block, lives_on = self._waiting.popleft()
+            size = block.size
+            self._used -= size
+            block.arena.give(block)
+            lives_on.memory.retire(address)
+            self._places[address] = (size, lives_on)
+            self._by_size.setdefault(size, []).append(address)
+            self._kept += size
+            self._trim(self._total - self._used)
+
+    def _trim(self, keep: int) -> None:
+        """Give back the places freed longest ago until ``keep`` bytes are left."""
+        while self._kept > keep:
+            address, (size, lives_on) = next(iter(self._places.items()))
+            del self._places[address]
+            self._by_size[size].remove(address)
+            self._kept -= size
+            lives_on.free(address)
+
+    def _give_back(self, arenas=None) -> None:
+        for arena in self._arenas.values() if arenas is None else arenas:
+            self._total -= arena.give_back()
+        self._trim(self._total - self._used)
+
+    def free_all_blocks(self, stream=None) -> None:
+        """Give all free blocks that are not split back to the device (of one stream, or all)."""
+        with self._lock:
+            self._collect()
+            if stream is None:
+                self._give_back()
+            elif stream.ptr in self._arenas:
+                self._give_back([self._arenas[stream.ptr]])
+
+    def free_all_free(self) -> None:
+        """Deprecated name of :meth:`free_all_blocks`."""
+        self.free_all_blocks()
+
+    def n_free_blocks(self) -> int:
+        """How many free blocks the pool keeps."""
+        with self._lock:
+            self._collect()
+            return sum(len(arena.free) for arena in self._arenas.values())
+
+    def used_bytes(self) -> int:
+        """Bytes in use by arrays, each rounded up to 512."""
+        with self._lock:
+            self._collect()
+            return self._used
+
+    def free_bytes(self) -> int:
+        """Bytes that the pool keeps and no array uses."""
+        with self._lock:
+            self._collect()
+            return self._total - self._used
+
+    def total_bytes(self) -> int:
+        """Bytes that the pool has taken from the device."""
+        with self._lock:
+            self._collect()
+            return self._total
+
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        """Hold at most ``size`` bytes, or a ``fraction`` of the device's memory; 0: no limit."""
+        if size is not None and fraction is not None:
+            raise ValueError("size and fraction cannot be specified at one time")
+        if fraction is not None:
+            if not 0 <= fraction <= 1:
+                raise ValueError(f"memory limit fraction out of range: {fraction}")
+            size = int(fraction * machine().total_memory)
+        if (size or 0) < 0:
+            raise ValueError(f"memory limit size out of range: {size}")
+        self._limit = int(size or 0)
+
+    def get_limit(self) -> int:
+        """The limit in bytes; 0: none."""
+        return self._limit
+
+
+def _environment_limit() -> dict:
+    """``CUPY_GPU_MEMORY_LIMIT``: bytes, or a percentage such as ``50%``."""
+    limit = os.environ.get("CUPY_GPU_MEMORY_LIMIT")
+    if limit is None:
+        return {}
+    return {"fraction": float(limit[:-1]) / 100} if limit.endswith("%") else {"size": int(limit)}
+
+
+_pool = MemoryPool()
+_allocator = _pool.malloc
+
+
+def default_pool() -> MemoryPool:
+    return _pool
+
+
+def allocate(nbytes: int, poison: bool) -> BaseMemory:
+    """Memory for a new array from the current allocator; unpoisoned where all gets written."""
+    if _allocator == _pool.malloc:
+        return _pool.allocate(nbytes, poison)
+    return _allocator(nbytes).mem
+
+
+def get_allocator():
+    """The function that new arrays' memory comes from."""
+    return _allocator
+
+
+def set_allocator(allocator=None) -> None:
+    """Take new arrays' memory from ``allocator(nbytes) -> MemoryPointer``.
+
+    None switches the pool off: every array is a ``cudaMalloc`` of its own.
+    """
+    global _allocator
+    _allocator = _malloc if allocator is None else allocator
+
+
+def _malloc(nbytes: int) -> MemoryPointer:
+    try:
+        return MemoryPointer(Memory(nbytes), 0)
+    except OutOfMemory:
+        raise OutOfMemoryError(nbytes, -1) from None
