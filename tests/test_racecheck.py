@@ -81,6 +81,38 @@ def test_a_lost_update_is_advised_to_be_atomic():
 
 
 @cuda.jit
+def tree_without_barrier(x):
+    t = cuda.threadIdx.x
+    step = cuda.blockDim.x // 2
+    while step > 0:
+        if t < step:
+            x[t] += x[t + step]
+        step //= 2
+
+
+@cuda.jit
+def tallied(bins, counts):
+    counts[bins[cuda.grid(1)]] += 1
+
+
+def test_reading_what_neighbours_write_on_one_line_is_advised_a_barrier():
+    for seed in (None, 1):
+        report = check(tree_without_barrier, 1, 64, np.zeros(64, np.int32), seed=seed)
+        race = next(f for f in report.findings if f.line == f.other.line)
+        assert "put cuda.syncthreads()" in race.message, seed
+        assert "atomic" not in race.message, seed
+        assert "local variable" in race.message, seed
+
+
+def test_an_update_at_an_index_that_was_looked_up_is_advised_to_be_atomic():
+    bins = np.arange(64, dtype=np.int32) % 7
+    for seed in (None, 1):
+        report = check(tallied, 1, 64, bins, np.zeros(7, np.int32), seed=seed)
+        assert all("use cuda.atomic" in finding.message for finding in report.findings), seed
+        assert report.findings
+
+
+@cuda.jit
 def other_blocks(x, out):
     i = cuda.grid(1)
     x[i] = i

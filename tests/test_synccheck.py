@@ -49,6 +49,11 @@ def test_threads_that_ended_before_the_barrier():
         "the work and not the barrier, and do not return before it")
 
 
+def test_one_thread_that_waits_alone_waits_in_the_singular():
+    found = check(returns_early, 3, 64, np.zeros(129, np.int32)).findings[0]
+    assert "where the other one waits; every thread" in found.message
+
+
 def test_a_full_block_is_no_short_one():
     assert check(returns_early, 2, 64, np.zeros(128, np.int32)).ok
 

@@ -15,8 +15,8 @@ from numba import cuda, float32  # noqa: E402
 from virtualgpu import instruments  # noqa: E402
 
 
-def trace(kernel, grid, block, *arguments, limit=None):
-    with warnings.catch_warnings(), instruments.trace(limit) as result:
+def trace(kernel, grid, block, *arguments, limit=None, **options):
+    with warnings.catch_warnings(), instruments.trace(limit, **options) as result:
         warnings.simplefilter("ignore")
         kernel[grid, block](*[cuda.to_device(a) for a in arguments])
     return result.launches[0]
@@ -87,3 +87,41 @@ def test_large_launches_are_cut():
     assert not launch.complete
     assert sum(len(step.threads) for step in launch.steps) < 1000 + 800
     assert "too large" in str(launch)
+
+
+def test_runs_stand_between_the_accesses_of_their_block():
+    launch = trace(odd_and_even, 1, 8, np.arange(8, dtype=np.float32), np.zeros(8, np.float32))
+    lines = [step.line - FIRST for step in launch.steps if step.line and step.line > FIRST + 2]
+    before_branch = lines[: lines.index(6)]
+    assert before_branch == sorted(before_branch)
+    # What follows the branch is a jump or a return: no step of its own.
+    last = launch.steps[-2]
+    assert (last.kind, last.space) == ("store", "global")
+
+
+def test_some_threads_only():
+    x, out = np.arange(800, dtype=np.float32), np.zeros(800, np.float32)
+    launch = trace(odd_and_even, 100, 8, x, out, threads=3)
+    assert launch.complete
+    assert {int(t) for step in launch.steps for t in step.threads} == {0, 1, 2}
+    launch = trace(odd_and_even, 100, 8, x, out, threads=np.array([9, 13]))
+    assert {int(t) for step in launch.steps for t in step.threads} == {9, 13}
+    for step in launch.steps:
+        for part in (step.addresses, step.taken):
+            assert part is None or len(part) == len(step.threads)
+
+
+def test_values_are_those_after_the_access():
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    launch = trace(odd_and_even, 1, 8, x, out, values=True)
+    even = [s for s in launch.steps if s.line == FIRST + 9]
+    load, store = (next(s for s in even if s.kind == kind) for kind in ("load", "store"))
+    assert load.values.view(np.float32).ravel().tolist() == [0, 2, 4, 6]
+    assert store.values.view(np.float32).ravel().tolist() == [0, 4, 8, 12]
+    assert all(step.values is None for step in trace(odd_and_even, 1, 8, x, out).steps)
+
+
+def test_arrays_in_shared_memory_are_named():
+    launch = trace(odd_and_even, 1, 8, np.zeros(8, np.float32), np.zeros(8, np.float32))
+    (start, end, _name), = launch.shared
+    assert end - start == 32

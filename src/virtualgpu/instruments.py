@@ -89,16 +89,18 @@ def profile() -> Iterator[Profile]:
 
 
 @contextmanager
-def trace(limit: int | None = None) -> Iterator[Trace]:
+def trace(limit: int | None = None, threads=None, values: bool = False) -> Iterator[Trace]:
     """Write down what the threads do, step by step, in small launches inside the ``with``.
 
-    ``limit`` is how many threads' steps are kept of each launch (200,000 by default). See
+    ``limit`` is how many threads' steps are kept of each launch (200,000 by default), ``threads``
+    the first so many threads of the grid, or an array of their numbers, that are watched at all
+    (by default every one), ``values`` whether what they read and wrote is kept too. See
     :mod:`virtualgpu.observers.trace`.
     """
     from virtualgpu.observers.trace import LIMIT, Trace, Tracer
 
     result = Trace()
-    with watch(Tracer(result, LIMIT if limit is None else limit)):
+    with watch(Tracer(result, LIMIT if limit is None else limit, threads, values)):
         yield result
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from virtualgpu.errors import Location
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.wave import WARP
 from virtualgpu.observers.findings import Finding, Report
+from virtualgpu.ptx import Address
 
 _DOES = {"load": "reads", "store": "writes", "atomic": "updates"}
 
@@ -153,12 +156,32 @@ def _advice(launch, first: Party, second: Party) -> str:
         if kinds == {"store"} and first.access.instruction is second.access.instruction:
             return ("let each thread write an element of its own, let one thread write, or use "
                     "cuda.atomic for sums and counts")
-        return ("reading, computing and writing back are separate steps; use cuda.atomic, or let "
-                "one thread do it")
+        if _in_place(first.access, second.access):
+            return ("reading, computing and writing back are separate steps; use cuda.atomic, or "
+                    "let one thread do it")
+        if not _blocks_differ(launch, first, second):
+            return (f"put {_barrier(launch, first, second)} between the reads and the writes, by "
+                    "way of a local variable where both stand on this line")
     if _blocks_differ(launch, first, second):
         return ("no barrier spans the blocks of a launch; use a second launch, grid.sync() in a "
                 "cooperative launch, or atomics with cuda.threadfence() on both sides")
     return f"put {_barrier(launch, first, second)} between"
+
+
+def _in_place(one: Access, other: Access) -> bool:
+    """Whether a load and a store of one line are ``a[k] += …``: both at one address of a thread.
+
+    ``s[t] += s[t + 1]`` has such a load too, but that is not the one that races.
+    """
+    if one.kind == other.kind:
+        return False
+    places = [next(x for x in access.instruction.operands if isinstance(x, Address))
+              for access in (one, other)]
+    if places[0] == places[1]:
+        return True
+    _, mine, theirs = np.intersect1d(one.lanes, other.lanes, return_indices=True)
+    same = one.addresses[mine] == other.addresses[theirs]
+    return bool(len(same)) and bool(same.mean() > 0.5)
 
 
 def _blocks_differ(launch, first: Party, second: Party) -> bool:

@@ -69,9 +69,10 @@ class Synccheck(Observer):
         gone = self._location(wave, None, int(missing[0]))
         ended = "1 thread" if few == 1 else f"{few} threads"
         line = f" at line {at.line}" if at.line else ""
+        rest = "the other one waits" if waiting == 1 else f"the other {waiting} wait"
         message = (
             f"barrier: {ended} {whom} ended before {name}{line} (the first is {gone.thread}), "
-            f"where the other {waiting} wait; every thread must reach it: guard the work and not "
+            f"where {rest}; every thread must reach it: guard the work and not "
             "the barrier, and do not return before it")
         count = len(np.unique(wave.block_of[missing])) if barrier != "grid" else 1
         self._add(("missing", site.source), message, at, gone, count)

@@ -6,8 +6,12 @@
 >>> trace.launches[0].of_thread(3)        # the steps in which thread 3 took part
 
 A step is what some threads did together with one instruction: an access to memory, a branch, a
-barrier, a fence, or simply ``run``, the other instructions of one source line in a row. The
-threads of a step ran in the same instruction, so steps show where a warp parted and met again.
+barrier, a fence, or simply ``run``, the other instructions of one source line in a row (jumps
+and returns, which do nothing by themselves, are left out). The threads of a step ran in the same
+instruction, so steps show where a warp parted and met again.
+
+Of a large launch, ask for some threads only: ``instruments.trace(threads=64)`` keeps the first 64
+of the grid.
 """
 
 from __future__ import annotations
@@ -19,8 +23,11 @@ import numpy as np
 
 from virtualgpu import sources
 from virtualgpu.machine.events import Access, Observer
+from virtualgpu.machine.memory import BASE
 
 LIMIT = 200_000  # threads' steps that are kept of a launch, about 10 MB
+_BYTES = np.dtype(np.uint8)
+_JUMPS = {"bra", "brx", "ret", "exit"}
 
 
 class Step(NamedTuple):
@@ -45,6 +52,9 @@ class Step(NamedTuple):
         Bytes of an access.
     taken : ndarray, bool, shape (n,), or None
         Of a branch: which threads jumped.
+    values : ndarray, uint8, shape (n, size), or None
+        Where values were asked for: the bytes at each address after the access. Where several
+        threads store to one address in one step, all show what the last of them left.
     """
 
     kind: str
@@ -55,6 +65,7 @@ class Step(NamedTuple):
     addresses: np.ndarray | None = None
     size: int = 0
     taken: np.ndarray | None = None
+    values: np.ndarray | None = None
 
 
 @dataclass
@@ -62,6 +73,7 @@ class LaunchTrace:
     """The steps of one launch in the order in which they ran.
 
     ``complete`` is False where the launch was larger than the limit and its end is missing.
+    ``shared`` holds (start, end, name) of each array in the shared memory of a block, in bytes.
     """
 
     kernel: str
@@ -69,6 +81,7 @@ class LaunchTrace:
     block: tuple[int, int, int]
     steps: list[Step] = field(default_factory=list)
     complete: bool = True
+    shared: tuple[tuple[int, int, str], ...] = ()
 
     def of_thread(self, thread: int) -> list[Step]:
         """The steps in which a thread took part."""
@@ -100,56 +113,149 @@ class Trace:
 
 
 class Tracer(Observer):
-    """Writes down what happens, up to a number of threads' steps for each launch."""
+    """Writes down what happens, up to a number of threads' steps for each launch.
 
-    def __init__(self, trace: Trace, limit: int = LIMIT):
-        self.trace, self.limit = trace, limit
+    Parameters
+    ----------
+    trace : Trace
+        Where to.
+    limit : int
+        Threads' steps to keep of each launch.
+    threads : int or array of int, optional
+        Keep the steps of the first so many threads of the grid, or of these.
+    values : bool
+        Also keep what was read and written.
+    """
+
+    def __init__(self, trace: Trace, limit: int = LIMIT, threads=None, values: bool = False):
+        self.trace, self.limit, self.values = trace, limit, values
+        self.first = threads if isinstance(threads, int) else None
+        self.chosen = None if threads is None or self.first else np.unique(threads)
 
     def launch_started(self, launch) -> None:
-        self.current = LaunchTrace(launch.kernel, launch.grid, launch.block)
+        extents = tuple(tuple(extent) for extent in launch.shared_layout.extents)
+        self.current = LaunchTrace(launch.kernel, launch.grid, launch.block, shared=extents)
         self.trace.launches.append(self.current)
         self.left = self.limit
+        self._queue: list = []  # instructions that a group is about to run
+        self._runner: tuple | None = None  # their (wave, lanes)
+        self._unread: list[tuple[int, Access, np.ndarray]] = []  # accesses whose values are to come
 
-    def _add(self, kind: str, source, group, lanes, **more) -> None:
+    def failed(self, launch, error) -> None:
+        self._queue = []  # the rest of the block in which it happened did not run
+
+    def launch_finished(self, launch) -> None:
+        self._run_on()
+        self._read_values()
+        self._runner = None
+
+    def _add(self, kind: str, source, wave, lanes, keep=None, **more) -> bool:
+        """Whether a step was written; ``keep`` are the positions of the threads asked for."""
+        threads = wave.first * wave.threads + np.asarray(lanes)
+        keep = self._kept(threads) if keep is None else keep
+        if keep is not Ellipsis:
+            threads = threads[keep]
+            more = {name: part[keep] if isinstance(part, np.ndarray) else part
+                    for name, part in more.items()}
+        if not len(threads):
+            return False
         if self.left <= 0:
             self.current.complete = False
-            return
-        self.left -= len(lanes)
-        wave = group.wave
-        threads = wave.first * wave.threads + np.asarray(lanes)
+            return False
+        self.left -= len(threads)
         self.current.steps.append(Step(
             kind, source.filename if source else None, source.line if source else None, threads,
             **more))
+        return True
+
+    def _kept(self, threads: np.ndarray):
+        if self.first is not None:
+            return threads < self.first
+        return ... if self.chosen is None else np.isin(threads, self.chosen)
+
+    # -- instructions between events -----------------------------------------------------------
 
     def executed(self, group, instructions) -> None:
+        self._run_on()
+        self._queue, self._runner = list(instructions), (group.wave, group.lanes)
+
+    def _run_on(self, until=None) -> None:
+        """Write down the instructions before ``until`` (or all) as runs of source lines."""
+        self._read_values()
+        if not self._queue:
+            return
+        ahead = len(self._queue)
+        if until is not None:
+            ahead = next((i for i, known in enumerate(self._queue) if known is until), 0)
         before = None
-        for instruction in instructions:
-            if instruction.source and instruction.source != before:
+        for instruction in self._queue[:ahead]:
+            if (instruction.source and instruction.source != before
+                    and instruction.opcode not in _JUMPS):
                 before = instruction.source
-                self._add("run", before, group, group.lanes)
+                self._add("run", before, *self._runner)
+        del self._queue[: ahead + (until is not None and self._queue[ahead] is until)]
+
+    # -- events --------------------------------------------------------------------------------
 
     def accessed(self, access: Access) -> None:
-        self._add(access.kind, access.instruction.source, access.group, access.lanes,
-                  space=access.space, addresses=np.array(access.addresses), size=access.size)
+        self._run_on(access.instruction)
+        wave, lanes = access.group.wave, np.array(access.lanes)
+        keep = self._kept(wave.first * wave.threads + lanes)
+        added = self._add(access.kind, access.instruction.source, wave, lanes, keep,
+                          space=access.space, addresses=np.array(access.addresses),
+                          size=access.size)
+        if added and self.values:
+            number = len(self.current.steps) - 1
+            self._unread.append((number, access, lanes if keep is ... else lanes[keep]))
+            if access.kind == "load":
+                self._read_values()
+
+    def _read_values(self) -> None:
+        """A store is told before or after it takes effect; it has by the time of the next event."""
+        for number, access, lanes in self._unread:
+            step = self.current.steps[number]
+            self.current.steps[number] = step._replace(
+                values=_bytes_at(access, step.addresses, lanes))
+        self._unread = []
 
     def branched(self, group, instruction, taken) -> None:
-        self._add("branch", instruction.source, group, group.lanes, taken=np.array(taken))
+        self._run_on(instruction)
+        self._add("branch", instruction.source, group.wave, group.lanes, taken=np.array(taken))
 
     def arrived(self, group, instruction, barrier) -> None:
-        self._add("barrier", instruction.source, group, group.lanes)
+        self._run_on(instruction)
+        self._add("barrier", instruction.source, group.wave, group.lanes)
 
     def released(self, barrier, lanes, groups, missing) -> None:
-        block = groups[0].wave.launch.program.blocks[groups[0].block]
-        self._add("released", block.source, groups[0], lanes)
+        self._run_on()
+        wave = groups[0].wave
+        block = wave.launch.program.blocks[groups[0].block]
+        self._add("released", block.source, wave, lanes)
 
     def warp_synchronised(self, group, instruction, mask) -> None:
-        self._add("syncwarp", instruction.source, group, group.lanes)
+        self._run_on(instruction)
+        self._add("syncwarp", instruction.source, group.wave, group.lanes)
 
     def fenced(self, group, instruction, scope) -> None:
-        self._add("fence", instruction.source, group, group.lanes)
+        self._run_on(instruction)
+        self._add("fence", instruction.source, group.wave, group.lanes)
 
     def exited(self, group) -> None:
-        self._add("exit", None, group, group.lanes)
+        self._run_on()
+        self._add("exit", None, group.wave, group.lanes)
+
+
+def _bytes_at(access: Access, addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """What memory holds now at the addresses of some lanes: uint8, shape (n, size)."""
+    wave = access.group.wave
+    index = addresses.astype(np.int64)
+    if access.space == "global":
+        view, index = wave.launch.memory.views[_BYTES], index - BASE
+    elif access.space == "shared":
+        view, index = wave.shared, index + wave.block_of[lanes] * wave.shared_stride
+    else:
+        view, index = wave.local, index + lanes * wave.local_stride
+    return view[index[:, None] + np.arange(access.size)]
 
 
 def _ranges(threads: np.ndarray) -> str:
