@@ -32,10 +32,12 @@ from gpucourse.build.regions import (
     unwrap_regions,
 )
 from gpucourse.build.registry import Course, Lecture, Lesson, Project
-from gpucourse.build.source import Cell, Source
+from gpucourse.build.source import ANSWERS, Cell, Source
 
 #: nbgrader's own stub, ClearSolutions.code_stub["python"] in nbgrader 0.9.
 NBGRADER_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
+#: The same for a written answer, ClearSolutions.text_stub.
+NBGRADER_TEXT_STUB = ("YOUR ANSWER HERE",)
 #: Runs, so that a lecture goes on with its starters in place.
 LECTURE_STUB = "# your code here"
 
@@ -88,7 +90,8 @@ def project_release(course: Course, source: Source) -> NotebookNode:
         cell.metadata["deletable"] = False  # nbgrader's LockCells
         if not nbgrader["solution"]:
             cell.metadata["editable"] = False
-        cell.source = replace_regions(cell.source, SOLUTION, NBGRADER_STUB)
+        stub = NBGRADER_STUB if cell.cell_type == "code" else NBGRADER_TEXT_STUB
+        cell.source = replace_regions(cell.source, SOLUTION, stub)
         cell.source = remove_regions(cell.source, HIDDEN_TESTS)
         nbgrader["checksum"] = nbgrader_checksum(cell)
         nbgrader["cell_type"] = cell.cell_type
@@ -101,7 +104,7 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
     Test cells do not carry the tag that lets errors pass: here no check may fail.
     """
     notebook = project_release(course, source)
-    answers = {cell.name: cell for cell in source.cells if cell.role == "solution"}
+    answers = {cell.name: cell for cell in source.cells if cell.role in ANSWERS}
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
         if grade_id in answers:
@@ -163,12 +166,12 @@ def _nbgrader_metadata(cell: Cell) -> dict:
     metadata = {
         "schema_version": 3,
         "grade_id": cell.name,
-        "grade": cell.role == "test",
-        "locked": cell.role != "solution",
-        "solution": cell.role == "solution",
+        "grade": cell.role in ("test", "written"),
+        "locked": cell.role not in ANSWERS,
+        "solution": cell.role in ANSWERS,
         "task": False,
     }
-    if cell.role == "test":
+    if metadata["grade"]:
         metadata["points"] = cell.points
     return metadata
 

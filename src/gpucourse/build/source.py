@@ -32,7 +32,9 @@ TAGS = {
     "keypoints": "the sentences to take away",
 }
 #: Roles a project's cell may have; each becomes nbgrader metadata.
-ROLES = ("setup", "solution", "test")
+ROLES = ("setup", "solution", "test", "written")
+#: Roles whose text comes from the learner: code that is tested, prose that a person marks.
+ANSWERS = ("solution", "written")
 #: A released code cell must fit on a screen.
 SCREEN_LINES = 45
 
@@ -212,7 +214,7 @@ def _region_mistakes(raw, meta: dict, lesson: Lesson) -> Iterator[tuple[int, str
             if key in meta:
                 yield 0, f"{key} belongs to projects"
     else:
-        answer, holder = role == "solution", 'role="solution"'
+        answer, holder = role in ANSWERS, 'role="solution"'
         if "exercise" in meta.get("tags", ()):
             yield 0, 'a project\'s cells have role="solution" instead of the tag exercise'
         yield from _role_mistakes(raw, meta)
@@ -220,7 +222,7 @@ def _region_mistakes(raw, meta: dict, lesson: Lesson) -> Iterator[tuple[int, str
         yield 0, f"a solution region needs {holder} on its cell, or it would not be graded"
     if answer and SOLUTION not in kinds:
         yield 0, "the cell has no solution region: add '### BEGIN SOLUTION' and its END"
-    if answer and raw.cell_type != "code":
+    if answer and role != "written" and raw.cell_type != "code":
         yield 0, "an exercise is a code cell"
     if HIDDEN_TESTS in kinds and role != "test":
         yield 0, 'hidden tests need role="test" on their cell, or they would be released'
@@ -233,14 +235,21 @@ def _role_mistakes(raw, meta: dict) -> Iterator[tuple[int, str]]:
     if role == "setup" and raw.cell_type != "code":
         yield 0, "only a code cell can be set-up: text needs no role"
     points = meta.get("points")
+    worthless = isinstance(points, bool) or not isinstance(points, int | float) or points <= 0
+    if role == "written":
+        if raw.cell_type != "markdown":
+            yield 0, "a written answer is a markdown cell"
+        if worthless:
+            yield 0, "a written answer needs points=… (a positive number), given by a person"
+    elif role != "test" and "points" in meta:
+        yield 0, 'points belongs to a cell with role="test" or role="written"'
     if role != "test":
-        for key in ("points", "starter"):
-            if key in meta:
-                yield 0, f'{key} belongs to a cell with role="test"'
+        if "starter" in meta:
+            yield 0, 'starter belongs to a cell with role="test"'
         return
     if raw.cell_type != "code":
         yield 0, "a test is a code cell"
-    if isinstance(points, bool) or not isinstance(points, int | float) or points <= 0:
+    if worthless:
         yield 0, 'a test cell needs points=… (a positive number): # %% id="…" role="test" points=2'
     if not _ERROR_NAME.fullmatch(str(meta.get("starter", ""))):
         yield 0, 'say which error the unsolved notebook gives here: starter="NotImplementedError"'
@@ -263,6 +272,6 @@ def _source_mistakes(cells: list[Cell], lesson: Lesson) -> Iterator[tuple[int, s
     if isinstance(lesson, Project):
         total = sum(cell.points for cell in cells if isinstance(cell.points, int | float))
         if total != lesson.points:
-            yield 1, f"test cells give {total:g} points, course.toml says {lesson.points:g}"
+            yield 1, f"the cells give {total:g} points, course.toml says {lesson.points:g}"
         if not any(cell.role == "solution" for cell in cells):
             yield 1, 'a project needs a cell with role="solution"'

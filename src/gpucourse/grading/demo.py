@@ -90,7 +90,8 @@ def damaged(assignment: Assignment) -> list[Expected]:
     """What happens to files: every kind of damage that a class hands in sooner or later."""
     tests = tuple(cell.grade_id for cell in assignment.tests)
     roles = [role_of(cell) for cell in assignment.released.cells]
-    last = max(n for n, role in enumerate(roles) if role == "solution")
+    last = max(n for n, role in enumerate(roles)
+               if role == "solution" and assignment.released.cells[n].cell_type == "code")
     name = assignment.released.cells[last].metadata.nbgrader.grade_id
     # What comes after the last answer is what that answer is for.
     after = tuple(cell.metadata.nbgrader.grade_id
