@@ -1,14 +1,23 @@
 """CUDA C++ to PTX by NVRTC, NVIDIA's run-time compiler.
 
 Works with no driver: only ``libnvrtc`` from the ``nvidia-cuda-nvrtc`` wheel (or a toolkit).
+
+Each source text gets a path of its own in the PTX's line table, and Python's :mod:`linecache`
+learns its lines, so that every later message can quote the line of a string in a notebook.
 """
 
 from __future__ import annotations
 
+import hashlib
+import linecache
+import os
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
+from virtualgpu.compilers.headers import include_paths
+from virtualgpu.compilers.messages import explain
 from virtualgpu.errors import VirtualGPUError
 
 
@@ -20,11 +29,28 @@ class CompilationError(VirtualGPUError):
         super().__init__(message)
 
 
-@lru_cache(maxsize=64)
+class Compiled(NamedTuple):
+    """What NVRTC made of a source: ``mangled`` has each name expression's name in the PTX,
+    ``log`` the compiler's warnings."""
+
+    ptx: str
+    mangled: dict[str, str]
+    log: str
+
+
 def compile_to_ptx(source: str, name: str = "kernel.cu", options: tuple[str, ...] = (),
                    names: tuple[str, ...] = (), architecture: str = "sm_90"
                    ) -> tuple[str, dict[str, str]]:
-    """Compile CUDA C++.
+    """The PTX and the mangled names of :func:`compile_cuda`."""
+    compiled = compile_cuda(source, name, options, names, architecture)
+    return compiled.ptx, dict(compiled.mangled)
+
+
+@lru_cache(maxsize=256)
+def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] = (),
+                 names: tuple[str, ...] = (), architecture: str = "sm_90",
+                 headers: tuple[tuple[str, str], ...] = ()) -> Compiled:
+    """Compile CUDA C++. The same source with the same options is compiled once.
 
     Parameters
     ----------
@@ -33,81 +59,86 @@ def compile_to_ptx(source: str, name: str = "kernel.cu", options: tuple[str, ...
     name : str
         What to call it in messages and source lines.
     options : tuple of str
-        NVRTC's options (``-DN=3``, ``--use_fast_math``, ``-I...``).
+        NVRTC's options (``-DN=3``, ``--use_fast_math``, ``-I...``; NVRTC's documentation,
+        "Supported Compile Options"). ``--generate-line-info`` is always on.
     names : tuple of str
-        Name expressions (``"add<float>"``) whose mangled names are wanted.
+        Name expressions whose mangled names are wanted: instances of templates
+        (``"add<float>"``), names in namespaces, addresses of variables (``"&weights"``).
     architecture : str
-        Compute capability; ignored where ``options`` give one.
-
-    Returns
-    -------
-    ptx : str
-    mangled : dict
-        Each name expression's name in the PTX.
+        Compute capability; ignored where ``options`` give one. Code for a real architecture
+        (``sm_90``) becomes code for the virtual one (``compute_90``): PTX is what is wanted.
+    headers : tuple of pairs (name, text)
+        Headers that exist as texts only.
 
     Raises
     ------
     CompilationError
-        With NVRTC's message and the source line that it names.
+        With NVRTC's message, the source line that it names and a caret under the place.
     """
     from cuda.bindings import nvrtc
 
     def checked(result):
         status, *values = result
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompilationError(f"NVRTC: {nvrtc.nvrtcGetErrorString(status)[1].decode()}", "")
+            words = nvrtc.nvrtcGetErrorString(status)[1].decode()
+            raise CompilationError(f"{name}: {words}", words)
         return values[0] if values else None
 
-    flags = list(options)
-    if not any(f.startswith(("--gpu-architecture", "-arch")) for f in flags):
-        flags.append(f"--gpu-architecture={architecture.replace('sm_', 'compute_')}")
-    if not any(f in ("-lineinfo", "--generate-line-info", "-G") for f in flags):
-        flags.append("--generate-line-info")
-    flags += [f"-I{path}" for path in include_paths()]
-    program = checked(nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], []))
+    def text(size, get):
+        raw = b" " * checked(size(program))
+        checked(get(program, raw))
+        return raw.rstrip(b"\0 ").decode("utf-8", "replace")
+
+    path = _path(source, name)
+    flags = [flag.encode() for flag in _flags(options, architecture)]
+    program = checked(nvrtc.nvrtcCreateProgram(
+        source.encode(), path.encode(), len(headers), [content.encode() for _, content in headers],
+        [header.encode() for header, _ in headers]))
     try:
         for expression in names:
             checked(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
-        encoded = [f.encode() for f in flags]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).replace(path, name)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
-            checked(nvrtc.nvrtcGetProgramLog(program, log))
-            text = log.rstrip(b"\0 ").decode("utf-8", "replace")
-            raise CompilationError(_explain(text, source, name), text)
-        ptx = b" " * checked(nvrtc.nvrtcGetPTXSize(program))
-        checked(nvrtc.nvrtcGetPTX(program, ptx))
+            raise CompilationError(explain(log, source, name), log)
+        ptx = text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
         mangled = {
             expression: checked(nvrtc.nvrtcGetLoweredName(program, expression.encode())).decode()
             for expression in names
         }
-        return ptx.rstrip(b"\0 ").decode(), mangled
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+    _remember_lines(ptx, path, source)
+    return Compiled(ptx, mangled, log)
 
 
-def _explain(log: str, source: str, name: str) -> str:
-    """NVRTC's first error with the line of source that it points at."""
-    match = re.search(rf"{re.escape(name)}\((\d+)\): error[^:]*: (.*)", log)
-    if not match:
-        return f"the CUDA C++ does not compile:\n{log}"
-    number = int(match[1])
-    lines = source.splitlines()
-    code = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-    return f"the CUDA C++ does not compile: line {number}: {match[2]}\n    {code}\n\n{log}"
+def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
+    flags = [str(option) for option in options]
+    # nvcc's two words for one option; NVRTC wants one.
+    for at, flag in enumerate(flags[:-1]):
+        if flag in ("-arch", "--gpu-architecture"):
+            flags[at : at + 2] = [f"--gpu-architecture={flags[at + 1]}"]
+            break
+    if not any(flag.startswith(("--gpu-architecture", "-arch")) for flag in flags):
+        flags.append(f"--gpu-architecture={architecture}")
+    flags = [re.sub(r"^(--gpu-architecture|-arch)=sm_", "--gpu-architecture=compute_", flag)
+             for flag in flags]
+    if not any(flag in ("-lineinfo", "--generate-line-info", "-G", "--device-debug")
+               for flag in flags):
+        flags.append("--generate-line-info")
+    return flags + [f"-I{path}" for path in (os.getcwd(), *include_paths())]
 
 
-@cache
-def include_paths() -> tuple[str, ...]:
-    """Folders with the CUDA headers that the installed wheels bring (``cuda_fp16.h`` ...)."""
-    from cuda import pathfinder
+def _path(source: str, name: str) -> str:
+    """Where the line table says that the source is: nowhere else, unless it is a real file."""
+    if Path(name).is_file():
+        return name
+    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+    return f"/cuda-{digest}/{name.lstrip('/')}"
 
-    found = []
-    for library in ("cudart", "cccl", "nvrtc", "curand", "nvcc"):
-        try:
-            located = pathfinder.locate_nvidia_header_directory(library)
-        except (ValueError, KeyError, RuntimeError):
-            continue
-        if located is not None and Path(located.abs_path).is_dir():
-            found.append(str(located.abs_path))
-    return tuple(dict.fromkeys(found))
+
+def _remember_lines(ptx: str, path: str, source: str) -> None:
+    for recorded in re.findall(r'^\s*\.file\s+\d+\s+"([^"]*)"', ptx, re.MULTILINE):
+        if recorded.endswith(path) and not Path(path).is_file():
+            # No time of modification: linecache keeps such an entry though there is no file.
+            linecache.cache[recorded] = (len(source), None, source.splitlines(True), recorded)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 from virtualgpu import device
 from virtualgpu.compilers.nvrtc import CompilationError, compile_to_ptx
-from virtualgpu.errors import VirtualGPUError
 from virtualgpu.frontends.driver_api import API, CONTEXT
+from virtualgpu.frontends.kernel_resources import find_kernel, resources
 
 kernel_names: dict[str, str] = {}  # entry in the PTX → the Python function's name
 
@@ -119,28 +119,14 @@ class CoreKernel:
     """In place of ``cuda.core.Kernel``."""
 
     def __init__(self, code: ObjectCode, name: str):
-        from virtualgpu.ptx import parse
-
         self.code, self.name = code, name
         self.handle = self._handle = self
-        functions = {}
-        for text in code.texts:
-            module = parse(text)
-            functions |= module.functions
-            if name in module.functions:
-                function, variables = module.functions[name], module.variables
-        if name not in functions:
-            raise VirtualGPUError(f"no kernel {name} in the linked PTX")
-        self.sizes = [p.size for p in function.parameters]
-        shared = sum(v.size for v in (*variables.values(), *function.variables.values())
-                     if v.space == "shared")
-        local = sum(v.size for v in function.variables.values() if v.space == "local")
-        constant = sum(v.size for v in variables.values() if v.space == "const")
+        self.sizes = [p.size for p in find_kernel(code.texts, name)[1].parameters]
+        used = resources(code.texts, name)
         self.attributes = SimpleNamespace(
-            # Registers are given out by the assembler of a real GPU: PTX has as many as it likes.
-            num_regs=min(255, len(function.registers)), const_size_bytes=constant,
-            local_size_bytes=local, shared_size_bytes=shared,
-            max_threads_per_block=function.maximum_threads or 1024)
+            num_regs=used.registers, const_size_bytes=used.constant,
+            local_size_bytes=used.local, shared_size_bytes=used.shared,
+            max_threads_per_block=used.maximum_threads)
 
 
 def linker_class(module):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from virtualgpu import device as devices
-from virtualgpu.compilers.nvrtc import compile_to_ptx
-from virtualgpu.errors import LaunchError
-from virtualgpu.ptx import Variable, parse
+from virtualgpu.compilers.nvrtc import compile_cuda
+from virtualgpu.compilers.signatures import ParameterType, kernel_signature
+from virtualgpu.errors import LaunchError, LinkError
+from virtualgpu.frontends import kernel_arguments
+from virtualgpu.frontends.kernel_arguments import Argument, array_argument, number_argument
+from virtualgpu.frontends.kernel_resources import Resources, resources
+from virtualgpu.ptx import Function, Variable, parse
 
 
 class Module:
@@ -22,20 +27,30 @@ class Module:
     >>> module.launch("twice", 1, 4, [x])
     >>> x
     array([0., 2., 4., 6.], dtype=float32)
+
+    Attributes
+    ----------
+    texts : list of str
+        The PTX.
+    mangled : dict
+        Name expressions → names in the PTX.
+    log : str
+        What the compiler had to say about code that it compiled: warnings.
     """
 
     def __init__(self, texts: list[str], mangled: dict[str, str] | None = None,
                  device: devices.Device | None = None):
         self.texts = texts
         self.mangled = mangled or {}
+        self.log = ""
         self.device = device or devices.current()
         shown = {entry: expression for expression, entry in self.mangled.items()}
         self.loaded = self.device.load(texts, shown)
-        self._parameters: dict[str, list[Variable]] = {}
-        for text in texts:
-            for name, function in parse(text).functions.items():
-                if function.is_entry:
-                    self._parameters[name] = list(function.parameters)
+        self._source: tuple | None = None
+        self._functions: dict[str, Function] = {
+            name: function for text in texts for name, function in parse(text).functions.items()
+            if function.is_entry}
+        self._variables = {name for text in texts for name in parse(text).variables}
 
     @classmethod
     def from_ptx(cls, *texts: str, device: devices.Device | None = None) -> Module:
@@ -43,23 +58,83 @@ class Module:
         return cls(list(texts), device=device)
 
     @classmethod
-    def from_cuda(cls, source: str, *, options: tuple[str, ...] = (),
-                  names: tuple[str, ...] = (), name: str = "kernel.cu",
+    def from_cuda(cls, source: str, *, options: Sequence[str] = (),
+                  names: Sequence[str] = (), name: str = "kernel.cu",
+                  headers: Sequence[tuple[str, str]] = (),
                   device: devices.Device | None = None) -> Module:
         """Compile CUDA C++ with NVRTC and load it.
 
-        ``names`` are name expressions (``"add<float>"``); kernels may be launched by them.
-        Raises :class:`~virtualgpu.compilers.nvrtc.CompilationError` with the compiler's words.
+        Parameters
+        ----------
+        source : str
+            Kernels are launched by the names they have in PTX, so either write
+            ``extern "C"`` before ``__global__``, or give name expressions.
+        options : sequence of str
+            NVRTC's: ``-DN=3``, ``-Ifolder``, ``--use_fast_math``, ``--std=c++20`` ... Line
+            information is always generated.
+        names : sequence of str
+            Name expressions: instances of templates (``"add<float>"``), kernels without
+            ``extern "C"`` (``"physics::boost"``), device variables (``"&weights"``). Kernels
+            and variables then go by these names.
+        name : str
+            The source's name in messages.
+        headers : sequence of pairs (name, text)
+            Headers that the source includes and that are no files. CUDA's own headers
+            (``cuda_fp16.h``, ``cooperative_groups.h``, ``cub/cub.cuh``, ``cuda/std/...``) are
+            found in the installed wheels.
+
+        Raises
+        ------
+        CompilationError
+            With the compiler's words, the line and a caret
+            (:class:`~virtualgpu.compilers.nvrtc.CompilationError`).
         """
-        text, mangled = compile_to_ptx(source, name, tuple(options), tuple(names))
-        return cls([text], mangled, device)
+        options, headers = tuple(options), tuple(map(tuple, headers))
+        compiled = compile_cuda(source, name, options, tuple(names), headers=headers)
+        module = cls([compiled.ptx], dict(compiled.mangled), device)
+        module.log = compiled.log
+        module._source = (source, options, headers)
+        return module
+
+    # -- kernels -------------------------------------------------------------------------------
 
     @property
     def entries(self) -> list[str]:
         """The kernels' names in the PTX."""
-        return list(self._parameters)
+        return list(self._functions)
 
-    def launch(self, entry: str, grid: int | tuple, block: int | tuple, args: list[Any] = (),
+    def function(self, entry: str) -> Function:
+        """A kernel's PTX by its name or name expression. Raises LaunchError for unknown ones."""
+        known = self._functions.get(self.mangled.get(entry, entry))
+        if known is None:
+            similar = [name for name in self.entries if f"{len(entry)}{entry}" in name]
+            advice = (f'; {similar[0]} is C++\'s name for it: write extern "C" before __global__, '
+                      "or give the name among `names`") if similar else ""
+            raise LaunchError(
+                f"no kernel {entry}; the module has: {', '.join(self.entries) or 'none'}{advice}")
+        return known
+
+    def sizes(self, entry: str) -> list[int]:
+        """Bytes of each of a kernel's parameters."""
+        return [variable.size for variable in self.function(entry).parameters]
+
+    def signature(self, entry: str) -> tuple[ParameterType, ...] | None:
+        """The C++ types of a kernel's parameters; None where only PTX is known, or the compiler
+        cannot tell (:func:`~virtualgpu.compilers.signatures.kernel_signature`)."""
+        function = self.function(entry)
+        if self._source is None:
+            return None
+        source, options, headers = self._source
+        shown = next((name for name, known in self.mangled.items() if known == function.name),
+                     entry)
+        found = kernel_signature(source, shown, options, headers)
+        return found if found is not None and len(found) == len(function.parameters) else None
+
+    def resources(self, entry: str) -> Resources:
+        """Registers, memory and threads that a kernel uses."""
+        return resources(self.texts, self.function(entry).name)
+
+    def launch(self, entry: str, grid: int | tuple, block: int | tuple, args: Sequence[Any] = (),
                *, shared_bytes: int = 0, cooperative: bool = False) -> None:
         """Run a kernel to its end.
 
@@ -68,7 +143,7 @@ class Module:
         entry : str
             A kernel's name, or a name expression given to :meth:`from_cuda`.
         grid, block : int or tuple of up to three ints
-        args : list
+        args : sequence
             One value per parameter. A NumPy array is copied to the device, passed as a pointer
             and copied back; anything with ``__cuda_array_interface__`` is passed as its
             pointer; ``bytes`` as they are; NumPy and ctypes numbers as the bytes of their own
@@ -76,28 +151,31 @@ class Module:
             twice is one array on the device too.
         shared_bytes : int
             Dynamic shared memory per block.
+        cooperative : bool
+            All blocks resident at once, so that ``grid.sync()`` works.
 
         Raises
         ------
         LaunchError
-            The wrong number or sizes of arguments, or an impossible grid.
+            The wrong number of arguments, an argument of another size, an array whose elements
+            are not what the kernel's pointer points at, or an impossible grid.
         VirtualGPUError
             What goes wrong in the kernel.
         """
-        entry = self.mangled.get(entry, entry)
-        if entry not in self._parameters:
-            raise LaunchError(f"no kernel {entry}; the module has: {', '.join(self.entries)}")
-        wanted = self._parameters[entry]
+        function = self.function(entry)
+        wanted = function.parameters
         if len(args) != len(wanted):
             raise LaunchError(f"kernel {entry} takes {len(wanted)} arguments, not {len(args)}")
+        signature = self.signature(entry)
         copies: list[tuple[int, np.ndarray]] = []
         try:
             parameters = [
-                self._parameter(value, variable, position, copies)
+                self._parameter(value, variable, position, copies,
+                                signature[position] if signature else None)
                 for position, (value, variable) in enumerate(zip(args, wanted, strict=True))
             ]
-            self.device.launch(self.loaded, entry, _three(grid), _three(block), parameters,
-                               shared_bytes, cooperative)
+            self.launch_bytes(entry, _three(grid), _three(block), parameters, shared_bytes,
+                              cooperative)
             for address, array in copies:
                 if array.flags.writeable and array.size:
                     array[...] = self.device.read(address, array.nbytes).view(
@@ -106,7 +184,39 @@ class Module:
             for address, _ in copies:
                 self.device.free(address)
 
-    def _parameter(self, value: Any, variable: Variable, position: int, copies: list) -> bytes:
+    def launch_bytes(self, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int],
+                     parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
+                     ) -> None:
+        """Run a kernel whose parameters are bytes already, one entry each."""
+        self.device.launch(self.loaded, self.function(entry).name, grid, block, parameters,
+                           shared_bytes, cooperative)
+
+    def launch_unlooked(self, entry: str, grid: tuple[int, int, int],
+                        block: tuple[int, int, int], arguments: Sequence[Argument],
+                        shared_bytes: int = 0, cooperative: bool = False) -> None:
+        """Run a kernel as the driver does, which does not look at its arguments.
+
+        Arguments too many are ignored, bytes too many cut off. Inside
+        ``virtualgpu.check()`` what does not fit is reported. Raises LaunchError for arguments
+        too few: a GPU would read what lies behind them.
+        """
+        function = self.function(entry)
+        sizes = [variable.size for variable in function.parameters]
+        if kernel_arguments.is_checking():
+            sentences = kernel_arguments.misfits(entry, arguments, sizes, self.signature(entry))
+            kernel_arguments.report(function, entry, sentences)
+        if len(arguments) < len(sizes):
+            raise LaunchError(
+                f"kernel {entry} takes {len(sizes)} arguments and was given {len(arguments)}: a "
+                "GPU would read whatever lies where the others should be")
+        self.launch_bytes(
+            entry, grid, block,
+            [kernel_arguments.fit(argument.raw, size)
+             for argument, size in zip(arguments, sizes, strict=False)],
+            shared_bytes, cooperative)
+
+    def _parameter(self, value: Any, variable: Variable, position: int, copies: list,
+                   declared: ParameterType | None) -> bytes:
         size = variable.size
         if isinstance(value, np.ndarray):
             address = next((a for a, array in copies if array is value), None)
@@ -115,26 +225,66 @@ class Module:
                 copies.append((address, value))
                 if value.size:
                     self.device.write(address, value)
-            raw = np.uint64(address).tobytes()
+            argument = array_argument(address, value.dtype)
         elif (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
-            raw = np.uint64(interface["data"][0]).tobytes()
+            argument = array_argument(interface["data"][0], interface["typestr"])
         elif isinstance(value, bytes):
-            raw = value
+            argument = Argument(value)
         elif isinstance(value, np.generic):
-            raw = value.tobytes()
+            argument = number_argument(value)
         elif isinstance(value, ctypes._SimpleCData | ctypes.Structure):
-            raw = bytes(value)
+            argument = Argument(bytes(value))
         elif isinstance(value, bool | int | float):
-            raw = _number(value, variable, position)
+            argument = Argument(_number(value, variable, position))
         else:
             raise LaunchError(
                 f"argument {position} is a {type(value).__name__}; a kernel takes numbers, "
                 "bytes and arrays")
-        if len(raw) != size:
+        if len(argument.raw) != size:
             raise LaunchError(
-                f"argument {position} has {len(raw)} bytes, its parameter {size}: give a NumPy "
-                "scalar of the type that the kernel declares")
-        return raw
+                f"argument {position} has {len(argument.raw)} bytes, its parameter {size}: give "
+                "a NumPy scalar of the type that the kernel declares")
+        if wanted := kernel_arguments.misfit(argument, size, declared):
+            raise LaunchError(
+                f"argument {position} is {argument}; the kernel's parameter is {wanted}: convert "
+                "the one with .astype, or declare the other")
+        return argument.raw
+
+    # -- variables of the module ---------------------------------------------------------------
+
+    def symbol(self, name: str) -> tuple[int, int]:
+        """The device address and the bytes of a ``__device__`` or ``__constant__`` variable.
+
+        ``name`` is its name, or the name expression (``"&weights"``) that was given to
+        :meth:`from_cuda`. A ``__constant__`` variable that no kernel reads may have been left
+        out by the compiler. Raises LinkError for unknown names.
+        """
+        known = self.mangled.get(name) or self.mangled.get(f"&{name}") or name
+        if known not in self._variables:
+            raise LinkError(
+                f"no variable {name}; the module has: "
+                f"{', '.join(sorted(self._variables)) or 'none'}. The compiler drops variables "
+                "that nothing reads")
+        return self.device.symbol(self.loaded, known)
+
+    def read_symbol(self, name: str, dtype: Any) -> np.ndarray:
+        """A copy of a variable of the module as an array of ``dtype``, shape (elements,)."""
+        address, nbytes = self.symbol(name)
+        return self.device.read(address, nbytes).view(np.dtype(dtype))
+
+    def write_symbol(self, name: str, values: np.ndarray) -> None:
+        """Overwrite a variable's first bytes with those of ``values``, as
+        ``cudaMemcpyToSymbol`` does. Raises LaunchError for more bytes than it has."""
+        values = np.ascontiguousarray(values)
+        address, nbytes = self.symbol(name)
+        if values.nbytes > nbytes:
+            raise LaunchError(f"{values.nbytes} bytes for {name}, which has {nbytes}")
+        self.device.write(address, values)
+
+    def unload(self) -> None:
+        """Give back the memory of the module's variables; the module is of no use afterwards."""
+        if hasattr(self.loaded, "unload"):
+            self.loaded.unload()
 
 
 def _number(value: float, variable: Variable, position: int) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from virtualgpu import sources
 from virtualgpu.errors import Location, VirtualGPUError
 
-KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "other")
+KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "arguments", "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,9 @@ class Finding:
     Attributes
     ----------
     kind : str
-        ``race``, ``barrier``, ``uninitialised``, ``memory`` (bad address), ``deadlock``, or
-        ``other`` (any other error that stopped the launch).
+        ``race``, ``barrier``, ``uninitialised``, ``memory`` (bad address), ``deadlock``,
+        ``arguments`` (not what the kernel declares), or ``other`` (any other error that stopped
+        the launch).
     message : str
         What happened and what to do, for a person.
     kernel : str

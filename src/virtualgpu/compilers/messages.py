@@ -1,0 +1,68 @@
+"""NVRTC's complaints, made for somebody who wrote CUDA C++ in a string."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+SHOWN = 5  # errors quoted in a message; the log has them all
+
+# What the compiler says, and what helps. The first that matches is told.
+_ADVICE = (
+    (r'identifier "u?int(8|16|32|64)_t" is undefined',
+     "NVRTC has no <stdint.h>: write int, long long ..., or #include <cuda/std/cstdint>"),
+    (r'cannot open source file "(curand|cublas|cufft)',
+     "that header belongs to a library whose wheel is not installed; the virtual GPU cannot run "
+     "it either: draw random numbers on the host, or with numba.cuda.random"),
+    (r'cannot open source file "(std\w+|math|assert|string|limits|float|c\w+|iostream|vector|'
+     r'algorithm|type_traits|complex|array|utility)(\.h)?"',
+     "NVRTC compiles device code only and has no host headers: printf, assert and the functions "
+     "of <math.h> are there without an #include; for C++'s take <cuda/std/...>"),
+    (r'identifier "(std|thrust|cub)" is undefined|name followed by "::" must be a class',
+     "#include the header that brings this namespace (<cuda/std/...>, <cub/cub.cuh>)"),
+    (r'this declaration may not have extern "C" linkage|'
+     r'template.* may not .*extern "C"|linkage specification is incompatible',
+     'templates cannot be inside extern "C" { }: close it before them'),
+    (r"calling a __host__ function",
+     "mark the function __device__: a kernel calls nothing else"),
+    (r"unrecognized option|invalid value for",
+     "NVRTC takes fewer options than nvcc; its documentation lists them under "
+     "\"Supported Compile Options\""),
+)  # fmt: skip
+
+
+def explain(log: str, source: str, name: str) -> str:
+    """An error message from NVRTC's log: each error's line, the code there and a caret."""
+    found = list(_errors(log, source, name))
+    if unknown := re.search(r'Input name expression was: "\s*(.+?)\s*"', log):
+        text = (f"the CUDA C++ has no {unknown[1]}, of which the name was asked: a name expression "
+                f"is what one would write after & in the source\n{found[0]}")
+    elif not found:
+        text = f"the CUDA C++ does not compile:\n{log}"
+    else:
+        text = f"the CUDA C++ does not compile: {name} " + "\n".join(found[:SHOWN])
+        if len(found) > SHOWN:
+            text += f"\n({len(found) - SHOWN} more errors: see the error's .log)"
+    for pattern, advice in _ADVICE:
+        if re.search(pattern, log):
+            return f"{text}\n{advice}"
+    return text
+
+
+def _errors(log: str, source: str, name: str) -> Iterator[str]:
+    lines, given = log.splitlines(), source.splitlines()
+    for at, line in enumerate(lines):
+        match = re.match(rf"(.+?)\((\d+)\): (?:catastrophic )?error[^:]*: (.*)", line)
+        if not match:
+            continue
+        where, number, words = match[1], int(match[2]), match[3]
+        place = f"line {number}: {words}" if where == name else f"{where} line {number}: {words}"
+        echo, caret = [*lines[at + 1 : at + 3], "", ""][:2]
+        if where == name and 0 < number <= len(given) and (
+                given[number - 1].strip() != echo.strip()):
+            # The compiler shows something else, an expanded macro for one: show both.
+            place += f"\n    {given[number - 1].strip()}"
+        if echo.strip() and caret.strip() == "^":
+            indent = len(echo) - len(echo.lstrip())
+            place += f"\n    {echo.strip()}\n    {caret[indent:].rstrip()}"
+        yield place

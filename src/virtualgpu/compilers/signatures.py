@@ -1,0 +1,111 @@
+"""The C++ types of a kernel's parameters, asked of the compiler itself.
+
+PTX knows a parameter's size only: a pointer to float and one to double look alike. So the source
+is compiled once more with a few lines after it, in which templates write each parameter's kind
+and size into a constant, and the constant's initial value is read from the PTX.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from virtualgpu.compilers.nvrtc import CompilationError, compile_cuda
+
+_TABLE = "virtualgpu_signature_table"
+_PROBE = r"""
+#line 1 "virtualgpu_signature"
+namespace virtualgpu_signature {
+template <class T> struct kind { static constexpr char value = '?'; };
+#define VIRTUALGPU_KIND(T, K) template <> struct kind<T> { static constexpr char value = K; };
+VIRTUALGPU_KIND(bool, 'b') VIRTUALGPU_KIND(char, 'i') VIRTUALGPU_KIND(signed char, 'i')
+VIRTUALGPU_KIND(short, 'i') VIRTUALGPU_KIND(int, 'i') VIRTUALGPU_KIND(long, 'i')
+VIRTUALGPU_KIND(long long, 'i') VIRTUALGPU_KIND(unsigned char, 'u')
+VIRTUALGPU_KIND(unsigned short, 'u') VIRTUALGPU_KIND(unsigned int, 'u')
+VIRTUALGPU_KIND(unsigned long, 'u') VIRTUALGPU_KIND(unsigned long long, 'u')
+VIRTUALGPU_KIND(float, 'f') VIRTUALGPU_KIND(double, 'f')
+template <class T> struct plain { using type = T; };
+template <class T> struct plain<const T> { using type = T; };
+template <class T> struct plain<volatile T> { using type = T; };
+template <class T> struct plain<const volatile T> { using type = T; };
+template <class T> struct size { static constexpr int value = sizeof(T); };
+template <> struct size<void> { static constexpr int value = 0; };
+template <class T> struct one {
+    static constexpr int pointer = 0, letter = kind<T>::value, bytes = size<T>::value;
+};
+template <class T> struct one<T *> {
+    using pointee = typename plain<T>::type;
+    static constexpr int pointer = 1, letter = kind<pointee>::value, bytes = size<pointee>::value;
+};
+template <class... A> struct table { int values[3 * sizeof...(A) + 1]; };
+template <class F> struct signature;
+template <class... A> struct signature<void (*)(A...)> {
+    static constexpr __device__ table<A...> get()
+    { return table<A...>{{int(sizeof...(A)), (one<A>::pointer * 65536 * 256
+                          + one<A>::letter * 65536 + one<A>::bytes)...}}; }
+};
+}
+"""
+
+
+class ParameterType(NamedTuple):
+    """A kernel's parameter in C++.
+
+    ``kind`` is NumPy's letter for the type, or for what it points at: b, i, u, f, or ? for
+    whatever is none of C++'s numbers (a struct, ``void``, ``__half``); ``size`` its bytes (0 for
+    ``void``).
+    """
+
+    pointer: bool
+    kind: str
+    size: int
+
+    def __str__(self) -> str:
+        names = {"b1": "bool", "i1": "char", "u1": "unsigned char", "i2": "short",
+                 "u2": "unsigned short", "i4": "int", "u4": "unsigned int", "i8": "long long",
+                 "u8": "unsigned long long", "f4": "float", "f8": "double", "?0": "void"}
+        name = names.get(f"{self.kind}{self.size}", f"struct of {self.size} bytes")
+        return f"{name} *" if self.pointer else name
+
+    def takes_array_of(self, dtype: np.dtype) -> bool:
+        """Whether an array of ``dtype`` is what a pointer of this type reads.
+
+        Bytes may be anything, as may structures; signed and unsigned of one size are alike, and
+        a complex number is two of its parts.
+        """
+        dtype = dtype.base
+        if self.kind == "?" or self.size <= 1 or dtype.kind not in "biufc":
+            return True
+        size = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+        alike = {"u": "i", "c": "f"}
+        return size == self.size and (
+            alike.get(dtype.kind, dtype.kind) == alike.get(self.kind, self.kind))
+
+
+@lru_cache(maxsize=256)
+def kernel_signature(source: str, kernel: str, options: tuple[str, ...] = (),
+                     headers: tuple[tuple[str, str], ...] = ()) -> tuple[ParameterType, ...] | None:
+    """The parameters of ``kernel``, a name in the source or a name expression.
+
+    None where the compiler cannot say: a kernel that is overloaded, or known by its mangled name.
+    """
+    from virtualgpu.machine.types import DTYPES
+    from virtualgpu.ptx import parse
+
+    probe = (f'{_PROBE}extern "C" __device__ const auto {_TABLE} = '
+             f"virtualgpu_signature::signature<decltype(&{kernel})>::get();\n")
+    try:
+        compiled = compile_cuda(f"{source}\n{probe}", "kernel.cu", options, (), headers=headers)
+    except CompilationError:
+        return None
+    variable = parse(compiled.ptx).variables.get(_TABLE)
+    if variable is None or not variable.values:
+        return () if variable is not None else None
+    values = np.array(variable.values, np.uint64).astype(DTYPES[variable.element])
+    raw = values.tobytes().ljust(variable.size, b"\0")
+    count, *codes = np.frombuffer(raw, np.int32).tolist()
+    return tuple(
+        ParameterType(bool(code >> 24), chr(code >> 16 & 0xFF), code & 0xFFFF)
+        for code in codes[:count])
