@@ -1,0 +1,186 @@
+"""What the views of a launch are made of: HTML that follows the notebook's theme, and plain text.
+
+No script and nothing from the network: a saved notebook, its export and nbviewer show the same.
+Colours of text, lines and paper are JupyterLab's own variables, or what the page has where those
+are missing; fills are translucent or taken from one palette that reads on light and dark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import itertools
+from collections.abc import Iterable, Sequence
+
+from gpucourse.views.picture import COLOURS
+
+SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
+#: Blocks, warps or threads that stand side by side take these in turn. All carry black text.
+FILLS = (SKY, ORANGE, "#45C29B", YELLOW, "#E3A5C7", "#8FB8DE", "#F2956B", "#C5C5C5")
+
+_STYLE = """
+.gpuc{color:var(--jp-content-font-color1,currentColor);max-width:100%;margin:.4em 0 .9em;
+font:13px/1.45 var(--jp-content-font-family,system-ui,sans-serif);
+--gpuc-faint:color-mix(in srgb,currentColor 68%,transparent);
+--gpuc-line:color-mix(in srgb,currentColor 24%,transparent);
+--gpuc-wash:color-mix(in srgb,currentColor 7%,transparent)}
+.gpuc *{box-sizing:border-box}
+.gpuc .head{display:flex;flex-wrap:wrap;gap:.2em 1em;align-items:baseline;
+border-bottom:1px solid var(--gpuc-line);padding-bottom:.25em;margin-bottom:.45em}
+.gpuc .head b{font-size:15px}
+.gpuc .faint{color:var(--gpuc-faint)}
+.gpuc small,.gpuc .small{font-size:12px}
+.gpuc code,.gpuc pre,.gpuc .code{font:12px/1.5 var(--jp-code-font-family,ui-monospace,monospace);
+color:inherit;background:none;padding:0;border:0;margin:0}
+.gpuc .code{white-space:pre}
+.gpuc p{margin:.25em 0}
+.gpuc ul,.gpuc ol{margin:.2em 0;padding:0;list-style:none}
+.gpuc .found{border-left:4px solid #D55E00;padding:.1em 0 .1em .7em;margin:.35em 0}
+.gpuc .clean{border-left:4px solid #009E73;padding:.1em 0 .1em .7em;margin:.35em 0}
+.gpuc .tag{font-weight:600;text-transform:uppercase;font-size:11px;letter-spacing:.04em;
+border:1px solid currentColor;border-radius:3px;padding:0 .35em;margin-right:.45em}
+.gpuc .scroll{overflow-x:auto;max-width:100%}
+.gpuc table{border-collapse:collapse;margin:.45em 0;color:inherit;font-size:inherit}
+.gpuc table tr,.gpuc table tr:nth-child(even),.gpuc table tr:hover{background:none}
+.gpuc th,.gpuc td{padding:.08em .55em;text-align:left;vertical-align:top;border:0;max-width:none;
+white-space:normal}
+.gpuc th{font-weight:600;border-bottom:1px solid var(--gpuc-line);vertical-align:bottom}
+.gpuc .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.gpuc table.lines{width:100%}
+.gpuc table.lines td{padding:0 .55em}
+.gpuc table.lines td.code{width:99%;white-space:pre}
+.gpuc .sign{font-weight:700;text-align:center;width:1.6em}
+.gpuc .good{color:#009E73}.gpuc .costly{color:#E06A10}
+.gpuc svg{max-width:100%;height:auto;display:block}
+.gpuc svg text{fill:currentColor;font-family:var(--jp-content-font-family,system-ui,sans-serif)}
+.gpuc svg .ink{fill:#1a1a1a}.gpuc svg .dim{fill-opacity:.7}
+.gpuc .legend{display:flex;flex-wrap:wrap;gap:.1em 1.1em;margin:.3em 0}
+.gpuc .legend i{display:inline-block;width:1em;height:.85em;border-radius:2px;
+margin-right:.4em;vertical-align:-.08em}
+.gpuc details>summary{cursor:pointer;color:var(--gpuc-faint)}
+.gpuc-row{display:flex;flex-wrap:wrap;gap:0 2em;align-items:flex-start}
+.gpuc-row>.gpuc{flex:1 1 380px;min-width:0}
+"""
+_numbers = itertools.count(1)
+
+
+class View:
+    """Something to look at: HTML in a notebook, plain text everywhere else.
+
+    Attributes
+    ----------
+    markup : str
+        HTML without the style sheet.
+    text : str
+        The same in words, for terminals and for those who cannot see the picture.
+    """
+
+    def __init__(self, markup: str, text: str):
+        self.markup, self.text = markup, text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": self.text, "text/html": self._repr_html_()}
+
+    def _repr_html_(self) -> str:
+        return f"<style>{_STYLE}</style>{self.markup}"
+
+
+def beside(*views: View) -> View:
+    """Views side by side where the page is wide enough, one below the other where it is not."""
+    for view in views:
+        if not isinstance(view, View):
+            raise TypeError(
+                f"beside() takes views, such as gpucourse.memory(...), not a "
+                f"{type(view).__name__}")
+    return View(
+        f'<div class="gpuc-row">{"".join(view.markup for view in views)}</div>',
+        "\n\n".join(view.text for view in views))
+
+
+def box(*parts: str, label: str = "") -> str:
+    """The outermost element of a view."""
+    named = f' role="group" aria-label="{escape(label)}"' if label else ""
+    return f'<div class="gpuc"{named}>{"".join(parts)}</div>'
+
+
+def head(title: str, *facts: str) -> str:
+    """The first line of a view: its name and facts beside it."""
+    beside = "".join(f'<span class="faint">{escape(fact)}</span>' for fact in facts if fact)
+    return f'<div class="head"><b>{escape(title)}</b>{beside}</div>'
+
+
+def note(text: str) -> str:
+    return f'<p class="faint small">{escape(text)}</p>'
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> str:
+    """(style of the swatch, words) pairs in a row."""
+    return '<div class="legend small">' + "".join(
+        f'<span><i style="{style}"></i>{escape(words)}</span>' for style, words in entries
+    ) + "</div>"
+
+
+def escape(text: object) -> str:
+    return html.escape(str(text), quote=True)
+
+
+# -- pictures -----------------------------------------------------------------------------------
+
+
+def svg(width: float, height: float, parts: Iterable[str], alt: str) -> str:
+    """A picture with its description; lengths are pixels."""
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+            f'width="{width:g}" role="img" aria-label="{escape(alt)}">{"".join(parts)}</svg>')
+
+
+def rect(x: float, y: float, width: float, height: float, style: str, title: str = "") -> str:
+    inside = f"><title>{escape(title)}</title></rect>" if title else "/>"
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" {style}{inside}'
+
+
+def label(x: float, y: float, text: object, size: float = 11, anchor: str = "start",
+          style: str = "") -> str:
+    return (f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}" {style}>'
+            f"{escape(text)}</text>")
+
+
+# -- steps --------------------------------------------------------------------------------------
+
+
+def stepper(frames: Sequence[str], names: Sequence[str]) -> str:
+    """A slider over frames that needs no script: one radio button for each, drawn as a scale.
+
+    The arrow keys move it once it has been clicked. Where a page strips styles (a notebook that
+    is not trusted), all frames stand below each other.
+    """
+    if len(frames) == 1:
+        return f"<div>{frames[0]}</div>"
+    seed = "".join(frames).encode() + str(next(_numbers)).encode()
+    id = "gpuc" + hashlib.sha256(seed).hexdigest()[:10]
+    rules = (
+        f".{id}>input{{position:absolute;opacity:0;width:1px;height:1px}}"
+        f".{id}>.f{{display:none}}"
+        f".{id}>.scale{{display:flex;margin:.3em 0 .5em;max-width:760px}}"
+        f".{id}>.scale label{{flex:1 1 0;height:24px;min-width:5px;cursor:pointer;font-size:11px;"
+        "line-height:24px;text-align:center;overflow:hidden;margin-right:1px;"
+        "background:color-mix(in srgb,currentColor 14%,transparent)}"
+        f".{id}>.scale label:hover{{background:color-mix(in srgb,currentColor 32%,transparent)}}"
+    )
+    shown = ",".join(f"#{id}-{n}:checked~.f{n}" for n in range(len(frames)))
+    chosen = ",".join(f"#{id}-{n}:checked~.scale label.s{n}" for n in range(len(frames)))
+    focus = ",".join(f"#{id}-{n}:focus-visible~.scale label.s{n}" for n in range(len(frames)))
+    rules += (f"{shown}{{display:block}}{chosen}{{background:#0072B2;color:#fff;font-weight:600}}"
+              f"{focus}{{outline:2px solid #E69F00}}")
+    wide = len(frames) <= 40
+    inputs = "".join(
+        f'<input type="radio" name="{id}" id="{id}-{n}" aria-label="step {n + 1}"'
+        f'{" checked" if n == 0 else ""}>' for n in range(len(frames)))
+    labels = "".join(
+        f'<label class="s{n}" for="{id}-{n}" title="{escape(name)}">{n + 1 if wide else ""}</label>'
+        for n, name in enumerate(names))
+    body = "".join(f'<div class="f f{n}">{frame}</div>' for n, frame in enumerate(frames))
+    return (f'<style>{rules}</style><div class="{id}">{inputs}<div class="scale">{labels}</div>'
+            f"{body}</div>")

@@ -1,0 +1,276 @@
+"""Launches to look at: on the virtual GPU, on copies of the arguments, with observers listening."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import virtualgpu
+from virtualgpu import instruments
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.observers.findings import Finding, Report, from_error
+from virtualgpu.observers.profiling import LaunchProfile
+from virtualgpu.observers.trace import LaunchTrace
+
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An array argument on the device. ``strides`` in bytes; ``number`` counts arguments from 0."""
+
+    name: str
+    number: int
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def end(self) -> int:
+        """The first address behind it."""
+        if not self.size:
+            return self.address
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        return self.address + last + self.dtype.itemsize
+
+
+@dataclass
+class Observed:
+    """One watched launch: what was found, what was counted or traced, and what stopped it."""
+
+    kernel: str
+    grid: Triple
+    block: Triple
+    places: list[Place] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    profile: LaunchProfile | None = None
+    trace: LaunchTrace | None = None
+    error: VirtualGPUError | None = None
+    after: list = field(default_factory=list)  # the arguments on the device, as the kernel left them
+
+
+def observe(kernel: object, grid: object, block: object, arguments: tuple) -> Observed:
+    """Launch once under every checker and the counters. A fault becomes a finding."""
+    with virtualgpu.profile() as profile, virtualgpu.check() as report:
+        observed = _run(kernel, grid, block, arguments)
+    observed.findings = findings_of(report, observed)
+    # A kernel of the learner's may be launched through helpers that launch more (a fill): the
+    # kernel itself comes last.
+    observed.profile = profile.launches[-1] if profile.launches else None
+    return observed
+
+
+def traced(kernel: object, grid: object, block: object, arguments: tuple, *, seed: int | None = None,
+           **options) -> Observed:
+    """Launch once and write down the steps; ``options`` are those of ``instruments.trace``."""
+    with instruments.trace(**options) as trace:
+        if seed is None:
+            observed = _run(kernel, grid, block, arguments)
+        else:
+            with virtualgpu.schedule(seed):
+                observed = _run(kernel, grid, block, arguments)
+    observed.trace = trace.launches[-1] if trace.launches else None
+    if observed.trace is None:
+        # No device takes such a launch: there is nothing to draw, and the error says why.
+        raise observed.error or RuntimeError("nothing was launched")
+    return observed
+
+
+def findings_of(report: Report, observed: Observed) -> list[Finding]:
+    """The report's findings, and the error of a launch that no device would take."""
+    findings = list(report.findings)
+    if observed.error is not None and not any(
+            found.message == observed.error.message for found in findings):
+        findings.insert(0, from_error(observed.error, observed.kernel, report.launches))
+    return findings
+
+
+def _run(kernel: object, grid: object, block: object, arguments: tuple) -> Observed:
+    name = check_kernel(kernel)
+    shape, threads = dimensions(grid, "grid"), dimensions(block, "block")
+    observed = Observed(name, shape, threads)
+    if not virtualgpu.is_active():
+        arguments = tuple(map(to_host, arguments))
+    with on_virtual_gpu(kernel) as runnable, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of small grids and of copies, both meant so here
+        copies = copy_arguments(arguments)
+        observed.places = list(_places(kernel, copies))
+        try:
+            launch(runnable, shape, threads, copies)
+        except VirtualGPUError as error:
+            observed.error = error
+        observed.after = copies
+    return observed
+
+
+# -- what a kernel is, and what not -------------------------------------------------------------
+
+
+def check_kernel(kernel: object) -> str:
+    """The kernel's name. Raises TypeError that says what was given instead of a kernel."""
+    if _is_numba(kernel):
+        return kernel.py_func.__name__
+    if _is_raw(kernel):
+        return kernel.name
+    if hasattr(kernel, "dispatcher") and _is_numba(kernel.dispatcher):
+        raise TypeError(
+            "this kernel has its brackets on already: give the kernel, the grid and the block one "
+            "after the other, as in report(kernel, 4, 32, x)")
+    if kernel is None:
+        raise TypeError("this is None, what a launch returns: give the kernel itself, not "
+                        "kernel[grid, block](…)")
+    if callable(kernel) and hasattr(kernel, "__code__"):
+        raise TypeError(f"'{kernel.__name__}' is an ordinary Python function, not a kernel: put "
+                        "@cuda.jit above its def")
+    raise TypeError(f"this is a {type(kernel).__name__}, not a kernel: give the name of the "
+                    "function under @cuda.jit, without brackets, or a RawKernel")
+
+
+def dimensions(given: object, what: str) -> Triple:
+    """A grid or a block as three ints. Raises TypeError that says how it is written."""
+    parts = given if isinstance(given, tuple | list) else (given,)
+    whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in parts]
+    if not all(whole) or not 1 <= len(parts) <= 3:
+        shown = f"an array of shape {given.shape}" if hasattr(given, "shape") and np.ndim(given) \
+            else repr(given)[:60]
+        hint = ("; / gives a float, // an int" if any(isinstance(n, float) for n in parts) else
+                ": after the kernel come the grid (how many blocks), the block (how many threads "
+                "in each), then the kernel's own arguments")
+        raise TypeError(f"the {what} is one to three whole numbers, not {shown}{hint}")
+    return (*(int(n) for n in parts), 1, 1)[:3]
+
+
+def parameter_names(kernel: object) -> list[str]:
+    """The names of a Numba kernel's parameters; of other kernels nothing is known."""
+    return list(inspect.signature(kernel.py_func).parameters) if _is_numba(kernel) else []
+
+
+def _is_numba(kernel: object) -> bool:
+    return hasattr(kernel, "py_func") and hasattr(kernel, "forall")
+
+
+def _is_raw(kernel: object) -> bool:
+    return type(kernel).__name__ == "RawKernel" and hasattr(kernel, "name")
+
+
+def launch(kernel: object, grid: Triple, block: Triple, arguments: list) -> None:
+    """Launch by the kernel's own convention: Numba's brackets or CuPy's tuples."""
+    if hasattr(kernel, "py_func"):
+        kernel[grid, block](*arguments)
+    else:
+        kernel(grid, block, tuple(arguments))
+
+
+@contextmanager
+def on_virtual_gpu(kernel: object) -> Iterator[object]:
+    """The kernel in a form that runs on the virtual GPU, also beside a real one.
+
+    Beside a real GPU the virtual one is put in its place for the time of the launch, and the
+    kernel is compiled anew from its Python source, for the virtual GPU's compute capability.
+    """
+    if virtualgpu.is_active():
+        yield kernel
+        return
+    from numba import cuda
+
+    virtualgpu.activate(force=True)
+    try:
+        yield cuda.jit(kernel.py_func) if _is_numba(kernel) else _compiled_anew(kernel)
+    finally:
+        virtualgpu.deactivate()
+
+
+def _compiled_anew(kernel: object):
+    """A CuPy RawKernel of a real GPU, as one of the virtual GPU."""
+    module = virtualgpu.Module.from_cuda(kernel.code, options=tuple(kernel.options or ()))
+
+    def launch(grid: Triple, block: Triple, arguments: tuple) -> None:
+        module.launch(kernel.name, grid, block, list(arguments))
+
+    return launch
+
+
+# -- copies of arguments ------------------------------------------------------------------------
+
+
+def copy_arguments(arguments: tuple) -> list:
+    """The arguments with every array copied to the device; the same array twice is one copy.
+
+    Layouts stay as they are, because they decide what an access costs: a strided view is copied
+    with what lies between its elements. Numbers and objects without arrays are passed on.
+    """
+    known: dict[int, object] = {}
+
+    def copied(value: object) -> object:
+        if isinstance(value, tuple):
+            return type(value)(*map(copied, value)) if hasattr(value, "_fields") else tuple(
+                map(copied, value))
+        if id(value) not in known:
+            known[id(value)] = _copy(value)
+        return known[id(value)]
+
+    return [copied(value) for value in arguments]
+
+
+def to_host(value: object) -> object:
+    """An array of Numba's, CuPy's or JAX's as NumPy's; anything else as it is."""
+    for method in ("copy_to_host", "get"):
+        if hasattr(value, method) and hasattr(value, "__cuda_array_interface__"):
+            return getattr(value, method)()
+    return np.asarray(value) if hasattr(value, "__array__") else value
+
+
+def _copy(value: object) -> object:
+    from numba import cuda
+
+    if isinstance(value, np.ndarray):
+        if value.flags.c_contiguous or value.flags.f_contiguous or not value.size:
+            return cuda.to_device(np.array(value, order="K", subok=False))
+        return _copy_with_gaps(value)
+    if hasattr(value, "copy_to_host"):  # Numba's device arrays
+        target = cuda.device_array_like(value)
+        target.copy_to_device(value)
+        return target
+    if hasattr(value, "__cuda_array_interface__") and hasattr(value, "copy"):  # CuPy's
+        return value.copy()
+    return value
+
+
+def _copy_with_gaps(value: np.ndarray) -> object:
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
+    low, high = np.lib.array_utils.byte_bounds(value)
+    span = np.empty(high - low, np.uint8)
+    start = value.__array_interface__["data"][0] - low
+    np.ndarray(value.shape, value.dtype, span, start, value.strides)[...] = value
+    from numba import cuda
+
+    there = cuda.to_device(span)
+    return DeviceNDArray(value.shape, value.strides, value.dtype,
+                         gpu_data=there.gpu_data.view(start))
+
+
+def _places(kernel: object, copies: list) -> Iterator[Place]:
+    names = parameter_names(kernel)
+    for number, value in enumerate(copies):
+        interface = getattr(value, "__cuda_array_interface__", None)
+        if interface is None:
+            continue
+        dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+        strides = interface.get("strides")
+        if strides is None:
+            strides = tuple(int(s) for s in np.cumprod((dtype.itemsize, *shape[:0:-1]))[::-1])
+        name = names[number] if number < len(names) else f"argument {number}"
+        with suppress(TypeError):  # an empty array has no address
+            yield Place(name, number, int(interface["data"][0]), shape, tuple(strides), dtype)
