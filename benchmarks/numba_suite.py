@@ -20,13 +20,18 @@ from pathlib import Path
 SUITE = "numba.cuda.tests.cudapy"
 SOURCE = Path(__file__).parents[1] / "src"
 
-CONFTEST = '''
+# Python imports a module of this name as it starts: tests that run a child process have the
+# virtual GPU there too.
+SITECUSTOMIZE = """
 import os
-import pytest
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     import virtualgpu
     virtualgpu.activate(force=True)
+"""
+
+CONFTEST = '''
+import pytest
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +66,7 @@ def run(*, simulator: bool, modules: list[str]) -> dict[str, tuple[str, str]]:
     """``{class.test: (outcome, message)}`` of the suite."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "conftest.py").write_text(CONFTEST)
+        (Path(folder) / "sitecustomize.py").write_text(SITECUSTOMIZE)
         environment = {
             **os.environ, "PYTHONPATH": str(SOURCE), "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
             "VIRTUALGPU_TIME_LIMIT": "120", "NUMBA_ENABLE_CUDASIM": "1" if simulator else "0",

@@ -100,6 +100,11 @@ class ObjectCode:
     def __int__(self):
         return self.handle
 
+    def __reduce__(self):
+        # Numba's cache on disk pickles it: what comes back is loaded and numbered afresh.
+        names = {e: n for e, n in kernel_names.items() if any(e in text for text in self.texts)}
+        return _from_cache, (self.texts, names)
+
     def loaded(self):
         if self._loaded is None or self._device is not device.current():
             self._device = device.current()
@@ -113,6 +118,11 @@ class ObjectCode:
         if self._loaded is not None and hasattr(self._loaded, "unload"):
             self._loaded.unload()
         self._loaded = None
+
+
+def _from_cache(texts: list[str], names: dict[str, str]) -> ObjectCode:
+    kernel_names.update(names)
+    return ObjectCode(texts)
 
 
 class CoreKernel:
