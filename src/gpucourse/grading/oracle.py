@@ -27,7 +27,7 @@ from gpucourse.grading.assignment import SETUP, Assignment, AssignmentCell
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import ForkServer, SandboxError
-from gpucourse.grading.student import Student
+from gpucourse.grading.student import TOO_LONG, Student
 from gpucourse.grading.verbs import Launched, PropertyFailed, seed_words
 from gpucourse.grading.verdict import (
     GRADED,
@@ -260,7 +260,7 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
     remaining = judge.student.total_deadline - began
     try:
         if remaining <= 0:
-            raise PropertyFailed("the submission as a whole took longer than it may")
+            raise PropertyFailed(TOO_LONG)
         with time_limit(min(limits.test_seconds, remaining)):
             score = cells.run(cell.source, cell.grade_id, dict(setup))
         number = isinstance(score, (int, float, np.number)) and not isinstance(score, bool)
@@ -272,8 +272,9 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
     except AssertionError as failed:
         outcome.reason = assertion_text(failed)
     except OutOfTestTime:
-        outcome.reason = (f"never finishes: this test took longer than {limits.test_seconds:g} s "
-                          "on the virtual GPU")
+        outcome.reason = TOO_LONG if remaining <= limits.test_seconds else (
+            f"never finishes: this test took longer than {limits.test_seconds:g} s on the virtual "
+            "GPU")
     except (SandboxError, InfrastructureFault):
         raise
     except Exception as error:

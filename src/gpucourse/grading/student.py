@@ -22,6 +22,7 @@ from gpucourse.grading.verbs import PropertyFailed
 from gpucourse.grading.watching import InfrastructureFault
 from gpucourse.grading.wire import Closed, OutOfTime, ProtocolError, decode, encode
 
+TOO_LONG = "the submission as a whole took longer than it may"
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
 
@@ -192,9 +193,7 @@ class Student:
         except OutOfTime:
             self.close()
             if time.monotonic() >= self.total_deadline:
-                raise PropertyFailed(
-                    "the submission as a whole took longer than it may"
-                ) from None
+                raise PropertyFailed(TOO_LONG) from None
             raise PropertyFailed(
                 f"{what} took longer than {self.limits.request_seconds:g} s and was stopped: "
                 "does a loop on the host never end?"
