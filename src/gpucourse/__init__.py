@@ -34,11 +34,26 @@ VERBS = (
     "unwritten",
 )
 
+#: Pictures of a launch, and the modules of :mod:`gpucourse.views` that draw them.
+VIEWS = {
+    "beside": "page",
+    "compare": "compare",
+    "memory": "memory",
+    "race": "race",
+    "report": "card",
+    "timeline": "timeline",
+    "tree": "levels",
+}
+
 
 def __getattr__(name: str) -> object:
-    """The verbs are imported when first used, so that importing the package stays quick."""
+    """Verbs and views are imported when first used, so that importing the package stays quick."""
     if name in VERBS:
         from gpucourse.grading import verbs
 
         return getattr(verbs, name)
+    if name in VIEWS:
+        from importlib import import_module
+
+        return getattr(import_module(f"gpucourse.views.{VIEWS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -39,11 +39,20 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         os.environ.setdefault(name, value)
     name_cells(shell)
     tick_cells(shell)
+    shell.register_magic_function(gpu_report, "cell")
     awkward_cuda.mend_iteration()
     found = device()
     if found.virtual:
         prepare_virtual(shell)
     print(message(found))
+
+
+def gpu_report(line: str, cell: str) -> None:
+    """%%gpu_report: run the cell and show what each of its launches did."""
+    from gpucourse.views.magic import gpu_report
+
+    __tracebackhide__ = True
+    gpu_report(line, cell)
 
 
 def message(found: DeviceInfo) -> str:

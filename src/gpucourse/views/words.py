@@ -153,7 +153,7 @@ def many(count: int, one: str, more: str | None = None) -> str:
 def share(part: float) -> str:
     """A part of one as a percentage."""
     percent = 100 * part
-    return "under 1 %" if 0 < percent < 1 else f"{percent:.0f} %"
+    return "<1 %" if 0 < percent < 1 else f"{percent:.0f} %"
 
 
 def size(nbytes: int) -> str:

@@ -1,0 +1,102 @@
+"""On a machine with a GPU: times from it, counts from the virtual GPU beside it.
+
+Each figure says where it comes from. A kernel in which the virtual GPU found a bad address or that
+it had to stop is not run on the GPU: after an illegal address a process has no GPU any more.
+
+Not tried on a GPU yet; what was tried is the order of these steps, with the virtual GPU in the
+part of the real one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import warnings
+
+import numpy as np
+
+from gpucourse.device import device
+from gpucourse.views import card
+from gpucourse.views.page import View, box, note
+from gpucourse.views.runs import Observed, copy_arguments, launch, observe, to_host
+from virtualgpu.errors import VirtualGPUError
+
+#: Launches that are timed, after one that warms up: their median is what counts.
+REPEATS = 21
+
+
+def sentence(kernel: object, observed: Observed, arguments: tuple) -> str:
+    """The time of a kernel on the GPU in words, and where the counts come from."""
+    counted = "Counts are from the virtual GPU, which measures no time."
+    if observed.error is not None:
+        return f"Not run on the {device().name}, because the launch fails. {counted}"
+    elapsed = milliseconds(kernel, observed.grid, observed.block, arguments)
+    return (f"{elapsed:.3g} ms on the {device().name} (CUDA events, median of {REPEATS} launches "
+            f"after one to warm up). {counted}")
+
+
+def milliseconds(kernel: object, grid: tuple, block: tuple, arguments: tuple) -> float:
+    """Median time of a launch on the device at hand, between two CUDA events.
+
+    All launches work on one set of copies, so a kernel that changes its input sees it changed.
+    """
+    from numba import cuda
+
+    copies = copy_arguments(arguments)
+    times = []
+    with warnings.catch_warnings(action="ignore"):
+        launch(kernel, grid, block, copies)
+        cuda.synchronize()
+        for _ in range(REPEATS):
+            start, stop = cuda.event(), cuda.event()
+            start.record()
+            launch(kernel, grid, block, copies)
+            stop.record()
+            stop.synchronize()
+            times.append(cuda.event_elapsed_time(start, stop))
+    return statistics.median(times)
+
+
+class WatchedOnGPU:
+    """The launches of Numba kernels inside a ``with``, repeated afterwards on copies.
+
+    The arguments are copied to the host before each launch, which is slow, and is why this is a
+    magic and not a habit.
+    """
+
+    def __init__(self):
+        self.error: VirtualGPUError | None = None
+        self.launches: list[tuple] = []
+
+    def __enter__(self) -> WatchedOnGPU:
+        from numba.cuda.dispatcher import CUDADispatcher
+
+        original = self._original = CUDADispatcher.call
+        launches = self.launches
+
+        def call(dispatcher, args, griddim, blockdim, *more):
+            kept = tuple(np.array(a) if isinstance(a, np.ndarray) else to_host(a) for a in args)
+            launches.append((dispatcher, griddim, blockdim, kept))
+            return original(dispatcher, args, griddim, blockdim, *more)
+
+        CUDADispatcher.call = call
+        return self
+
+    def finish(self) -> None:
+        from numba.cuda.dispatcher import CUDADispatcher
+
+        CUDADispatcher.call = self._original
+
+    def __exit__(self, *raised) -> None:
+        pass
+
+    def view(self) -> View:
+        from gpucourse.views.magic import MOST_CARDS, NOTHING
+
+        if not self.launches:
+            return View(box(note(NOTHING)), NOTHING)
+        views = []
+        for kernel, grid, block, arguments in self.launches[:MOST_CARDS]:
+            observed = observe(kernel, grid, block, arguments)
+            views.append(card.card(observed, sentence(kernel, observed, arguments)))
+        return View("".join(view.markup for view in views),
+                    "\n\n".join(view.text for view in views))
