@@ -4,10 +4,10 @@ The attempts themselves are in ``threats_verdict``, ``threats_answers``, ``threa
 ``threats_files`` and ``threats_kernels``. The tests grade each of them with the course's grader;
 ``benchmarks/grader_threats.py`` hands the same files to stock nbgrader too.
 
-**An attempt is written so that its points tell whether it succeeded**: the answer that it guards is
-right only where the attack works. So "full marks" in a table means that the grader was fooled.
-Nothing here does damage where it succeeds: it reads, writes into its own folder, or starts a process
-that ends by itself.
+**An attempt is written so that its points tell whether it succeeded**: the answer that it guards
+is right only where the attack works. So "full marks" in a table means that the grader was fooled.
+Nothing here does damage where it succeeds: it reads, writes into its own folder, or starts a
+process that ends by itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpucourse.grading.verdict import GRADED, Verdict
 
 SEED = "5eed" * 8
 # Patient, because a test machine may be busy; attempts that never end bring a limit of their own.
-LIMITS = Limits(request_seconds=60.0, test_seconds=120.0, memory_bytes=512 << 20)
+LIMITS = Limits(request_seconds=60.0, test_seconds=120.0, memory_bytes=1536 << 20)
 # In an attempt's text this stands for the course directory.
 COURSE = "@COURSE@"
 # Variables of the hidden part of a test; feedback must never show it.
