@@ -31,16 +31,16 @@ _ADVICE = (
 )  # fmt: skip
 
 
-def explain(log: str, source: str, name: str) -> str:
+def explain(log: str) -> str:
     """An error message from NVRTC's log: each error's line, the code there and a caret."""
-    found = list(_errors(log, source, name))
+    found = list(_errors(log))
     if unknown := re.search(r'Input name expression was: "\s*(.+?)\s*"', log):
         text = (f"the CUDA C++ has no {unknown[1]}, of which the name was asked: a name expression "
                 f"is what one would write after & in the source\n{found[0]}")
     elif not found:
         text = f"the CUDA C++ does not compile:\n{log}"
     else:
-        text = f"the CUDA C++ does not compile: {name} " + "\n".join(found[:SHOWN])
+        text = "the CUDA C++ does not compile: " + "\n".join(found[:SHOWN])
         if len(found) > SHOWN:
             text += f"\n({len(found) - SHOWN} more errors: see the error's .log)"
     for pattern, advice in _ADVICE:
@@ -49,19 +49,17 @@ def explain(log: str, source: str, name: str) -> str:
     return text
 
 
-def _errors(log: str, source: str, name: str) -> Iterator[str]:
-    lines, given = log.splitlines(), source.splitlines()
+def _errors(log: str) -> Iterator[str]:
+    """Each error: file, line, words, the code as the compiler shows it and its caret."""
+    lines, last = log.splitlines(), None
     for at, line in enumerate(lines):
-        match = re.match(rf"(.+?)\((\d+)\): (?:catastrophic )?error[^:]*: (.*)", line)
+        match = re.match(r"(.+?)\((\d+)\): (?:catastrophic )?error[^:]*: (.*)", line)
         if not match:
             continue
-        where, number, words = match[1], int(match[2]), match[3]
-        place = f"line {number}: {words}" if where == name else f"{where} line {number}: {words}"
+        # The file is named where it changes: mostly there is one.
+        file, last = (f"{match[1]} " if match[1] != last else ""), match[1]
+        place = f"{file}line {match[2]}: {match[3]}"
         echo, caret = [*lines[at + 1 : at + 3], "", ""][:2]
-        if where == name and 0 < number <= len(given) and (
-                given[number - 1].strip() != echo.strip()):
-            # The compiler shows something else, an expanded macro for one: show both.
-            place += f"\n    {given[number - 1].strip()}"
         if echo.strip() and caret.strip() == "^":
             indent = len(echo) - len(echo.lstrip())
             place += f"\n    {echo.strip()}\n    {caret[indent:].rstrip()}"

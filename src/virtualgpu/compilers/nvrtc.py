@@ -89,7 +89,7 @@ def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] 
         checked(get(program, raw))
         return raw.rstrip(b"\0 ").decode("utf-8", "replace")
 
-    path = _path(source, name)
+    path = source_path(source, name)
     flags = [flag.encode() for flag in _flags(options, architecture)]
     program = checked(nvrtc.nvrtcCreateProgram(
         source.encode(), path.encode(), len(headers), [content.encode() for _, content in headers],
@@ -98,9 +98,10 @@ def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] 
         for expression in names:
             checked(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-        log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).replace(path, name)
+        log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
+        log = re.sub(r"/cuda-[0-9a-f]{12}/", "", log)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompilationError(explain(log, source, name), log)
+            raise CompilationError(explain(log), log)
         ptx = text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
         mangled = {
             expression: checked(nvrtc.nvrtcGetLoweredName(program, expression.encode())).decode()
@@ -108,7 +109,6 @@ def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] 
         }
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    _remember_lines(ptx, path, source)
     return Compiled(ptx, mangled, log)
 
 
@@ -129,16 +129,16 @@ def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
     return flags + [f"-I{path}" for path in (os.getcwd(), *include_paths())]
 
 
-def _path(source: str, name: str) -> str:
-    """Where the line table says that the source is: nowhere else, unless it is a real file."""
+def source_path(source: str, name: str) -> str:
+    """The path by which the line table knows a source: nowhere on disk, unless ``name`` is a
+    real file. From then on :mod:`linecache` has its lines.
+
+    A frontend that pastes a user's text into generated code writes ``#line 1 "path"`` before it.
+    """
     if Path(name).is_file():
         return name
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
-    return f"/cuda-{digest}/{name.lstrip('/')}"
-
-
-def _remember_lines(ptx: str, path: str, source: str) -> None:
-    for recorded in re.findall(r'^\s*\.file\s+\d+\s+"([^"]*)"', ptx, re.MULTILINE):
-        if recorded.endswith(path) and not Path(path).is_file():
-            # No time of modification: linecache keeps such an entry though there is no file.
-            linecache.cache[recorded] = (len(source), None, source.splitlines(True), recorded)
+    path = f"/cuda-{digest}/{name.lstrip('/')}"
+    # No time of modification: linecache keeps such an entry though there is no file.
+    linecache.cache[path] = (len(source), None, source.splitlines(True), path)
+    return path

@@ -110,8 +110,9 @@ class Module:
             similar = [name for name in self.entries if f"{len(entry)}{entry}" in name]
             advice = (f'; {similar[0]} is C++\'s name for it: write extern "C" before __global__, '
                       "or give the name among `names`") if similar else ""
-            raise LaunchError(
-                f"no kernel {entry}; the module has: {', '.join(self.entries) or 'none'}{advice}")
+            shown = {name: expression for expression, name in self.mangled.items()}
+            names = ", ".join(shown.get(name, name) for name in self.entries) or "none"
+            raise LaunchError(f"no kernel {entry}; the module has: {names}{advice}")
         return known
 
     def sizes(self, entry: str) -> list[int]:
@@ -190,30 +191,6 @@ class Module:
         """Run a kernel whose parameters are bytes already, one entry each."""
         self.device.launch(self.loaded, self.function(entry).name, grid, block, parameters,
                            shared_bytes, cooperative)
-
-    def launch_unlooked(self, entry: str, grid: tuple[int, int, int],
-                        block: tuple[int, int, int], arguments: Sequence[Argument],
-                        shared_bytes: int = 0, cooperative: bool = False) -> None:
-        """Run a kernel as the driver does, which does not look at its arguments.
-
-        Arguments too many are ignored, bytes too many cut off. Inside
-        ``virtualgpu.check()`` what does not fit is reported. Raises LaunchError for arguments
-        too few: a GPU would read what lies behind them.
-        """
-        function = self.function(entry)
-        sizes = [variable.size for variable in function.parameters]
-        if kernel_arguments.is_checking():
-            sentences = kernel_arguments.misfits(entry, arguments, sizes, self.signature(entry))
-            kernel_arguments.report(function, entry, sentences)
-        if len(arguments) < len(sizes):
-            raise LaunchError(
-                f"kernel {entry} takes {len(sizes)} arguments and was given {len(arguments)}: a "
-                "GPU would read whatever lies where the others should be")
-        self.launch_bytes(
-            entry, grid, block,
-            [kernel_arguments.fit(argument.raw, size)
-             for argument, size in zip(arguments, sizes, strict=False)],
-            shared_bytes, cooperative)
 
     def _parameter(self, value: Any, variable: Variable, position: int, copies: list,
                    declared: ParameterType | None) -> bytes:

@@ -20,8 +20,7 @@ class Resources(NamedTuple):
     local: int
     shared: int
     maximum_threads: int
-    ptx_version: int  # 10 * major + minor
-    binary_version: int  # of the compute capability that the code was compiled for
+    architecture: int  # the compute capability that the code was compiled for, 10 * major + minor
 
 
 def find_kernel(texts: list[str], name: str) -> tuple[Module, Function]:
@@ -41,9 +40,7 @@ def resources(texts: list[str], name: str) -> Resources:
         return sum(v.size for v in variables if v.space == space)
 
     own, common = function.variables.values(), module.variables.values()
-    version = module.version.partition(".")
-    digits = "".join(filter(str.isdigit, module.target.split(",")[0])) or "0"
+    architecture = "".join(filter(str.isdigit, module.target.split(",")[0])) or "0"
     return Resources(
         min(255, len(function.registers)), used("const", *common), used("local", *own),
-        used("shared", *own, *common), function.maximum_threads or 1024,
-        10 * int(version[0] or 0) + int(version[2] or 0), int(digits))
+        used("shared", *own, *common), function.maximum_threads or 1024, int(architecture))

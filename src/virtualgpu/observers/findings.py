@@ -87,7 +87,7 @@ class Report:
 
     def __str__(self) -> str:
         launches = f"{self.launches} launch{'' if self.launches == 1 else 'es'}"
-        if not self.launches:
+        if not self.launches and not self.findings:
             return "no kernel was launched inside check()"
         lines = [f"{number}. {finding}" for number, finding in enumerate(self.findings, 1)]
         many = len(self.findings)

@@ -1,0 +1,158 @@
+"""The C++ around generated kernels: types of elements, arrays and indices.
+
+Kernels see the names that CuPy's own headers give: ``CArray`` (indexing by element number or by
+an index for each dimension, ``size()``, ``shape()``, ``strides()``), ``CIndexer``, ``complex``,
+``float16``, ``CUPY_FOR``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from virtualgpu.compilers.nvrtc import source_path
+
+HALF = r"""#pragma once
+#include <cuda_fp16.h>
+// Half precision in memory, single precision in arithmetic.
+class float16 {
+    __half data_;
+public:
+    __device__ float16() {}
+    __device__ float16(__half value) : data_(value) {}
+    template <class T> __device__ float16(T value) : data_(__float2half(float(value))) {}
+    __device__ operator float() const { return __half2float(data_); }
+    __device__ __half raw() const { return data_; }
+    __device__ float16 &operator+=(float other) { return *this = float16(float(*this) + other); }
+    __device__ float16 &operator-=(float other) { return *this = float16(float(*this) - other); }
+    __device__ float16 &operator*=(float other) { return *this = float16(float(*this) * other); }
+    __device__ float16 &operator/=(float other) { return *this = float16(float(*this) / other); }
+};
+"""
+
+# cuda::std::complex takes operands of its own type only.
+COMPLEX = r"""#pragma once
+#include <cuda/std/complex>
+#include <cuda/std/type_traits>
+using cuda::std::complex;
+#define CUPY_MIXED(op) \
+template <class T, class S, class = cuda::std::enable_if_t<cuda::std::is_arithmetic_v<S> \
+          && !cuda::std::is_same_v<S, T>>> \
+__device__ complex<T> operator op(const complex<T> &a, S b) { return a op T(b); } \
+template <class T, class S, class = cuda::std::enable_if_t<cuda::std::is_arithmetic_v<S> \
+          && !cuda::std::is_same_v<S, T>>> \
+__device__ complex<T> operator op(S a, const complex<T> &b) { return T(a) op b; }
+CUPY_MIXED(+) CUPY_MIXED(-) CUPY_MIXED(*) CUPY_MIXED(/)
+#undef CUPY_MIXED
+"""
+
+_ARRAYS = r"""
+#define CUPY_FOR(i, n) \
+    for (ptrdiff_t i = ptrdiff_t(blockIdx.x) * blockDim.x + threadIdx.x; i < (n); \
+         i += ptrdiff_t(gridDim.x) * blockDim.x)
+
+template <int dimensions> class CIndexer {
+    static const int room = dimensions > 0 ? dimensions : 1;
+    ptrdiff_t size_, shape_[room], index_[room];
+public:
+    static const int ndim = dimensions;
+    __device__ ptrdiff_t size() const { return size_; }
+    __device__ const ptrdiff_t *shape() const { return shape_; }
+    __device__ const ptrdiff_t (&get() const)[room] { return index_; }
+    __device__ void set(ptrdiff_t i) {
+        #pragma unroll
+        for (int axis = dimensions - 1; axis > 0; axis--) {
+            index_[axis] = i % shape_[axis];
+            i /= shape_[axis];
+        }
+        index_[0] = i;
+    }
+};
+
+template <class T, int dimensions, bool contiguous> class CArray {
+    static const int room = dimensions > 0 ? dimensions : 1;
+    T *data_;
+    ptrdiff_t size_, shape_[room], strides_[room];
+    __device__ T &at(ptrdiff_t offset) const {
+        return *reinterpret_cast<T *>(reinterpret_cast<char *>(data_) + offset);
+    }
+    __device__ T &by_number(ptrdiff_t i) const {
+        if (contiguous) return data_[i];
+        ptrdiff_t offset = 0;
+        #pragma unroll
+        for (int axis = dimensions - 1; axis > 0; axis--) {
+            offset += strides_[axis] * (i % shape_[axis]);
+            i /= shape_[axis];
+        }
+        if (dimensions > 0) offset += strides_[0] * i;
+        return at(offset);
+    }
+    template <class I, int n> __device__ T &by_index(const I (&index)[n]) const {
+        if (dimensions == 0) return *data_;
+        if (dimensions == 1 && contiguous) return data_[index[0]];
+        ptrdiff_t offset = 0;
+        #pragma unroll
+        for (int axis = 0; axis < dimensions; axis++) offset += strides_[axis] * index[axis];
+        return at(offset);
+    }
+public:
+    static const int ndim = dimensions;
+    __device__ ptrdiff_t size() const { return size_; }
+    __device__ const ptrdiff_t *shape() const { return shape_; }
+    __device__ const ptrdiff_t *strides() const { return strides_; }
+    __device__ T &operator[](ptrdiff_t i) { return by_number(i); }
+    __device__ const T &operator[](ptrdiff_t i) const { return by_number(i); }
+    template <class I, int n> __device__ T &operator[](const I (&index)[n])
+    { return by_index(index); }
+    template <class I, int n> __device__ const T &operator[](const I (&index)[n]) const
+    { return by_index(index); }
+};
+"""
+
+_NAMES = {
+    "?": "bool", "b": "signed char", "h": "short", "i": "int", "l": "long long",
+    "q": "long long", "B": "unsigned char", "H": "unsigned short", "I": "unsigned int",
+    "L": "unsigned long long", "Q": "unsigned long long", "e": "float16", "f": "float",
+    "d": "double", "F": "complex<float>", "D": "complex<double>",
+}  # fmt: skip
+
+
+def type_name(dtype: np.dtype) -> str:
+    """A dtype in the generated C++. Raises TypeError for those that no kernel takes."""
+    try:
+        return _NAMES[np.dtype(dtype).char]
+    except KeyError:
+        raise TypeError(f"a kernel has no type for elements of dtype {dtype}") from None
+
+
+def prelude(dtypes: Iterable[np.dtype]) -> str:
+    """What comes before a generated kernel whose arguments have these ``dtypes``."""
+    kinds = {np.dtype(dtype).char for dtype in dtypes}
+    half = '#include "cupy/float16.cuh"\n' if "e" in kinds else ""
+    # 1.5 s of headers: only where they are needed.
+    numbers = '#include "cupy/complex.cuh"\n' if kinds & {"F", "D"} else ""
+    return half + numbers + _ARRAYS
+
+
+HEADERS = (("cupy/complex.cuh", COMPLEX), ("cupy/float16.cuh", HALF))
+
+
+def quoted(text: str, name: str) -> str:
+    """A user's text for pasting into generated code: messages count its own lines."""
+    return f'\n#line 1 "{source_path(text, name)}"\n{text}\n#line 1 "generated by CuPy"\n'
+
+
+def pack_array(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> bytes:
+    """A ``CArray`` as a kernel's parameter."""
+    return np.array([pointer, size, *_room(shape), *_room(strides)], np.int64).tobytes()
+
+
+def pack_indexer(shape: tuple[int, ...], size: int) -> bytes:
+    """A ``CIndexer`` as a kernel's parameter."""
+    return np.array([size, *_room(shape), *(0 for _ in _room(shape))], np.int64).tobytes()
+
+
+def _room(values: tuple[int, ...]) -> tuple[int, ...]:
+    """C++ has no arrays of length 0."""
+    return values or (0,)

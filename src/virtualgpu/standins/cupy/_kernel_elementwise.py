@@ -1,0 +1,136 @@
+"""``ElementwiseKernel``: a loop body in C++, run for each element of the broadcast arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _kernel
+from ._kernel_code import prelude, quoted
+
+
+class ElementwiseKernel(_kernel.GeneratedKernel):
+    """A kernel that computes each element of its outputs from its inputs' elements.
+
+    >>> squared_difference = cupy.ElementwiseKernel(
+    ...     "float32 x, float32 y", "float32 z", "z = (x - y) * (x - y)", "squared_difference")
+
+    Its C++ is generated for the types of the arguments, compiled by NVRTC and launched on the
+    virtual GPU; messages count the lines of ``operation``.
+
+    Parameters
+    ----------
+    in_params, out_params : str
+        Declarations separated by commas: a NumPy type or a placeholder of one letter, and a
+        name. ``raw`` before the type gives the loop body the whole array, to be indexed by
+        element number or by one index for each dimension.
+    operation : str
+        The loop body. ``i`` is the element's number, ``_ind`` the indices
+        (``_ind.get()[axis]``, ``_ind.size()``).
+    name : str
+        The kernel's name.
+    reduce_dims : bool
+        Join dimensions where the arrays allow it.
+    preamble : str
+        C++ before the kernel.
+    no_return, return_tuple : bool
+        Return nothing, or a tuple also for one output.
+    options : tuple of str
+        NVRTC's.
+    loop_prep, after_loop : str
+        C++ before and after the loop.
+    """
+
+    _kind = "elementwise"
+
+    def __init__(self, in_params, out_params, operation, name="kernel", reduce_dims=True,
+                 preamble="", no_return=False, return_tuple=False, *, options=(), loop_prep="",
+                 after_loop=""):
+        self._init(in_params, out_params, name, options)
+        self.params = self.in_params + self.out_params
+        if any(one.name == "i" for one in self.params):
+            raise ValueError("Can not use 'i' as a parameter name")
+        self.operation, self.preamble, self.reduce_dims = operation, preamble, reduce_dims
+        self.no_return, self.return_tuple = no_return, return_tuple
+        self._loop_prep, self._after_loop = loop_prep, after_loop
+
+    def __call__(self, *args, size: int | None = None, stream=None, block_size: int = 128):
+        """Compile for the arguments' types where that has not been done, and launch.
+
+        Parameters
+        ----------
+        args : cupy.ndarray or numbers
+            The inputs, or the inputs and the outputs. Numbers become their parameter's type.
+        size : int, optional
+            How often to run the body: where (and only where) no array but ``raw`` ones is given.
+        block_size : int
+            Threads a block.
+
+        Returns
+        -------
+        cupy.ndarray, a tuple of them, or None (``no_return``)
+        """
+        if block_size <= 0:
+            raise ValueError("block_size must be greater than zero")
+        self._count(len(args))
+        for value in args:
+            if hasattr(value, "__cupy_override_elementwise_kernel__"):
+                return value.__cupy_override_elementwise_kernel__(
+                    self, *args, **({} if size is None else {"size": size}))
+        values = [_kernel.operand(value) for value in args]
+        types = [value.dtype if is_array else None for value, is_array in values]
+        if None in types[self.nin :]:
+            raise TypeError("Output arguments must be cupy.ndarray")
+        in_types, out_types, meaning = _kernel.resolve_types(
+            self.in_params, self.out_params, types[: self.nin], types[self.nin :])
+        operands = [value if is_array else _kernel.number(value, dtype) for (value, is_array), dtype
+                    in zip(values, [*in_types, *out_types], strict=False)]
+        operands, shape = _kernel.broadcast(operands, self.params[: len(operands)])
+        if size is not None:
+            if shape is not None:
+                raise ValueError("Specified 'size' can be used only if all of the ndarray are "
+                                 "'raw'.")
+            shape = (int(size),)
+        elif shape is None:
+            raise ValueError("Loop size is undecided.")
+        elif len(args) == self.nin and any(one.raw for one in self.out_params):
+            raise ValueError("Output array size is Undecided")
+        outputs = _kernel.new_outputs(self.out_params, out_types, shape, args[self.nin :])
+        if 0 not in shape:
+            self._launch([*operands[: self.nin], *map(_kernel.output, outputs)], shape, meaning,
+                         block_size, stream)
+        if self.no_return:
+            return None
+        return outputs[0] if len(outputs) == 1 and not self.return_tuple else tuple(outputs)
+
+    def _launch(self, operands, shape, meaning, block_size, stream) -> None:
+        if self.reduce_dims:
+            operands, shape = _kernel.squash(operands, self.params, shape)
+        code = self._code(operands, len(shape), meaning)
+        function = self._function(code, tuple(one.dtype for one in operands if one.is_array))
+        arguments = [*(one.argument() for one in operands), _kernel.indexer(shape)]
+        function.linear_launch(int(np.prod(shape, dtype=np.int64)), arguments, 0, block_size,
+                               stream)
+
+    def _code(self, operands, dimensions: int, meaning: dict[str, np.dtype]) -> str:
+        declared, elements = [], []
+        for one, given in zip(self.params, operands, strict=True):
+            const = "const " if one.is_const else ""
+            is_element = given.is_array and not one.raw
+            declared.append(f"{const}{given.c_type()} {'_raw_' if is_element else ''}{one.name}")
+            if is_element:
+                elements.append(f"{const}{one.ctype} &{one.name} = _raw_{one.name}[_ind.get()];")
+        declared.append(f"CIndexer<{dimensions}> _ind")
+        elements = "\n        ".join(elements)
+        return f"""{prelude(one.dtype for one in operands)}{_kernel.typedefs(meaning)}
+{quoted(self.preamble, f"{self.name} (preamble)") if self.preamble else ""}
+extern "C" __global__ void {self.name}({", ".join(declared)}) {{
+    {self._loop_prep};
+    #pragma unroll 1
+    CUPY_FOR(i, _ind.size()) {{
+        _ind.set(i);
+        {elements}
+        {quoted(self.operation, self.name)};
+    }}
+    {self._after_loop};
+}}
+"""

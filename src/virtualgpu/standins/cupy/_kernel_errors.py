@@ -1,0 +1,131 @@
+"""The errors of compiling and launching, as CuPy has them, with what a GPU cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cuda.bindings import driver as binding
+
+from virtualgpu.compilers.nvrtc import CompilationError
+from virtualgpu.errors import (
+    LaunchError,
+    LinkError,
+    MemoryAccessError,
+    MisalignedAddressError,
+    TrapError,
+    VirtualGPUError,
+)
+
+_Result = binding.CUresult
+_WORDS = {
+    _Result.CUDA_ERROR_INVALID_VALUE: "invalid argument",
+    _Result.CUDA_ERROR_NOT_FOUND: "named symbol not found",
+    _Result.CUDA_ERROR_ILLEGAL_ADDRESS: "an illegal memory access was encountered",
+    _Result.CUDA_ERROR_MISALIGNED_ADDRESS: "misaligned address",
+    _Result.CUDA_ERROR_ASSERT: "device-side assert triggered",
+    _Result.CUDA_ERROR_LAUNCH_FAILED: "unspecified launch failure",
+}
+
+
+class CUDADriverError(RuntimeError):
+    """A result of the CUDA driver other than success, as ``cupy.cuda.driver.CUDADriverError``.
+
+    ``status`` is the ``CUresult``.
+    """
+
+    def __init__(self, status: int):
+        self.status = _Result(status)
+        super().__init__(f"{self.status.name}: {_WORDS.get(self.status, self.status.name)}")
+
+    def __reduce__(self):
+        return CUDADriverError, (int(self.status),)
+
+
+class _Explained(CUDADriverError, VirtualGPUError):
+    """Both errors in one: the driver's name, and what happened where."""
+
+    def __init__(self, error: VirtualGPUError, status: int):
+        CUDADriverError.__init__(self, status)
+        self.message, self.location = error.message, error.location
+        self._text = f"{RuntimeError.__str__(self)}\n{error}"
+        for name in ("address", "space"):
+            if hasattr(error, name):
+                setattr(self, name, getattr(error, name))
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __reduce__(self):
+        return CUDADriverError, (int(self.status),)
+
+
+class IllegalAddress(_Explained, MemoryAccessError):
+    """An access outside every array."""
+
+
+class MisalignedAddress(IllegalAddress, MisalignedAddressError):
+    """An access at an address that is not a multiple of its size."""
+
+
+class InvalidLaunch(_Explained, LaunchError):
+    """A launch that no GPU takes."""
+
+
+class FailedLaunch(_Explained):
+    """A kernel that stopped otherwise: a trap, a failed assert, a deadlock."""
+
+
+class CompileException(Exception):
+    """CUDA C++ that NVRTC refuses, as ``cupy.cuda.compiler.CompileException``."""
+
+    def __init__(self, msg: str, source: str, name: str, options: tuple, backend: str = "nvrtc"):
+        self._msg, self.source, self.name = msg, source, name
+        self.options, self.backend = options, backend
+        super().__init__(msg)
+
+    def __reduce__(self):
+        return type(self), (self._msg, self.source, self.name, self.options, self.backend)
+
+    def __str__(self) -> str:
+        return self.get_message()
+
+    def _render_traceback_(self) -> list[str]:
+        """Shown by IPython in place of the frames of the compiler's callers."""
+        return [f"{type(self).__name__}: {self}"]
+
+    def get_message(self) -> str:
+        """What the compiler said."""
+        return self._msg
+
+    def dump(self, f) -> None:
+        """Write the source with line numbers and the compiler's options to the file ``f``."""
+        lines = self.source.splitlines()
+        width = len(str(len(lines)))
+        f.write(f"{self.backend} options: {' '.join(self.options)}\n")
+        f.writelines(f"{number:0{width}} {line}\n" for number, line in enumerate(lines, 1))
+        f.flush()
+
+
+@contextmanager
+def as_cupy_does(source: str = "", name: str = "", options: tuple = ()) -> Iterator[None]:
+    """Errors of the machine become the ones that CuPy raises."""
+    try:
+        yield
+    except CompilationError as error:
+        raise CompileException(str(error), source, name, options) from None
+    except CUDADriverError:
+        raise
+    except MisalignedAddressError as error:
+        raise MisalignedAddress(error, _Result.CUDA_ERROR_MISALIGNED_ADDRESS) from None
+    except MemoryAccessError as error:
+        raise IllegalAddress(error, _Result.CUDA_ERROR_ILLEGAL_ADDRESS) from None
+    except LinkError as error:
+        raise InvalidLaunch(error, _Result.CUDA_ERROR_NOT_FOUND) from None
+    except LaunchError as error:
+        missing = error.message.startswith("no kernel ")
+        raise InvalidLaunch(error, _Result.CUDA_ERROR_NOT_FOUND if missing
+                            else _Result.CUDA_ERROR_INVALID_VALUE) from None
+    except TrapError as error:
+        raise FailedLaunch(error, _Result.CUDA_ERROR_ASSERT if "assert" in error.message
+                           else _Result.CUDA_ERROR_LAUNCH_FAILED) from None
