@@ -76,9 +76,12 @@ class HostKernel:
     def __call__(self, *arguments: Any) -> Any:
         """Returns the kernel's error or None, as CPU kernels do."""
         from awkward._nplikes.array_like import maybe_materialize
-        from cupy import ndarray
+        from cupy._core import ndarray, wrote
 
-        return self._kernel(*(
-            argument._host if isinstance(argument, ndarray) else argument
-            for argument in maybe_materialize(*arguments)
-        ))
+        arguments = maybe_materialize(*arguments)
+        error = self._kernel(*(
+            one._host if isinstance(one, ndarray) else one for one in arguments))
+        for one in arguments:
+            if isinstance(one, ndarray):
+                wrote(one)  # as far as the checkers can tell
+        return error

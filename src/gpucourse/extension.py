@@ -17,7 +17,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gpucourse import awkward_cuda
+from gpucourse import awkward_cuda, without_pycuda
 from gpucourse.after_import import after_import
 from gpucourse.device import DeviceInfo, device
 
@@ -44,6 +44,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     found = device()
     if found.virtual:
         prepare_virtual(shell)
+    else:
+        without_pycuda.offer()
     print(message(found))
 
 
@@ -73,17 +75,18 @@ def prepare_virtual(shell: InteractiveShell | None = None) -> None:
     the notebook that hold a package which needs a GPU (``import cupy as cp`` in an earlier cell)
     hold its stand-in afterwards.
     """
-    from virtualgpu.activation import use_standins
+    from virtualgpu import activation
 
     plugins = ("jax_cuda13_plugin", "jax_cuda12_plugin")
     if any(importlib.util.find_spec(plugin) for plugin in plugins):
         # With a CUDA plugin installed and no GPU, JAX complains at length before it uses the CPU.
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    replaced = use_standins()
+    replaced = activation.use_standins()
     if replaced and shell is not None:
         rebind(shell.user_ns)
     after_import("numba.cuda", _activate)
-    awkward_cuda.route_to_cpu_kernels()
+    if not activation.gpu_is_present():
+        awkward_cuda.route_to_cpu_kernels()
 
 
 def rebind(names: dict[str, object]) -> None:

@@ -1,0 +1,75 @@
+"""cuDF for machines without a GPU: tables on pandas, columns in the memory of the virtual GPU.
+
+What cuDF refuses is refused with its words: iterating over a Series, handing one to NumPy, columns
+of mixed types. Nulls are <NA> in every dtype. ``apply`` compiles with Numba for the device.
+"""
+
+from __future__ import annotations
+
+from virtualgpu.standins import only_as
+
+only_as("cudf", __name__)
+
+try:
+    import pandas as _pandas
+except ImportError as _error:
+    raise ImportError(
+        "there is no GPU here, so cuDF's stand-in answers, and it works on pandas: "
+        "pip install pandas") from _error
+
+from pandas import CategoricalDtype, DateOffset  # noqa: E402
+
+from . import datasets, errors, testing  # noqa: E402
+from ._dataframe import DataFrame  # noqa: E402
+from ._functions import (  # noqa: E402
+    concat,
+    crosstab,
+    cut,
+    date_range,
+    dtype,
+    factorize,
+    from_pandas,
+    get_dummies,
+    isclose,
+    melt,
+    merge,
+    pivot,
+    pivot_table,
+    read_csv,
+    read_json,
+    read_parquet,
+    to_datetime,
+    to_numeric,
+    unique,
+)
+from ._index import DatetimeIndex, Index, MultiIndex, RangeIndex  # noqa: E402
+from ._missing import missing as _missing  # noqa: E402
+from ._series import Series  # noqa: E402
+from .options import describe_option, get_option, option_context, set_option  # noqa: E402
+
+__version__ = "26.10.0+virtualgpu"
+NA = _pandas.NA
+NaT = _pandas.NaT
+
+__all__ = [
+    "NA", "CategoricalDtype", "DataFrame", "DateOffset", "DatetimeIndex", "Index", "MultiIndex",
+    "NaT", "RangeIndex", "Series", "concat", "crosstab", "cut", "datasets", "date_range",
+    "describe_option", "dtype", "errors", "factorize", "from_pandas", "get_dummies", "get_option",
+    "isclose", "melt", "merge", "option_context", "pivot", "pivot_table", "read_csv", "read_json",
+    "read_parquet", "set_option", "testing", "to_datetime", "to_numeric", "unique",
+]  # fmt: skip
+
+# Names of cuDF that the stand-in has not (the namespace of cuDF 26.10).
+LACKS = (
+    "BaseIndex", "CategoricalIndex", "Decimal128Dtype", "Decimal32Dtype", "Decimal64Dtype",
+    "Grouper", "IntervalDtype", "IntervalIndex", "ListDtype", "Scalar", "StructDtype",
+    "TimedeltaIndex", "from_arrow", "from_dlpack", "interval_range", "read_avro", "read_feather",
+    "read_hdf", "read_orc", "read_text", "timedelta_range", "to_timedelta", "union_categoricals",
+    "wide_to_long", "qcut",
+)
+
+
+def __getattr__(name: str):
+    if name in LACKS or (not name.startswith("_") and hasattr(_pandas, name)):
+        raise _missing("cudf", name)
+    raise AttributeError(f"module 'cudf' has no attribute '{name}'")

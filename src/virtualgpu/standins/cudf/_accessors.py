@@ -1,0 +1,95 @@
+"""``.str``, ``.dt`` and ``.cat`` of a Series."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ._missing import missing
+from ._wrapping import unwrap, wrap
+
+
+class Accessor:
+    """Methods of one kind of column; what is not listed raises NotImplementedError."""
+
+    _name: str
+    _methods: frozenset[str] = frozenset()
+    _properties: frozenset[str] = frozenset()
+    _dtypes: dict[str, str] = {}  # noqa: RUF012  (results whose dtype differs from pandas')
+    _original: type
+
+    def __init__(self, series):
+        self._series = series
+
+    def __getattr__(self, name: str):
+        if name in self._properties:
+            return self._given(name, getattr(self._there(), name))
+        if name in self._methods:
+            function = getattr(self._there(), name)
+            return lambda *args, **kwargs: self._given(
+                name, function(*unwrap(args), **unwrap(kwargs)))
+        if not name.startswith("_") and hasattr(self._original, name):
+            raise missing(f"cudf.Series.{self._name}", name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self):
+        return sorted(self._methods | self._properties)
+
+    def _there(self):
+        return getattr(self._series._as_pandas(), self._name)
+
+    def _given(self, name: str, result):
+        result = wrap(result)
+        dtype = self._dtypes.get(name)
+        return result.astype(dtype) if dtype else result
+
+
+class StringMethods(Accessor):
+    """Text. Lengths and places are int32, as in cuDF."""
+
+    _name = "str"
+    _original = pd.core.strings.accessor.StringMethods
+    _methods = frozenset((
+        "capitalize cat center contains count endswith extract find fullmatch get isalnum isalpha "
+        "isdecimal isdigit islower isnumeric isspace istitle isupper len ljust lower lstrip match "
+        "pad partition removeprefix removesuffix repeat replace rfind rjust rpartition rstrip "
+        "slice slice_replace split rsplit startswith strip swapcase title upper zfill").split())
+    _dtypes = dict.fromkeys(("count", "find", "len", "rfind"), "int32")
+
+    def split(self, pat=None, n=-1, expand=False, regex=None):
+        """With ``expand=True``, one column per part; lists are not in the stand-in."""
+        if not expand:
+            raise NotImplementedError(
+                "cudf.Series.str.split without expand=True gives a column of lists, which is not "
+                "in the stand-in for cuDF: pass expand=True")
+        return wrap(self._there().split(pat, n=n, expand=True, regex=regex))
+
+    def __getitem__(self, key):
+        return wrap(self._there()[key])
+
+
+class DatetimeProperties(Accessor):
+    """Times. Parts of a date are int16, as in cuDF."""
+
+    _name = "dt"
+    _original = pd.core.indexes.accessors.CombinedDatetimelikeProperties
+    _properties = frozenset((
+        "year month day hour minute second microsecond nanosecond weekday dayofweek dayofyear "
+        "day_of_year quarter is_month_start is_month_end is_year_start is_year_end is_leap_year "
+        "is_quarter_start is_quarter_end days_in_month days seconds microseconds nanoseconds "
+        "components").split())
+    _methods = frozenset((
+        "ceil floor round strftime day_name month_name isocalendar total_seconds").split())
+    _dtypes = dict.fromkeys((
+        "year month day hour minute second weekday dayofweek dayofyear day_of_year "
+        "quarter").split(), "int16")
+
+
+class CategoricalAccessor(Accessor):
+    """Categories."""
+
+    _name = "cat"
+    _original = pd.core.arrays.categorical.CategoricalAccessor
+    _properties = frozenset(("categories", "codes", "ordered"))
+    _methods = frozenset((
+        "add_categories as_ordered as_unordered remove_categories rename_categories "
+        "reorder_categories set_categories").split())

@@ -1,0 +1,72 @@
+"""Arithmetic and comparisons of columns."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+
+from ._wrapping import unwrap, wrap
+
+OPERATORS = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+}  # fmt: skip
+COMPARISONS = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
+    "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+# As NumPy, not as pandas, cuDF divides small integers as small floats (NumericalColumn._binaryop).
+_QUOTIENT = {
+    "bool": "float32", "int8": "float32", "int16": "float32", "int32": "float32",
+    "uint8": "float32", "uint16": "float32", "uint32": "float64",
+}  # fmt: skip
+
+
+def give_operators(cls: type) -> None:
+    """Give a class the operators, the reflected ones and the unary ones."""
+    for name, function in {**OPERATORS, **COMPARISONS}.items():
+        setattr(cls, f"__{name}__", _operator(function, name))
+    for name, function in OPERATORS.items():
+        setattr(cls, f"__r{name}__", _reflected(function, name))
+    for name in ("neg", "pos", "abs", "invert"):
+        setattr(cls, f"__{name}__", _unary(getattr(operator, f"__{name}__")))
+
+
+def _operator(function: Callable, name: str) -> Callable:
+    def method(self, other):
+        left, right = _operands(self, other, name)
+        return wrap(function(left, right))
+
+    return method
+
+
+def _reflected(function: Callable, name: str) -> Callable:
+    def method(self, other):
+        left, right = _operands(self, other, name)
+        return wrap(function(right, left))
+
+    return method
+
+
+def _unary(function: Callable) -> Callable:
+    def method(self):
+        return wrap(function(self._as_pandas()))
+
+    return method
+
+
+def _operands(self, other, name: str) -> tuple:
+    # Where the indexes differ there will be nulls, and integers stay integers.
+    aligning = getattr(other, "_index", self._index) is not self._index and not (
+        other._index.equals(self._index))
+    left, right = self._as_pandas(aligning), unwrap(other, aligning)
+    if isinstance(right, list | tuple):
+        right = np.asarray(right)
+    if name == "truediv" and left.ndim == 1:
+        small = _QUOTIENT.get(str(self.dtype))
+        if small:
+            left = left.astype(small.capitalize() if hasattr(left.dtype, "numpy_dtype") else small)
+    return left, right

@@ -1,0 +1,262 @@
+"""Columns: one dtype each, any value may be <NA>, numbers on the device once asked for.
+
+A column without nulls is a NumPy array (bool, integer, float, datetime64, timedelta64); with
+nulls it is pandas' masked array of the same dtype. Strings are pandas' string arrays, categories
+its Categoricals. There is no column of Python objects, as cuDF has none.
+
+Where pandas would turn integers with a missing value into floats, they stay integers here: results
+of pandas are *settled* (:func:`settle`) into these forms, and what may lose a value is given
+masked arrays to begin with (:func:`nullable`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import cupy
+import numpy as np
+import pandas as pd
+from pandas.api.types import infer_dtype
+from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
+
+STRING = pd.StringDtype("python", na_value=pd.NA)
+_MASKED = {"b": BooleanArray, "i": IntegerArray, "u": IntegerArray, "f": FloatingArray}
+
+
+class MixedTypeError(TypeError):
+    """A column has one type (``cudf.errors.MixedTypeError``)."""
+
+
+class Column:
+    """Values of one dtype.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or pandas.api.extensions.ExtensionArray
+        In one of the forms of :func:`settle`.
+    device : cupy.ndarray, optional
+        The device array of which ``values`` is the host's view (or the unmasked data).
+    """
+
+    __slots__ = ("device_array", "values")
+
+    def __init__(self, values, device: cupy.ndarray | None = None):
+        self.values = values
+        self.device_array = device  # held so that the memory lives as long as the view
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def dtype(self):
+        """NumPy's dtype (object for strings), or pandas' CategoricalDtype."""
+        return dtype_of(self.values)
+
+    @property
+    def null_count(self) -> int:
+        if isinstance(self.values, np.ndarray) and self.values.dtype.kind not in "mM":
+            return 0  # a NaN that arithmetic made is no null
+        return int(np.asarray(pd.isna(self.values)).sum())
+
+    def device(self) -> cupy.ndarray:
+        """The values on the device, without a copy from the second time on.
+
+        Numbers with nulls come as float64 with NaN, as cuDF gives them. Raises ValueError for
+        booleans with nulls, NotImplementedError for dates, TypeError for strings.
+        """
+        if self.dtype == np.dtype(object):
+            raise TypeError("cupy does not support object")
+        if not isinstance(self.dtype, np.dtype) or self.dtype.kind in "mM":
+            raise NotImplementedError(f"cupy does not support {self.dtype}")
+        if not isinstance(self.values, np.ndarray):
+            return cupy.asarray(self.host())
+        if self.device_array is None:
+            self.device_array = cupy.asarray(np.ascontiguousarray(self.values))
+            self.values = self.device_array._host
+        return self.device_array
+
+    def host(self) -> np.ndarray:
+        """A NumPy array that shares nothing; nulls as :meth:`device` tells."""
+        if isinstance(self.values, np.ndarray):
+            return self.values.copy()
+        kind = getattr(self.dtype, "kind", "O")
+        if kind == "b":
+            raise ValueError("Column must have no nulls.")
+        if kind in "iuf":
+            to = np.float32 if self.dtype == np.float32 else np.float64
+            return self.values.to_numpy(to, na_value=np.nan)
+        return np.asarray(self.values, dtype=object)
+
+    def update(self, values) -> None:
+        """Take new values, in the same memory where dtype and length allow it."""
+        same = (isinstance(values, np.ndarray) and isinstance(self.values, np.ndarray)
+                and values.dtype == self.values.dtype and values.shape == self.values.shape)
+        if same and self.device_array is not None:
+            self.device_array._host[...] = values
+        else:
+            self.values, self.device_array = values, None
+
+
+def dtype_of(values):
+    """The dtype as cuDF would name it."""
+    dtype = values.dtype
+    if isinstance(dtype, pd.StringDtype):
+        return np.dtype(object)
+    return getattr(dtype, "numpy_dtype", dtype)
+
+
+def settle(array):
+    """Any pandas or NumPy array of one dimension in the form that a column has it."""
+    if isinstance(array, pd.Series | pd.Index):
+        array = array.array
+    if isinstance(array, pd.RangeIndex):
+        array = np.asarray(array)
+    dtype = array.dtype
+    if isinstance(dtype, pd.StringDtype):
+        return array if dtype == STRING else pd.array(
+            [None if gone else text for text, gone in zip(array, pd.isna(array), strict=True)],
+            dtype=STRING)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return array
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        raise NotImplementedError(
+            "columns with time zones are not in the stand-in for cuDF: convert with "
+            "`.dt.tz_convert('UTC').dt.tz_localize(None)` in pandas first")
+    if hasattr(dtype, "numpy_dtype") and isinstance(array, tuple(_MASKED.values())):
+        return _settle_masked(array)
+    values = np.asarray(array)
+    if values.dtype.kind in "OUS":
+        return settle_objects(values)
+    check_dtype(values.dtype)
+    return values
+
+
+def _settle_masked(array):
+    null = np.asarray(array.isna())
+    kind = array.dtype.numpy_dtype
+    if not null.any():
+        return array.to_numpy(dtype=kind, copy=False)
+    return array
+
+
+def settle_objects(objects: np.ndarray):
+    """Python objects as the one type that they share. Raises MixedTypeError."""
+    kind = infer_dtype(objects, skipna=True)
+    if kind in ("string", "empty"):
+        gone = pd.isna(objects)
+        return pd.array([None if no else text for text, no in zip(objects, gone, strict=True)],
+                        dtype=STRING)
+    if kind == "boolean":
+        return settle(pd.array(objects, dtype="boolean"))
+    if kind in ("integer", "integer-na"):
+        return settle(pd.array(objects, dtype="Int64"))
+    if kind in ("floating", "mixed-integer-float"):
+        return settle(pd.array([None if pd.isna(x) else float(x) for x in objects], "Float64"))
+    if kind in ("datetime", "datetime64", "date", "timedelta", "timedelta64"):
+        return np.asarray(pd.Series(list(objects)).convert_dtypes())
+    if any(isinstance(one, list | dict | tuple | np.ndarray) for one in objects):
+        raise NotImplementedError(
+            "columns of lists and structs are not in the stand-in for cuDF: Awkward Arrays hold "
+            "nested data here, or flatten it into columns")
+    raise MixedTypeError("Cannot create column with mixed types")
+
+
+def check_dtype(dtype: np.dtype) -> None:
+    """Raise TypeError for dtypes that no cuDF column has."""
+    if dtype.kind not in "biufmM" or dtype == np.float16 or dtype.itemsize > 8:
+        raise TypeError(f"Unsupported type {dtype}")
+
+
+def with_nulls(values: np.ndarray, null: np.ndarray):
+    """Numbers of which some are null, sharing the memory of ``values``."""
+    return _MASKED[values.dtype.kind](values, null)
+
+
+def nullable(values):
+    """The same values in a form that pandas can add nulls to without changing the dtype."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in _MASKED:
+        return with_nulls(values, np.zeros(len(values), bool))
+    return values
+
+
+def as_column(data, dtype=None, nan_as_null: bool | None = True, length: int | None = None
+              ) -> Column:
+    """A column of ``data``: a device array (shared, not copied), anything of NumPy or pandas, a
+    sequence, or a number or text to repeat ``length`` times.
+
+    ``nan_as_null``: whether NaN becomes <NA>, as by default in cuDF.
+    """
+    column = _as_column(data, nan_as_null is None or nan_as_null, length)
+    return column if dtype is None else astype(column, dtype)
+
+
+def _as_column(data, nan_as_null: bool, length: int | None) -> Column:
+    if isinstance(data, Column):
+        return data
+    if hasattr(data, "_column"):  # a Series or an Index of ours
+        return data._column
+    if hasattr(data, "__cuda_array_interface__"):
+        array = cupy.asarray(data)
+        if array.ndim > 1:
+            raise ValueError("Data must be 1-dimensional")
+        check_dtype(array.dtype)
+        array = cupy.ascontiguousarray(array.reshape(-1))
+        return Column(_nans_to_nulls(array._host, nan_as_null), array)
+    if isinstance(data, pd.Series | pd.Index | pd.api.extensions.ExtensionArray | np.ndarray):
+        if getattr(data, "ndim", 1) > 1:
+            raise ValueError("Data must be 1-dimensional")
+        if isinstance(data, np.ndarray):
+            data = data.reshape(-1).copy()
+        return Column(_nans_to_nulls(settle(data), nan_as_null))
+    if np.isscalar(data) or data is pd.NA or data is None or isinstance(
+            data, pd.Timestamp | pd.Timedelta):
+        return Column(_nans_to_nulls(settle(_objects([data])), nan_as_null).repeat(length or 1))
+    if not isinstance(data, Iterable):
+        raise TypeError(f"{type(data).__name__} must be an iterable or sequence.")
+    if isinstance(data, range):
+        return Column(np.arange(data.start, data.stop, data.step))
+    items = list(data)
+    if items and isinstance(items[0], cupy.ndarray):
+        return _as_column(cupy.array(items), nan_as_null, length)
+    return Column(_nans_to_nulls(settle(_objects(items)), nan_as_null))
+
+
+def _objects(items: list) -> np.ndarray:
+    out = np.empty(len(items), object)
+    for at, item in enumerate(items):
+        out[at] = item
+    return out
+
+
+def _nans_to_nulls(values, nan_as_null: bool):
+    if nan_as_null and isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        nan = np.isnan(values)
+        if nan.any():
+            return with_nulls(values, nan)
+    return values
+
+
+def astype(column: Column, dtype) -> Column:
+    """The column converted. Raises ValueError where a text is no number."""
+    if dtype in (str, "str", "string", object, "object", np.dtype(object)):
+        if column.dtype == np.dtype(object):
+            return column
+        gone = pd.isna(column.values)
+        texts = pd.Series(column.values).astype(str)
+        return Column(pd.array([None if no else text for text, no in zip(texts, gone, strict=True)],
+                               dtype=STRING))
+    if dtype == "category" or isinstance(dtype, pd.CategoricalDtype):
+        return Column(pd.Series(column.values).astype(dtype).array)
+    dtype = np.dtype(dtype)
+    check_dtype(dtype)
+    if column.dtype == dtype:
+        return column
+    values = column.values
+    if isinstance(values, np.ndarray):
+        return Column(values.astype(dtype))
+    if dtype.kind in _MASKED:
+        gone = np.asarray(pd.isna(values))
+        filled = np.zeros(len(values), dtype)
+        filled[~gone] = np.asarray(values[~gone], dtype=object).astype(dtype)
+        return Column(with_nulls(filled, gone) if gone.any() else filled)
+    return Column(settle(pd.Series(values).astype(dtype)))

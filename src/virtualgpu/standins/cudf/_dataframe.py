@@ -1,0 +1,366 @@
+"""Columns of equal length under one index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import cupy
+import numpy as np
+import pandas as pd
+
+from . import _udf
+from ._binary import give_operators
+from ._columns import Column, as_column, astype, settle
+from ._frame import Frame
+from ._groupby import DataFrameGroupBy
+from ._index import Index
+from ._indexers import give_indexers
+from ._series import Series
+from ._wrapping import give_methods, give_properties, pandas_series, unwrap, wrap
+
+
+class DataFrame(Frame):
+    """A table, as ``cudf.DataFrame``.
+
+    Parameters
+    ----------
+    data : dict, pandas.DataFrame, two-dimensional array, list of records, optional
+        The values of a dict are what :class:`Series` takes; device arrays are shared.
+    index, columns : array-like, optional
+    dtype : dtype, optional
+        For all columns.
+    """
+
+    _original = pd.DataFrame
+
+    def __init__(self, data=None, index=None, columns=None, dtype=None, copy=False,
+                 nan_as_null=True):
+        labels = None if index is None else pd.Index(unwrap(index))
+        if isinstance(data, DataFrame | pd.DataFrame):
+            frame = unwrap(data, True)
+            self._columns, self._index = _columns_of(frame, nan_as_null), frame.index
+        elif isinstance(data, Series):
+            name = 0 if data.name is None else data.name
+            self._columns, self._index = {name: data._column}, data._index
+        elif getattr(data, "ndim", 0) == 2:
+            array = data if hasattr(data, "__cuda_array_interface__") else np.asarray(data)
+            self._columns = {at: as_column(array[:, at], None, nan_as_null)
+                             for at in range(array.shape[1])}
+            self._index = pd.RangeIndex(len(array))
+        elif isinstance(data, dict):
+            self._columns, self._index = _columns_of_dict(data, labels, nan_as_null)
+        elif data is None:
+            self._columns = {}
+            self._index = pd.RangeIndex(0) if labels is None else labels
+        else:
+            frame = pd.DataFrame(list(data), dtype=object)
+            self._columns, self._index = _columns_of(frame, nan_as_null), frame.index
+        self._name_columns(data, columns)
+        if labels is not None:
+            if isinstance(data, DataFrame | pd.DataFrame):
+                self._take(self.reindex(labels))
+            elif len(labels) != len(self._index):
+                raise ValueError(f"Length of index ({len(labels)}) does not match the number of "
+                                 f"rows ({len(self._index)})")
+            self._index = labels
+        if dtype is not None:
+            self._columns = {name: astype(one, dtype) for name, one in self._columns.items()}
+
+    def _name_columns(self, data, columns) -> None:
+        if columns is None:
+            return
+        if isinstance(data, dict | DataFrame | pd.DataFrame):
+            empty = as_column([None] * len(self._index))
+            self._columns = {name: self._columns.get(name, empty) for name in columns}
+        elif self._columns:
+            self._columns = dict(zip(columns, self._columns.values(), strict=True))
+        else:
+            self._columns = {name: as_column([None] * len(self._index)) for name in columns}
+
+    @classmethod
+    def _of(cls, columns: dict, index: pd.Index, names: pd.Index | None = None) -> DataFrame:
+        self = object.__new__(cls)
+        self._columns, self._index = columns, index
+        if names is not None and (names.nlevels > 1 or names.name is not None):
+            self._names = names
+        return self
+
+    @classmethod
+    def _of_pandas(cls, frame: pd.DataFrame) -> DataFrame:
+        return cls._of(_columns_of(frame), frame.index, frame.columns)
+
+    @classmethod
+    def from_pandas(cls, frame: pd.DataFrame, nan_as_null=True) -> DataFrame:
+        return cls(frame, nan_as_null=nan_as_null)
+
+    @classmethod
+    def from_records(cls, data, index=None, columns=None, nan_as_null=True) -> DataFrame:
+        return cls(pd.DataFrame.from_records(data, index=unwrap(index), columns=columns))
+
+    @classmethod
+    def from_dict(cls, data, orient="columns", dtype=None, columns=None) -> DataFrame:
+        if orient != "columns":
+            return cls(pd.DataFrame.from_dict(unwrap(data), orient, dtype, columns))
+        return cls(data, columns=columns, dtype=dtype)
+
+    def _as_pandas(self, with_nulls: bool = False) -> pd.DataFrame:
+        series = [pandas_series(column, self._index, None, with_nulls)
+                  for column in self._columns.values()]
+        frame = pd.DataFrame(dict(enumerate(series)), index=self._index, copy=False)
+        frame.columns = self.columns
+        return frame
+
+    def _take(self, other: DataFrame) -> None:
+        """Become ``other``; columns that keep dtype and length keep their memory."""
+        columns = {}
+        for name, column in other._columns.items():
+            mine = self._columns.get(name)
+            if mine is not None and len(mine) == len(column):
+                mine.update(column.values)
+                column = mine
+            columns[name] = column
+        self._columns, self._index = columns, other._index
+        self.__dict__.pop("_names", None)
+        if "_names" in other.__dict__:
+            self._names = other._names
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> pd.Index:
+        """The names of the columns: pandas' Index, as in cuDF."""
+        names = self.__dict__.get("_names")
+        if names is not None and list(names) == list(self._columns):
+            return names
+        plain = list(self._columns)
+        if plain and plain == list(range(len(plain))):
+            return pd.RangeIndex(len(plain))
+        return pd.Index(plain) if plain else pd.Index([], dtype=object)
+
+    @columns.setter
+    def columns(self, names) -> None:
+        names = pd.Index(unwrap(names))
+        self._columns = dict(zip(names, self._columns.values(), strict=True))
+        self._names = names
+
+    @property
+    def index(self) -> Index:
+        return Index._of(self._index)
+
+    @index.setter
+    def index(self, labels) -> None:
+        self._index = pd.Index(unwrap(labels))
+
+    @property
+    def dtypes(self) -> pd.Series:
+        return pd.Series({name: one.dtype for name, one in self._columns.items()}, dtype=object)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self._index), len(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __iter__(self) -> Iterator:
+        return iter(self._columns)
+
+    def __contains__(self, name) -> bool:
+        return name in self._columns
+
+    def __dir__(self):
+        return [*super().__dir__(), *(name for name in self._columns if isinstance(name, str))]
+
+    def __repr__(self) -> str:
+        return repr(self._as_pandas())
+
+    def _repr_html_(self) -> str:
+        return self._as_pandas()._repr_html_()
+
+    def info(self, *args, **kwargs) -> None:
+        print(f"<class 'cudf.DataFrame'>: {len(self)} rows, {len(self._columns)} columns")
+        for name, column in self._columns.items():
+            print(f"  {name}: {len(column) - column.null_count} non-null, {column.dtype}")
+
+    # -- in and out ----------------------------------------------------------------------------
+
+    def to_pandas(self, *, nullable: bool = False) -> pd.DataFrame:
+        frame = pd.DataFrame({at: self._series(name).to_pandas(nullable=nullable)
+                              for at, name in enumerate(self._columns)}, index=self._index)
+        frame.columns = self.columns
+        return frame
+
+    def to_cupy(self, dtype=None, copy: bool = False, na_value=None) -> cupy.ndarray:
+        """A matrix on the device, one column after the other in memory (order F)."""
+        return cupy.asarray(self.to_numpy(dtype, True, na_value), order="F")
+
+    def to_numpy(self, dtype=None, copy: bool = True, na_value=None) -> np.ndarray:
+        hosts = [self._series(name).to_numpy(na_value=na_value) for name in self._columns]
+        for host in hosts:
+            if host.dtype.kind not in "biuf":
+                raise NotImplementedError(f"{host.dtype} cannot be exposed as an array")
+        if dtype is None:
+            dtype = np.result_type(*hosts) if hosts else np.float64
+        matrix = np.empty(self.shape, dtype, order="F")
+        for at, host in enumerate(hosts):
+            matrix[:, at] = host
+        return matrix
+
+    def to_dict(self, *args, **kwargs):
+        raise TypeError(
+            "cuDF does not support conversion to host memory via `to_dict()` method. Consider "
+            "using `.to_pandas().to_dict()` to construct a Python dictionary.")
+
+    def itertuples(self, index=True, name="Pandas"):
+        raise TypeError(
+            "cuDF does not support iteration of DataFrame via itertuples. Consider using "
+            "`.to_pandas().itertuples()` if you wish to iterate over namedtuples.")
+
+    def iterrows(self):
+        raise TypeError(
+            "cuDF does not support iteration of DataFrame via iterrows. Consider using "
+            "`.to_pandas().iterrows()` if you wish to iterate over each row.")
+
+    # -- choosing ------------------------------------------------------------------------------
+
+    def _series(self, name) -> Series:
+        return Series._of(self._columns[name], self._index, name)
+
+    def __getitem__(self, key):
+        hashable = isinstance(key, str | int | float | tuple)
+        if hashable and key in self._columns:
+            return self._series(key)
+        if isinstance(key, list) and all(
+                isinstance(name, str | int | tuple) and name in self._columns for name in key):
+            return DataFrame._of({name: self._columns[name] for name in key}, self._index)
+        if isinstance(key, DataFrame):  # where True, null elsewhere
+            return wrap(self._as_pandas(True)[unwrap(key)])
+        return wrap(self._as_pandas()[unwrap(key)])
+
+    def __getattr__(self, name: str):
+        columns = self.__dict__.get("_columns", {})
+        if name in columns:
+            return self._series(name)
+        return super().__getattr__(name)
+
+    def __setitem__(self, key, value) -> None:
+        if not isinstance(key, str | int | float | tuple):
+            frame = self._as_pandas(True).copy()
+            frame[unwrap(key)] = unwrap(value)
+            self._take(wrap(frame))
+            return
+        if not self._columns and not len(self._index) and not np.isscalar(value):
+            self._index = value._index if isinstance(value, Series) else pd.RangeIndex(len(value))
+        if isinstance(value, Series | pd.Series):
+            labels = value._index if isinstance(value, Series) else value.index
+            if not labels.equals(self._index):
+                value = wrap(unwrap(value, True)).reindex(self._index)
+        column = as_column(value, length=len(self._index))
+        if len(column) != len(self._index):
+            raise ValueError(f"Length of values ({len(column)}) does not match length of index "
+                             f"({len(self._index)})")
+        self._columns[key] = column
+        self.__dict__.pop("_names", None)
+
+    def __delitem__(self, name) -> None:
+        del self._columns[name]
+
+    def insert(self, loc: int, name, value) -> None:
+        if name in self._columns:
+            raise NameError(f"duplicated column name {name}")
+        before = list(self._columns)
+        self[name] = value
+        order = [*before[:loc], name, *before[loc:]] if loc >= 0 else [*before, name]
+        self._columns = {one: self._columns[one] for one in order}
+
+    def pop(self, name) -> Series:
+        series = self._series(name)
+        del self._columns[name]
+        return series
+
+    def assign(self, **columns) -> DataFrame:
+        out = self.copy(deep=False)
+        for name, value in columns.items():
+            out[name] = value(out) if callable(value) else value
+        return out
+
+    def copy(self, deep: bool = True) -> DataFrame:
+        columns = {name: Column(one.values.copy()) if deep else one
+                   for name, one in self._columns.items()}
+        return DataFrame._of(columns, self._index, self.columns)
+
+    # -- computing -----------------------------------------------------------------------------
+
+    def astype(self, dtype, copy: bool = False, errors: str = "raise") -> DataFrame:
+        to = dtype if isinstance(dtype, dict) else dict.fromkeys(self._columns, dtype)
+        columns = {name: astype(one, to[name]) if name in to else one
+                   for name, one in self._columns.items()}
+        return DataFrame._of(columns, self._index, self.columns)
+
+    def apply(self, func, axis: int = 1, raw: bool = False, result_type=None, args: tuple = (),
+              **kwargs) -> Series:
+        """Compile ``func`` with Numba for the device and call it with each row.
+
+        ``row["x"]`` is a number; rows with a null in a column that ``func`` names give null.
+        """
+        if axis not in (1, "columns"):
+            raise NotImplementedError(
+                "DataFrame.apply currently only supports row wise ops: pass axis=1")
+        if raw or result_type is not None:
+            raise NotImplementedError("The `raw` and `result_type` kwargs are not yet supported.")
+        if kwargs:
+            raise ValueError("UDFs using **kwargs are not yet supported.")
+        return Series._of(_udf.apply_rows(self._columns, func, args), self._index, None)
+
+    def groupby(self, by=None, axis=0, level=None, as_index: bool = True, sort: bool = False,
+                group_keys: bool = False, observed: bool = True, dropna: bool = True):
+        grouped = self._as_pandas().groupby(
+            unwrap(by), level=level, as_index=as_index, sort=sort, group_keys=group_keys,
+            observed=True, dropna=dropna)
+        return DataFrameGroupBy(grouped)
+
+    def merge(self, right, *args, **kwargs) -> DataFrame:
+        return wrap(self._as_pandas(True).merge(unwrap(right, True), *args, **kwargs))
+
+    def hash_values(self, method: str = "murmur3", seed=None):
+        raise NotImplementedError(
+            "cudf.DataFrame.hash_values is not in the stand-in for cuDF: its hashes would differ")
+
+
+def _columns_of(frame: pd.DataFrame, nan_as_null: bool = False) -> dict:
+    return {name: as_column(settle(frame.iloc[:, at]), None, nan_as_null)
+            for at, name in enumerate(frame.columns)}
+
+
+def _columns_of_dict(data: dict, labels: pd.Index | None, nan_as_null: bool) -> tuple:
+    series = [one for one in data.values() if isinstance(one, Series | pd.Series)]
+    indexes = [one._index if isinstance(one, Series) else one.index for one in series]
+    if indexes and not all(one.equals(indexes[0]) for one in indexes):
+        frame = pd.DataFrame({at: unwrap(one, True) for at, one in enumerate(data.values())})
+        frame.columns = pd.Index(list(data))
+        return _columns_of(frame), frame.index
+    lengths = {len(one) for one in data.values()
+               if hasattr(one, "__len__") and not isinstance(one, str)}
+    if len(lengths) > 1:
+        raise ValueError("All columns must be of equal length")
+    length = lengths.pop() if lengths else (1 if labels is None else len(labels))
+    columns = {name: as_column(one, None, nan_as_null, length) for name, one in data.items()}
+    index = indexes[0] if indexes else pd.RangeIndex(length if data else 0)
+    return columns, index
+
+
+give_operators(DataFrame)
+give_indexers(DataFrame)
+give_methods(DataFrame, (
+    "abs add add_prefix add_suffix agg aggregate all any corr count cov cummax cummin cumprod "
+    "cumsum describe diff div divide drop drop_duplicates dropna duplicated eq equals eval explode "
+    "fillna ffill bfill filter floordiv ge get gt head interpolate isin isna isnull items keys "
+    "kurt kurtosis le lt max mean median melt memory_usage min mod mode mul multiply ne nlargest "
+    "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "
+    "rdiv rename replace reset_index rfloordiv rmod rmul round rpow rsub rtruediv sample "
+    "select_dtypes set_index skew sort_index sort_values squeeze stack std sub subtract sum "
+    "swaplevel tail take to_csv to_json to_parquet to_string transpose truediv truncate "
+    "value_counts var"))
+give_methods(DataFrame, "join mask pivot pivot_table reindex shift unstack update where",
+             with_nulls=True)
+give_properties(DataFrame, "T axes ndim size")

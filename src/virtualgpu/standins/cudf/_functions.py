@@ -1,0 +1,122 @@
+"""The functions of cuDF's own namespace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ._columns import as_column
+from ._dataframe import DataFrame
+from ._frame import Frame
+from ._index import Index
+from ._series import Series
+from ._wrapping import unwrap, wrap
+
+
+def from_pandas(obj, nan_as_null: bool = True):
+    """A Series, DataFrame or Index of pandas as cuDF's. Raises TypeError for anything else."""
+    if isinstance(obj, pd.Series):
+        return Series.from_pandas(obj, nan_as_null)
+    if isinstance(obj, pd.DataFrame):
+        return DataFrame.from_pandas(obj, nan_as_null)
+    if isinstance(obj, pd.Index):
+        return Index(obj)
+    raise TypeError(
+        "from_pandas only accepts Pandas Dataframes, Series, Index, RangeIndex and MultiIndex "
+        f"objects. Got {type(obj)}")
+
+
+def concat(objs, axis=0, join="outer", ignore_index=False, keys=None, sort=False):
+    """One below the other (axis 0) or side by side (axis 1)."""
+    objs = list(objs.values() if isinstance(objs, dict) else objs)
+    if not objs:
+        raise ValueError("No objects to concatenate")
+    for one in objs:
+        if not isinstance(one, Frame):
+            raise TypeError(f"cannot concatenate object of type {type(one)}")
+    if isinstance(objs[0], Index):
+        joined = unwrap(objs[0])
+        for one in objs[1:]:
+            joined = joined.append(unwrap(one))
+        return wrap(joined)
+    return wrap(pd.concat([unwrap(one, True) for one in objs], axis=axis, join=join, keys=keys,
+                          ignore_index=ignore_index, sort=sort))
+
+
+def merge(left, right, *args, **kwargs) -> DataFrame:
+    """As ``left.merge(right, ...)``; cuDF promises no order of the rows."""
+    return left.merge(right, *args, **kwargs)
+
+
+def date_range(start=None, end=None, periods=None, freq=None, tz=None, normalize=False, name=None,
+               closed=None):
+    return wrap(pd.date_range(start, end, periods, freq, name=name, normalize=normalize))
+
+
+def to_datetime(arg, *args, **kwargs):
+    return wrap(pd.to_datetime(unwrap(arg), *args, **kwargs))
+
+
+def to_numeric(arg, errors="raise", downcast=None):
+    return wrap(pd.to_numeric(unwrap(arg), errors, downcast))
+
+
+def cut(x, bins, *args, **kwargs):
+    raise NotImplementedError(
+        "cudf.cut gives intervals, which are not in the stand-in for cuDF: "
+        "use Series.digitize in cuDF on a GPU, or pandas.cut on .to_pandas()")
+
+
+def get_dummies(data, *args, **kwargs):
+    return wrap(pd.get_dummies(unwrap(data), *args, **kwargs))
+
+
+def factorize(values, *args, **kwargs):
+    """Codes (a CuPy array) and the distinct values."""
+    return wrap(pd.factorize(unwrap(values), *args, **kwargs))
+
+
+def unique(values):
+    return wrap(values).unique()
+
+
+def crosstab(index, columns, *args, **kwargs):
+    return wrap(pd.crosstab(unwrap(index), unwrap(columns), *args, **kwargs))
+
+
+def melt(frame, *args, **kwargs):
+    return frame.melt(*args, **kwargs)
+
+
+def pivot(data, *, columns, index=None, values=None):
+    arguments = {"index": index, "values": values}
+    return data.pivot(columns=columns, **{k: v for k, v in arguments.items() if v is not None})
+
+
+def pivot_table(data, *args, **kwargs):
+    return data.pivot_table(*args, **kwargs)
+
+
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    close = np.isclose(as_column(a).host(), as_column(b).host(), rtol, atol, equal_nan)
+    return Series(close, index=getattr(a, "_index", None))
+
+
+def dtype(name):
+    """The dtype that a column made with ``name`` has."""
+    return as_column([], dtype=name).dtype
+
+
+def read_csv(filepath_or_buffer, *args, nrows=None, **kwargs) -> DataFrame:
+    """pandas reads, into columns that keep integers with nulls as integers."""
+    return DataFrame(pd.read_csv(filepath_or_buffer, *args, nrows=nrows,
+                                 dtype_backend="numpy_nullable", **kwargs))
+
+
+def read_json(path_or_buf, *args, **kwargs) -> DataFrame:
+    return DataFrame(pd.read_json(path_or_buf, *args, dtype_backend="numpy_nullable", **kwargs))
+
+
+def read_parquet(path, *args, **kwargs) -> DataFrame:
+    """Needs pyarrow or fastparquet, which pandas asks for by name."""
+    return DataFrame(pd.read_parquet(path, *args, dtype_backend="numpy_nullable", **kwargs))

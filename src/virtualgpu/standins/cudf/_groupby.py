@@ -1,0 +1,66 @@
+"""Groups of rows. As in cuDF the groups are not sorted unless ``sort=True``."""
+
+from __future__ import annotations
+
+from ._missing import missing
+from ._wrapping import unwrap, wrap
+
+METHODS = frozenset((
+    "agg aggregate all any bfill corr count cov cumcount cummax cummin cumprod cumsum describe "
+    "diff ffill first get_group head idxmax idxmin last max mean median min ngroup nth nunique "
+    "pct_change prod quantile rank sample shift size std sum tail transform value_counts var"
+).split())
+
+
+class GroupBy:
+    """Wraps pandas' GroupBy object."""
+
+    def __init__(self, grouped):
+        self._grouped = grouped
+
+    def __getattr__(self, name: str):
+        if name in METHODS:
+            function = getattr(self._grouped, name)
+            return lambda *args, **kwargs: wrap(function(*unwrap(args), **unwrap(kwargs)))
+        if not name.startswith("_") and hasattr(type(self._grouped), name):
+            raise missing("cudf.DataFrame.groupby(...)", name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self):
+        return sorted([*METHODS, "apply", "groups", "ngroups", "pipe"])
+
+    def __iter__(self):
+        for name, group in self._grouped:
+            yield name, wrap(group)
+
+    def __len__(self) -> int:
+        return len(self._grouped)
+
+    @property
+    def groups(self) -> dict:
+        """Labels of the rows by the group's name."""
+        return {name: wrap(labels) for name, labels in self._grouped.groups.items()}
+
+    @property
+    def ngroups(self) -> int:
+        return self._grouped.ngroups
+
+    def apply(self, func, *args, **kwargs):
+        """Call ``func`` with the rows of each group, one group after the other."""
+        return wrap(self._grouped.apply(
+            lambda group: unwrap(func(wrap(group), *args, **kwargs), True)))
+
+    def pipe(self, func, *args, **kwargs):
+        return func(self, *args, **kwargs)
+
+
+class SeriesGroupBy(GroupBy):
+    """Groups of a Series."""
+
+
+class DataFrameGroupBy(GroupBy):
+    """Groups of a DataFrame; ``grouped["x"]`` chooses columns."""
+
+    def __getitem__(self, key):
+        chosen = self._grouped[unwrap(key)]
+        return (DataFrameGroupBy if isinstance(key, list) else SeriesGroupBy)(chosen)

@@ -1,0 +1,122 @@
+"""Labels of rows: cuDF's Index over pandas'."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ._binary import give_operators
+from ._columns import Column, as_column, settle
+from ._frame import Frame, NotIterable
+from ._wrapping import give_methods, give_properties, wrap
+
+
+class Index(NotIterable, Frame):
+    """Labels of rows. ``Index(data, dtype, name=...)`` gives the subclass that fits."""
+
+    _original = pd.Index
+
+    def __new__(cls, data=None, dtype=None, name=None, **kwargs):
+        if isinstance(data, Index | pd.Index):
+            index = data._index if isinstance(data, Index) else data
+            index = index if dtype is None else index.astype(dtype)
+            return cls._of(index.rename(index.name if name is None else name))
+        values = as_column([] if data is None else data, dtype).values
+        return cls._of(pd.Index(values, name=name, copy=False))
+
+    @classmethod
+    def _of(cls, index: pd.Index) -> Index:
+        kinds = {pd.RangeIndex: RangeIndex, pd.MultiIndex: MultiIndex,
+                 pd.DatetimeIndex: DatetimeIndex}
+        self = object.__new__(kinds.get(type(index), Index))
+        self._index = index
+        return self
+
+    def _as_pandas(self, with_nulls: bool = False) -> pd.Index:
+        return self._index
+
+    @property
+    def _column(self) -> Column:
+        return Column(settle(self._index))
+
+    @property
+    def dtype(self):
+        return self._column.dtype
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __repr__(self) -> str:
+        return repr(self._index)
+
+    def __getitem__(self, key):
+        from ._wrapping import unwrap
+
+        return wrap(self._index[unwrap(key)])
+
+    def to_pandas(self, *, nullable: bool = False) -> pd.Index:
+        return self._index
+
+    def to_cupy(self, dtype=None, copy: bool = False, na_value=None):
+        """The labels on the device."""
+        return wrap(self._index.to_series()).to_cupy(dtype, copy, na_value)
+
+    def to_numpy(self, dtype=None) -> np.ndarray:
+        return self._index.to_numpy(dtype, copy=True)
+
+    def to_series(self, index=None, name=None):
+        return wrap(self._index.to_series(index, name))
+
+
+class RangeIndex(Index):
+    """Labels that are a range of integers."""
+
+    _original = pd.RangeIndex
+
+    def __new__(cls, start, stop=None, step=1, name=None):
+        if stop is None:
+            start, stop = 0, start
+        return Index._of(pd.RangeIndex(start, stop, step, name=name))
+
+
+class DatetimeIndex(Index):
+    """Labels that are times."""
+
+    _original = pd.DatetimeIndex
+
+    def __new__(cls, data=None, name=None, **kwargs):
+        return Index._of(pd.DatetimeIndex(as_column(data).values, name=name))
+
+
+class MultiIndex(Index):
+    """Labels of several levels."""
+
+    _original = pd.MultiIndex
+
+    def __new__(cls, levels=None, codes=None, names=None, **kwargs):
+        return Index._of(pd.MultiIndex(levels, codes, names=names))
+
+    @classmethod
+    def from_tuples(cls, tuples, names=None):
+        return Index._of(pd.MultiIndex.from_tuples(tuples, names=names))
+
+    @classmethod
+    def from_arrays(cls, arrays, names=None):
+        return Index._of(pd.MultiIndex.from_arrays(
+            [as_column(one).values for one in arrays], names=names))
+
+    @classmethod
+    def from_product(cls, iterables, names=None):
+        return Index._of(pd.MultiIndex.from_product(iterables, names=names))
+
+
+give_operators(Index)
+give_methods(Index, (
+    "all any append argsort astype copy difference drop_duplicates duplicated dropna equals fillna "
+    "get_indexer get_level_values get_loc intersection isin isna isnull max memory_usage min notna "
+    "notnull nunique rename repeat reindex searchsorted set_names sort_values take to_flat_index "
+    "to_frame union unique where droplevel"))
+give_properties(Index, (
+    "has_duplicates hasnans is_monotonic_decreasing is_monotonic_increasing is_unique name names "
+    "ndim nlevels shape size start stop step levels codes year month day hour minute second"))
+Index.name = Index.name.setter(lambda self, name: setattr(self, "_index", self._index.rename(name)))

@@ -1,0 +1,253 @@
+"""A named column with labels."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+import pandas as pd
+
+from . import _udf
+from ._accessors import CategoricalAccessor, DatetimeProperties, StringMethods
+from ._binary import give_operators
+from ._columns import Column, as_column, astype, nullable
+from ._frame import Frame, NotIterable
+from ._groupby import SeriesGroupBy
+from ._index import Index
+from ._indexers import give_indexers
+from ._wrapping import (
+    give_methods,
+    give_properties,
+    pandas_series,
+    unwrap,
+    wrap,
+)
+
+
+class Series(NotIterable, Frame):
+    """One column with labels, as ``cudf.Series``.
+
+    Parameters
+    ----------
+    data : array of CuPy, Numba, NumPy or pandas, sequence, dict or scalar
+        A device array is shared, not copied.
+    index : array-like, optional
+    dtype : dtype, optional
+    name : str, optional
+    nan_as_null : bool
+        Whether NaN becomes <NA> (the default, as in cuDF).
+
+    Raises
+    ------
+    cudf.errors.MixedTypeError
+        For values of several types: there are no object columns.
+    """
+
+    _original = pd.Series
+
+    def __init__(self, data=None, index=None, dtype=None, name=None, copy=False,
+                 nan_as_null=True):
+        labels = None if index is None else pd.Index(unwrap(index))
+        if isinstance(data, dict):
+            labels = pd.Index(list(data)) if labels is None else labels
+            data = [data.get(label) for label in labels]
+        elif isinstance(data, Series | pd.Series):
+            name = data.name if name is None else name
+            if labels is not None:
+                data = wrap(unwrap(data, True)).reindex(labels)
+            else:
+                labels = data._index if isinstance(data, Series) else data.index
+        elif isinstance(data, Index | pd.Index) and name is None:
+            name = data.name
+        if data is None:
+            data = [None] * (0 if labels is None else len(labels))
+        column = as_column(data, dtype, nan_as_null, None if labels is None else len(labels))
+        if labels is not None and len(labels) != len(column):
+            raise ValueError(
+                f"Length of values ({len(column)}) does not match length of index ({len(labels)})")
+        self._column = Column(column.values.copy()) if copy else column
+        self._index = pd.RangeIndex(len(column)) if labels is None else labels
+        self.name = name
+
+    @classmethod
+    def _of(cls, column: Column, index: pd.Index, name) -> Series:
+        self = object.__new__(cls)
+        self._column, self._index, self.name = column, index, name
+        return self
+
+    @classmethod
+    def from_pandas(cls, series: pd.Series, nan_as_null=True) -> Series:
+        return cls(series, nan_as_null=nan_as_null)
+
+    def _as_pandas(self, with_nulls: bool = False) -> pd.Series:
+        return pandas_series(self._column, self._index, self.name, with_nulls)
+
+    def _take(self, other: Series) -> None:
+        """Become ``other``, in the same memory where possible."""
+        self._column.update(other._column.values)
+        self._index, self.name = other._index, other.name
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def dtype(self):
+        return self._column.dtype
+
+    @property
+    def null_count(self) -> int:
+        return self._column.null_count
+
+    @property
+    def has_nulls(self) -> bool:
+        return self.null_count > 0
+
+    @property
+    def nullable(self) -> bool:
+        return not isinstance(self._column.values, np.ndarray)
+
+    @property
+    def index(self) -> Index:
+        return Index._of(self._index)
+
+    @index.setter
+    def index(self, value) -> None:
+        self._index = pd.Index(unwrap(value))
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        if self.has_nulls:
+            raise ValueError("Column must have no nulls.")
+        return self._column.device().__cuda_array_interface__
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __contains__(self, label) -> bool:
+        return label in self._index
+
+    def __repr__(self) -> str:
+        lines = repr(self._as_pandas()).splitlines()
+        if "dtype: " in lines[-1]:
+            start = lines[-1].index("dtype: ")
+            lines[-1] = lines[-1][:start] + f"dtype: {self.dtype}"
+        return "\n".join(lines)
+
+    # -- in and out ----------------------------------------------------------------------------
+
+    def to_pandas(self, *, nullable: bool = False) -> pd.Series:
+        """A pandas Series: integers with nulls become floats unless ``nullable``."""
+        series = self._as_pandas()
+        if not nullable and hasattr(series.dtype, "numpy_dtype"):
+            if series.dtype.kind == "b":
+                return series.astype(object).where(series.notna(), None)
+            return pd.Series(self._column.host(), self._index, name=self.name)
+        if not nullable and isinstance(series.dtype, pd.StringDtype):
+            return series.astype("str")
+        return series.astype(nullable_name(series.dtype)) if nullable else series.copy()
+
+    def to_cupy(self, dtype=None, copy: bool = False, na_value=None) -> cupy.ndarray:
+        """The values as a CuPy array; without ``copy`` and nulls it shares their memory."""
+        column = self._column if na_value is None else self.fillna(na_value)._column
+        array = column.device()
+        if dtype is not None and array.dtype != np.dtype(dtype):
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def to_numpy(self, dtype=None, copy: bool = True, na_value=None) -> np.ndarray:
+        if not copy:
+            raise ValueError("copy=False is not supported because conversion to a numpy array "
+                             "always copies the data.")
+        column = self._column if na_value is None else self.fillna(na_value)._column
+        host = column.host()
+        return host if dtype is None else host.astype(dtype)
+
+    def to_frame(self, name=None):
+        return wrap(self._as_pandas().to_frame(**({} if name is None else {"name": name})))
+
+    # -- choosing ------------------------------------------------------------------------------
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return wrap(self._as_pandas()[key])
+        result = wrap(self._as_pandas()[unwrap(key)])
+        return result
+
+    def __setitem__(self, key, value) -> None:
+        series = self._as_pandas(True).copy()
+        series[unwrap(key)] = unwrap(value)
+        self._take(wrap(series))
+
+    def copy(self, deep: bool = True) -> Series:
+        column = Column(self._column.values.copy()) if deep else self._column
+        return Series._of(column, self._index, self.name)
+
+    # -- computing -----------------------------------------------------------------------------
+
+    def astype(self, dtype, copy: bool = False, errors: str = "raise") -> Series:
+        return Series._of(astype(self._column, dtype), self._index, self.name)
+
+    def apply(self, func, convert_dtype: bool = True, args: tuple = (), **kwargs) -> Series:
+        """Compile ``func`` with Numba for the device and call it on each value.
+
+        Raises ValueError where it does not compile; nulls stay null.
+        """
+        if kwargs:
+            raise ValueError("UDFs using **kwargs are not yet supported.")
+        return Series._of(_udf.apply(self._column, func, args), self._index, self.name)
+
+    def map(self, arg, na_action=None) -> Series:
+        """Values looked up in a dict or a Series (null where there is none), or ``apply``."""
+        if callable(arg):
+            return self.apply(arg)
+        return wrap(self._as_pandas(True).map(unwrap(arg, True)))
+
+    def groupby(self, by=None, level=None, sort: bool = False, dropna: bool = True, **kwargs):
+        grouped = self._as_pandas().groupby(
+            unwrap(by), level=level, sort=sort, dropna=dropna, observed=True, **kwargs)
+        return SeriesGroupBy(grouped)
+
+    def value_counts(self, normalize=False, sort=True, ascending=False, bins=None, dropna=True):
+        counts = self._as_pandas().value_counts(normalize, sort, ascending, bins, dropna)
+        return wrap(counts)
+
+    @property
+    def str(self) -> StringMethods:
+        if self.dtype != np.dtype(object):
+            raise AttributeError("Can only use .str accessor with string values!")
+        return StringMethods(self)
+
+    @property
+    def dt(self) -> DatetimeProperties:
+        if getattr(self.dtype, "kind", "") not in "mM":
+            raise AttributeError("Can only use .dt accessor with datetimelike values")
+        return DatetimeProperties(self)
+
+    @property
+    def cat(self) -> CategoricalAccessor:
+        if not isinstance(self.dtype, pd.CategoricalDtype):
+            raise AttributeError("Can only use .cat accessor with a 'category' dtype")
+        return CategoricalAccessor(self)
+
+
+def nullable_name(dtype) -> str:
+    """The masked dtype of pandas for a NumPy dtype, by name."""
+    if getattr(dtype, "kind", "O") in "biuf" and isinstance(dtype, np.dtype):
+        return str(nullable(np.zeros(0, dtype)).dtype)
+    return str(dtype)
+
+
+give_operators(Series)
+give_indexers(Series)
+give_methods(Series, (
+    "abs add add_prefix add_suffix all any argsort autocorr between clip corr count cov cummax "
+    "cummin cumprod cumsum describe diff div divide dot drop drop_duplicates dropna "
+    "duplicated eq equals explode factorize fillna ffill bfill floordiv ge gt head interpolate "
+    "isin isna isnull keys kurt kurtosis le lt max mean median memory_usage min mod mode mul "
+    "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
+    "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round rpow rsub "
+    "rtruediv sample searchsorted sem skew sort_index sort_values squeeze std sub subtract "
+    "sum tail take truediv truncate unique var item to_csv to_json to_string"))
+give_methods(Series, "align combine_first mask reindex reindex_like shift unstack update where",
+             with_nulls=True)
+give_properties(Series, (
+    "hasnans is_monotonic_decreasing is_monotonic_increasing is_unique ndim nbytes shape size axes "
+    "T"))

@@ -1,0 +1,84 @@
+"""Between the stand-in's objects and pandas': how most methods are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cupy
+import numpy as np
+import pandas as pd
+
+from ._columns import Column, nullable, settle
+
+
+def wrap(result):
+    """What pandas returned, as cuDF returns it; numbers and texts stay as they are."""
+    from ._dataframe import DataFrame
+    from ._index import Index
+    from ._series import Series
+
+    if isinstance(result, pd.Series):
+        return Series._of(Column(settle(result)), result.index, result.name)
+    if isinstance(result, pd.DataFrame):
+        return DataFrame._of_pandas(result)
+    if isinstance(result, pd.Index):
+        return Index._of(result)
+    if isinstance(result, tuple):
+        return tuple(wrap(one) for one in result)
+    if isinstance(result, np.ndarray) and result.ndim and result.dtype.kind in "biuf":
+        return cupy.asarray(result)
+    if isinstance(result, pd.api.extensions.ExtensionArray):
+        return Series._of(Column(settle(result)), pd.RangeIndex(len(result)), None)
+    return result
+
+
+def unwrap(value, with_nulls: bool = False):
+    """What pandas can take; ``with_nulls``: it may add nulls without changing dtypes."""
+    if hasattr(value, "_as_pandas"):
+        return value._as_pandas(with_nulls)
+    if isinstance(value, cupy.ndarray):
+        return value._host if value.ndim else value._host[()]
+    if hasattr(value, "__cuda_array_interface__"):
+        return cupy.asarray(value)._host
+    if isinstance(value, list | tuple):
+        return type(value)(unwrap(one, with_nulls) for one in value)
+    if isinstance(value, dict):
+        return {key: unwrap(one, with_nulls) for key, one in value.items()}
+    return value
+
+
+def pandas_method(name: str, with_nulls: bool = False) -> Callable:
+    """A method that does what pandas' method of that name does."""
+
+    def method(self, *args, **kwargs):
+        inplace = kwargs.pop("inplace", False)
+        function = getattr(self._as_pandas(with_nulls), name)
+        result = wrap(function(*unwrap(args, with_nulls), **unwrap(kwargs, with_nulls)))
+        if inplace:
+            self._take(result)
+            return None
+        return result
+
+    method.__name__ = name
+    method.__doc__ = f"As pandas' ``{name}``."
+    return method
+
+
+def give_methods(cls: type, names: str, with_nulls: bool = False) -> None:
+    """Give a class pandas' methods of these names, unless it has its own."""
+    for name in names.split():
+        if name not in cls.__dict__:
+            setattr(cls, name, pandas_method(name, with_nulls))
+
+
+def give_properties(cls: type, names: str) -> None:
+    for name in names.split():
+        setattr(cls, name, property(
+            lambda self, name=name: wrap(getattr(self._as_pandas(), name)),
+            doc=f"As pandas' ``{name}``."))
+
+
+def pandas_series(column: Column, index: pd.Index, name, with_nulls: bool = False) -> pd.Series:
+    """The column as a pandas Series that shares its memory."""
+    values = nullable(column.values) if with_nulls else column.values
+    return pd.Series(values, index, name=name, copy=False)
