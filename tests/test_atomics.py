@@ -169,6 +169,29 @@ def test_float_sums_round_at_every_step():
     assert sum_[0] == wanted
 
 
+SMALLEST = np.float32(2**-126)  # the smallest normal float32
+
+
+@pytest.mark.parametrize(("memory", "b", "in_global", "in_shared"), [
+    (SMALLEST / 2, SMALLEST / 2, 0.0, SMALLEST),  # flushed before the sum
+    (-SMALLEST / 2, -0.0, -0.0, -SMALLEST / 2),  # to a zero of the same sign
+    (SMALLEST, -SMALLEST * np.float32(1.5), -0.0, -SMALLEST / 2),  # and after it
+    (SMALLEST, SMALLEST, 2 * SMALLEST, 2 * SMALLEST),
+])
+def test_float32_sums_in_global_memory_flush_subnormal_numbers(memory, b, in_global, in_shared):
+    """PTX ISA, "atom": ... and those in shared memory do not."""
+    words = np.float32([memory, memory, 0])
+    addend = np.float32([b])
+    per_thread("""
+        ld.global.f32 %f1, [%rd3]; ld.global.f32 %f2, [%rd2+4];
+        atom.global.add.f32 %f3, [%rd2], %f1;
+        st.shared.f32 [word], %f2; red.shared.add.f32 [word], %f1;
+        ld.shared.f32 %f2, [word]; st.global.f32 [%rd2+4], %f2; st.global.f32 [%rd2+8], %f3;
+        mov.u32 %r0, 0;""", words, addend, block=1, variables=".shared .align 4 .b8 word[4];")
+    np.testing.assert_array_equal(words.view(np.uint32),
+                                  np.float32([in_global, in_shared, memory]).view(np.uint32))
+
+
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 def test_every_ticket_is_drawn_once(seed):
     counter = np.zeros(1, np.uint32)

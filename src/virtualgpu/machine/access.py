@@ -114,7 +114,11 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
     view, index = _locate(site, group, space, address)
     index = group.spread(index)
     spread = [group.spread(value) for value in values]
-    old, changed = atomics.run(site.operation, view, index, *spread)
+    operation = site.operation
+    if operation == "add" and space == "global" and view.dtype == np.float32:
+        # PTX ISA, "atom": float32 sums flush subnormal numbers in global memory, not in shared.
+        operation = "add_ftz"
+    old, changed = atomics.run(operation, view, index, *spread)
     if changed:
         group.changed = True
     else:

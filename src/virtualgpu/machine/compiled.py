@@ -232,7 +232,18 @@ done:
 }}
 """
 
+# A subnormal float32 becomes a zero of its sign.
+_FLUSH = """%{0}.b = bitcast float %{0} to i32
+  %{0}.exponent = and i32 %{0}.b, 2139095040
+  %{0}.tiny = icmp eq i32 %{0}.exponent, 0
+  %{0}.sign = and i32 %{0}.b, -2147483648
+  %{0}.kept = select i1 %{0}.tiny, i32 %{0}.sign, i32 %{0}.b
+  %{0}.flushed = bitcast i32 %{0}.kept to float
+  """
 _BODIES = {
+    "add_ftz": _FLUSH.format("old") + _FLUSH.format("value")
+               + "%sum = fadd float %old.flushed, %value.flushed\n  " + _FLUSH.format("sum")
+               + "%new = select i1 true, float %sum.flushed, float %sum",
     "add": "%new = add {t} %old, %value",
     "fadd": "%new = fadd {t} %old, %value",
     "exch": "%new = select i1 true, {t} %value, {t} %old",
@@ -254,9 +265,9 @@ _BODIES = {
 @cache
 def _atomic(operation: str, dtype: np.dtype) -> Callable:
     bits = f"i{8 * dtype.itemsize}"
-    is_float = dtype.kind == "f" and operation == "add"
+    is_float = dtype.kind == "f" and operation in ("add", "add_ftz")
     type_ = {4: "float", 8: "double"}[dtype.itemsize] if is_float else bits
-    body = _BODIES["fadd" if is_float else operation].format(
+    body = _BODIES["fadd" if is_float and operation == "add" else operation].format(
         t=type_, s="s" if dtype.kind == "i" else "u")
     name = f"atomic_{operation}_{dtype.kind}{dtype.itemsize}"
     text = _ATOMIC.format(name=name, type=type_, bits=bits, body=body)
@@ -271,7 +282,8 @@ def atomic(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndar
     Parameters
     ----------
     operation : str
-        add, exch, and, or, xor, min, max, inc, dec or cas.
+        add, exch, and, or, xor, min, max, inc, dec or cas; ``add_ftz`` is a float32 sum that
+        takes and gives zero for subnormal numbers.
     memory : ndarray
         A typed view; its dtype says what the operation works on.
     index : ndarray, int64, shape (n,)
