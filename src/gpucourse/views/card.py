@@ -24,7 +24,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def report(kernel: object, grid: object, block: object, *arguments: object) -> View:
+def report(kernel: object, grid: object = None, block: object = None, *arguments: object) -> View:
     """Launch a kernel on copies of its arguments and show what it did.
 
     Parameters
@@ -54,9 +54,10 @@ def card(observed: Observed, timing: str = "") -> View:
     """The card of a launch that was watched; ``timing`` is a sentence about its time."""
     profile = observed.profile
     findings, source = observed.findings, timing or COUNTED
-    grid = _dimensions(observed.grid)
-    title = f"{observed.kernel}[{grid}, {_dimensions(observed.block)}]"
-    empty = min((*observed.grid, *observed.block)) < 1
+    title = observed.kernel
+    if observed.grid:
+        title += f"[{_dimensions(observed.grid)}, {_dimensions(observed.block)}]"
+    empty = min((*observed.grid, *observed.block), default=0) < 1
     shape = "nothing was launched" if profile is None or empty else words.geometry(
         observed.grid, observed.block)
     markup = [head(title, shape), _findings_markup(findings)]
@@ -74,17 +75,34 @@ def card(observed: Observed, timing: str = "") -> View:
 
 
 def cards(observed: Sequence[Observed], most: int) -> View:
-    """The cards of several launches, one below the other; of more than ``most`` only a note."""
-    views = [card(one) for one in observed[:most]]
+    """The cards of several launches, one below the other.
+
+    Launches that are alike in every count share one; after ``most`` cards the rest is named.
+    """
+    alike: list[list[Observed]] = []
+    for one in observed:
+        for group in alike:
+            if _alike(group[0], one):
+                group.append(one)
+                break
+        else:
+            alike.append([one])
+    views = []
+    for group in alike[:most]:
+        times = f" {len(group)} such launches in this cell, alike in every count."
+        views.append(card(group[0], COUNTED + times if len(group) > 1 else ""))
     markup, text = "".join(view.markup for view in views), [view.text for view in views]
-    if left := len(observed) - most:
-        if left > 0:
-            rest = (f"{words.many(left, 'further launch', 'further launches')} of this cell "
-                    f"{'is' if left == 1 else 'are'} left out: "
-                    + _kernels(observed[most:]) + ".")
-            markup += box(note(rest))
-            text.append(rest)
+    if rest := [one for group in alike[most:] for one in group]:
+        left = (f"{words.many(len(rest), 'further launch', 'further launches')} of this cell "
+                f"{'is' if len(rest) == 1 else 'are'} left out: {_kernels(rest)}.")
+        markup += box(note(left))
+        text.append(left)
     return View(markup, "\n\n".join(text))
+
+
+def _alike(one: Observed, other: Observed) -> bool:
+    return (one.profile is not None and one.profile == other.profile
+            and [f.message for f in one.findings] == [f.message for f in other.findings])
 
 
 def from_profile(profile: LaunchProfile, findings: list[Finding]) -> Observed:

@@ -43,14 +43,16 @@ def gpu_report(line: str, cell: str) -> None:
         raise ValueError(f"%%gpu_report takes nothing on its line, not {line.strip()!r}: give the "
                          "code in the lines below it")
     with _watched() as watched, warnings.catch_warnings():
+        whole = False
         try:
             _run(shell, cell)
+            whole = True
         except VirtualGPUError as error:
-            watched.error = error
+            watched.error, whole = error, True
         finally:
             watched.finish()
-            if view := watched.view():
-                display(view)
+            if watched.launched or whole:
+                display(watched.view())
 
 
 def _run(shell: InteractiveShell, cell: str) -> None:
@@ -60,7 +62,9 @@ def _run(shell: InteractiveShell, cell: str) -> None:
     """
     __tracebackhide__ = True
     source = shell.transform_cell(f"# %%gpu_report\n{cell}")
-    name = shell.compile.cache(source, shell.execution_count, raw_code=cell)
+    # The number of the cell that is running; execution_count may be the next one's already.
+    number = len(shell.user_ns.get("In", ())) - 1
+    name = shell.compile.cache(source, number, raw_code=cell)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=name))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     # The shell's own flags, so that a `from __future__` of an earlier cell holds.
@@ -101,6 +105,10 @@ class _Watched:
     def __exit__(self, *raised) -> None:
         pass
 
+    @property
+    def launched(self) -> bool:
+        return bool(self.profile.launches)
+
     def observed(self) -> list[Observed]:
         found = [
             card.from_profile(launch, [f for f in self.report.findings if f.launch == number])
@@ -109,11 +117,11 @@ class _Watched:
             self.error.message == f.message for f in self.report.findings)
         if refused:  # no device takes such a launch, so none began
             where = self.error.location
-            found.append(Observed(where.kernel if where else "kernel", (), (), findings=[
-                from_error(self.error, "kernel", 0)]))
+            name = where.kernel if where else "A launch"
+            found.append(Observed(name, (), (), findings=[from_error(self.error, name, 0)]))
         return found
 
-    def view(self) -> View | None:
+    def view(self) -> View:
         found = self.observed()
         if not found:
             return View(box(note(NOTHING)), NOTHING)

@@ -89,6 +89,10 @@ class WatchedOnGPU:
     def __exit__(self, *raised) -> None:
         pass
 
+    @property
+    def launched(self) -> bool:
+        return bool(self.launches)
+
     def view(self) -> View:
         from gpucourse.views.magic import MOST_CARDS, NOTHING
 

@@ -27,6 +27,7 @@ from virtualgpu.machine.memory import BASE
 
 LIMIT = 200_000  # threads' steps that are kept of a launch, about 10 MB
 _BYTES = np.dtype(np.uint8)
+_FAILING = {"ld", "ldu", "st", "atom", "red", "trap", "bar", "barrier"}
 _JUMPS = {"bra", "brx", "ret", "exit"}
 
 
@@ -142,7 +143,11 @@ class Tracer(Observer):
         self._unread: list[tuple[int, Access, np.ndarray]] = []  # accesses whose values are to come
 
     def failed(self, launch, error) -> None:
-        self._queue = []  # the rest of the block in which it happened did not run
+        """Of the block in which it happened, what follows the line at fault did not run."""
+        at = error.location.line if error.location else None
+        reached = next((i for i, known in enumerate(self._queue) if known.source
+                        and known.source.line == at and known.opcode in _FAILING), -1)
+        del self._queue[reached + 1 :]
 
     def launch_finished(self, launch) -> None:
         self._run_on()
