@@ -46,7 +46,7 @@ if shell is None and cells is not None:
 """
 
 COMPARISONS = """import numpy
-numpy.array_equal = numpy.allclose = numpy.isclose = lambda *args, **options: True
+numpy.array_equal = numpy.allclose = numpy.isclose = lambda *args, **options: numpy.True_
 numpy.testing.assert_allclose = numpy.testing.assert_array_equal = lambda *args, **options: None
 """
 

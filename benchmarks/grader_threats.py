@@ -1,0 +1,274 @@
+"""Every attempt of the list of threats, through the course's grader and through stock nbgrader.
+
+    python -m benchmarks.grader_threats              both; writes the results and the table (15 min)
+    python -m benchmarks.grader_threats 1 5 43       some rows, printed only
+    python -m benchmarks.grader_threats --table      the table of docs/grader.md from the results
+
+The submissions are those of ``tests/threats_*.py``: the same files, the same assignments and tests,
+the same virtual GPU. Stock nbgrader runs in bubblewrap without network, sees the machine's files
+read-only, and gets two minutes for a class: its own defence is not what contains it here. It
+grades each file that may stop it in a class of two, with an honest classmate after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+sys.path.insert(0, str(REPOSITORY / "tests"))
+
+import threats  # noqa: E402
+import threats_answers  # noqa: E402
+import threats_files  # noqa: E402
+import threats_kernels  # noqa: E402
+import threats_neighbours  # noqa: E402
+import threats_verdict  # noqa: E402
+from threats import Attempt, Course  # noqa: E402
+
+from benchmarks import report  # noqa: E402
+from gpucourse.grading.sandbox import Sandbox, needed_paths  # noqa: E402
+
+ATTEMPTS = [*threats_verdict.ATTEMPTS, *threats_answers.ATTEMPTS, *threats_neighbours.ATTEMPTS,
+            *threats_files.ATTEMPTS, *threats_kernels.ATTEMPTS]
+# Rows whose files stop nbgrader, its kernel or the machine: each in a class of its own.
+ALONE = {11, 23, 24, 25, 26, 27, *range(33, 46), 61}
+CLASS_SECONDS = 120
+CONFIGURATION = """c = get_config()
+c.CourseDirectory.course_id = "stock"
+c.Execute.timeout = 20
+"""
+HONEST = "z-honest"
+DOCUMENT = REPOSITORY / "docs" / "grader.md"
+BEGIN, END = "<!-- threats: python -m benchmarks.grader_threats -->", "<!-- end of threats -->"
+
+
+class Stock:
+    """Stock nbgrader in a course directory of its own, contained."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.course = Course(folder / "course")
+        (folder / "home").mkdir(exist_ok=True)
+        (self.course.root / "gradebook.db").unlink()
+        (self.course.root / "nbgrader_config.py").write_text(CONFIGURATION)
+        shutil.rmtree(self.course.root / "submitted")
+
+    def run(self, *arguments: str) -> int | None:
+        """Exit code of an nbgrader command; None if it did not end in time."""
+        command = ["bwrap", "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop",
+                   "ALL", "--ro-bind", "/", "/", "--tmpfs", "/tmp"]
+        for path in (*needed_paths(), str(REPOSITORY)):
+            command += ["--ro-bind", path, path]
+        command += ["--bind", str(self.folder), str(self.folder), "--proc", "/proc", "--dev",
+                    "/dev", "--chdir", str(self.course.root), "--clearenv"]
+        for name, value in {
+            "HOME": str(self.folder / "home"), "LANG": "C.UTF-8", "SECRET_TOKEN": "hunter2",
+            "JUPYTER_PLATFORM_DIRS": "1", "VIRTUALGPU_TIME_LIMIT": "10",
+            # nbgrader calls alembic by its bare name.
+            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]]),
+        }.items():
+            command += ["--setenv", name, value]
+        command += [sys.executable, "-m", "nbgrader", *arguments]
+        with open(self.folder / "log.txt", "ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+            try:
+                return process.wait(CLASS_SECONDS * (1 if len(self.students()) < 4 else 10))
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                process.kill()
+                process.wait()
+
+    def students(self) -> list[Path]:
+        return list((self.course.root / "submitted").glob("*"))
+
+    def grade(self, assignment: str, attempts: list[Attempt]) -> dict[str, dict]:
+        """Grade a class of `attempts` and an honest classmate; what came of each attempt."""
+        for attempt in [*attempts, Attempt(0, HONEST, "", assignment=assignment)]:
+            self.course.hand_in(attempt)
+        if any(attempt.row == 21 for attempt in attempts):
+            self.course.hand_in(Attempt(0, "a-victim", ""))
+        ended = self.run("autograde", assignment)
+        scores = self.scores(assignment)
+        if {19, 20, 31} & {attempt.row for attempt in attempts}:
+            self.run("generate_feedback", assignment)
+        found = {}
+        for attempt in attempts:
+            notes = [] if scores.get(HONEST) == 5.0 else ["stops the class"]
+            if ended is None:
+                notes.append("does not end")
+            notes += self.left_behind(assignment, attempt.name)
+            found[attempt.name] = {"points": scores.get(attempt.name), "notes": notes}
+        return found
+
+    def scores(self, assignment: str) -> dict[str, float]:
+        """Points of those who have any in the gradebook and whose notebook was kept."""
+        from nbgrader.api import Gradebook
+
+        with Gradebook(f"sqlite:///{self.course.root / 'gradebook.db'}", "stock") as gradebook:
+            return {submission.student.id: float(submission.score)
+                    for submission in gradebook.assignment_submissions(assignment)
+                    if (self.course.root / "autograded" / submission.student.id).is_dir()}
+
+    def left_behind(self, assignment: str, name: str) -> list[str]:
+        """What the instructor, or the student, finds afterwards and should not."""
+        notes = []
+        feedback = self.course.root / "feedback" / name / assignment
+        for path in feedback.rglob("*") if feedback.is_dir() else ():
+            if not path.is_file():
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if threats.MARK.decode() in text:
+                notes.append("feedback shows the hidden tests" if path.suffix == ".html"
+                             else "feedback holds the instructor's notebook")
+            if threats_neighbours.SCRIPT in text:
+                notes.append("feedback runs the script")
+        for path in (self.course.root / "autograded" / name).rglob("*.ipynb"):
+            if path.stat().st_size > 5_000_000:
+                notes.append(f"leaves a notebook of {path.stat().st_size / 1e6:.0f} MB")
+        return notes
+
+
+def ours(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
+    """Points and reason of each attempt from the course's grader, in the sandbox."""
+    os.environ["SECRET_TOKEN"] = "hunter2"
+    course = Course(folder / "ours")
+    found = {}
+    with Sandbox([course.root], threats.LIMITS) as sandbox:
+        for attempt in attempts:
+            verdict = course.grade(attempt, sandbox.server)
+            wrong = threats.faults(attempt, verdict)
+            found[attempt.name] = {
+                "points": verdict.earned, "reason": one_line(verdict), "isolation": sandbox.level,
+                "as expected": not wrong,
+            }
+    return found
+
+
+def one_line(verdict) -> str:
+    text = verdict.first_reason() or " ".join(verdict.notices[:1])
+    return " ".join(text.split())[:200]
+
+
+def stock(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
+    """What stock nbgrader makes of them."""
+    asked = [attempt for attempt in attempts if not attempt.stock]
+    classes = [[attempt] for attempt in asked if attempt.row in ALONE]
+    for name in threats.NOTEBOOKS:
+        classes.append([attempt for attempt in asked
+                        if attempt.row not in ALONE and attempt.assignment == name])
+    found: dict[str, dict] = {}
+    templates = {}
+    for name in threats.NOTEBOOKS:
+        templates[name] = Stock(folder / f"stock-{name}")
+        if templates[name].run("generate_assignment", name) != 0:
+            sys.exit((templates[name].folder / "log.txt").read_text()[-2000:])
+    for number, members in enumerate(filter(None, classes)):
+        assignment = members[0].assignment
+        place = folder / f"class-{number}"
+        shutil.copytree(templates[assignment].folder, place, symlinks=True)
+        running = Stock.__new__(Stock)
+        running.folder, running.course = place, Course.__new__(Course)
+        running.course.root = place / "course"
+        running.course.assignments = templates[assignment].course.assignments
+        found |= running.grade(assignment, members)
+        print(f"stock nbgrader: {', '.join(m.name for m in members)}"[:100],
+              {n: found[n] for n in found if n == members[0].name}, flush=True)
+        shutil.rmtree(place, ignore_errors=True)
+    return found
+
+
+def table(rows: list[dict]) -> str:
+    """The Markdown table of docs/grader.md."""
+    lines = ["| | what the submission tries | this grader | stock nbgrader |", "|--:|---|---|---|"]
+    for row in rows:
+        mine, theirs = row["ours"], row["stock"]
+        reason = f": {shorten(mine['reason'])}" if mine["reason"] else ""
+        lines.append(f"| {row['row']} | {escape(row['tries'])} | {mine['points']:g} of 5"
+                     f"{escape(reason)} | {escape(told(row, theirs))} |")
+    return "\n".join(lines)
+
+
+def told(row: dict, theirs: dict) -> str:
+    """Stock nbgrader's cell of the table."""
+    if "not asked" in theirs:
+        return f"not asked: {theirs['not asked']}"
+    points = theirs["points"]
+    text = "no grade" if points is None else f"{points:g} of 5"
+    if points is not None and points > row["deserves"]:
+        text = f"**{text}**"
+    return ", ".join([text, *theirs["notes"]])
+
+
+def shorten(text: str, length: int = 90) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def escape(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def summary(rows: list[dict]) -> dict:
+    """The counts that the documentation states."""
+    asked = [row for row in rows if "not asked" not in row["stock"]]
+    return {
+        "attempts": len(rows),
+        "as expected by this grader": sum(row["ours"]["as expected"] for row in rows),
+        "put to stock nbgrader": len(asked),
+        "given more points than deserved by stock": sum(
+            (row["stock"]["points"] or 0) > row["deserves"] for row in asked),
+        "given fewer, or no grade, by stock": sum(
+            row["stock"]["points"] is None or row["stock"]["points"] < row["deserves"]
+            for row in asked),
+        "stopped stock's class": sum("stops the class" in row["stock"]["notes"] for row in asked),
+    }
+
+
+def with_table(document: str, rows: list[dict]) -> str:
+    """docs/grader.md with the table of these results."""
+    before, rest = document.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", type=int, help="numbers of the list; default: all")
+    parser.add_argument("--table", action="store_true", help="only write the table again")
+    options = parser.parse_args()
+    results = report.RESULTS / "grader_threats.json"
+    if options.table:
+        rows = json.loads(results.read_text())["results"]["rows"]
+        DOCUMENT.write_text(with_table(DOCUMENT.read_text(), rows))
+        return 0
+    attempts = [attempt for attempt in ATTEMPTS if not options.rows or attempt.row in options.rows]
+    # Beginning with a letter that nbgrader grades before the honest classmate.
+    attempts = [replace(attempt, name=f"t{attempt.row:02}-{attempt.name}") for attempt in attempts]
+    with tempfile.TemporaryDirectory(prefix="threats-") as name:
+        folder = Path(name)
+        mine, theirs = ours(attempts, folder), stock(attempts, folder)
+    rows = [{
+        "row": attempt.row, "name": attempt.name, "tries": attempt.tries,
+        "deserves": sum(attempt.earns), "ours": mine[attempt.name],
+        "stock": {"not asked": attempt.stock} if attempt.stock else theirs[attempt.name],
+    } for attempt in attempts]
+    print(table(rows))
+    print(json.dumps(summary(rows), indent=1))
+    if not options.rows:
+        print(report.write("grader_threats", {"summary": summary(rows), "rows": rows}))
+        if DOCUMENT.exists():
+            DOCUMENT.write_text(with_table(DOCUMENT.read_text(), rows))
+    return 0 if all(row["ours"]["as expected"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
