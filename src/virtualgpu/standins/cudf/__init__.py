@@ -44,6 +44,7 @@ from ._functions import (  # noqa: E402
 )
 from ._index import DatetimeIndex, Index, MultiIndex, RangeIndex  # noqa: E402
 from ._missing import missing as _missing  # noqa: E402
+from ._names import MODULE as _MODULE  # noqa: E402
 from ._series import Series  # noqa: E402
 from .options import describe_option, get_option, option_context, set_option  # noqa: E402
 
@@ -59,17 +60,7 @@ __all__ = [
     "read_parquet", "set_option", "testing", "to_datetime", "to_numeric", "unique",
 ]  # fmt: skip
 
-# Names of cuDF that the stand-in has not (the namespace of cuDF 26.10).
-LACKS = (
-    "BaseIndex", "CategoricalIndex", "Decimal128Dtype", "Decimal32Dtype", "Decimal64Dtype",
-    "Grouper", "IntervalDtype", "IntervalIndex", "ListDtype", "Scalar", "StructDtype",
-    "TimedeltaIndex", "from_arrow", "from_dlpack", "interval_range", "read_avro", "read_feather",
-    "read_hdf", "read_orc", "read_text", "timedelta_range", "to_timedelta", "union_categoricals",
-    "wide_to_long", "qcut",
-)
-
-
 def __getattr__(name: str):
-    if name in LACKS or (not name.startswith("_") and hasattr(_pandas, name)):
+    if name in _MODULE:
         raise _missing("cudf", name)
     raise AttributeError(f"module 'cudf' has no attribute '{name}'")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
-from ._missing import missing
+from ._missing import no_attribute
+from ._names import CAT, DT, STR
 from ._wrapping import unwrap, wrap
 
 
@@ -15,7 +14,7 @@ class Accessor:
     _methods: frozenset[str] = frozenset()
     _properties: frozenset[str] = frozenset()
     _dtypes: dict[str, str] = {}  # noqa: RUF012  (results whose dtype differs from pandas')
-    _original: type
+    _names_there: frozenset[str]  # the public names of cuDF's accessor
 
     def __init__(self, series):
         self._series = series
@@ -27,9 +26,7 @@ class Accessor:
             function = getattr(self._there(), name)
             return lambda *args, **kwargs: self._given(
                 name, function(*unwrap(args), **unwrap(kwargs)))
-        if not name.startswith("_") and hasattr(self._original, name):
-            raise missing(f"cudf.Series.{self._name}", name)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise no_attribute(self, name, self._names_there, f"cudf.Series.{self._name}")
 
     def __dir__(self):
         return sorted(self._methods | self._properties)
@@ -47,9 +44,9 @@ class StringMethods(Accessor):
     """Text. Lengths and places are int32, as in cuDF."""
 
     _name = "str"
-    _original = pd.core.strings.accessor.StringMethods
+    _names_there = STR
     _methods = frozenset((
-        "capitalize cat center contains count endswith extract find fullmatch get isalnum isalpha "
+        "capitalize cat center contains count endswith extract find get isalnum isalpha "
         "isdecimal isdigit islower isnumeric isspace istitle isupper len ljust lower lstrip match "
         "pad partition removeprefix removesuffix repeat replace rfind rjust rpartition rstrip "
         "slice slice_replace split rsplit startswith strip swapcase title upper zfill").split())
@@ -71,14 +68,14 @@ class DatetimeProperties(Accessor):
     """Times. Parts of a date are int16, as in cuDF."""
 
     _name = "dt"
-    _original = pd.core.indexes.accessors.CombinedDatetimelikeProperties
+    _names_there = DT
     _properties = frozenset((
         "year month day hour minute second microsecond nanosecond weekday dayofweek dayofyear "
         "day_of_year quarter is_month_start is_month_end is_year_start is_year_end is_leap_year "
         "is_quarter_start is_quarter_end days_in_month days seconds microseconds nanoseconds "
         "components").split())
     _methods = frozenset((
-        "ceil floor round strftime day_name month_name isocalendar total_seconds").split())
+        "ceil floor round strftime isocalendar total_seconds").split())
     _dtypes = dict.fromkeys((
         "year month day hour minute second weekday dayofweek dayofyear day_of_year "
         "quarter").split(), "int16")
@@ -88,8 +85,8 @@ class CategoricalAccessor(Accessor):
     """Categories."""
 
     _name = "cat"
-    _original = pd.core.arrays.categorical.CategoricalAccessor
+    _names_there = CAT
     _properties = frozenset(("categories", "codes", "ordered"))
     _methods = frozenset((
-        "add_categories as_ordered as_unordered remove_categories rename_categories "
+        "add_categories as_ordered as_unordered remove_categories "
         "reorder_categories set_categories").split())

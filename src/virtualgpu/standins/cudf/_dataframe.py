@@ -15,6 +15,7 @@ from ._frame import Frame
 from ._groupby import DataFrameGroupBy
 from ._index import Index
 from ._indexers import give_indexers
+from ._names import DATAFRAME
 from ._series import Series
 from ._wrapping import give_methods, give_properties, pandas_series, unwrap, wrap
 
@@ -31,7 +32,7 @@ class DataFrame(Frame):
         For all columns.
     """
 
-    _original = pd.DataFrame
+    _names_there = DATAFRAME
 
     def __init__(self, data=None, index=None, columns=None, dtype=None, copy=False,
                  nan_as_null=True):
@@ -352,9 +353,9 @@ def _columns_of_dict(data: dict, labels: pd.Index | None, nan_as_null: bool) -> 
 give_operators(DataFrame)
 give_indexers(DataFrame)
 give_methods(DataFrame, (
-    "abs add add_prefix add_suffix agg aggregate all any corr count cov cummax cummin cumprod "
+    "abs add add_prefix add_suffix agg all any corr count cov cummax cummin cumprod "
     "cumsum describe diff div divide drop drop_duplicates dropna duplicated eq equals eval explode "
-    "fillna ffill bfill filter floordiv ge get gt head interpolate isin isna isnull items keys "
+    "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull items keys "
     "kurt kurtosis le lt max mean median melt memory_usage min mod mode mul multiply ne nlargest "
     "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "
     "rdiv rename replace reset_index rfloordiv rmod rmul round rpow rsub rtruediv sample "

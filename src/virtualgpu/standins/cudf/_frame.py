@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._missing import missing
+from ._missing import no_attribute
 from ._wrapping import unwrap, wrap
 
 _IMPLICIT = (
@@ -14,7 +14,7 @@ _IMPLICIT = (
 class Frame:
     """A Series, a DataFrame or an Index."""
 
-    _original: type  # pandas' class of that name
+    _names_there: frozenset[str]  # the public names of cuDF's class
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(_IMPLICIT)
@@ -36,9 +36,9 @@ class Frame:
             "a.any() or a.all().")
 
     def __getattr__(self, name: str):
-        if not name.startswith("_") and hasattr(self._original, name):
-            raise missing(f"cudf.{type(self).__name__}", name)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        if isinstance(given := getattr(type(self), name, None), property):
+            return given.fget(self)  # raised AttributeError: let it say why again
+        raise no_attribute(self, name, self._names_there, f"cudf.{type(self).__name__}")
 
     def __reduce__(self):
         return _rebuild, (self._as_pandas(True),)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ._missing import missing
+from ._missing import no_attribute
+from ._names import GROUPBY
 from ._wrapping import unwrap, wrap
 
 METHODS = frozenset((
@@ -22,9 +23,7 @@ class GroupBy:
         if name in METHODS:
             function = getattr(self._grouped, name)
             return lambda *args, **kwargs: wrap(function(*unwrap(args), **unwrap(kwargs)))
-        if not name.startswith("_") and hasattr(type(self._grouped), name):
-            raise missing("cudf.DataFrame.groupby(...)", name)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise no_attribute(self, name, GROUPBY, "cudf.DataFrame.groupby(...)")
 
     def __dir__(self):
         return sorted([*METHODS, "apply", "groups", "ngroups", "pipe"])

@@ -8,13 +8,14 @@ import pandas as pd
 from ._binary import give_operators
 from ._columns import Column, as_column, settle
 from ._frame import Frame, NotIterable
+from ._names import INDEX
 from ._wrapping import give_methods, give_properties, wrap
 
 
 class Index(NotIterable, Frame):
     """Labels of rows. ``Index(data, dtype, name=...)`` gives the subclass that fits."""
 
-    _original = pd.Index
+    _names_there = INDEX
 
     def __new__(cls, data=None, dtype=None, name=None, **kwargs):
         if isinstance(data, Index | pd.Index):
@@ -71,8 +72,6 @@ class Index(NotIterable, Frame):
 class RangeIndex(Index):
     """Labels that are a range of integers."""
 
-    _original = pd.RangeIndex
-
     def __new__(cls, start, stop=None, step=1, name=None):
         if stop is None:
             start, stop = 0, start
@@ -82,16 +81,12 @@ class RangeIndex(Index):
 class DatetimeIndex(Index):
     """Labels that are times."""
 
-    _original = pd.DatetimeIndex
-
     def __new__(cls, data=None, name=None, **kwargs):
         return Index._of(pd.DatetimeIndex(as_column(data).values, name=name))
 
 
 class MultiIndex(Index):
     """Labels of several levels."""
-
-    _original = pd.MultiIndex
 
     def __new__(cls, levels=None, codes=None, names=None, **kwargs):
         return Index._of(pd.MultiIndex(levels, codes, names=names))
@@ -114,7 +109,7 @@ give_operators(Index)
 give_methods(Index, (
     "all any append argsort astype copy difference drop_duplicates duplicated dropna equals fillna "
     "get_indexer get_level_values get_loc intersection isin isna isnull max memory_usage min notna "
-    "notnull nunique rename repeat reindex searchsorted set_names sort_values take to_flat_index "
+    "notnull nunique rename repeat searchsorted set_names sort_values take to_flat_index "
     "to_frame union unique where droplevel"))
 give_properties(Index, (
     "has_duplicates hasnans is_monotonic_decreasing is_monotonic_increasing is_unique name names "

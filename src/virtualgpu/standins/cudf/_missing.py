@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class MissingError(NotImplementedError, AttributeError):
-    """cuDF or pandas has this name and the stand-in has not.
+    """cuDF has this name and the stand-in has not.
 
     Also an AttributeError, so that ``hasattr`` answers False.
     """
@@ -18,3 +18,13 @@ def missing(owner: str, name: str) -> MissingError:
     return MissingError(
         f"{owner}.{name} is not in the stand-in for cuDF that answers without a GPU: use "
         f"{instead} (docs/standins.md lists what it has)")
+
+
+def no_attribute(owner: object, name: str, there: frozenset[str], spoken: str) -> AttributeError:
+    """The error for a name that an object of the stand-in does not have.
+
+    ``there``: the names that cuDF has; ``spoken``: the owner as in ``cudf.Series``.
+    """
+    if name in there:
+        return missing(spoken, name)
+    return AttributeError(f"'{type(owner).__name__}' object has no attribute '{name}'")

@@ -14,6 +14,7 @@ from ._frame import Frame, NotIterable
 from ._groupby import SeriesGroupBy
 from ._index import Index
 from ._indexers import give_indexers
+from ._names import SERIES
 from ._wrapping import (
     give_methods,
     give_properties,
@@ -42,7 +43,7 @@ class Series(NotIterable, Frame):
         For values of several types: there are no object columns.
     """
 
-    _original = pd.Series
+    _names_there = SERIES
 
     def __init__(self, data=None, index=None, dtype=None, name=None, copy=False,
                  nan_as_null=True):
@@ -130,6 +131,13 @@ class Series(NotIterable, Frame):
             start = lines[-1].index("dtype: ")
             lines[-1] = lines[-1][:start] + f"dtype: {self.dtype}"
         return "\n".join(lines)
+
+    @property
+    def valid_count(self) -> int:
+        return len(self) - self.null_count
+
+    def nans_to_nulls(self) -> Series:
+        return Series(self, nan_as_null=True)
 
     # -- in and out ----------------------------------------------------------------------------
 
@@ -244,10 +252,10 @@ give_methods(Series, (
     "isin isna isnull keys kurt kurtosis le lt max mean median memory_usage min mod mode mul "
     "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
     "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round rpow rsub "
-    "rtruediv sample searchsorted sem skew sort_index sort_values squeeze std sub subtract "
-    "sum tail take truediv truncate unique var item to_csv to_json to_string"))
-give_methods(Series, "align combine_first mask reindex reindex_like shift unstack update where",
+    "rtruediv sample searchsorted skew sort_index sort_values squeeze std sub subtract "
+    "sum tail take truediv truncate unique var to_json to_string"))
+give_methods(Series, "mask reindex shift unstack update where",
              with_nulls=True)
 give_properties(Series, (
-    "hasnans is_monotonic_decreasing is_monotonic_increasing is_unique ndim nbytes shape size axes "
+    "hasnans is_monotonic_decreasing is_monotonic_increasing is_unique ndim shape size axes "
     "T"))

@@ -67,12 +67,14 @@ def pandas_method(name: str, with_nulls: bool = False) -> Callable:
 def give_methods(cls: type, names: str, with_nulls: bool = False) -> None:
     """Give a class pandas' methods of these names, unless it has its own."""
     for name in names.split():
+        assert name in cls._names_there, f"cuDF has no {cls.__name__}.{name}"
         if name not in cls.__dict__:
             setattr(cls, name, pandas_method(name, with_nulls))
 
 
 def give_properties(cls: type, names: str) -> None:
     for name in names.split():
+        assert name in cls._names_there, f"cuDF has no {cls.__name__}.{name}"
         setattr(cls, name, property(
             lambda self, name=name: wrap(getattr(self._as_pandas(), name)),
             doc=f"As pandas' ``{name}``."))

@@ -1,0 +1,439 @@
+"""cuDF's stand-in: tables on the virtual GPU, and what cuDF refuses."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import virtualgpu
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stand_ins() -> Iterator[None]:
+    virtualgpu.activate()
+    yield
+    virtualgpu.deactivate()
+
+
+@pytest.fixture
+def cudf(stand_ins):
+    import cudf
+
+    return cudf
+
+
+@pytest.fixture
+def cupy(stand_ins):
+    import cupy
+
+    return cupy
+
+
+@pytest.fixture
+def frame(cudf):
+    """Six particles of three jets; one has no charge."""
+    return cudf.DataFrame({
+        "jet": [2, 0, 2, 1, 0, 2],
+        "px": [1.5, -2.0, 0.25, 4.0, 8.0, -1.0],
+        "charge": [1, -1, None, 1, 1, -1],
+        "kind": ["muon", "pion", "pion", None, "muon", "pion"],
+    })
+
+
+# -- where data lie ---------------------------------------------------------------------------
+
+
+def test_a_column_shares_the_memory_of_a_device_array(cudf, cupy):
+    array = cupy.arange(5.0)
+    series = cudf.Series(array)
+    assert series.values.data.ptr == array.data.ptr
+    assert cupy.asarray(series).data.ptr == array.data.ptr
+    array[2] = 20
+    assert series[2] == 20
+    frame = cudf.DataFrame({"x": array, "n": cupy.arange(5)})
+    assert frame["x"].to_cupy().data.ptr == array.data.ptr
+    assert frame["x"].to_cupy(copy=True).data.ptr != array.data.ptr
+
+
+def test_a_numba_kernel_writes_into_a_column(cudf):
+    from numba import cuda
+
+    frame = cudf.DataFrame({"x": cuda.to_device(np.arange(4.0)), "y": [0.0] * 4})
+
+    @cuda.jit
+    def double(source, target):
+        i = cuda.grid(1)
+        if i < source.size:
+            target[i] = 2 * source[i]
+
+    double[1, 32](frame["x"], frame["y"])
+    assert frame["y"].to_numpy().tolist() == [0, 2, 4, 6]
+
+
+def test_assignment_goes_into_the_same_memory(cudf, cupy):
+    series = cudf.Series(cupy.arange(4.0))
+    seen = series.values
+    series[1] = 10
+    series.iloc[2:] = -1
+    assert seen.get().tolist() == [0, 10, -1, -1]
+
+
+def test_a_matrix_of_columns_is_a_copy_in_order_f(cudf, frame):
+    matrix = frame[["jet", "px"]].to_cupy()
+    assert matrix.dtype == np.float64
+    assert matrix.flags.f_contiguous
+    assert matrix.get()[:, 0].tolist() == [2, 0, 2, 1, 0, 2]
+
+
+# -- nulls ------------------------------------------------------------------------------------
+
+
+def test_integers_with_nulls_stay_integers(cudf, frame):
+    charge = frame["charge"]
+    assert charge.dtype == np.int64
+    assert charge.null_count == 1
+    assert charge[2] is cudf.NA
+    assert repr(charge).splitlines()[2:] == [
+        "2    <NA>", "3       1", "4       1", "5      -1", "Name: charge, dtype: int64"]
+    assert (charge + 1).to_pandas(nullable=True).tolist() == [2, 0, pd.NA, 2, 2, 0]
+    assert charge.sum() == 1
+    assert charge.mean() == pytest.approx(0.2)
+    assert charge.fillna(0).dtype == np.int64
+
+
+def test_nan_becomes_null_unless_asked_not_to(cudf, cupy):
+    values = cupy.array([1.0, np.nan])
+    assert cudf.Series(values).null_count == 1
+    kept = cudf.Series(values, nan_as_null=False)
+    assert kept.null_count == 0
+    assert np.isnan(kept[1])
+    zero = cudf.Series([0.0, 1.0])
+    assert (zero / zero).null_count == 0, "a NaN that arithmetic makes is no null"
+
+
+def test_a_comparison_with_a_null_is_null_and_selects_nothing(cudf, frame):
+    positive = frame["charge"] > 0
+    assert positive.dtype == np.bool_
+    assert positive.null_count == 1
+    assert frame[positive]["jet"].to_numpy().tolist() == [2, 1, 0]
+
+
+def test_to_cupy_with_nulls(cudf, frame):
+    charge = frame["charge"].to_cupy()
+    assert charge.dtype == np.float64
+    assert np.isnan(charge.get()[2])
+    assert frame["charge"].to_cupy(na_value=0).dtype == np.int64
+    with pytest.raises(ValueError, match=r"Column must have no nulls\."):
+        (frame["charge"] > 0).to_cupy()
+
+
+def test_a_join_adds_nulls_not_floats(cudf, frame):
+    names = cudf.DataFrame({"jet": [0, 2], "seed": [7, 9]})
+    joined = frame.merge(names, on="jet", how="left")
+    assert joined["seed"].dtype == np.int64
+    assert joined.sort_values("px")["seed"].to_pandas(nullable=True).tolist() == [
+        7, 9, 9, 9, pd.NA, 7]
+
+
+def test_to_pandas_makes_floats_of_integers_with_nulls(cudf, frame):
+    host = frame.to_pandas()
+    assert host["charge"].dtype == np.float64
+    assert frame.to_pandas(nullable=True)["charge"].dtype == "Int64"
+    back = cudf.from_pandas(frame.to_pandas(nullable=True))
+    cudf.testing.assert_eq(back, frame)
+
+
+# -- tables as pandas computes them -----------------------------------------------------------
+
+PLAIN = {"jet": [2, 0, 2, 1, 0, 2], "px": [1.5, -2.0, 0.25, 4.0, 8.0, -1.0],
+         "when": pd.date_range("2023-11-02 09:00", periods=6, freq="36h"),
+         "kind": ["muon", "pion", "pion", "kaon", "muon", "pion"]}
+
+SAME = {
+    "arithmetic": lambda df: df["px"] * 2 + df["jet"] - 1,
+    "reflected": lambda df: 1 / (1 + df["px"] ** 2),
+    "negative": lambda df: -df["px"],
+    "absolute": lambda df: abs(df["px"]),
+    "ufunc": lambda df: np.sqrt(df["px"] ** 2 + 1),
+    "comparison": lambda df: df["px"] >= df["jet"],
+    "logic": lambda df: (df["px"] > 0) & ~(df["jet"] == 2) | (df["px"] < -1),
+    "filter": lambda df: df[df["px"] > 0],
+    "query": lambda df: df.query("px > 0 and jet == 2"),
+    "two columns": lambda df: df[["px", "jet"]],
+    "attribute": lambda df: df.px,
+    "slice": lambda df: df[1:4],
+    "loc": lambda df: df.loc[2:4, ["px", "kind"]],
+    "iloc": lambda df: df.iloc[::2],
+    "head": lambda df: df.head(3),
+    "sort": lambda df: df.sort_values(["jet", "px"], ascending=[True, False]),
+    "sort_index": lambda df: df.sort_values("px").sort_index(),
+    "set_index": lambda df: df.set_index("jet").sort_index(),
+    "reset_index": lambda df: df[df["px"] > 0].reset_index(drop=True),
+    "rename": lambda df: df.rename(columns={"px": "momentum"}),
+    "drop": lambda df: df.drop(columns=["when"]),
+    "assign": lambda df: df.assign(p2=lambda d: d["px"] ** 2),
+    "group sum": lambda df: df.groupby("jet")[["px"]].sum().sort_index(),
+    "group series": lambda df: df.groupby("jet")["px"].max().sort_index(),
+    "group agg": lambda df: df.groupby("jet").agg({"px": ["min", "max"]}).sort_index(),
+    "group size": lambda df: df.groupby("jet").size().sort_index(),
+    "group transform": lambda df: df.groupby("jet")["px"].transform("mean"),
+    "group cumsum": lambda df: df.groupby("jet")["px"].cumsum(),
+    "value_counts": lambda df: df["jet"].value_counts().sort_index(),
+    "unique": lambda df: df["jet"].drop_duplicates(),
+    "isin": lambda df: df["kind"].isin(["muon", "kaon"]),
+    "where": lambda df: df["px"].where(df["px"] > 0, 0.0),
+    "clip": lambda df: df["px"].clip(0, 2),
+    "cumsum": lambda df: df["px"].cumsum(),
+    "describe": lambda df: df["px"].describe(),
+    "quantile": lambda df: df["px"].quantile([0.25, 0.75]),
+    "correlation": lambda df: df[["jet", "px"]].corr(),
+    "upper": lambda df: df["kind"].str.upper(),
+    "contains": lambda df: df["kind"].str.contains("on"),
+    "replace": lambda df: df["kind"].str.replace("on", "ON", regex=False),
+    "split": lambda df: df["kind"].str.split("o", expand=True),
+    "hour": lambda df: df["when"].dt.strftime("%H"),
+    "day floor": lambda df: df["when"].dt.floor("D"),
+    "time difference": lambda df: df["when"] - df["when"].min(),
+    "category": lambda df: df["kind"].astype("category").cat.codes,
+    "astype": lambda df: df["px"].astype("float32"),
+    "pivot": lambda df: df.pivot_table(index="jet", columns="kind", values="px", aggfunc="sum",
+                                       fill_value=0.0),
+    "melt": lambda df: df.melt(id_vars="jet", value_vars=["px"]),
+    "mean of columns": lambda df: df[["jet", "px"]].mean(),
+    "transpose": lambda df: df[["jet", "px"]].T,
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_results_are_those_of_pandas(name: str, cudf):
+    compute = SAME[name]
+    theirs = compute(pd.DataFrame(PLAIN))
+    ours = compute(cudf.DataFrame(PLAIN))
+    assert type(ours).__module__.split(".")[0] == "cudf"
+    host = ours.to_pandas()
+    loosely = {"check_dtype": False, "check_index_type": False, "check_freq": False}
+    if isinstance(theirs, pd.DataFrame):
+        pd.testing.assert_frame_equal(host, theirs, check_column_type=False, **loosely)
+    else:
+        pd.testing.assert_series_equal(host, theirs, **loosely)
+        if theirs.dtype.kind in "biuf":
+            assert ours.dtype == theirs.dtype
+
+
+@pytest.mark.parametrize("reduction", "sum mean min max std var median count nunique".split())
+def test_reductions_are_numbers(reduction: str, cudf):
+    ours = getattr(cudf.DataFrame(PLAIN)["px"], reduction)()
+    assert ours == getattr(pd.DataFrame(PLAIN)["px"], reduction)()
+    assert np.isscalar(ours)
+
+
+def test_joins(cudf):
+    left = cudf.DataFrame({"k": [1, 2, 3], "a": [10, 20, 30]})
+    right = cudf.DataFrame({"k": [3, 1, 1], "b": ["x", "y", "z"]})
+    inner = left.merge(right, on="k").sort_values(["k", "b"])
+    assert inner["b"].to_pandas().tolist() == ["y", "z", "x"]
+    assert len(cudf.merge(left, right, on="k", how="outer")) == 4
+    indexed = left.set_index("k").join(right.set_index("k"), how="inner")
+    assert sorted(indexed["a"].to_numpy()) == [10, 10, 30]
+
+
+def test_concat_and_new_columns(cudf, frame):
+    both = cudf.concat([frame, frame[["jet", "px"]]], ignore_index=True)
+    assert both.shape == (12, 4)
+    assert both["jet"].dtype == np.int64
+    assert both["charge"].dtype == np.int64
+    assert both["charge"].null_count == 7
+    frame["p2"] = frame["px"] ** 2
+    frame["weight"] = 1.5
+    assert list(frame.columns) == ["jet", "px", "charge", "kind", "p2", "weight"]
+    assert frame["weight"].sum() == 9
+    del frame["weight"]
+    assert "weight" not in frame
+
+
+def test_csv(cudf, frame, tmp_path):
+    path = tmp_path / "particles.csv"
+    frame.to_csv(path, index=False)
+    read = cudf.read_csv(path)
+    assert read["charge"].dtype == np.int64
+    cudf.testing.assert_eq(read, frame)
+
+
+def test_small_integers_are_divided_as_small_floats(cudf):
+    quotient = cudf.Series([1, 2], dtype="int32") / 2
+    assert quotient.dtype == np.float32
+    assert (cudf.Series([1, 2], dtype="int64") / 2).dtype == np.float64
+
+
+def test_groups_are_not_sorted_unless_asked(cudf, frame):
+    assert cudf.DataFrame(PLAIN).groupby("jet")["px"].sum().index.to_pandas().tolist() == [2, 0, 1]
+    sums = frame.groupby("jet", sort=True)["px"].sum()
+    assert sums.index.to_pandas().tolist() == [0, 1, 2]
+    assert sums.to_numpy().tolist() == [6.0, 4.0, 0.75]
+
+
+def test_parts_of_dates_and_lengths_are_small_integers(cudf):
+    when = cudf.Series(pd.date_range("2023-11-02", periods=2))
+    assert when.dt.year.dtype == np.int16
+    assert when.dt.day.to_numpy().tolist() == [2, 3]
+    assert cudf.Series(["a", "bcd"]).str.len().dtype == np.int32
+
+
+# -- functions of the user --------------------------------------------------------------------
+
+
+def test_apply_compiles_for_the_device(cudf):
+    series = cudf.Series([1, 2, 3])
+
+    def shifted(x, by):
+        return x * 0.5 + by if x > 1 else -1.0
+
+    assert series.apply(shifted, args=(10,)).to_numpy().tolist() == [-1.0, 11.0, 11.5]
+
+
+def test_apply_leaves_nulls_null(cudf):
+    result = cudf.Series([1, None, 3]).apply(lambda x: x + 1)
+    assert result.dtype == np.int64
+    assert result.to_pandas(nullable=True).tolist() == [2, pd.NA, 4]
+
+
+def test_apply_takes_rows(cudf, frame):
+    def signed(row):
+        return row["px"] * row["charge"]
+
+    result = frame.apply(signed, axis=1)
+    assert result.null_count == 1
+    assert result.fillna(0).to_numpy().tolist() == [1.5, 2.0, 0.0, 4.0, 8.0, 1.0]
+
+
+def test_what_no_gpu_can_run_cannot_be_applied(cudf):
+    def remembers(x):
+        return {"value": x}["value"]
+
+    with pytest.raises(ValueError, match=r"user defined function compilation failed\.") as caught:
+        cudf.Series([1.0]).apply(remembers)
+    assert caught.value.__cause__ is not None
+
+
+def test_apply_runs_on_the_virtual_gpu(cudf):
+    with virtualgpu.profile() as profile:
+        cudf.Series(np.arange(100.0)).apply(lambda x: x * x)
+    assert len(profile.launches) == 1
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda cudf: cudf.Series(["a"]).apply(lambda x: x), r"applying a function to object values"),
+    (lambda cudf: cudf.Series([1]).apply(lambda x: 0 if x is cudf.NA else x), "call .fillna"),
+    (lambda cudf: cudf.DataFrame({"a": [1]}).apply(lambda c: c, axis=0), "row wise ops"),
+    (lambda cudf: cudf.Series(["a b"]).str.split(" "), "pass expand=True"),
+    (lambda cudf: cudf.Series([[1, 2], [3]]), "columns of lists and structs"),
+    (lambda cudf: cudf.set_option("mode.pandas_compatible", True), "is not in the stand-in"),
+])
+def test_what_is_missing_says_what_to_use(make, message: str, cudf):
+    with pytest.raises(NotImplementedError, match=message):
+        make(cudf)
+
+
+# -- what cuDF refuses ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("refused", "error", "message"), [
+    (lambda s: list(s), TypeError, "Series object is not iterable. Consider using `.to_arrow()`"),
+    (lambda s: [1 for _ in s.index], TypeError, "RangeIndex object is not iterable."),
+    (lambda s: np.asarray(s), TypeError, "Implicit conversion to a host NumPy array via __array__"),
+    (lambda s: np.asarray(s.to_frame("x")), TypeError, "consider using .to_numpy()"),
+    (lambda s: s.tolist(), TypeError, "cuDF does not support conversion to host memory"),
+    (lambda s: s.to_frame("x").to_dict(), TypeError, "Consider using `.to_pandas().to_dict()`"),
+    (lambda s: s.to_frame("x").iterrows(), TypeError, "iteration of DataFrame via iterrows"),
+    (lambda s: s.to_frame("x").itertuples(), TypeError, "iteration of DataFrame via itertuples"),
+    (lambda s: bool(s), TypeError, "is ambiguous"),
+    (lambda s: s.to_numpy(copy=False), ValueError, "copy=False is not supported"),
+    (lambda s: s.str, AttributeError, "Can only use .str accessor with string values"),
+    (lambda s: s.dt, AttributeError, "Can only use .dt accessor with datetimelike values"),
+    (lambda s: type(s)([1, "a"]), TypeError, "Cannot create column with mixed types"),
+    (lambda s: type(s)([1.0, {1}]), TypeError, "Cannot create column with mixed types"),
+    (lambda s: type(s)(np.zeros((2, 2))), ValueError, "Data must be 1-dimensional"),
+    (lambda s: type(s)(np.zeros(2, np.float16)), TypeError, "Unsupported type float16"),
+    (lambda s: type(s)(["a"]).values, TypeError, "cupy does not support object"),
+])
+def test_what_cudf_refuses_is_refused(refused, error, message: str, cudf):
+    with pytest.raises(error) as caught:
+        refused(cudf.Series([1, 2, 3]))
+    assert message in str(caught.value)
+
+
+def test_columns_are_of_equal_length(cudf):
+    with pytest.raises(ValueError, match="All columns must be of equal length"):
+        cudf.DataFrame({"a": [1, 2], "b": [1]})
+
+
+@pytest.mark.parametrize("name", ["Series.rolling", "DataFrame.to_arrow", "read_orc", "Grouper"])
+def test_missing_names_say_so(name: str, cudf):
+    owner, _, attribute = name.rpartition(".")
+    thing = {"Series": cudf.Series([1]), "DataFrame": cudf.DataFrame({"a": [1]}), "": cudf}[owner]
+    with pytest.raises(NotImplementedError, match=rf"cudf\.{name} is not in the stand-in for cuDF"):
+        getattr(thing, attribute)
+    assert not hasattr(thing, attribute)
+
+
+@pytest.mark.parametrize("name", ["momentums", "plot", "to_excel"])
+def test_a_name_that_cudf_lacks_is_an_attribute_error(name: str, cudf):
+    """Some of these are names of pandas."""
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'") as caught:
+        getattr(cudf.Series([1]), name)
+    assert not isinstance(caught.value, NotImplementedError)
+
+
+def test_iterating_a_frame_gives_its_names(cudf, frame):
+    assert list(frame) == ["jet", "px", "charge", "kind"]
+
+
+# -- cudf.pandas ------------------------------------------------------------------------------
+
+
+def test_cudf_pandas_says_that_pandas_runs(cudf):
+    import cudf.pandas
+
+    with pytest.warns(UserWarning, match="there is no GPU here, so every operation of pandas runs"):
+        cudf.pandas.install()
+    assert cudf.pandas.LOADED
+    assert pd.DataFrame({"a": [1]})["a"].sum() == 1
+
+
+def test_the_cudf_pandas_extension(capsys: pytest.CaptureFixture[str]):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "cudf.pandas")
+    assert "on the CPU" in capsys.readouterr().out
+    shell.run_cell_magic("cudf.pandas.profile", "", "six = 2 * 3")
+    assert shell.user_ns["six"] == 6
+    assert "0 operations on the GPU" in capsys.readouterr().out
+
+
+# -- random tables ----------------------------------------------------------------------------
+
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.eq]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_columns_with_nulls_follow_pandas_masked_arrays(seed: int, cudf):
+    random = np.random.default_rng(seed)
+    kinds = ["Int64", "Float64", "Int32", "UInt8"]
+    n = 40
+    for left_kind in kinds:
+        for right_kind in kinds:
+            pair = [pd.Series(random.integers(1, 50, n)).astype(kind).mask(
+                pd.Series(random.random(n) < 0.2)) for kind in (left_kind, right_kind)]
+            for operation in OPERATORS:
+                theirs = operation(*pair)
+                ours = operation(*(cudf.Series(one) for one in pair))
+                gone = theirs.isna().to_numpy()
+                assert ours.isna().to_numpy().tolist() == gone.tolist()
+                np.testing.assert_allclose(
+                    ours.to_pandas(nullable=True)[~gone].to_numpy(float),
+                    theirs[~gone].to_numpy(float), rtol=1e-6)
