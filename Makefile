@@ -59,7 +59,7 @@ bench: setup ## Measure the virtual GPU against Numba's CUDA simulator and NumPy
 	$(IN_VENV) -m benchmarks.virtualgpu_speed
 
 evidence: setup ## The long checks in full: all seeds, numba-cuda's suite, a million fuzzed kernels
-	VIRTUALGPU_ALL_SEEDS=1 $(PYTEST) tests/test_labelled.py
+	$(IN_VENV) -m benchmarks.labelled
 	$(IN_VENV) -m benchmarks.numba_suite
 	$(IN_VENV) -m benchmarks.fuzz --cases 1000000
 
