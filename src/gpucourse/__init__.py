@@ -24,6 +24,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 #: What a project's test cells are written in; :mod:`gpucourse.grading.verbs` has them.
 VERBS = (
     "call",
+    "economy",
     "expect",
     "expect_close",
     "expect_equal",

@@ -40,7 +40,7 @@ def grade_in_child(connection: Connection, job: Job, server: ForkServer, seed: s
     from gpucourse.grading.oracle import grade
 
     os.setpgid(0, 0)
-    verdict = grade(job.assignment(), job.ingested, server, seed)
+    verdict = grade(job.assignment(), job.ingested, server, seed, detailed=job.detailed)
     verdict.student = job.student
     connection.send_bytes(verdict.to_json().encode())
     connection.close()
@@ -55,14 +55,27 @@ def default_workers() -> int:
 
 @dataclass(frozen=True)
 class Job:
-    """One notebook to grade. The source is named by its path, so that a job stays small."""
+    """One notebook to grade. The source is named by its path, so that a job stays small.
+
+    `seed` is that of an earlier run, to repeat it; by default the run's own. `detailed` adds hidden
+    values to what failed, for the instructor.
+    """
 
     student: str
     source: Path
     ingested: Ingested
+    seed: str = ""
+    detailed: bool = False
 
     def assignment(self) -> Assignment:
         return Assignment.load(self.source)
+
+
+def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
+    """The verdict of identical work: what was said of the file itself stays each one's own."""
+    own = [*job.ingested.notices,
+           *(notice for notice in verdict.notices if notice not in original.ingested.notices)]
+    return replace(verdict, student=job.student, notices=own)
 
 
 @dataclass
@@ -102,6 +115,7 @@ class Grader:
         self._make_sandbox = lambda: Sandbox(list(hidden), self.limits, level)
         self._no_floor = own_work or unsafe
         self._context = multiprocessing.get_context("forkserver")
+        self._assignments: dict[Path, Assignment] = {}
 
     def __enter__(self) -> Grader:
         # The two fork servers import their libraries at the same time.
@@ -134,9 +148,10 @@ class Grader:
         Identical work is run once and its verdict copied.
         """
         jobs = list(jobs)
-        identical: dict[tuple[str, str], list[int]] = {}
+        identical: dict[tuple, list[int]] = {}
         for index, job in enumerate(jobs):
-            key = str(job.source), job.ingested.digest(job.assignment())
+            key = (str(job.source), job.ingested.digest(self._assignment(job.source)), job.seed,
+                   job.detailed)
             identical.setdefault(key, []).append(index)
         verdicts: list[Verdict | None] = [None] * len(jobs)
         firsts = [indices[0] for indices in identical.values()]
@@ -144,13 +159,16 @@ class Grader:
         for first, verdict in self._run([(index, jobs[index]) for index in firsts]):
             for index in copies[first]:
                 job = jobs[index]
-                verdicts[index] = replace(
-                    verdict, student=job.student,
-                    notices=list(dict.fromkeys([*job.ingested.notices, *verdict.notices]))
-                    if index == first else list(job.ingested.notices),
-                )
+                verdicts[index] = verdict if index == first else copied(
+                    verdict, jobs[first], job)
                 on_verdict(job, verdicts[index])
         return verdicts
+
+    def _assignment(self, source: Path) -> Assignment:
+        """Read once: a class has hundreds of jobs of one source."""
+        if source not in self._assignments:
+            self._assignments[source] = Assignment.load(source)
+        return self._assignments[source]
 
     def _run(self, waiting: list[tuple[int, Job]]) -> Iterator[tuple[int, Verdict]]:
         """Keep `workers` oracles going; yield each job's number and verdict."""
@@ -186,7 +204,7 @@ class Grader:
             sandbox = self._make_sandbox()
             server = sandbox.__enter__().server
         process = self._context.Process(
-            target=grade_in_child, args=(theirs, job, server, self.seed), daemon=True)
+            target=grade_in_child, args=(theirs, job, server, job.seed or self.seed), daemon=True)
         process.start()
         theirs.close()
         deadline = time.monotonic() + self.limits.total_seconds + GRACE_SECONDS
@@ -208,9 +226,10 @@ class Grader:
         return verdict
 
     def _fault(self, entry: _Running, reason: str) -> Verdict:
-        assignment = entry.job.assignment()
+        assignment = self._assignment(entry.job.source)
         return Verdict(
-            INFRASTRUCTURE_FAULT, assignment.name, entry.job.student, reason, seed=self.seed,
+            INFRASTRUCTURE_FAULT, assignment.name, entry.job.student, reason,
+            seed=entry.job.seed or self.seed,
             submission_digest=entry.job.ingested.digest(assignment),
             assignment_digest=assignment.digest, isolation=self.level,
         )

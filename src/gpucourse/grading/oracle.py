@@ -11,24 +11,18 @@ import io
 import signal
 import time
 from collections.abc import Iterator
-from itertools import zip_longest
 
 import numpy as np
 
 import virtualgpu
 from gpucourse.grading import cells, verbs
-from gpucourse.grading.arguments import (
-    array_parameters,
-    describe_type,
-    parameter_sizes,
-    scalar_parameter,
-)
 from gpucourse.grading.assignment import SETUP, Assignment, AssignmentCell
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle_judge import OracleJudge
 from gpucourse.grading.sandbox import ForkServer, SandboxError
 from gpucourse.grading.student import TOO_LONG, Student
-from gpucourse.grading.verbs import Launched, PropertyFailed, seed_words
+from gpucourse.grading.verbs import PropertyFailed
 from gpucourse.grading.verdict import (
     GRADED,
     INFRASTRUCTURE_FAULT,
@@ -37,142 +31,12 @@ from gpucourse.grading.verdict import (
     Verdict,
     clamp,
 )
-from gpucourse.grading.watching import (
-    NOT_ON_DEVICE,
-    ORDER_MATTERS,
-    InfrastructureFault,
-    OutOfTestTime,
-    agree,
-    explain,
-    machine_at_work,
-    new_device,
-    watched,
-)
-from virtualgpu import errors, sources
+from gpucourse.grading.watching import InfrastructureFault, OutOfTestTime
+from virtualgpu import sources
 from virtualgpu.device import VirtualDevice
 
-
-class OracleJudge:
-    """Stands behind the verbs while test cells run.
-
-    Parameters
-    ----------
-    seed
-        The run's secret, as hexadecimal text.
-    """
-
-    def __init__(self, student: Student, seed: str, limits: Limits) -> None:
-        self.student = student
-        self.secret = bytes.fromhex(seed)
-        self.limits = limits
-        self.launched: list[Launched] = []
-        self.cell = ""
-        self._draws = 0
-        self._device = new_device(limits)
-        self._kernels: dict[tuple, tuple] = {}
-
-    def begin(self, cell: str) -> None:
-        """The next test cell: its own randomness."""
-        self.cell = cell
-        self._draws = 0
-        self.launched = []
-
-    def seed(self, name: str) -> np.ndarray:
-        return seed_words(self.secret, self.cell.encode(), name.encode())
-
-    def _schedule_seed(self) -> int:
-        self._draws += 1
-        words = seed_words(self.secret, self.cell.encode(), b"schedule %d" % self._draws)
-        return int(words[0])
-
-    # -- calls ---------------------------------------------------------------------------------
-
-    def call(self, name: str, args: tuple, *, where: str, schedules: int) -> object:
-        if where not in ("device", "host"):
-            raise ValueError(f"where is 'device' or 'host', not {where!r}")
-        with virtualgpu.check() as report, virtualgpu.profile() as profile:
-            result = self.student.call(name, args)
-        counters = [launch.counters for launch in profile.launches]
-        self.launched = [
-            Launched(*launched, counted)
-            for launched, counted in zip_longest(self.student.service.launched, counters)
-        ]
-        if not report.ok:
-            raise PropertyFailed(f"'{name}': {report.findings[0].message}")
-        if where == "device" and not self.student.service.came_from_device(result):
-            raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
-        for _ in range(schedules if self.launched else 0):
-            with virtualgpu.schedule(self._schedule_seed()):
-                again = self.student.call(name, args)
-            if not agree(result, again):
-                raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
-        return result
-
-    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
-        return self.student.operations(name, args, static)
-
-    # -- launches ------------------------------------------------------------------------------
-
-    def launch(self, name, grid, block, args, *, shared, schedules) -> Launched:
-        module, entry, cooperative = self._kernel(name, args)
-
-        def run(arguments: list) -> None:
-            self._run(module, entry, grid, block, arguments, shared, cooperative)
-
-        counters = watched(run, name, args, schedules, self._schedule_seed())
-        launched = Launched(name, grid, block, counters)
-        self.launched = [launched]
-        return launched
-
-    def _kernel(self, name: str, args: tuple) -> tuple:
-        """The student's kernel, compiled for `args` and loaded; refused unless it fits them."""
-        types = [describe_type(value) for value in args]
-        key = (name, *((str(t["dtype"]), t["ndim"]) for t in types))
-        if key not in self._kernels:
-            compiled = self.student.compile(name, types)
-            try:
-                with machine_at_work():
-                    module = self._device.load(compiled["texts"], {compiled["entry"]: name})
-                    module.program(compiled["entry"])
-                function = module.function(compiled["entry"])
-            except errors.VirtualGPUError as error:
-                raise explain(error, name) from None
-            given = [parameter.size for parameter in function.parameters]
-            wanted = [size for described in types for size in parameter_sizes(described)]
-            if given != wanted:
-                raise PropertyFailed(
-                    f"the kernel '{name}' takes other arguments than the ones it was compiled for"
-                )
-            self._kernels[key] = module, compiled["entry"], compiled["cooperative"] is True
-        return self._kernels[key]
-
-    def _run(self, module, entry, grid, block, arguments, shared, cooperative) -> None:
-        """One launch on fresh memory; arrays in `arguments` are updated in place."""
-        device = self._device
-        addresses: list[int] = []
-        parameters: list[bytes] = []
-        arrays: list[tuple[int, np.ndarray]] = []
-        try:
-            for value in arguments:
-                if isinstance(value, np.ndarray):
-                    array = np.ascontiguousarray(value)
-                    address = device.allocate(array.nbytes) if array.nbytes else 0
-                    if array.nbytes:
-                        addresses.append(address)
-                        device.write(address, array)
-                        arrays.append((address, value))
-                    parameters += array_parameters(array, address)
-                else:
-                    parameters.append(scalar_parameter(value))
-            with machine_at_work():
-                device.launch(module, entry, grid, block, parameters, shared, cooperative)
-                device.synchronize()
-            for address, value in arrays:
-                value[...] = device.read(address, value.nbytes).view(value.dtype).reshape(
-                    value.shape)
-        finally:
-            for address in addresses:
-                device.free(address)
+# They work with what a test hands them, which may be what a student's function returned.
+ASKED_BY_TESTS = ("gpucourse.grading.verbs", "gpucourse.grading.arguments")
 
 
 @contextlib.contextmanager
@@ -192,8 +56,11 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: str,
-          limits: Limits | None = None) -> Verdict:
-    """Run every test of one submission. Never raises for anything that the student did."""
+          limits: Limits | None = None, *, detailed: bool = False) -> Verdict:
+    """Run every test of one submission. Never raises for anything that the student did.
+
+    `detailed` adds hidden values and the test's line to what failed: for the instructor only.
+    """
     limits = limits or server.limits
     began = time.monotonic()
     verdict = Verdict(
@@ -215,12 +82,12 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             setup = run_setup(assignment)
             for cell in assignment.tests:
-                verdict.tests.append(run_test(cell, setup, judge, limits))
+                verdict.tests.append(run_test(cell, setup, judge, limits, detailed))
     except (InfrastructureFault, SandboxError) as fault:
         verdict.kind, verdict.reason, verdict.tests = INFRASTRUCTURE_FAULT, str(fault), []
     finally:
         verbs.use_judge(None)
-        student.close()
+        judge.close()
     verdict.notices += student.notices
     verdict.notices += [f"The cell '{cell}': {reason}" for cell, reason in student.broken.items()]
     verdict.seconds = round(time.monotonic() - began, 3)
@@ -252,7 +119,8 @@ def run_setup(assignment: Assignment) -> dict:
     return namespace
 
 
-def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits) -> TestOutcome:
+def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits,
+             detailed: bool = False) -> TestOutcome:
     """One test cell, in a copy of the set-up's namespace."""
     began = time.monotonic()
     outcome = TestOutcome(cell.grade_id, cell.points)
@@ -266,11 +134,13 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
         number = isinstance(score, (int, float, np.number)) and not isinstance(score, bool)
         outcome.earned = clamp(score, cell.points) if number else cell.points
         if not outcome.passed:
-            outcome.reason = f"{outcome.earned:g} of {cell.points:g} points"
-    except PropertyFailed as failed:
-        outcome.reason = failed.reason
+            outcome.reason = f"{outcome.earned:g} of {cell.points:g} points" + (
+                f": {judge.remark}" if judge.remark else "")
     except AssertionError as failed:
-        outcome.reason = assertion_text(failed)
+        outcome.reason = failed.reason if isinstance(failed, PropertyFailed) else (
+            assertion_text(failed))
+        if detailed:
+            outcome.detail = detail_of(failed, cell)
     except OutOfTestTime:
         outcome.reason = TOO_LONG if remaining <= limits.test_seconds else (
             f"never finishes: this test took longer than {limits.test_seconds:g} s on the virtual "
@@ -278,13 +148,52 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
     except (SandboxError, InfrastructureFault):
         raise
     except Exception as error:
-        place = cells.line_of(error)
-        raise InfrastructureFault(
-            f"the course's test '{cell.grade_id}' fails in the grader"
-            f"{f' (line {place[1]})' if place else ''}: {type(error).__name__}: {error}"
-        ) from error
+        if not reference_passes(cell, setup, judge, limits, error):
+            place = cells.line_of(error)
+            raise InfrastructureFault(
+                f"the course's test '{cell.grade_id}' fails in the grader"
+                f"{f' (line {place[1]})' if place else ''}: {type(error).__name__}: {error}"
+            ) from error
+        outcome.reason = ("the result is not of the kind that this test works with "
+                          f"({type(error).__name__}): a number, an array, how many?")
+        if detailed:
+            outcome.detail = detail_of(error, cell)
     outcome.seconds = round(time.monotonic() - began, 3)
     return outcome
+
+
+def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits,
+                     error: Exception) -> bool:
+    """Whether a test that an answer made to fail with `error` accepts the reference solution.
+
+    Then the answer is at fault, a text where the test computes with a number. An error that rose
+    in the grader's own code is the grader's whatever the reference does.
+    """
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals.get("__name__", "")
+    if module.split(".")[0] in ("gpucourse", "virtualgpu") and module not in ASKED_BY_TESTS:
+        return False
+    judge.begin(cell.grade_id)
+    try:
+        with judge.reference(), time_limit(limits.test_seconds):
+            cells.run(cell.source, cell.grade_id, dict(setup))
+    except Exception:
+        return False
+    return True
+
+
+def detail_of(error: BaseException, cell: AssignmentCell) -> str:
+    """Which line of the hidden test failed and on what values."""
+    place = cells.line_of(error)
+    lines = cell.source.splitlines()
+    where = ""
+    if place and place[0] == cell.grade_id and 0 < place[1] <= len(lines):
+        where = f"line {place[1]}: {lines[place[1] - 1].strip()}"
+    values = getattr(error, "detail", "") or ("" if isinstance(error, PropertyFailed) else
+                                              f"{type(error).__name__}: {error}")
+    return "\n".join(part for part in (where, values) if part)
 
 
 def assertion_text(error: AssertionError) -> str:

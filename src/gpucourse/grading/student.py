@@ -53,13 +53,20 @@ class Student:
         # Until a hidden input has been sent, the text of an exception cannot give one away.
         self._knows_inputs = False
         for cell in assignment.solutions:
-            source, magics = cells.without_magics(ingested.sources[cell.grade_id])
-            cells.remember(cell.grade_id, source)
+            _, magics = cells.without_magics(ingested.sources[cell.grade_id])
             if magics and cell.cell_type == "code":
                 self.notices.append(
                     f"The cell '{cell.grade_id}' has lines that are not Python ("
                     f"{', '.join(magics)[:80]}): the grader does not run them."
                 )
+
+        self.remember()
+
+    def remember(self) -> None:
+        """Have messages quote the lines of this submission's cells."""
+        for cell in self.assignment.solutions:
+            source, _ = cells.without_magics(self.ingested.sources[cell.grade_id])
+            cells.remember(cell.grade_id, source)
 
     def close(self) -> None:
         """End the worker, if there is one."""

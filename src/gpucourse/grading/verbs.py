@@ -81,6 +81,29 @@ def launches() -> list[Launched]:
     return list(current_judge().launched)
 
 
+def economy(work: Callable[[], object], **bounds: float | tuple[float, float]) -> float:
+    """What the counts of the student's answer earn, relative to the reference solution: 0 to 1.
+
+    Parameters
+    ----------
+    work
+        Makes one :func:`launch` or :func:`call`, with ``schedules=0`` if threads are many. It is
+        run twice, with the student's answer and with the reference solution behind the verbs.
+    bounds
+        What is counted (``sectors``, ``global_atomics``, ``shared_atomics``, ``atomic_passes``,
+        ``barriers``, ``instructions``, ``launches``) and the factor over the reference up to which
+        it earns everything; or a pair, that and the factor from which it earns nothing. In between
+        the share falls with the logarithm of the factor.
+
+    Ends a test cell: ``4 * economy(lambda: launch("fill", 8, 128, values, counts, schedules=0),
+    sectors=(1.2, 8))``. Test first, in another cell, that the answer is right. There is a reference
+    only in the course's grader: in a notebook, and so under stock nbgrader, it is 1.
+
+    Raises PropertyFailed where nothing is earned.
+    """
+    return current_judge().economy(work, bounds)
+
+
 def secret_rng(name: str = "") -> np.random.Generator:
     """A random generator for a test's inputs; the same `name` gives the same numbers again.
 
@@ -199,6 +222,8 @@ class Judge(Protocol):
                args: tuple, *, shared: int, schedules: int) -> Launched: ...
 
     def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]: ...
+
+    def economy(self, work: Callable[[], object], bounds: dict) -> float: ...
 
     def seed(self, name: str) -> np.ndarray: ...
 

@@ -82,6 +82,8 @@ class TestOutcome:
     # The property that failed, in words for the student; empty when the test passed.
     reason: str = ""
     seconds: float = 0.0
+    # For the instructor, on request only: values of hidden inputs, and the line of the test.
+    detail: str = ""
 
     @property
     def passed(self) -> bool:
@@ -129,6 +131,9 @@ class Verdict:
 
     def to_json(self) -> str:
         document = asdict(self) | {"earned": self.earned, "points": self.points}
+        for outcome in document["tests"]:
+            if not outcome["detail"]:
+                del outcome["detail"]
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
