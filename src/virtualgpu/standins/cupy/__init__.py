@@ -1,11 +1,171 @@
-"""CuPy for machines without a GPU: arrays on the virtual GPU, computed with NumPy."""
+"""CuPy for machines without a GPU: arrays on the virtual GPU, computed with NumPy.
+
+``import cupy`` finds this package while the virtual GPU is active and the machine has no GPU
+(:mod:`virtualgpu.standins`). It follows CuPy 14.2: what fails there fails here, with the same
+words. Array work is NumPy's; kernels (``RawKernel``, ``ElementwiseKernel``, ``fuse``, ...) go
+through NVRTC and run on the virtual GPU. ``virtualgpu.launches()`` lists the kernels that real
+CuPy would have launched. ``cupy.show_config()`` says what this is.
+
+What is different from real CuPy:
+
+- No times: events give NaN.
+- Random numbers are NumPy's streams, not cuRAND's: other numbers, the same distributions.
+- Sums, transforms and matrix products round as the host does.
+- Everything is done when a call returns: nothing overlaps, a missing synchronisation shows not.
+"""
 
 from __future__ import annotations
 
-from virtualgpu.standins import only_as
+import sys as _sys
 
-only_as("cupy", __name__)
+import numpy as _numpy
 
-from ._core import empty, ndarray  # noqa: E402
+from virtualgpu.standins import only_as as _only_as
 
-__all__ = ["empty", "ndarray"]
+_only_as("cupy", __name__)
+
+from . import (  # noqa: E402
+    _creation,
+    _operators,
+    _reductions,
+    _routines,
+    _special,
+    _table,
+    _ufunc,
+    cuda,
+    exceptions,
+    fft,
+    lib,
+    linalg,
+    polynomial,
+    random,
+    testing,
+)
+from ._core import ndarray  # noqa: E402
+from ._poly1d import poly1d  # noqa: E402
+from ._ufunc import ufunc  # noqa: E402
+
+ndarray.__module__ = ufunc.__module__ = poly1d.__module__ = "cupy"
+
+#: The version of CuPy that this follows, marked as not being it.
+__version__ = "14.2.0+virtualgpu"
+
+_FUNCTIONS = _operators.FUNCTIONS
+_FUNCTIONS.update(_ufunc.UFUNCS)
+_FUNCTIONS.update(_reductions.FUNCTIONS)
+_FUNCTIONS.update(_routines.table(_table.ROUTINES, _numpy, "cupy"))
+_FUNCTIONS.update({name: getattr(_creation, name) for name in _creation.__all__})
+_FUNCTIONS.update({name: getattr(_special, name) for name in _special.__all__})
+_FUNCTIONS.update({new: _FUNCTIONS[old] for new, old in _table.SAME.items()})
+
+globals().update(_FUNCTIONS)
+globals().update({name: getattr(_numpy, name) for name in _table.BORROWED
+                  if hasattr(_numpy, name)})
+globals().update({name: getattr(_numpy, of) for name, of in _table.DROPPED.items()})
+globals().update({name: getattr(exceptions, name) for name in exceptions.__all__})
+NINF, PZERO, NZERO = -_numpy.inf, 0.0, -0.0
+format_parser, DataSource = _numpy.rec.format_parser, _numpy.lib.npyio.DataSource
+
+#: Kernels of one's own, in modules that are imported when they are first asked for: they bring
+#: the compiler along.
+_KERNELS = {
+    "ElementwiseKernel": "_kernel_elementwise",
+    "ReductionKernel": "_kernel_reduction",
+    "RawKernel": "_kernel_raw",
+    "RawModule": "_kernel_raw",
+    "fuse": "_kernel_fusion",
+}
+
+disable_experimental_feature_warning = False
+
+
+def is_available() -> bool:
+    """True: the virtual GPU answers."""
+    return True
+
+
+def get_array_module(*args):
+    """:mod:`cupy` where an argument is a CuPy array, else :mod:`numpy`."""
+    return namespace if any(isinstance(one, ndarray) for one in args) else _numpy
+
+
+def get_default_memory_pool() -> cuda.MemoryPool:
+    """The pool that arrays' memory comes from."""
+    return cuda._pool.default_pool()
+
+
+def get_default_pinned_memory_pool() -> cuda.PinnedMemoryPool:
+    """The pool that pinned host memory comes from."""
+    return cuda.pinned_memory.default_pool()
+
+
+def show_config(*, _full=False) -> None:
+    """Print what this is."""
+    free, total = cuda.Device().mem_info
+    for name, value in {
+        "What this is": "CuPy's stand-in for machines without a GPU (virtualgpu)",
+        "Follows CuPy": "14.2.0",
+        "Arrays are computed by": f"NumPy {_numpy.__version__} on the CPU",
+        "Kernels are compiled by": "NVRTC, and run by the virtual GPU",
+        "Device 0 Name": cuda.runtime.getDeviceProperties(0)["name"].decode(),
+        "Device 0 Compute Capability": cuda.Device().compute_capability,
+        "Device 0 Memory": f"{free:,} of {total:,} bytes free",
+        "CUDA Bindings Version": cuda.runtime.runtimeGetVersion(),
+        "Times": "none: no GPU runs",
+    }.items():
+        print(f"{name:<28}: {value}")
+
+
+def memoize(for_each_device=False):
+    """Remember the results of a function, for every combination of (hashable) arguments."""
+    import functools
+
+    def decorate(function):
+        remembered = functools.cache(function)
+        _memos.append(remembered)
+        return functools.wraps(function)(remembered)
+
+    return decorate
+
+
+_memos: list = []
+
+
+def clear_memo() -> None:
+    """Forget the results of all functions that :func:`memoize` decorates."""
+    for remembered in _memos:
+        remembered.cache_clear()
+
+
+#: This package, for those inside it that look functions up by name.
+namespace = _sys.modules[__name__]
+
+
+def __getattr__(name: str):
+    import importlib
+
+    if name in _KERNELS:
+        value = getattr(importlib.import_module(f".{_KERNELS[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name == "typing":
+        return importlib.import_module(".typing", __name__)
+    if name in _table.MISSING:
+        from ._missing import missing
+
+        raise missing("cupy", name, _table.MISSING[name])
+    if not name.startswith("_") and hasattr(_numpy, name):
+        raise AttributeError(
+            f"module 'cupy' has no attribute {name!r}: CuPy does not have this part of NumPy; "
+            f"numpy.{name} on x.get() does it on the host")
+    raise AttributeError(f"module 'cupy' has no attribute {name!r}")
+
+
+__all__ = [  # noqa: PLE0604
+    *_FUNCTIONS, *_KERNELS, "fft", "lib", "linalg", "ndarray", "poly1d", "polynomial", "random",
+    "testing", "ufunc",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_KERNELS, "typing"})

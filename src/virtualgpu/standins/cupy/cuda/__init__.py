@@ -1,3 +1,84 @@
 """``cupy.cuda``: the device, its memory, streams and events."""
 
 from __future__ import annotations
+
+import contextlib
+
+from . import device, memory, pinned_memory, runtime, stream
+from ._pool import MemoryPool, PooledMemory, get_allocator, set_allocator
+from .device import Device, get_device_id
+from .memory import BaseMemory, Memory, MemoryPointer, OutOfMemoryError, UnownedMemory
+from .pinned_memory import (
+    PinnedMemory,
+    PinnedMemoryPointer,
+    PinnedMemoryPool,
+    alloc_pinned_memory,
+    set_pinned_memory_allocator,
+)
+from .stream import Event, ExternalStream, Stream, get_current_stream, get_elapsed_time
+
+__all__ = [
+    "BaseMemory", "Device", "Event", "ExternalStream", "Memory", "MemoryPointer", "MemoryPool",
+    "OutOfMemoryError", "PinnedMemory", "PinnedMemoryPointer", "PinnedMemoryPool",
+    "PooledMemory", "Stream", "UnownedMemory", "alloc", "alloc_pinned_memory", "device",
+    "get_allocator", "get_current_stream", "get_device_id", "get_elapsed_time",
+    "get_local_runtime_version", "is_available", "malloc_managed", "memory", "pinned_memory",
+    "profile", "runtime", "set_allocator", "set_pinned_memory_allocator", "stream",
+    "using_allocator",
+]  # fmt: skip
+
+
+def is_available() -> bool:
+    """True: the virtual GPU answers."""
+    return True
+
+
+def get_local_runtime_version() -> int:
+    """As :func:`cupy.cuda.runtime.runtimeGetVersion`."""
+    return runtime.runtimeGetVersion()
+
+
+def alloc(size: int) -> MemoryPointer:
+    """Memory from the current allocator; nobody has written it."""
+    return get_allocator()(size)
+
+
+def malloc_managed(size: int) -> MemoryPointer:
+    """As ``cudaMalloc``: host and device share their memory here anyway."""
+    return MemoryPointer(Memory(size), 0)
+
+
+@contextlib.contextmanager
+def using_allocator(allocator=None):
+    """Take new arrays' memory from ``allocator`` inside the ``with``."""
+    before = get_allocator()
+    set_allocator(allocator)
+    try:
+        yield
+    finally:
+        set_allocator(before)
+
+
+@contextlib.contextmanager
+def profile():
+    """Nothing looks on; ``virtualgpu.profile()`` counts what kernels do."""
+    yield
+
+
+def __getattr__(name: str):
+    if name in ("compiler", "driver"):
+        import importlib
+
+        return importlib.import_module(f".{name}", __name__)
+    from .._missing import missing
+
+    raise missing(__name__, name, _INSTEAD.get(name, "a GPU"))
+
+
+_INSTEAD = {
+    "Graph": "plain launches", "graph": "plain launches", "ManagedMemory": "cupy.cuda.Memory",
+    "MemoryAsync": "cupy.cuda.Memory", "MemoryAsyncPool": "cupy.cuda.MemoryPool",
+    "malloc_async": "cupy.cuda.alloc", "Module": "cupy.RawModule", "Function": "cupy.RawKernel",
+    "nvtx": "cupyx.profiler.time_range", "memory_hooks": "virtualgpu.launches()",
+    "texture": "numba.cuda arrays in global memory",
+}  # fmt: skip

@@ -4,12 +4,180 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
+import warnings
 
 _handles = itertools.count(0x5000)
-_current = threading.local()
+_thread = threading.local()
 
 
 def current_pointer() -> int:
     """The handle of the current stream; 0 for the null stream."""
-    stack = getattr(_current, "stack", None)
-    return stack[-1].ptr if stack else 0
+    return get_current_stream().ptr
+
+
+class BaseStream:
+    """A queue of work, which is done as soon as it is asked for.
+
+    ``ptr`` is its handle (int), ``device_id`` 0.
+    """
+
+    device_id = 0
+    is_non_blocking = False
+    priority = 0
+    done = True
+
+    def __init__(self, ptr: int):
+        self.ptr = ptr
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, BaseStream) and self.ptr == other.ptr
+
+    def __hash__(self) -> int:
+        return hash((self.ptr, self.device_id))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.ptr} (device {self.device_id})>"
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.ptr)
+
+    def __enter__(self) -> BaseStream:
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *failure) -> None:
+        _stack().pop()
+
+    def use(self) -> BaseStream:
+        """Make it this thread's current stream."""
+        stack = _stack()
+        stack[-1:] = [self]
+        return self
+
+    def synchronize(self) -> None:
+        """Nothing is ever in flight."""
+
+    def add_callback(self, callback, arg) -> None:
+        """``callback(stream, status, arg)``, at once: all work before it is done."""
+        callback(self, 0, arg)
+
+    def launch_host_func(self, callback, arg) -> None:
+        """``callback(arg)``, at once."""
+        callback(arg)
+
+    def record(self, event: Event | None = None) -> Event:
+        """Record an event (a new one by default) and return it."""
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        """Nothing to wait for."""
+
+    def begin_capture(self, mode=None):
+        raise NotImplementedError(
+            "cupy.cuda.Stream.begin_capture: the virtual GPU has no CUDA graphs; launch the "
+            "kernels directly")
+
+    end_capture = begin_capture
+
+    def is_capturing(self) -> bool:
+        return False
+
+
+class Stream(BaseStream):
+    """A stream of one's own; ``Stream.null`` is the default one.
+
+    Parameters
+    ----------
+    null, ptds : bool
+        The null stream, the per-thread default stream.
+    non_blocking : bool
+    priority : int, optional
+        Both are kept, and change nothing.
+    """
+
+    null: Stream
+    ptds: Stream
+
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        super().__init__(0 if null else 2 if ptds else next(_handles))
+        self.is_non_blocking, self.priority = bool(non_blocking), priority or 0
+
+
+Stream.null = Stream(null=True)
+Stream.ptds = Stream(ptds=True)
+
+
+class ExternalStream(BaseStream):
+    """A stream that another library made.
+
+    Parameters
+    ----------
+    ptr : int
+        Its handle.
+    device_id : int
+        Ignored: there is one device.
+    """
+
+    def __init__(self, ptr: int, device_id: int = -1):
+        super().__init__(int(ptr))
+
+
+def _stack() -> list[BaseStream]:
+    if not hasattr(_thread, "stack"):
+        _thread.stack = [Stream.null]
+    return _thread.stack
+
+
+def get_current_stream(device_id: int = -1) -> BaseStream:
+    """This thread's current stream."""
+    return _stack()[-1]
+
+
+class Event:
+    """A mark in a stream.
+
+    Parameters
+    ----------
+    block, disable_timing, interprocess : bool
+        Kept for :func:`get_elapsed_time`; otherwise they change nothing.
+    """
+
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        if interprocess and not disable_timing:
+            raise ValueError("Timing must be disabled for interprocess events")
+        self.ptr = next(_handles)
+        self.disable_timing = disable_timing
+        self._recorded: float | None = None
+
+    @property
+    def done(self) -> bool:
+        """True: all work before it is done."""
+        return True
+
+    def record(self, stream: BaseStream | None = None) -> None:
+        self._recorded = time.monotonic()
+
+    def synchronize(self) -> None:
+        """Nothing is ever in flight."""
+
+
+_warned = False
+
+
+def get_elapsed_time(start_event: Event, end_event: Event) -> float:
+    """NaN milliseconds, and a warning the first time: no GPU ran, so there is no time of one."""
+    global _warned
+    from .runtime import CUDARuntimeError
+
+    if None in (start_event._recorded, end_event._recorded) or (
+            start_event.disable_timing or end_event.disable_timing):
+        raise CUDARuntimeError(400)
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            "the virtual GPU has no times: get_elapsed_time gives nan here; count work with "
+            "virtualgpu.profile(), or run on a GPU", UserWarning, stacklevel=2)
+    return float("nan")

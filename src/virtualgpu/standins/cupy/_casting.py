@@ -1,0 +1,51 @@
+"""Casts as a GPU does them: floats that do not fit into an integer saturate.
+
+NumPy leaves such casts to the CPU (−1.0 as uint32 is 4294967295 on x86-64, infinity as int32 is
+−2147483648). On a GPU ``cvt.rzi`` clamps to the range of the 32-bit or 64-bit integer (PTX ISA,
+"cvt"); types of 8 and 16 bits take the low bits of the clamped 32-bit one. NaN gives 0 where a
+float32 or float16 goes to 32 bits and the sign bit alone elsewhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def cast(source: np.ndarray, target: np.ndarray) -> None:
+    """Write ``source`` into ``target``, broadcast and cast as on a GPU.
+
+    Warns ComplexWarning where an imaginary part is dropped.
+    """
+    if source.dtype.kind == "c" and target.dtype.kind in "fiu":
+        np.copyto(target, source, casting="unsafe")  # warns
+        source = source.real
+    if source.dtype.kind == "f" and target.dtype.kind in "iu" and not _fits(source, target.dtype):
+        source = saturate(source, target.dtype)
+    np.copyto(target, source, casting="unsafe")
+
+
+def saturate(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """``values`` (float) as ``dtype`` (integer), clamped as by ``cvt.rzi``."""
+    wide = np.dtype(f"{dtype.kind}{max(dtype.itemsize, 4)}")
+    limits = np.iinfo(wide)
+    # 2**32 and 2**64 are floats, the largest integers below them are not.
+    too_high = values >= float(limits.max + 1)
+    too_low = values <= float(limits.min)
+    nan = np.isnan(values)
+    inside = np.where(too_high | too_low | nan, 0, values)
+    result = np.asarray(inside.astype(wide))
+    result[too_high] = limits.max
+    result[too_low] = limits.min
+    sign_bit = 1 << (8 * wide.itemsize - 1)
+    zero = wide.itemsize == 4 and values.dtype.itemsize < 8
+    result[nan] = 0 if zero else limits.min if dtype.kind == "i" else sign_bit
+    return result.astype(dtype)
+
+
+def _fits(values: np.ndarray, dtype: np.dtype) -> bool:
+    if values.size == 0:
+        return True
+    limits = np.iinfo(dtype)
+    # Comparisons with NaN are false.
+    return bool(values.min() > float(limits.min) - (dtype.itemsize < 8)
+                and values.max() < float(limits.max + 1))

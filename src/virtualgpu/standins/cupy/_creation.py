@@ -1,0 +1,302 @@
+"""Making arrays: from the host, from other arrays, from a rule."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _launches
+from ._core import copy_into, empty, fresh, from_host, ndarray, supported, view_of, wrote
+from ._indexing import fill
+from ._operands import as_array, wrap
+
+
+def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
+    """A new array from numbers, NumPy arrays, or arrays on the device, nested at will.
+
+    Parameters
+    ----------
+    copy : bool or None
+        False and None: an array on the device is not copied unless it must be (CuPy, unlike
+        NumPy 2, takes False to mean that).
+    order : 'C', 'F', 'A' or 'K'
+    ndmin : int
+    subok, blocking
+        Accepted; there are no subclasses, and a copy is done when this returns.
+    """
+    given = as_array(obj)
+    if given is None:
+        gathered = _gather(obj)
+        host = np.array(gathered, dtype=dtype, copy=None, ndmin=ndmin,
+                        order="K" if order is None else order)
+        if not host.dtype.isnative:
+            host = host.astype(host.dtype.newbyteorder("="))
+        supported(host.dtype)
+        return from_host(host)
+    wanted = given.dtype if dtype is None else supported(dtype)
+    if copy or wanted != given.dtype or not _laid_out(given, order):
+        made = given.astype(wanted, order="K" if order is None else order)
+    else:
+        made = given
+    if ndmin > made.ndim:
+        made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
+    return made
+
+
+def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
+    """``a`` on the device; not copied where it is there already, in type and layout."""
+    return array(a, dtype, copy=bool(copy), order="K" if order is None else order)
+
+
+def asanyarray(a, dtype=None, order=None, *, copy=None, blocking=False):
+    """As :func:`asarray`."""
+    return asarray(a, dtype, order, copy=copy)
+
+
+def ascontiguousarray(a, dtype=None):
+    """``a`` in C order, of at least one dimension."""
+    return array(a, dtype, copy=False, order="C", ndmin=1)
+
+
+def asfortranarray(a, dtype=None):
+    """``a`` in Fortran order, of at least one dimension."""
+    return array(a, dtype, copy=False, order="F", ndmin=1)
+
+
+def asfarray(a, dtype=float):
+    """``a`` as floats."""
+    dtype = np.dtype(dtype)
+    return asarray(a, dtype if dtype.kind in "fc" else float)
+
+
+def asarray_chkfinite(a, dtype=None, order=None):
+    """:func:`asarray`, refusing infinities and NaN with ValueError."""
+    made = asarray(a, dtype, order)
+    if not np.isfinite(made._host).all():
+        raise ValueError("array must not contain Infs or NaNs")
+    return made
+
+
+def asnumpy(a, stream=None, order="C", out=None, *, blocking=True) -> np.ndarray:
+    """A NumPy array with the elements of ``a``, which may be anything that NumPy takes."""
+    given = as_array(a)
+    if given is not None:
+        return given.get(order=order, out=out)
+    host = np.asarray(a, order=order)
+    if out is None:
+        return host
+    out[...] = host
+    return out
+
+
+def copy(a, order="K"):
+    """A copy of a CuPy array."""
+    return (a if isinstance(a, ndarray) else asarray(a)).copy(order=order)
+
+
+def astype(x, dtype, /, *, copy=True):
+    """``x.astype(dtype)`` for CuPy arrays, and for nothing else (TypeError)."""
+    if not isinstance(x, ndarray):
+        raise TypeError(f"Input should be a CuPy array. It is a {type(x)} instead.")
+    return x.astype(dtype, copy=copy)
+
+
+def zeros(shape, dtype=float, order="C"):
+    """Zeros, by a memset rather than a kernel."""
+    return full(shape, 0, dtype, order)
+
+
+def ones(shape, dtype=float, order="C"):
+    return full(shape, 1, dtype, order)
+
+
+def full(shape, fill_value, dtype=None, order="C"):
+    """All elements the same; ``fill_value`` is a scalar or a CuPy array of no dimensions."""
+    if dtype is None:
+        given = as_array(fill_value)
+        dtype = given.dtype if given is not None else np.array(fill_value).dtype
+    made = fresh(shape, supported(dtype), order)
+    fill(made, fill_value)
+    return made
+
+
+def _like(a, dtype, order, shape):
+    """An unwritten array in the shape and layout of ``a``."""
+    host = np.empty_like(_prototype(a), dtype=dtype, order="K" if order is None else order,
+                         shape=shape)
+    return fresh(host.shape, supported(host.dtype), "F" if host.flags.fnc else "C")
+
+
+def _prototype(a) -> np.ndarray:
+    given = as_array(a)
+    return given._host if given is not None else asarray(a)._host
+
+
+def empty_like(prototype, dtype=None, order="K", subok=None, shape=None):
+    """As :func:`empty`, in the shape, type and layout of ``prototype``."""
+    host = np.empty_like(_prototype(prototype), dtype=dtype, order=order, shape=shape)
+    return empty(host.shape, host.dtype, "F" if host.flags.fnc else "C")
+
+
+def zeros_like(a, dtype=None, order="K", subok=None, shape=None):
+    return full_like(a, 0, dtype, order, subok, shape)
+
+
+def ones_like(a, dtype=None, order="K", subok=None, shape=None):
+    return full_like(a, 1, dtype, order, subok, shape)
+
+
+def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None):
+    made = _like(a, dtype, order, shape)
+    fill(made, fill_value)
+    return made
+
+
+def eye(N, M=None, k=0, dtype=float, order="C"):
+    return _made(np.eye(N, M, k, dtype, order), "cupy.eye")
+
+
+def identity(n, dtype=float):
+    return _made(np.identity(n, dtype), "cupy.identity")
+
+
+def tri(N, M=None, k=0, dtype=float):
+    return _made(np.tri(N, M, k, dtype), "cupy_tri", exact=True)
+
+
+def arange(start, stop=None, step=1, dtype=None):
+    """Evenly spaced values, as ``numpy.arange``; one kernel."""
+    values = [None if v is None else v.item() if isinstance(v, ndarray) else v
+              for v in (start, stop, step)]
+    if values[1] is None:
+        values[0], values[1] = 0, values[0]
+    return _made(np.arange(*values, dtype=dtype), "cupy_arange", exact=True)
+
+
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
+    """``num`` values from ``start`` to ``stop``."""
+    if num < 0:
+        raise ValueError(f"linspace with num<0 is not supported: {num}")
+    ends = [as_array(v)._host if as_array(v) is not None else v for v in (start, stop)]
+    with np.errstate(all="ignore"):
+        values, step = np.linspace(*ends, num, endpoint, True, dtype, axis)
+    made = _made(values, "cupy_linspace", exact=True)
+    return (made, wrap(step, []) if np.ndim(step) else step) if retstep else made
+
+
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    """``base`` to the power of ``linspace(start, stop, num)``."""
+    from ._ufunc import UFUNCS
+
+    powers = UFUNCS["power"](base, linspace(start, stop, num, endpoint, axis=axis))
+    return powers if dtype is None else powers.astype(dtype)
+
+
+def frombuffer(*args, **kwargs):
+    return asarray(np.frombuffer(*args, **kwargs))
+
+
+def fromfile(*args, **kwargs):
+    return asarray(np.fromfile(*args, **kwargs))
+
+
+def fromfunction(*args, **kwargs):
+    return asarray(np.fromfunction(*args, **kwargs))
+
+
+def fromiter(*args, **kwargs):
+    return asarray(np.fromiter(*args, **kwargs))
+
+
+def fromstring(*args, **kwargs):
+    return asarray(np.fromstring(*args, **kwargs))
+
+
+def loadtxt(*args, **kwargs):
+    return asarray(np.loadtxt(*args, **kwargs))
+
+
+def genfromtxt(*args, **kwargs):
+    return asarray(np.genfromtxt(*args, **kwargs))
+
+
+def load(file, mmap_mode=None, allow_pickle=None):
+    """Arrays from ``.npy``, ``.npz`` or a pickle; an ``NpzFile`` gives CuPy arrays by name."""
+    loaded = np.load(file, mmap_mode, allow_pickle=bool(allow_pickle))
+    return NpzFile(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else asarray(loaded)
+
+
+class NpzFile:
+    """The arrays of an ``.npz`` file, each copied to the device when it is asked for."""
+
+    def __init__(self, npz):
+        self.npz_file = npz
+
+    def __enter__(self):
+        self.npz_file.__enter__()
+        return self
+
+    def __exit__(self, *failure):
+        self.npz_file.__exit__(*failure)
+
+    def __getitem__(self, key):
+        return asarray(self.npz_file[key])
+
+    @property
+    def files(self) -> list[str]:
+        return self.npz_file.files
+
+    def close(self) -> None:
+        self.npz_file.close()
+
+
+def convert(given: ndarray, dtype: np.dtype, order: str, copy: bool) -> ndarray:
+    """``ndarray.astype``: see there."""
+    if not copy and dtype == given.dtype and _laid_out(given, order):
+        return given
+    host = given._host
+    if order == "K" and not given.flags.forc:
+        made = fresh(host.shape, dtype)
+        order_of = np.empty_like(host, dtype, order="K")
+        if order_of.strides != made.strides and order_of.size:
+            made._host = made._mem.window(host.shape, dtype, 0, order_of.strides)
+    else:
+        f = order == "F" or (order in "AK" and given.flags.fnc)
+        made = fresh(host.shape, dtype, "F" if f else "C")
+    same = dtype == host.dtype and made.strides == given.strides and given.flags.forc
+    if same:
+        np.copyto(made._host, host)  # by the driver: no kernel
+        wrote(made)
+    else:
+        copy_into(made, host)
+    return made
+
+
+def _laid_out(given: ndarray, order) -> bool:
+    flags = given._host.flags
+    return {"C": flags.c_contiguous, "F": flags.f_contiguous}.get(order, True)
+
+
+def _gather(obj):
+    """Nested lists with arrays on the device in them, as NumPy can take them."""
+    if isinstance(obj, list | tuple):
+        return [_gather(one) for one in obj]
+    given = as_array(obj)
+    return obj if given is None else given._host
+
+
+def _made(host: np.ndarray, name: str, *, exact: bool = False) -> ndarray:
+    made = from_host(host)
+    if _launches.listening() and host.size:
+        _launches.record(name, "elementwise" if exact else "routine", size=host.size,
+                         exact=exact)
+    return made
+
+
+def reinterpret(given: ndarray, dtype) -> ndarray:
+    """``ndarray.view``: the same bytes as another type."""
+    return view_of(given, given._host.view(supported(dtype)))
+
+
+__all__ = [name for name, thing in list(globals().items())
+           if getattr(thing, "__module__", None) == __name__ and not name.startswith("_")
+           and name not in ("convert", "reinterpret", "NpzFile", "cast")] + ["empty"]

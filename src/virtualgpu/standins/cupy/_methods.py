@@ -1,0 +1,259 @@
+"""The methods of an array; most are the function of the same name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._operators import named
+
+_SAME = (
+    "argpartition argsort choose compress cumprod cumsum diagonal dot nonzero ravel repeat round "
+    "searchsorted squeeze swapaxes trace"
+).split()
+
+
+class Methods:
+    """Mixed into ``ndarray``."""
+
+    __slots__ = ()
+
+    # -- parts and views -----------------------------------------------------------------------
+
+    def __getitem__(self, key):
+        """``self[key]``: a view, or a copy where an array is the index (which wraps around)."""
+        from ._indexing import getitem
+
+        return getitem(self, key)
+
+    def __setitem__(self, key, value) -> None:
+        """``self[key] = value``; the value is a scalar or an array of the device."""
+        from ._indexing import setitem
+
+        setitem(self, key, value)
+
+    def take(self, indices, axis=None, out=None):
+        """Elements along an axis; indices wrap around."""
+        from ._indexing import take
+
+        return take(self, indices, axis, out)
+
+    def put(self, indices, values, mode="wrap") -> None:
+        """``self.flat[indices] = values``; ``mode`` is 'wrap' (CuPy's default), 'clip', 'raise'."""
+        named("put")(self, indices, values, mode)
+
+    @property
+    def T(self):
+        return self.transpose()
+
+    @property
+    def mT(self):
+        return named("matrix_transpose")(self)
+
+    @property
+    def real(self):
+        return named("real")(self)
+
+    @real.setter
+    def real(self, value):
+        self.real[...] = value
+
+    @property
+    def imag(self):
+        return named("imag")(self)
+
+    @imag.setter
+    def imag(self, value):
+        if self.dtype.kind != "c":
+            raise TypeError("cupy.ndarray does not have imaginary part to set")
+        self.imag[...] = value
+
+    @property
+    def flat(self):
+        from ._special import flatiter
+
+        return flatiter(self)
+
+    def view(self, dtype=None, array_class=None):
+        """The same bytes, as another type."""
+        from ._creation import reinterpret
+
+        return reinterpret(self, self.dtype if dtype is None else dtype)
+
+    def reshape(self, *shape, order="C", copy=None):
+        """The same elements in another shape: a view where that can be."""
+        shape = shape[0] if len(shape) == 1 else shape
+        return named("reshape")(self, shape, order, copy=copy)
+
+    def transpose(self, *axes):
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
+            axes = axes[0]
+        return named("transpose")(self, axes or None)
+
+    def flatten(self, order="C"):
+        """One dimension, always a copy."""
+        flat = named("ravel")(self, order)
+        return flat.copy() if flat.base is not None or flat is self else flat
+
+    def reduced_view(self, dtype=None):
+        """A view with as few dimensions as the layout allows."""
+        flat = self.reshape(-1) if self.flags.c_contiguous and self.ndim > 1 else self
+        return flat if dtype is None else flat.view(dtype)
+
+    # -- copies --------------------------------------------------------------------------------
+
+    def copy(self, order="C"):
+        """A copy on the device."""
+        return self.astype(self.dtype, order=order)
+
+    def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
+        """A copy in another type, cast as a GPU casts (:mod:`cupy._casting`).
+
+        Parameters
+        ----------
+        order : 'C', 'F', 'A' or 'K'
+        casting : str, optional
+            TypeError where NumPy's rule of that name forbids the cast; None: anything goes.
+        copy : bool
+            False: the array itself, where nothing has to change.
+        """
+        from ._core import supported
+        from ._creation import convert
+
+        if subok is not None:
+            raise TypeError("subok is not supported yet")
+        dtype = supported(dtype)
+        if casting is not None and not np.can_cast(self.dtype, dtype, casting):
+            raise TypeError(f"Cannot cast array data from {self.dtype!r} to {dtype!r} "
+                            f"according to the rule '{casting}'")
+        return convert(self, dtype, order, copy)
+
+    def byteswap(self, inplace=False):
+        from ._core import from_host, wrote
+
+        if not inplace:
+            return from_host(self._host.byteswap())
+        self._host.byteswap(inplace=True)
+        wrote(self)
+        return self
+
+    def fill(self, value) -> None:
+        """Set all elements to a scalar."""
+        from ._indexing import fill
+
+        fill(self, value)
+
+    def sort(self, axis=-1, kind=None) -> None:
+        """Sort in place."""
+        from . import _launches
+        from ._core import wrote
+
+        if self.ndim == 0:
+            raise np.exceptions.AxisError("Sorting arrays with the rank of zero is not supported")
+        self._host.sort(axis)
+        wrote(self)
+        _launches.record("cupy.ndarray.sort", "routine", size=self.size, exact=False)
+
+    def partition(self, kth, axis=-1) -> None:
+        """Partial sort in place (CuPy sorts the whole)."""
+        self.sort(axis)
+
+    def scatter_add(self, slices, value) -> None:
+        """Deprecated name of ``cupy.add.at``."""
+        self._deprecated_scatter("add", slices, value)
+
+    def scatter_max(self, slices, value) -> None:
+        """Deprecated name of ``cupy.maximum.at``."""
+        self._deprecated_scatter("maximum", slices, value)
+
+    def scatter_min(self, slices, value) -> None:
+        """Deprecated name of ``cupy.minimum.at``."""
+        self._deprecated_scatter("minimum", slices, value)
+
+    def _deprecated_scatter(self, name: str, slices, value) -> None:
+        import warnings
+
+        old = {"add": "add", "maximum": "max", "minimum": "min"}[name]
+        warnings.warn(f"`ndarray.scatter_{old}` is deprecated. Please use `cupy.{name}.at` "
+                      "instead.", DeprecationWarning, stacklevel=3)
+        named(name).at(self, slices, value)
+
+    # -- numbers -------------------------------------------------------------------------------
+
+    def clip(self, min=None, max=None, out=None):
+        return named("clip")(self, min, max, out)
+
+    def conj(self):
+        return named("conjugate")(self)
+
+    conjugate = conj
+
+    # -- NumPy's functions on CuPy's arrays (NEP 13, NEP 18) -------------------------------------
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        from ._operands import SCALARS
+
+        operands = inputs
+        if "out" in kwargs:
+            out = kwargs["out"]
+            if len(out) != 1:
+                raise ValueError("The 'out' parameter must have exactly one array value")
+            operands += out
+            kwargs["out"] = out[0]
+        from ._operators import FUNCTIONS
+
+        function = FUNCTIONS.get(ufunc.__name__)
+        if function is not None and method != "__call__":
+            function = getattr(function, method, None)
+        if function is None:
+            return NotImplemented
+        for one in operands:
+            # NumPy's arrays go on, to the TypeError for what lies on the host.
+            if not isinstance(one, (*SCALARS, Methods, np.ndarray)) and not (
+                    hasattr(one, "__cuda_array_interface__")
+                    or hasattr(one, "__cupy_get_ndarray__")):
+                return NotImplemented
+        if ufunc.__name__ in ("greater", "greater_equal", "less", "less_equal", "equal",
+                              "not_equal"):
+            inputs = tuple(one.item() if isinstance(one, np.ndarray) and one.ndim == 0 else one
+                           for one in inputs)
+        return function(*inputs, **kwargs)
+
+    def __array_function__(self, func, types, args, kwargs):
+        from . import namespace
+
+        found = namespace
+        for part in [*(func.__module__ or "").split(".")[1:], func.__name__]:
+            found = getattr(found, part, None)
+        if found is None or found is func:
+            return NotImplemented
+        if not all(issubclass(one, Methods | np.ndarray) for one in types):
+            return NotImplemented
+        return found(*args, **kwargs)
+
+
+def _method(name: str):
+    def method(self, *args, **kwargs):
+        return named(name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"``cupy.{name}(self, ...)``."
+    return method
+
+
+def _reduction(name: str):
+    def method(self, axis=None, *args, **kwargs):
+        from ._reductions import METHODS, parameters, reduce
+
+        for parameter, value in zip(parameters(METHODS[name][1]), args, strict=False):
+            kwargs[parameter] = value
+        return reduce(name, self, axis, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"As ``numpy.ndarray.{name}``; an array, also of no dimensions."
+    return method
+
+
+for _name in _SAME:
+    setattr(Methods, _name, _method(_name))
+for _name in ("sum prod max min ptp mean var std all any argmax argmin").split():
+    setattr(Methods, _name, _reduction(_name))

@@ -1,0 +1,18 @@
+"""What the stand-in does not have: said by name, with what to use instead."""
+
+from __future__ import annotations
+
+
+class Missing(NotImplementedError, AttributeError):
+    """A part of CuPy that the stand-in lacks.
+
+    Also an AttributeError, so that ``hasattr`` answers False rather than fail.
+    """
+
+
+def missing(module: str, name: str, instead: str = ""):
+    """The error for ``module.name``; plain AttributeError for names with a leading underscore."""
+    if name.startswith("_"):
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    advice = f"; use {instead}" if instead else ""
+    return Missing(f"{module}.{name} is not in CuPy's stand-in for machines without a GPU{advice}")

@@ -1,0 +1,91 @@
+"""What may take part in array work, and how results become arrays on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.machine.memory import BASE
+
+from ._core import from_host, ndarray, supported, view
+from .cuda.memory import MemoryPointer, UnownedMemory
+
+SCALARS = (bool, int, float, complex, np.generic)
+
+
+def as_array(x) -> ndarray | None:
+    """``x`` where it is a CuPy array or lies on the device anyway (Numba's), else None."""
+    if isinstance(x, ndarray):
+        return x
+    if isinstance(x, SCALARS):
+        return None
+    if hasattr(x, "__cupy_get_ndarray__"):
+        return x.__cupy_get_ndarray__()
+    interface = getattr(x, "__cuda_array_interface__", None)
+    return None if interface is None else from_interface(interface, x)
+
+
+def from_interface(interface: dict, owner) -> ndarray:
+    """An array over the memory that a ``__cuda_array_interface__`` describes; nothing is copied."""
+    if interface.get("mask") is not None:
+        raise ValueError("CuPy currently does not support masked arrays.")
+    dtype = np.dtype(interface["typestr"])
+    if dtype.kind == "V" and interface.get("descr"):
+        dtype = np.dtype([tuple(one) for one in interface["descr"]])
+    if dtype.byteorder == ">":
+        raise ValueError("CuPy does not support the big-endian byte-order")
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    size = int(np.prod(shape, dtype=np.int64))
+    pointer = interface["data"][0] if size else 0
+    low = high = 0
+    if size:
+        steps = [(n - 1) * s for n, s in zip(shape, strides, strict=True)] if strides else []
+        low = sum(step for step in steps if step < 0)
+        high = (sum(step for step in steps if step > 0) if strides
+                else (size - 1) * dtype.itemsize) + dtype.itemsize
+    mem = UnownedMemory(pointer + low, high - low, owner)
+    return ndarray(shape, supported(dtype), MemoryPointer(mem, -low), strides)
+
+
+def operand(x):
+    """What NumPy computes with for ``x``: the host's view of an array, or the scalar itself.
+
+    Raises TypeError for everything else, NumPy arrays and lists too: a kernel cannot reach them.
+    """
+    array = as_array(x)
+    if array is not None:
+        return array._host
+    if isinstance(x, SCALARS):
+        return x
+    raise TypeError(f"Unsupported type {type(x)}")
+
+
+def wrap(result, arrays: list[ndarray]):
+    """NumPy's ``result`` as CuPy's: arrays and NumPy scalars on the device, the rest as it is.
+
+    A result that shares its memory with one of ``arrays`` becomes a view of that array.
+    """
+    if isinstance(result, np.ndarray):
+        return _array(result, arrays)
+    if isinstance(result, np.generic):
+        return from_host(np.asarray(result))
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*(wrap(one, arrays) for one in result))
+    if isinstance(result, tuple | list):
+        return type(result)(wrap(one, arrays) for one in result)
+    return result
+
+
+def _array(result: np.ndarray, arrays: list[ndarray]) -> ndarray:
+    result = np.asarray(result)  # not a masked array or a matrix
+    if result.size:
+        address = result.__array_interface__["data"][0]
+        for array in arrays:
+            mem = array._mem
+            if not mem.ptr:
+                continue
+            offset = address - mem._machine.memory.host + BASE - mem.ptr
+            if 0 <= offset < max(mem.size, 1):
+                if not result.flags.writeable:  # NumPy protects views that CuPy does not
+                    result = mem.window(result.shape, result.dtype, offset, result.strides)
+                return view(result, mem, array if array._base is None else array._base)
+    return from_host(result)

@@ -1,0 +1,135 @@
+"""Reductions: results stay on the device, as arrays of no dimensions.
+
+Real CuPy runs most of them through CUB, in one kernel or two according to the size; some
+(``var``, ``median``) take several. So each is recorded as one entry that does not claim to be
+exact. Sums of floats are NumPy's (pairwise); a GPU adds in another order and rounds differently.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from . import _launches
+from ._casting import cast
+from ._core import from_host, ndarray, wrote
+from ._operands import as_array
+
+#: name → (NumPy's function, extra parameters, does an empty array have a result)
+METHODS = {
+    "sum": (np.sum, "dtype", True),
+    "prod": (np.prod, "dtype", True),
+    "max": (np.max, "", False),
+    "min": (np.min, "", False),
+    "ptp": (np.ptp, "", False),
+    "mean": (np.mean, "dtype", True),
+    "var": (np.var, "dtype ddof", True),
+    "std": (np.std, "dtype ddof", True),
+    "all": (np.all, "", True),
+    "any": (np.any, "", True),
+    "argmax": (np.argmax, "dtype", False),
+    "argmin": (np.argmin, "dtype", False),
+}
+NAN = {
+    "nansum": (np.nansum, "dtype", True),
+    "nanprod": (np.nanprod, "dtype", True),
+    "nanmax": (np.nanmax, "", False),
+    "nanmin": (np.nanmin, "", False),
+    "nanmean": (np.nanmean, "dtype", True),
+    "nanvar": (np.nanvar, "dtype ddof", True),
+    "nanstd": (np.nanstd, "dtype ddof", True),
+    "nanargmax": (np.nanargmax, "dtype", False),
+    "nanargmin": (np.nanargmin, "dtype", False),
+}
+ALIASES = {"amax": "max", "amin": "min", "product": "prod", "alltrue": "all", "sometrue": "any"}
+
+
+def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=False, **more):
+    """Reduce ``a`` by the NumPy function of that name.
+
+    Parameters
+    ----------
+    axis : None, int or tuple of int
+    dtype : dtype, optional
+        Of the computation and the result.
+    out : cupy.ndarray, optional
+    keepdims : bool
+    **more
+        ``ddof``.
+    """
+    function, takes, empty_result = METHODS.get(name) or NAN[name]
+    host = a._host
+    if not empty_result and host.size == 0 and (axis is None or 0 in np.take(host.shape, axis)):
+        raise ValueError(f"zero-size array to reduction operation cupy_{name} which has no "
+                         "identity")
+    index = name.endswith(("argmax", "argmin"))
+    if dtype is not None and "dtype" in takes and not index:
+        more["dtype"] = dtype
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a GPU gives none
+        result = np.asarray(_call(function, host, axis, keepdims, more))
+    if index and dtype is not None:
+        result = result.astype(dtype)
+    if _launches.listening() and host.size:
+        _launches.record(f"cupy_{name}", "reduction", size=host.size, exact=False)
+    if out is None:
+        return from_host(result)
+    target = as_array(out)
+    if target is None:
+        raise TypeError(f"output array must be a cupy.ndarray, not {type(out)}")
+    if target.shape != result.shape:
+        raise ValueError("Out shape is mismatched")
+    cast(result, target._host)
+    wrote(target)
+    return out
+
+
+def _call(function, host, axis, keepdims, more):
+    try:
+        return function(host, axis, keepdims=keepdims, **more)
+    except ValueError as error:
+        if "All-NaN slice" not in str(error):
+            raise
+        # NumPy refuses an argument among nothing but NaN; CuPy's kernel gives 0.
+        nan = np.isnan(host)
+        return function(np.where(nan.all(axis, keepdims=True), 0, host), axis,
+                        keepdims=keepdims)
+
+
+def parameters(takes: str) -> list[str]:
+    """The parameters after ``axis``, in CuPy's order."""
+    return [*(["dtype"] if "dtype" in takes else []), "out",
+            *(["ddof"] if "ddof" in takes else []), "keepdims"]
+
+
+def _function(name: str, takes: str, run):
+    """``cupy.NAME(a, ...)`` with the parameters that ``takes`` says."""
+    if takes == "dtype ddof":
+        def function(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
+            return run(a, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims)
+    elif takes == "dtype":
+        def function(a, axis=None, dtype=None, out=None, keepdims=False):
+            return run(a, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+    else:
+        def function(a, axis=None, out=None, keepdims=False):
+            return run(a, axis=axis, out=out, keepdims=keepdims)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"As ``numpy.{name}``, without warnings; a CuPy array, also of no dimensions.")
+    return function
+
+
+def _by_method(name: str):
+    """CuPy calls the argument's own method, also where it is no CuPy array."""
+    return lambda a, **given: getattr(a, name)(**given)
+
+
+def _by_name(name: str):
+    return lambda a, **given: reduce(name, a, **given)
+
+
+FUNCTIONS = {name: _function(name, METHODS[name][1], _by_method(name)) for name in METHODS}
+FUNCTIONS |= {name: _function(name, METHODS[method][1], _by_method(method))
+              for name, method in ALIASES.items()}
+FUNCTIONS |= {name: _function(name, NAN[name][1], _by_name(name)) for name in NAN}

@@ -1,0 +1,187 @@
+"""Functions made from the table: NumPy's do the work, on views of the device's memory."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import numpy as np
+
+from . import _launches
+from ._core import from_host, ndarray, wrote
+from ._operands import SCALARS, as_array, wrap
+
+_LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>.*)\)(?P<rest>.*)")
+_JOIN = {"concatenate": "concatenated", "concat": "concatenated", "stack": "concatenated",
+         "hstack": "concatenated", "vstack": "concatenated", "dstack": "concatenated",
+         "column_stack": "column stacked"}
+
+
+class Routine:
+    """One line of the table, taken apart.
+
+    Attributes
+    ----------
+    name : str
+    signature : inspect.Signature
+    strict : dict
+        Parameter → ``*`` or ``**``: what must be an array on the device.
+    kernel : str or None
+        The one kernel that it launches, where that is known.
+    writes, stays_on_host : bool
+    """
+
+    def __init__(self, line: str):
+        found = _LINE.fullmatch(line.strip())
+        if found is None:
+            raise ValueError(f"not a line of the table: {line!r}")
+        self.name = found["name"]
+        self.strict: dict[str, str] = {}
+        self.signature = inspect.signature(eval(f"lambda {self._unmarked(found['parameters'])}: 0"))
+        rest = found["rest"].split()
+        self.writes = "!" in rest
+        self.stays_on_host = "host" in rest
+        self.kernel = rest[rest.index("->") + 1] if "->" in rest else None
+
+    def _unmarked(self, parameters: str) -> str:
+        def note(mark: re.Match) -> str:
+            self.strict[mark["name"]] = mark["stars"]
+            return mark["name"]
+
+        return re.sub(r"(?P<name>\b[A-Za-z]\w*)(?P<stars>\*{1,2})(?=[,)]|$)", note, parameters)
+
+
+def make(line: str, module, where: str, run=None):
+    """The function of a line of the table.
+
+    Parameters
+    ----------
+    module : module
+        Of NumPy, that has the function of the same name.
+    where : str
+        The module's name here, for messages.
+    run : callable, optional
+        In place of NumPy's function, with the same arguments (views of the host).
+    """
+    routine = Routine(line)
+    run = run or getattr(module, routine.name, None)
+    if run is None:
+        return None  # this NumPy is older than CuPy 14's names
+    defaults = _other_defaults(routine.signature, run)
+    label = f"{where}.{routine.name}"
+
+    def function(*args, **kwargs):
+        bound = routine.signature.bind(*args, **kwargs)
+        for name, value in defaults.items():
+            bound.arguments.setdefault(name, value)
+        arrays: list[ndarray] = []
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _argument(routine, name, value, arrays)
+        out = bound.arguments.get("out")
+        with np.errstate(all="ignore"):
+            result = run(*bound.args, **bound.kwargs)
+        if routine.writes:
+            wrote(arrays[0])
+        _record(routine, label, result, arrays)
+        if out is not None and result is out:
+            made = next(a for a in arrays if a._host is out)
+            wrote(made)
+            return made
+        if routine.stays_on_host:
+            return result
+        if isinstance(result, bool | float | int | complex):
+            return from_host(np.asarray(result))
+        return wrap(result, arrays)
+
+    function.__name__ = function.__qualname__ = routine.name
+    function.__module__ = where
+    function.__signature__ = routine.signature
+    function.__doc__ = (f"As ``{module.__name__}.{routine.name}``, on arrays of the device"
+                        f"{'; the result stays on the host' if routine.stays_on_host else ''}.")
+    return function
+
+
+def table(lines: str, module, where: str, own: dict | None = None) -> dict:
+    """All functions of a part of the table, by name."""
+    made = {}
+    for line in lines.strip().splitlines():
+        if not line.startswith("#"):
+            name = line.partition("(")[0]
+            function = make(line, module, where, (own or {}).get(name))
+            if function is not None:
+                made[name] = function
+    return made
+
+
+def _other_defaults(signature: inspect.Signature, run) -> dict:
+    """Defaults of CuPy's that are not NumPy's."""
+    try:
+        theirs = inspect.signature(run).parameters
+    except (ValueError, TypeError):
+        return {}
+    empty = inspect.Parameter.empty
+    return {
+        name: one.default for name, one in signature.parameters.items()
+        if name in theirs and one.default is not empty and one.default is not None
+        and theirs[name].default is not empty and theirs[name].default is not np._NoValue
+        and theirs[name].default != one.default}
+
+
+def _argument(routine: Routine, name: str, value, arrays: list[ndarray]):
+    mark = routine.strict.get(name)
+    kind = routine.signature.parameters[name].kind
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        return tuple(_strict(routine, one, arrays) if mark else _lenient(one, arrays)
+                     for one in value)
+    if kind is inspect.Parameter.VAR_KEYWORD:
+        return {key: _lenient(one, arrays) for key, one in value.items()}
+    if mark == "*" and value is not None:
+        return _strict(routine, value, arrays)
+    if mark == "**":
+        array = as_array(value)
+        if array is not None:
+            arrays.append(array)
+            return list(array._host)
+        return [_strict(routine, one, arrays) for one in value]
+    if name == "out" and value is not None and as_array(value) is None:
+        raise TypeError(f"Unsupported type {type(value)}")
+    return _lenient(value, arrays)
+
+
+def _strict(routine: Routine, value, arrays: list[ndarray]):
+    array = as_array(value)
+    if array is not None:
+        arrays.append(array)
+        return array._host
+    if routine.name in _JOIN:
+        raise TypeError(f"Only cupy arrays can be {_JOIN[routine.name]}")
+    if isinstance(value, SCALARS):
+        return value
+    raise TypeError(f"Unsupported type {type(value)}")
+
+
+def _lenient(value, arrays: list[ndarray]):
+    array = as_array(value)
+    if array is not None:
+        arrays.append(array)
+        return array._host
+    if type(value) in (list, tuple):
+        return type(value)(_lenient(one, arrays) for one in value)
+    return value
+
+
+def _record(routine: Routine, label: str, result, arrays: list[ndarray]) -> None:
+    if not _launches.listening():
+        return
+    parts = result if isinstance(result, tuple | list) else [result]
+    if all(not isinstance(one, np.ndarray) or any(
+            a._mem.ptr and np.may_share_memory(one, a._host) for a in arrays)
+           for one in parts) and not routine.writes and (
+            any(isinstance(one, np.ndarray) for one in parts)):
+        return  # views: nothing runs
+    size = next((one.size for one in parts if isinstance(one, np.ndarray)), 0)
+    size = size or max((a.size for a in arrays), default=0)
+    if routine.stays_on_host or not size:
+        return
+    _launches.record(routine.kernel or label, "elementwise" if routine.kernel else "routine",
+                     size=size, exact=routine.kernel is not None)

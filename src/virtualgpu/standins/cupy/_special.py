@@ -1,0 +1,313 @@
+"""Functions that need more than a line of the table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _launches
+from ._casting import cast
+from ._core import copy_into, from_host, ndarray, view_of, wrote
+from ._creation import asarray, asnumpy
+from ._operands import as_array, operand, wrap
+
+
+def where(condition, x=None, y=None):
+    """``x`` where the condition holds, ``y`` elsewhere; with neither, :func:`nonzero`."""
+    from ._operators import named
+
+    for one in (condition, x, y):
+        if hasattr(one, "__cupy_override_elementwise_kernel__"):  # fusion takes the call over
+            return one.__cupy_override_elementwise_kernel__(where, condition, x, y)
+    if (x is None) != (y is None):
+        raise ValueError("Must provide both 'x' and 'y' or neither.")
+    if x is None:
+        return named("nonzero")(condition)
+    hosts = [operand(condition.astype("?", copy=False)), operand(x), operand(y)]
+    result = np.where(*hosts)
+    if _launches.listening() and result.size:
+        _launches.record(f"cupy_where__bool_{result.dtype.name}", size=result.size)
+    return from_host(np.asarray(result))
+
+
+def take(a, indices, axis=None, out=None):
+    """Elements along an axis (None: of the flattened array); indices wrap around."""
+    return a.take(indices, axis, out)
+
+
+def put(a, ind, v, mode="wrap") -> None:
+    """``a.flat[ind] = v``; ``mode`` 'wrap' is CuPy's default, since no kernel can raise."""
+    if mode not in ("wrap", "clip", "raise"):
+        raise TypeError("clipmode not understood")
+    indices = np.asarray(_host(ind), dtype=np.int64)
+    if mode == "raise" and indices.size and (
+            indices.min() < -a.size or indices.max() >= a.size):
+        raise IndexError("invalid entry in indices array")
+    values = np.asarray(_host(v))
+    converted = np.empty(values.shape, a.dtype)
+    cast(values, converted)
+    np.put(a._host, indices, converted, mode="wrap" if mode == "raise" else mode)
+    wrote(a)
+    _launches.record("cupy_put", "copy", size=indices.size)
+
+
+def copyto(dst, src, casting="same_kind", where=None) -> None:
+    """Copy ``src`` (an array of the device, or a scalar) into ``dst``, where ``where`` holds."""
+    source = np.asarray(operand(src))
+    weak = type(src) in (bool, int, float, complex)
+    if not (weak or np.can_cast(source.dtype, dst.dtype, casting)):
+        raise TypeError(f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} "
+                        f"according to the rule '{casting}'")
+    if where is None:
+        copy_into(dst, source)
+        return
+    converted = np.empty(source.shape, dst.dtype)
+    cast(source, converted)
+    np.copyto(dst._host, converted, where=operand(where))
+    wrote(dst)
+    _launches.record("cupy_copy_where", "copy", size=dst.size)
+
+
+def clip(a, a_min, a_max, out=None):
+    """Limit the values; None: no limit on that side."""
+    if not isinstance(a, ndarray):
+        raise TypeError(f"Unsupported type {type(a)}")
+    if a_min is None and a_max is None:
+        raise ValueError("array_clip: must set either max or min")
+    host = np.asarray(np.clip(a._host, *(None if one is None else operand(one)
+                                        for one in (a_min, a_max))))
+    if _launches.listening() and a.size:
+        _launches.record(f"cupy_clip__{host.dtype.name}", size=host.size)
+    if out is None:
+        return from_host(host)
+    cast(host, out._host)
+    wrote(out)
+    return out
+
+
+def msort(a):
+    """A copy, sorted along the first axis."""
+    from ._operators import named
+
+    return named("sort")(a, axis=0)
+
+
+def apply_along_axis(func1d, axis, arr, *args, **kwargs):
+    """``func1d`` on every slice; it is given CuPy arrays, one after the other."""
+    def on_device(part):
+        return _host(func1d(from_host(part), *args, **kwargs))
+
+    return from_host(np.asarray(np.apply_along_axis(on_device, axis, operand(arr))))
+
+
+def apply_over_axes(func, a, axes):
+    """``func(a, axis)`` for one axis after the other; it is given CuPy arrays."""
+    result = asarray(a)
+    for axis in (axes,) if np.isscalar(axes) else axes:
+        once = func(result, axis if axis >= 0 else result.ndim + axis)
+        result = once if once.ndim == result.ndim else once.reshape(
+            (*once.shape[:axis], 1, *once.shape[axis:]))
+    return result
+
+
+def piecewise(x, condlist, funclist):
+    """Values by condition; CuPy takes scalars for ``funclist``, not functions."""
+    if any(callable(one) for one in funclist):
+        raise NotImplementedError("Callable functions are not supported currently")
+    condition = [operand(one) for one in condlist] if isinstance(condlist, list) else (
+        operand(condlist))
+    values = [_host(one) for one in funclist]
+    _launches.record("cupy.piecewise", "routine", size=x.size, exact=False)
+    return from_host(np.asarray(np.piecewise(operand(x), condition, values)))
+
+
+class vectorize:
+    """A Python function of single elements.
+
+    Real CuPy translates the function to CUDA and knows a part of Python; here Python itself runs
+    it, element by element: right, slow, and no proof that CuPy can translate it.
+    """
+
+    def __init__(self, pyfunc, otypes=None, doc=None, excluded=None, cache=False,
+                 signature=None):
+        if doc is not None or excluded is not None or cache or signature is not None:
+            raise NotImplementedError("cupy.vectorize takes pyfunc and otypes only")
+        self.pyfunc, self.otypes = pyfunc, otypes
+        self.__doc__ = pyfunc.__doc__
+
+    def __call__(self, *args):
+        hosts = [operand(one) for one in args]
+        made = from_host(np.asarray(np.vectorize(self.pyfunc, self.otypes)(*hosts)))
+        _launches.record(f"vectorized_{self.pyfunc.__name__}", size=made.size)
+        return made
+
+
+def mask_indices(n, mask_func, k=0):
+    """Indices of an (n, n) array where ``mask_func`` (``cupy.triu``, ...) leaves non-zeros."""
+    from ._operators import named
+
+    return named("nonzero")(mask_func(named("ones")((n, n), dtype=int), k) != 0)
+
+
+def byte_bounds(a) -> tuple[int, int]:
+    """Device addresses of the first byte, and of the one past the last."""
+    low, high = np.lib.array_utils.byte_bounds(a._host)
+    start = a.data.ptr - a._host.__array_interface__["data"][0]
+    return low + start, high + start
+
+
+def can_cast(from_, to, casting="safe") -> bool:
+    return np.can_cast(_dtype(from_), to, casting)
+
+
+def common_type(*arrays):
+    """The inexact type that all ``arrays`` can be cast to; float16 where there is none."""
+    return np.common_type(*(one._host for one in arrays)) if arrays else np.float16
+
+
+def result_type(*arrays_and_dtypes) -> np.dtype:
+    return np.result_type(*(_dtype(one) for one in arrays_and_dtypes))
+
+
+def min_scalar_type(a) -> np.dtype:
+    return _dtype(a) if as_array(a) is not None else np.min_scalar_type(a)
+
+
+def issubclass_(arg1, arg2) -> bool:
+    """``issubclass``, False for what is no class."""
+    return isinstance(arg1, type) and issubclass(arg1, arg2)
+
+
+def obj2sctype(rep, default=None):
+    """The scalar type of an object, or ``default``."""
+    if isinstance(rep, type) and issubclass(rep, np.generic):
+        return rep
+    try:
+        return np.dtype(getattr(rep, "dtype", rep)).type
+    except TypeError:
+        return default
+
+
+def issubsctype(arg1, arg2) -> bool:
+    return issubclass(obj2sctype(arg1), obj2sctype(arg2))
+
+
+def issctype(rep) -> bool:
+    """Whether ``rep`` is a type of numbers."""
+    return isinstance(rep, type | np.dtype) and obj2sctype(rep) not in (None, np.object_)
+
+
+def sctype2char(sctype) -> str:
+    found = obj2sctype(sctype)
+    if found is None:
+        raise ValueError("unrecognized type")
+    return np.dtype(found).char
+
+
+def save(file, arr, allow_pickle=None) -> None:
+    np.save(file, asnumpy(arr))
+
+
+def savez(file, *args, **kwds) -> None:
+    np.savez(file, *map(asnumpy, args), **{k: asnumpy(v) for k, v in kwds.items()})
+
+
+def savez_compressed(file, *args, **kwds) -> None:
+    np.savez_compressed(file, *map(asnumpy, args), **{k: asnumpy(v) for k, v in kwds.items()})
+
+
+def savetxt(fname, X, *args, **kwargs) -> None:
+    np.savetxt(fname, asnumpy(X), *args, **kwargs)
+
+
+def from_dlpack(array_, *, device=None, copy=None):
+    """An array over the memory of another library's, without a copy."""
+    if device is not None:
+        raise NotImplementedError("from_dlpack() does not support device yet.")
+    from ._dlpack import take_in
+
+    return take_in(array_)
+
+
+class flatiter:
+    """``a.flat``: the elements in C order, to be read and assigned."""
+
+    def __init__(self, a: ndarray):
+        self._array = a
+
+    @property
+    def base(self) -> ndarray:
+        return self._array
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __iter__(self):
+        raise NotImplementedError(
+            "CuPy does not iterate over a.flat, one copy to the host per element; use a.get()")
+
+    def __getitem__(self, index):
+        return from_host(np.asarray(self._array._host.flat[_host(index)]))
+
+    def __setitem__(self, index, value) -> None:
+        self._array._host.flat[_host(index)] = operand(value)
+        wrote(self._array)
+
+    def copy(self) -> ndarray:
+        return self._array.flatten()
+
+
+class broadcast:
+    """Arrays brought to one shape: ``shape``, ``nd``, ``size``, ``values``."""
+
+    def __init__(self, *arrays):
+        hosts = [operand(one) for one in arrays]
+        self.shape = np.broadcast_shapes(*(np.shape(one) for one in hosts))
+        self.nd = self.ndim = len(self.shape)
+        self.size = int(np.prod(self.shape))
+        self.values = [
+            view_of(one, np.broadcast_to(one._host, self.shape)) if isinstance(one, ndarray)
+            else one for one in arrays]
+
+
+class _Grid:
+    """``mgrid`` and ``ogrid``."""
+
+    def __init__(self, host):
+        self._host_grid = host
+
+    def __getitem__(self, key):
+        return wrap(self._host_grid[key], [])
+
+
+class _Concatenator:
+    """``r_`` and ``c_``."""
+
+    def __init__(self, host):
+        self._host_object = host
+
+    def __getitem__(self, key):
+        keys = key if isinstance(key, tuple) else (key,)
+        return wrap(self._host_object[tuple(_host(one) for one in keys)], [])
+
+
+mgrid, ogrid = _Grid(np.mgrid), _Grid(np.ogrid)
+r_, c_ = _Concatenator(np.r_), _Concatenator(np.c_)
+
+
+def _host(x):
+    """The host's view of an array of the device, or the thing itself."""
+    found = as_array(x)
+    return x if found is None else found._host
+
+
+def _dtype(x):
+    found = as_array(x)
+    return x if found is None else found.dtype
+
+
+__all__ = """
+apply_along_axis apply_over_axes broadcast byte_bounds c_ can_cast clip common_type copyto flatiter
+from_dlpack issctype issubclass_ issubsctype mask_indices mgrid min_scalar_type msort obj2sctype
+ogrid piecewise put r_ result_type save savetxt savez savez_compressed sctype2char take vectorize
+where
+""".split()

@@ -1,0 +1,284 @@
+"""Universal functions: NumPy's loops, CuPy's rules, one kernel each.
+
+Result types are NumPy's: CuPy 14's tables give the same types for every pair of arguments,
+except where CuPy refuses (``REFUSED``). No floating-point warning is given, since a GPU has no
+flags to ask.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _launches
+from ._arithmetic import SPECIAL
+from ._casting import cast
+from ._core import fresh, ndarray, wrote
+from ._operands import as_array, operand
+
+#: Names that share a kernel with another.
+KERNELS = {
+    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin",
+    "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2", "atanh": "arctanh",
+    "bitwise_invert": "invert", "bitwise_left_shift": "left_shift", "bitwise_not": "invert",
+    "bitwise_right_shift": "right_shift", "conj": "conjugate", "degrees": "rad2deg",
+    "divide": "true_divide", "mod": "remainder", "pow": "power", "radians": "deg2rad",
+}  # fmt: skip
+
+NAMES = """
+abs absolute acos acosh add arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan
+atan2 atanh bitwise_and bitwise_count bitwise_invert bitwise_left_shift bitwise_not bitwise_or
+bitwise_right_shift bitwise_xor cbrt ceil conj conjugate copysign cos cosh deg2rad degrees divide
+divmod equal exp exp2 expm1 fabs float_power floor floor_divide fmax fmin fmod frexp gcd greater
+greater_equal heaviside hypot invert isfinite isinf isnan lcm ldexp left_shift less less_equal log
+log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor maximum
+minimum mod modf multiply negative nextafter not_equal positive pow power rad2deg radians
+reciprocal remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh
+true_divide trunc
+""".split()
+
+#: Types (of any argument) that NumPy takes and CuPy does not.
+REFUSED = dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not"), "FD")
+
+#: ``ufunc.at``: the types that have an atomic operation on the GPU (CuPy 14's scatter kernels).
+AT = {
+    "add": ("add", "iqILQlefd", "int32, int64, float16, float32, float64, uint32, uint64"),
+    "subtract": ("subtract", "iI", "int32, uint32,"),
+    "maximum": ("maximum", "iqILQlfd", "int32, int64, float32, float64, uint32, uint64"),
+    "minimum": ("minimum", "iqILQlfd", "int32, int64, float32, float64, uint32, uint64"),
+    "bitwise_and": ("bitwise_and", "iqILQl", "int32, int64, uint32, uint64"),
+    "bitwise_or": ("bitwise_or", "iqILQl", "int32, int64, uint32, uint64"),
+    "bitwise_xor": ("bitwise_xor", "iqILQl", "int32, int64, uint32, uint64"),
+}
+
+
+class ufunc:
+    """A function of single elements; arguments are CuPy arrays and scalars, nothing else.
+
+    ``name`` is the kernel's (``cupy_add``), ``nin``, ``nout`` and ``nargs`` count arguments and
+    results, ``types`` lists NumPy's loops.
+    """
+
+    def __init__(self, name: str, loops: np.ufunc):
+        self.__name__ = self._python_name = name
+        self.name = f"cupy_{KERNELS.get(name, name)}"
+        self._loops = loops
+        self.nin, self.nout, self.nargs = loops.nin, loops.nout, loops.nargs
+        self.types = [t for t in loops.types if not set(t) & set("gGOMm")]
+        self._resolved: dict = {}
+        self.__doc__ = f"Elementwise, as ``numpy.{name}``; one kernel, ``{self.name}``."
+
+    def __repr__(self) -> str:
+        return f"<ufunc '{self.name}'>"
+
+    def __reduce__(self):
+        return _by_name, (self._python_name,)
+
+    def __call__(self, *args, out=None, dtype=None, casting="same_kind", **unknown):
+        """Apply to arrays and scalars.
+
+        Parameters
+        ----------
+        *args
+            ``nin`` arguments, then at most ``nout`` arrays for the results.
+        out : cupy.ndarray or tuple of them, optional
+        dtype : dtype, optional
+            Of the result, and so of the computation.
+        casting : str
+            How far the result may be cast into ``out``.
+
+        Raises
+        ------
+        TypeError
+            ``Unsupported type ...`` for NumPy arrays, lists and other things of the host.
+        """
+        if unknown:
+            raise TypeError(f"Wrong arguments {unknown}")
+        if not self.nin <= len(args) <= self.nargs:
+            raise TypeError(
+                f"Wrong number of arguments for {self.name!r}. It must be either {self.nin} or "
+                f"{self.nargs} (with outputs), but given {len(args)}.")
+        for one in args:
+            # Fusion, and other libraries' arrays, take the call over.
+            if hasattr(one, "__cupy_override_elementwise_kernel__"):
+                given = {"out": out, "dtype": dtype, "casting": casting}
+                return one.__cupy_override_elementwise_kernel__(
+                    self, *args, **{k: v for k, v in given.items() if v is not None})
+        inputs = [a._host if type(a) is ndarray else operand(a) for a in args[:self.nin]]
+        outs = self._outs(args[self.nin:], out)
+        shape = _common_shape(inputs, outs)
+        given, results = self._types(inputs, dtype)
+        arrays = [
+            fresh(shape, result) if one is None else _fitting(one, shape, result, casting)
+            for one, result in zip(outs, results, strict=True)]
+        if shape == () or 0 not in shape:
+            self._compute(inputs, arrays, given, results)
+            if _launches.listening():
+                self._record(inputs, arrays, results)
+        return arrays[0] if self.nout == 1 else tuple(arrays)
+
+    def _outs(self, positional, out) -> list:
+        if out is not None:
+            if positional:
+                raise ValueError("Cannot specify 'out' as both a positional and keyword argument")
+            positional = out if isinstance(out, tuple) else (out,)
+            if len(positional) != self.nout:
+                raise ValueError("'out' must be a tuple of arrays" if self.nout > 1 else
+                                 "The 'out' tuple must have exactly one entry per ufunc output")
+        outs = []
+        for one in positional:
+            array = None if one is None else as_array(one)
+            if one is not None and array is None:
+                if isinstance(one, np.ndarray):
+                    raise TypeError(f"Unsupported type {type(one)}")
+                raise TypeError("Output arguments type must be cupy.ndarray")
+            outs.append(array)
+        return outs + [None] * (self.nout - len(outs))
+
+    def _types(self, inputs, dtype) -> tuple:
+        """Types of the computation (None: NumPy's choice is right) and of the results."""
+        key = (*(_weak_type(one) for one in inputs), dtype)
+        found = self._resolved.get(key)
+        if found is None:
+            found = self._resolved[key] = self._resolve(key[:-1], dtype)
+        return found
+
+    def _resolve(self, kinds, dtype) -> tuple:
+        refused = REFUSED.get(self._python_name, "")
+        if any(isinstance(kind, np.dtype) and kind.char in refused for kind in kinds):
+            raise TypeError(f"Wrong type ({kinds}) of arguments for {self.name}")
+        nothing = (None,) * self.nout
+        if dtype is not None:
+            dtype = np.dtype(dtype)
+            for types in self.types:
+                ins, outs = types.split("->")
+                if all(np.dtype(char) == dtype for char in outs):
+                    return tuple(np.dtype(c) for c in ins), (dtype,) * self.nout
+            raise TypeError(f"Wrong type ({dtype}) of arguments for {self.name}")
+        try:
+            resolved = self._loops.resolve_dtypes((*kinds, *nothing))
+        except TypeError as error:
+            raise TypeError(f"Wrong type ({kinds}) of arguments for {self.name}: {error}"
+                            ) from None
+        return None, resolved[self.nin:]
+
+    def _compute(self, inputs, arrays, given, results) -> None:
+        targets = [
+            array._host if array.dtype == result else np.empty(array.shape, result)
+            for array, result in zip(arrays, results, strict=True)]
+        if given is not None:
+            inputs = [_as(one, dtype) for one, dtype in zip(inputs, given, strict=True)]
+        with np.errstate(all="ignore"):
+            special = SPECIAL.get(self.name)
+            if special is None or not special(inputs, targets):
+                self._loops(*inputs, out=tuple(targets), casting="unsafe")
+        for array, target in zip(arrays, targets, strict=True):
+            if target is not array._host:
+                cast(target, array._host)
+            wrote(array)
+
+    def _record(self, inputs, arrays, results) -> None:
+        words = [one.dtype.name if isinstance(one, np.ndarray) else
+                 np.result_type(one, *results).name.rstrip("0123456789") for one in inputs]
+        words += [array.dtype.name for array in arrays]
+        _launches.record(f"{self.name}__{'_'.join(words)}", "elementwise", size=arrays[0].size,
+                         dtypes=words)
+
+    def outer(self, A, B, **kwargs):
+        """For every pair of an element of ``A`` and one of ``B``."""
+        from ._creation import array
+
+        A, B = array(A, copy=None), array(B, copy=None)
+        return self(A.reshape(A.shape + (1,) * B.ndim), B, **kwargs)
+
+    def at(self, a, indices, b=None) -> None:
+        """``a[indices] OP= b``, element by element, with repeated indices each counted."""
+        if self._python_name not in AT:
+            raise NotImplementedError(f"`{self.name}.at` is not supported yet")
+        name, types, words = AT[self._python_name]
+        if a.dtype.char not in types:
+            raise TypeError(f"cupy.{name}.at only supports {words} as data type")
+        from ._indexing import scatter
+
+        scatter(a, indices, b, self)
+
+    def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
+        """``add`` and ``multiply`` only, as in CuPy."""
+        method = {"cupy_add": "sum", "cupy_multiply": "prod"}.get(self.name)
+        if method is None:
+            raise NotImplementedError(f"`{self.name}.reduce` is not supported yet")
+        return getattr(array, method)(axis, dtype, out, keepdims)
+
+    def accumulate(self, array, axis=0, dtype=None, out=None):
+        """``add`` and ``multiply`` only, as in CuPy."""
+        method = {"cupy_add": "cumsum", "cupy_multiply": "cumprod"}.get(self.name)
+        if method is None:
+            raise NotImplementedError(f"`{self.name}.accumulate` is not supported yet")
+        return getattr(array, method)(axis, dtype, out)
+
+    def reduceat(self, array, indices, axis=0, dtype=None, out=None):
+        """``add`` only, as in CuPy."""
+        if self.name != "cupy_add":
+            raise NotImplementedError(f"`{self.name}.reduceat` is not supported yet")
+        from ._operands import wrap
+
+        _launches.record("cupy.add.reduceat", "routine", size=array.size, exact=False)
+        result = wrap(np.add.reduceat(array._host, operand_or_list(indices), axis, dtype), [])
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+
+def operand_or_list(x):
+    """An array's host view, or a list of ints as it is."""
+    array = as_array(x)
+    return x if array is None else array._host
+
+
+def _weak_type(x):
+    if isinstance(x, np.ndarray):
+        return x.dtype
+    if isinstance(x, np.generic) and not isinstance(x, float | complex):
+        return x.dtype
+    if isinstance(x, np.generic):  # float64 and complex128 are Python's types too
+        return np.dtype(type(x))
+    return np.dtype(bool) if type(x) is bool else type(x)
+
+
+def _as(x, dtype: np.dtype):
+    if not isinstance(x, np.ndarray):
+        return dtype.type(x)
+    if x.dtype == dtype:
+        return x
+    made = np.empty(x.shape, dtype)
+    cast(x, made)
+    return made
+
+
+def _common_shape(inputs, outs) -> tuple[int, ...]:
+    shapes = [x.shape for x in inputs if isinstance(x, np.ndarray)]
+    shapes += [x.shape for x in outs if x is not None]
+    first = shapes[0] if shapes else ()
+    if all(shape == first for shape in shapes):
+        return first
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError("operands could not be broadcast together with shapes "
+                         + " ".join(f"{shape}".replace(" ", "") for shape in shapes)) from None
+
+
+def _fitting(out: ndarray, shape, dtype: np.dtype, casting: str) -> ndarray:
+    if out.shape != shape:
+        raise ValueError("Out shape is mismatched")
+    if out.dtype != dtype and not np.can_cast(dtype, out.dtype, casting):
+        raise TypeError(f"Cannot cast output operand from {dtype!r} to {out.dtype!r} "
+                        f"according to the rule '{casting}'")
+    return out
+
+
+UFUNCS = {name: ufunc(name, getattr(np, name)) for name in NAMES if hasattr(np, name)}
+
+
+def _by_name(name: str) -> ufunc:
+    return UFUNCS[name]

@@ -1,0 +1,116 @@
+"""The one device there is: the virtual GPU, by its own name."""
+
+from __future__ import annotations
+
+import functools
+
+from .memory import machine
+
+
+class Device:
+    """CUDA device 0.
+
+    Parameters
+    ----------
+    device : int, optional
+        0, or nothing. Raises CUDARuntimeError at the first use of another.
+    """
+
+    def __init__(self, device: int | None = None):
+        self.id = 0 if device is None else int(device)
+
+    def __int__(self) -> int:
+        return self.id
+
+    def __enter__(self) -> Device:
+        self.use()
+        return self
+
+    def __exit__(self, *failure) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return f"<CUDA Device {self.id}>"
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Device) and self.id == other.id
+
+    def __lt__(self, other) -> bool:
+        return self.id < other.id
+
+    def __hash__(self) -> int:
+        return hash(("cupy device", self.id))
+
+    def use(self) -> None:
+        """Make it current."""
+        from . import runtime
+
+        runtime.setDevice(self.id)
+
+    def synchronize(self) -> None:
+        """Nothing is ever in flight."""
+        machine().synchronize()
+
+    @property
+    def compute_capability(self) -> str:
+        """Digits without a point: '90'."""
+        return "".join(map(str, machine().compute_capability))
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        """Free and total bytes; what memory pools keep is not free."""
+        from . import runtime
+
+        return runtime.memGetInfo()
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """By the names of ``cudaDevAttr...`` without that prefix; 0 for what does not exist."""
+        return dict(attributes())
+
+    @property
+    def pci_bus_id(self) -> str:
+        from . import runtime
+
+        return runtime.deviceGetPCIBusId(self.id)
+
+    @classmethod
+    def from_pci_bus_id(cls, pci_bus_id: str) -> Device:
+        from . import runtime
+
+        return cls(runtime.deviceGetByPCIBusId(pci_bus_id))
+
+
+@functools.cache
+def attributes() -> dict[str, int]:
+    """All attributes that the driver API names, in the runtime API's spelling."""
+    from cuda.bindings import driver
+
+    from virtualgpu.frontends.driver_api import ATTRIBUTES
+
+    found = {}
+    for attribute in driver.CUdevice_attribute:
+        name = attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_")
+        if name in ("MAX", "INVALID"):
+            continue
+        words = _SPELLED.get(name) or "".join(word.capitalize() for word in name.split("_"))
+        found[words] = ATTRIBUTES.get(name, 0)
+    return found
+
+
+# Where the runtime API's name is not the driver's in capitals.
+_SPELLED = {
+    "MULTIPROCESSOR_COUNT": "MultiProcessorCount",
+    "MAX_THREADS_PER_MULTIPROCESSOR": "MaxThreadsPerMultiProcessor",
+    "GPU_OVERLAP": "GpuOverlap",
+    "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": "SingleToDoublePrecisionPerfRatio",
+}
+
+
+def get_device_id() -> int:
+    """The current device: 0."""
+    return 0
+
+
+def get_compute_capability() -> str:
+    return Device().compute_capability

@@ -1,0 +1,15 @@
+"""``cupy.exceptions``: NumPy's own."""
+
+from __future__ import annotations
+
+from numpy.exceptions import (
+    AxisError,
+    ComplexWarning,
+    ModuleDeprecationWarning,
+    RankWarning,
+    TooHardError,
+    VisibleDeprecationWarning,
+)
+
+__all__ = ["AxisError", "ComplexWarning", "ModuleDeprecationWarning", "RankWarning",
+           "TooHardError", "VisibleDeprecationWarning"]

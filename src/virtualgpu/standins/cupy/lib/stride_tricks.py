@@ -1,0 +1,24 @@
+"""Views by shape and strides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core import ndarray, view_of
+
+
+def as_strided(x: ndarray, shape=None, strides=None) -> ndarray:
+    """A view of ``x`` with this shape and these strides (bytes); nothing is checked.
+
+    A kernel that leaves the array by such a view is caught all the same.
+    """
+    return view_of(x, np.lib.stride_tricks.as_strided(x._host, shape, strides))
+
+
+def sliding_window_view(x: ndarray, window_shape, axis=None, *, subok=False, writeable=False):
+    """Every window of ``window_shape`` (elements), as a view of more dimensions."""
+    return view_of(x, np.lib.stride_tricks.sliding_window_view(
+        x._host, window_shape, axis, writeable=writeable))
+
+
+__all__ = ["as_strided", "sliding_window_view"]

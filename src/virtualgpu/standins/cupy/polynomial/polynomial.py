@@ -1,0 +1,18 @@
+"""Power series, coefficients from the lowest degree up: the part of NumPy's that CuPy has."""
+
+from __future__ import annotations
+
+from numpy.polynomial import polynomial as _numpy
+
+from .._routines import table
+
+_LINES = """
+polycompanion(c)
+polyval(x, c, tensor=True)
+polyvalfromroots(x, r, tensor=True)
+polyvander(x, deg)
+"""
+
+FUNCTIONS = table(_LINES, _numpy, "cupy.polynomial.polynomial")
+globals().update(FUNCTIONS)
+__all__ = list(FUNCTIONS)

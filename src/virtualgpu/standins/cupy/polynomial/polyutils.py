@@ -1,0 +1,12 @@
+"""Helpers for series of coefficients."""
+
+from __future__ import annotations
+
+from numpy.polynomial import polyutils as _numpy
+
+from .._routines import table
+
+FUNCTIONS = table("trimseq(seq)\nas_series(alist, trim=True)\ntrimcoef(c, tol=0)", _numpy,
+                  "cupy.polynomial.polyutils")
+globals().update(FUNCTIONS)
+__all__ = list(FUNCTIONS)

@@ -1,0 +1,189 @@
+"""The old interface: ``RandomState`` and the functions of the module, which share one."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from .._core import ndarray, wrote
+from ._shared import floating, method, on_device, on_host
+
+_METHODS = {
+    "beta": "a, b, size=None, dtype=float",
+    "binomial": "n, p, size=None, dtype=int",
+    "chisquare": "df, size=None, dtype=float",
+    "dirichlet": "alpha, size=None, dtype=float",
+    "exponential": "scale=1.0, size=None, dtype=float",
+    "f": "dfnum, dfden, size=None, dtype=float",
+    "gamma": "shape, scale=1.0, size=None, dtype=float",
+    "geometric": "p, size=None, dtype='l'",
+    "gumbel": "loc=0.0, scale=1.0, size=None, dtype=float",
+    "hypergeometric": "ngood, nbad, nsample, size=None, dtype='l'",
+    "laplace": "loc=0.0, scale=1.0, size=None, dtype=float",
+    "logistic": "loc=0.0, scale=1.0, size=None, dtype=float",
+    "lognormal": "mean=0.0, sigma=1.0, size=None, dtype=float",
+    "logseries": "p, size=None, dtype='l'",
+    "negative_binomial": "n, p, size=None, dtype=int",
+    "noncentral_chisquare": "df, nonc, size=None, dtype=float",
+    "noncentral_f": "dfnum, dfden, nonc, size=None, dtype=float",
+    "normal": "loc=0.0, scale=1.0, size=None, dtype=float",
+    "pareto": "a, size=None, dtype=float",
+    "poisson": "lam=1.0, size=None, dtype='l'",
+    "power": "a, size=None, dtype=float",
+    "random_sample": "size=None, dtype=float",
+    "rayleigh": "scale=1.0, size=None, dtype=float",
+    "standard_cauchy": "size=None, dtype=float",
+    "standard_exponential": "size=None, dtype=float",
+    "standard_gamma": "shape, size=None, dtype=float",
+    "standard_normal": "size=None, dtype=float",
+    "standard_t": "df, size=None, dtype=float",
+    "triangular": "left, mode, right, size=None, dtype=float",
+    "uniform": "low=0.0, high=1.0, size=None, dtype=float",
+    "vonmises": "mu, kappa, size=None, dtype=float",
+    "wald": "mean, scale, size=None, dtype=float",
+    "weibull": "a, size=None, dtype=float",
+    "zipf": "a, size=None, dtype=int",
+}
+
+
+class RandomState:
+    """Random numbers with a state; NumPy's Mersenne Twister.
+
+    Parameters
+    ----------
+    seed : int or numpy.ndarray, optional
+        From 0 to 2**64 − 1. An array is hashed to one number, as in CuPy.
+    method : int, optional
+        cuRAND's generator; ignored.
+    """
+
+    def __init__(self, seed=None, method=None):
+        self.seed(seed)
+
+    def seed(self, seed=None) -> None:
+        """Start again."""
+        if isinstance(seed, np.ndarray):
+            digest = hashlib.md5(np.ascontiguousarray(seed).tobytes(), usedforsecurity=False)
+            seed = int(digest.hexdigest()[:16], 16)
+        if seed is not None:
+            given = np.asarray(seed)
+            if given.dtype.kind not in "biu":
+                raise TypeError("Seed must be an integer.")
+            seed = int(given)
+            if not 0 <= seed < 2**64:
+                raise ValueError("Seed must be an integer between 0 and 2**64 - 1")
+        self._numpy = np.random.RandomState(
+            None if seed is None else np.random.MT19937(np.random.SeedSequence(seed)))
+
+    def rand(self, *size, **kwarg):
+        """Uniform in [0, 1), in the shape of the arguments; ``dtype`` is float32 or float64."""
+        dtype = kwarg.pop("dtype", float)
+        if kwarg:
+            raise TypeError(f"rand() got unexpected keyword arguments {kwarg}")
+        return self.random_sample(size=size, dtype=dtype)
+
+    def randn(self, *size, **kwarg):
+        """Standard normal, in the shape of the arguments; ``dtype`` is float32 or float64."""
+        dtype = kwarg.pop("dtype", float)
+        if kwarg:
+            raise TypeError(f"randn() got unexpected keyword arguments {kwarg}")
+        return self.normal(size=size, dtype=dtype)
+
+    def randint(self, low, high=None, size=None, dtype=int):
+        """Integers from ``low`` (or 0) to ``high`` (or ``low``), without it."""
+        host = self._numpy.randint(on_host(low), on_host(high), size, np.dtype(dtype))
+        return on_device(host, dtype, "randint")
+
+    def tomaxint(self, size=None):
+        """Integers from 0 to ``sys.maxsize``."""
+        return on_device(self._numpy.tomaxint(size), None, "tomaxint")
+
+    def permutation(self, a):
+        """A shuffled copy of an array, or of ``arange(a)``."""
+        return on_device(self._numpy.permutation(on_host(a)), None, "permutation")
+
+    def shuffle(self, a) -> None:
+        """Shuffle along the first axis, in place."""
+        if not isinstance(a, ndarray):
+            raise TypeError("The array must be cupy.ndarray")
+        a._host[...] = a._host[self._numpy.permutation(len(a._host))]
+        wrote(a)
+
+    def choice(self, a, size=None, replace=True, p=None):
+        """Elements of ``a`` (or of ``arange(a)``), with probabilities ``p``."""
+        host = self._numpy.choice(on_host(a), size, replace, on_host(p))
+        return on_device(host, None, "choice")
+
+    def multivariate_normal(self, mean, cov, size=None, check_valid="ignore", tol=1e-8,
+                            method="cholesky", dtype=float):
+        """Normal in several dimensions."""
+        host = self._numpy.multivariate_normal(on_host(mean), on_host(cov), size, check_valid,
+                                               tol)
+        return on_device(host, floating(dtype), "multivariate_normal")
+
+
+for _name, _parameters in _METHODS.items():
+    setattr(RandomState, _name, method(_name, _parameters, "_numpy"))
+
+_state: RandomState | None = None
+
+
+def get_random_state() -> RandomState:
+    """The state that the functions of this module share."""
+    global _state
+    if _state is None:
+        _state = RandomState()
+    return _state
+
+
+def set_random_state(rs: RandomState) -> None:
+    """Let the functions of this module use ``rs``."""
+    global _state
+    if not isinstance(rs, RandomState):
+        raise TypeError(f"Random state must be an instance of RandomState. Actual: {type(rs)}")
+    _state = rs
+
+
+def reset_states() -> None:
+    """Forget the shared state; the next use makes a new one, seeded by the system."""
+    global _state
+    _state = None
+
+
+def seed(seed=None) -> None:
+    """Start the shared state again."""
+    get_random_state().seed(seed)
+
+
+def bytes(length: int):
+    """Random bytes, on the host."""
+    return np.random.default_rng().bytes(length)
+
+
+def multinomial(n, pvals, size=None):
+    """Counts of ``n`` draws over the outcomes."""
+    host = get_random_state()._numpy.multinomial(n, on_host(pvals), size)
+    return on_device(host, None, "multinomial")
+
+
+def random_integers(low, high=None, size=None):
+    """Integers from ``low`` to ``high``, both included."""
+    low, high = (1, low) if high is None else (low, high)
+    return get_random_state().randint(low, high + 1, size)
+
+
+def _shared(name: str):
+    def function(*args, **kwargs):
+        return getattr(get_random_state(), name)(*args, **kwargs)
+
+    function.__name__ = name
+    function.__doc__ = f"``RandomState.{name}`` of the shared state."
+    return function
+
+
+FUNCTIONS = {name: _shared(name) for name in (
+    *_METHODS, "rand", "randn", "randint", "permutation", "shuffle", "choice",
+    "multivariate_normal")}
+FUNCTIONS |= dict.fromkeys(("random", "ranf", "sample"), FUNCTIONS["random_sample"])
+FUNCTIONS |= {"bytes": bytes, "multinomial": multinomial, "random_integers": random_integers}

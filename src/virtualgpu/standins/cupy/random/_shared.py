@@ -1,0 +1,69 @@
+"""From NumPy's random numbers to arrays on the device."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+
+from .. import _launches
+from .._core import from_host, ndarray, wrote
+from .._operands import as_array
+
+
+def on_host(value):
+    """A parameter of a distribution, as NumPy takes it."""
+    array = as_array(value)
+    return value if array is None else array._host
+
+
+def on_device(host, dtype, name: str) -> ndarray:
+    """Numbers of a distribution as an array (of no dimensions, for one number)."""
+    made = from_host(np.asarray(host) if dtype is None else np.asarray(host).astype(dtype))
+    _launches.record(f"cupy.random.{name}", "routine", size=made.size, exact=False)
+    return made
+
+
+def floating(dtype) -> np.dtype:
+    """float32 or float64; TypeError for others, as cuRAND makes only these."""
+    dtype = np.dtype(dtype)
+    if dtype.char not in "fd":
+        raise TypeError("cupy.random only supports float32 and float64")
+    return dtype
+
+
+def method(name: str, parameters: str, source: str, has_out: bool = False):
+    """A method that draws by NumPy's method of that name.
+
+    Parameters
+    ----------
+    parameters : str
+        CuPy's signature, without ``self``.
+    source : str
+        The attribute with NumPy's generator.
+    """
+    signature = inspect.signature(eval(f"lambda self, {parameters}: 0"))
+
+    def draw(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        self, dtype, out = given.pop("self"), given.pop("dtype", None), given.pop("out", None)
+        floats = dtype is not None and np.dtype(dtype).kind == "f"
+        if floats:
+            dtype = floating(dtype)
+        given.pop("method", None)
+        size = given.pop("size", None)
+        if out is not None:
+            size, dtype = out.shape, out.dtype
+        host = getattr(getattr(self, source), name)(*map(on_host, given.values()), size=size)
+        if out is None:
+            return on_device(host, dtype, name)
+        out._host[...] = host
+        wrote(out)
+        return out
+
+    draw.__name__ = name
+    draw.__signature__ = signature
+    draw.__doc__ = f"As NumPy's ``{name}``; an array on the device, other numbers than cuRAND's."
+    return draw

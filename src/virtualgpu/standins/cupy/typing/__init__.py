@@ -1,0 +1,9 @@
+"""``cupy.typing``."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike, DTypeLike, NBitBase
+
+from .._core import ndarray as NDArray
+
+__all__ = ["ArrayLike", "DTypeLike", "NBitBase", "NDArray"]
