@@ -16,7 +16,6 @@ from gpucourse.views.page import ORANGE, SKY, VERMILION, View, box, head, label,
 from gpucourse.views.runs import Observed, Place, check_kernel, dimensions, traced
 from gpucourse.views.timeline import ranges
 from gpucourse.views.words import many
-from virtualgpu import sources
 from virtualgpu.observers.trace import Step
 
 #: Elements that fit beside each other.
@@ -147,7 +146,8 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
         told.insert(0, f"No thread of the first block wrote to {name} a value made from others "
                        "there: there is no level to draw.")
         return View(box(head(title), *(note(line) for line in told)), "\n".join([title, *told]))
-    lost = [node for node in nodes if not node.used and node.level < top and not _replaced(node, nodes)]
+    lost = [node for node in nodes
+            if not node.used and node.level < top and not _is_filling(node)]
     levels = [[node for node in nodes if node.level == level] for level in range(top + 1)]
     rows = [f"level {level}: {many(len(row), 'value')}" + (
         f", {_shown(row[0].value)} at the end" if level == top and len(row) == 1 else
@@ -156,8 +156,8 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
         for level, row in enumerate(levels)]
     if lost:
         values = ", ".join(f"element {n.element} ({_shown(n.value)})" for n in lost[:6])
-        told.insert(0, f"{many(len(lost), 'value')} never {'reaches' if len(lost) == 1 else 'reach'}"
-                       f" the top: {values}{', …' if len(lost) > 6 else ''}.")
+        verb = "reaches" if len(lost) == 1 else "reach"
+        told.insert(0, f"{many(len(lost), 'value')} never {verb} the top: {values}{', …' if len(lost) > 6 else ''}.")
     if int(np.prod(observed.grid)) > 1:
         told.append(f"The first of {int(np.prod(observed.grid)):,} blocks.")
     alt = f"{title}. {'; '.join(rows)}. {' '.join(told)}"
@@ -167,8 +167,8 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
     return View(markup, "\n".join([title, *rows, *told]))
 
 
-def _replaced(node: Node, nodes: list[Node]) -> bool:
-    """Zeros that fill up a block, say: overwritten or never a part of anything, and worth nothing."""
+def _is_filling(node: Node) -> bool:
+    """A zero of the input: what fills up a block, and is not missed in the sum."""
     return node.level == 0 and node.value == 0
 
 
@@ -196,7 +196,8 @@ def _picture(levels: list[list[Node]], widest: int, lost: list[Node], alt: str) 
         y = height - 26 - level * _ROW
         apart = np.diff(sorted(node.element for node in row)).min() if len(row) > 1 else WIDEST
         width = min(apart * pitch - 2, 38)
-        boxes.append(label(_LEFT - 14, y + 4, "input" if level == 0 else f"level {level}", 11, "end"))
+        name = f"level {level}" if level else "input"
+        boxes.append(label(_LEFT - 14, y + 4, name, 11, "end"))
         for node in row:
             x, y = place(node)
             for origin in node.came:

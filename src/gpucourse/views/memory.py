@@ -125,7 +125,8 @@ def _choose(places: list[Place], array: str | int | None) -> Place:
     raise ValueError(f'no array {array!r} among the arguments: give one of {names}, or "shared"')
 
 
-def _view(observed: Observed, found: list[Request], name: str, draw, steps: int, title: str) -> View:
+def _view(observed: Observed, found: list[Request], name: str, draw, steps: int,
+          title: str) -> View:
     heading = title or f"{observed.kernel}: {name}"
     told = [] if title == "" else [f"{observed.kernel}: {name}"]
     if not found:
@@ -241,7 +242,7 @@ def banks(request: Request) -> tuple[str, str]:
     lanes_at_once = WARP if request.size <= WORD else BANKS * WORD // request.size
     least = 0
     for start in range(0, WARP, lanes_at_once):
-        chosen = (request.threads % WARP >= start) & (request.threads % WARP < start + lanes_at_once)
+        chosen = request.threads % WARP // lanes_at_once == start // lanes_at_once
         if not chosen.any():
             continue
         least += 1
@@ -261,8 +262,8 @@ def banks(request: Request) -> tuple[str, str]:
         parts.append(rect(0, y, BANKS * _BANK - 1, _CELL, 'fill="currentColor" fill-opacity=".08"'))
         for bank, (word, threads) in turn.items():
             fill = FILLS[0] if row < least else FILLS[6]
-            parts.append(rect(bank * _BANK, y, _BANK - 1, _CELL, f'fill="{fill}"',
-                              f"bank {bank}, byte {word * WORD}: thread {ranges(np.array(threads))}"))
+            hover = f"bank {bank}, byte {word * WORD}: thread {ranges(np.array(threads))}"
+            parts.append(rect(bank * _BANK, y, _BANK - 1, _CELL, f'fill="{fill}"', hover))
             text = threads[0] if len(threads) == 1 else f"×{len(threads)}"
             parts.append(label(bank * _BANK + _BANK / 2 - 0.5, y + 12, text, 10, "middle",
                                'class="ink" pointer-events="none"'))

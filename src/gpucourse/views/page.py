@@ -40,7 +40,9 @@ color:inherit;background:none;padding:0;border:0;margin:0}
 .gpuc .tag{font-weight:600;text-transform:uppercase;font-size:11px;letter-spacing:.04em;
 border:1px solid currentColor;border-radius:3px;padding:0 .35em;margin-right:.45em}
 .gpuc .scroll{overflow-x:auto;max-width:100%}
-.gpuc table{border-collapse:collapse;table-layout:auto;margin:.45em 0;color:inherit;font-size:inherit}
+.gpuc table{border-collapse:collapse;table-layout:auto;margin:.45em 0;color:inherit;
+font-size:inherit}
+.gpuc .whole{white-space:nowrap}
 .gpuc table tr,.gpuc table tr:nth-child(even),.gpuc table tr:hover{background:none}
 .gpuc th,.gpuc td{padding:.08em .55em;text-align:left;vertical-align:top;border:0;max-width:none;
 white-space:normal}

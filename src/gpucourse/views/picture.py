@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import io
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,8 +51,8 @@ class Picture:
         return {"text/plain": self.alt, "text/html": markup}
 
 
-def canvas(width: float, height: float) -> tuple[Figure, object]:
-    """A figure of ``width`` by ``height`` inches and its one set of axes.
+def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, object]:
+    """A figure of ``width`` by ``height`` inches and its axes: an array of them for columns.
 
     Not made by pyplot, which would show it a second time and keep it for the session.
     """
@@ -59,7 +61,26 @@ def canvas(width: float, height: float) -> tuple[Figure, object]:
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
+    return figure, figure.subplots(1, columns)
+
+
+def themed_svg(figure: Figure, alt: str) -> str:
+    """A figure as SVG to stand in a page: black becomes the page's own colour of text."""
+    import matplotlib as mpl
+
+    drawn = io.StringIO()
+    # A salt from the content: two figures in one page must not share the names of their parts.
+    salt = hashlib.sha256(alt.encode()).hexdigest()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        figure.savefig(drawn, format="svg", transparent=True,
+                       metadata={"Date": None, "Creator": None})
+    markup = drawn.getvalue()
+    markup = markup[markup.index("<svg") :]
+    markup = re.sub(r"<metadata>.*?</metadata>", "", markup, flags=re.DOTALL)
+    markup = re.sub(r"#000000|\bblack\b", "currentColor", markup)
+    # Text has no colour of its own in matplotlib's SVG: black is left unsaid.
+    return markup.replace("<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" '
+                          'fill="currentColor" ', 1)
 
 
 def bare(axes: object) -> None:

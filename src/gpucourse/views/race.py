@@ -150,11 +150,13 @@ def _replay(run: Observed, pair: np.ndarray, found: Finding, seed: int | None) -
     # The place that the finding speaks of: there its first thread writes.
     shared.sort(key=lambda p: ("load" in touched[p][int(pair[0])], p))
     space, address = shared[0]
-    place = next((p for p in run.places if space == "global" and p.address <= address < p.end), None)
+    place = next((p for p in run.places
+                  if space == "global" and p.address <= address < p.end), None)
     steps = [step for step in accesses if step.space == space and (step.addresses == address).any()]
     dtype = _dtype(run, place, steps[0])
     events = [_event(step, address, pair, dtype) for step in steps]
-    return Replay(tuple(events[:MOST_STEPS]), seed, _cell(run, place, space, address, steps[0].size))
+    cell = _cell(run, place, space, address, steps[0].size)
+    return Replay(tuple(events[:MOST_STEPS]), seed, cell)
 
 
 def _event(step: Step, address: int, pair: np.ndarray, dtype: np.dtype | None) -> Event:
@@ -264,8 +266,8 @@ def _rows(replay: Replay) -> list[_Row]:
 def _moral(replay: Replay, names: tuple[str, str]) -> str:
     lost = replay.lost()
     if lost is not None and lost[0] == lost[1]:
-        return (f"Both threads read {replay.cell} before either wrote, so both write what they made "
-                "of the same old value: two updates count as one.")
+        return (f"Both threads read {replay.cell} before either wrote, so both write what they "
+                "made of the same old value: two updates count as one.")
     if lost is not None:
         victim = replay.events[lost[1]].who
         return (f"{_capital(names[1 - victim])} works on a value of {replay.cell} that "

@@ -57,7 +57,7 @@ class Observed:
     profile: LaunchProfile | None = None
     trace: LaunchTrace | None = None
     error: VirtualGPUError | None = None
-    after: list = field(default_factory=list)  # the arguments on the device, as the kernel left them
+    after: list = field(default_factory=list)  # the arguments, as the kernel left them
 
 
 def observe(kernel: object, grid: object, block: object, arguments: tuple) -> Observed:
@@ -71,8 +71,8 @@ def observe(kernel: object, grid: object, block: object, arguments: tuple) -> Ob
     return observed
 
 
-def traced(kernel: object, grid: object, block: object, arguments: tuple, *, seed: int | None = None,
-           **options) -> Observed:
+def traced(kernel: object, grid: object, block: object, arguments: tuple, *,
+           seed: int | None = None, **options) -> Observed:
     """Launch once and write down the steps; ``options`` are those of ``instruments.trace``."""
     with instruments.trace(**options) as trace:
         if seed is None:

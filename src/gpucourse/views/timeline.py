@@ -1,7 +1,8 @@
 """Warps over time: what each did at each step, where its lanes parted, where it waited.
 
 Time here is the order in which the virtual GPU runs instructions: a step is one instruction (or
-one line's arithmetic) of the threads that run it together. It says nothing of how long a step takes.
+one line's arithmetic) of the threads that run it together. It says nothing of how long a step
+takes.
 """
 
 from __future__ import annotations
@@ -175,8 +176,8 @@ class _View:
         alt = f"{title}. {' '.join(self._sentences(names))}"
         told.insert(0, "Steps from left to right, in the order in which the virtual GPU runs them, "
                        "not in time; blank where a warp has no turn or has ended.")
-        markup = box(head(title), legend(entries), f'<div class="scroll">{self._picture(alt)}</div>',
-                     *(note(text) for text in told), label=title)
+        picture = f'<div class="scroll">{self._picture(alt)}</div>'
+        markup = box(head(title), legend(entries), picture, *(note(text) for text in told), label=title)
         rows = [f"{name:18}{self._letters(w)}" for w, name in enumerate(names)]
         letters = ", ".join(f"{k[2]} {k[1]}" for k in KINDS.values())
         text = [title, *rows, f"({letters}; - waits at a barrier; capitals: some lanes are masked)",
@@ -267,8 +268,8 @@ class _View:
             kinds = Counter(c.kind for c in mine)
             told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
             parted = sum(not (c.active[lanes] | c.ended[lanes]).all() for c in mine)
-            yield (f"{name[0].upper()}{name[1:]}: {many(len(mine), 'step')} ({told}); in {parted} of "
-                   "them some of its lanes are masked off.")
+            yield (f"{name.capitalize()}: {many(len(mine), 'step')} ({told}); in {parted} of them "
+                   " some of its lanes are masked off.")
 
     def _told(self) -> list[str]:
         told = []
