@@ -119,7 +119,7 @@ def test_operations_give_what_the_cpu_backend_gives(name: str, events: ak.Array)
     if isinstance(expected, ak.Array):
         assert ak.backend(result) == "cuda"
         assert str(result.type) == str(expected.type)
-        assert result.to_list() == expected.to_list()
+        assert ak.array_equal(ak.to_backend(result, "cpu"), expected, equal_nan=True)
     else:
         assert result == expected
 
@@ -127,6 +127,13 @@ def test_operations_give_what_the_cpu_backend_gives(name: str, events: ak.Array)
 def test_errors_come_when_they_happen(events: ak.Array):
     with pytest.raises((ValueError, IndexError), match=r"index out of range|cannot slice"):
         events.pt[:, 2]
+
+
+def test_operations_launch_no_kernels(events: ak.Array):
+    with virtualgpu.profile() as profile:
+        ak.sum(events.pt, axis=1)
+        ak.combinations(events, 2)
+    assert not profile.launches
 
 
 def test_backends_do_not_mix(events: ak.Array):

@@ -89,6 +89,14 @@ def test_a_matrix_of_columns_is_a_copy_in_order_f(cudf, frame):
     assert matrix.get()[:, 0].tolist() == [2, 0, 2, 1, 0, 2]
 
 
+def test_results_move_to_the_device_once(cudf, cupy):
+    series = cudf.Series(cupy.arange(4.0)) + 1
+    first = series.values
+    assert series.values.data.ptr == first.data.ptr
+    first[0] = -5
+    assert series[0] == -5, "from then on the column is what lies on the device"
+
+
 # -- nulls ------------------------------------------------------------------------------------
 
 
@@ -113,6 +121,11 @@ def test_nan_becomes_null_unless_asked_not_to(cudf, cupy):
     assert np.isnan(kept[1])
     zero = cudf.Series([0.0, 1.0])
     assert (zero / zero).null_count == 0, "a NaN that arithmetic makes is no null"
+
+
+def test_nan_beside_nulls_becomes_null(cudf):
+    quotient = cudf.Series([0.0, 1.0, None]) / cudf.Series([0.0, 1.0, 1.0])
+    assert quotient.null_count == 2
 
 
 def test_a_comparison_with_a_null_is_null_and_selects_nothing(cudf, frame):
@@ -261,6 +274,15 @@ def test_csv(cudf, frame, tmp_path):
     read = cudf.read_csv(path)
     assert read["charge"].dtype == np.int64
     cudf.testing.assert_eq(read, frame)
+
+
+def test_made_up_tables(cudf):
+    table = cudf.datasets.randomdata(nrows=5, dtypes={"n": int, "name": str}, seed=1)
+    assert table.shape == (5, 2)
+    assert table["n"].dtype == np.int64
+    again = cudf.datasets.randomdata(nrows=5, dtypes={"n": int, "name": str}, seed=1)
+    cudf.testing.assert_eq(table, again)
+    assert len(cudf.datasets.timeseries(end="2000-01-02", freq="1h")) == 25
 
 
 def test_small_integers_are_divided_as_small_floats(cudf):

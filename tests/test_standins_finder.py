@@ -170,3 +170,14 @@ def test_after_the_first_cell_the_order_of_imports_does_not_matter(order: str):
         "double[1, 32](values)\n"
         "result = values.get().tolist()")
     assert result == [0, 2, 4, 6, 8]
+
+
+def test_libraries_that_know_cupy_are_not_led_astray():
+    result = in_fresh_python(
+        "from virtualgpu import activation\n"
+        "activation.use_standins()\n"
+        "import pandas, matplotlib.pyplot, awkward, vector, hist, uproot\n"
+        "import numpy as np\n"
+        "total = int(pandas.DataFrame({'a': [1, 2]})['a'].sum() + awkward.sum([[1], [2, 3]]))\n"
+        "result = [total, [n for n in ('cupy', 'cudf', 'pycuda') if n in sys.modules]]")
+    assert result == [9, []]

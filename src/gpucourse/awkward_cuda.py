@@ -16,10 +16,14 @@ Awkward's.
 
 from __future__ import annotations
 
+import ctypes
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpucourse.after_import import after_import
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _VIEWS = "awkward._connect.numba.arrayview"
 
@@ -79,9 +83,35 @@ class HostKernel:
         from cupy._core import ndarray, wrote
 
         arguments = maybe_materialize(*arguments)
-        error = self._kernel(*(
-            one._host if isinstance(one, ndarray) else one for one in arguments))
+        hosts = [one._host if isinstance(one, ndarray) else one for one in arguments]
+        for at, kind in enumerate(self._kernel._impl.argtypes):
+            if getattr(kind, "_type_", None) in _POINTERS:
+                hosts[at] = host_addresses(hosts[at])
+        error = self._kernel(*hosts)
         for one in arguments:
             if isinstance(one, ndarray):
                 wrote(one)  # as far as the checkers can tell
         return error
+
+
+# Some kernels take an array of pointers (where each of a combination's parts goes).
+_POINTERS = (ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int8))
+
+
+def host_addresses(addresses: np.ndarray) -> np.ndarray:
+    """Device addresses of whole arrays, shape (n,), as the host's; 0 stays 0.
+
+    The arrays count as written: the kernel is about to fill them.
+    """
+    import numpy as np
+
+    from virtualgpu import device
+    from virtualgpu.machine.memory import BASE
+
+    memory = device.current().memory
+    hosts = np.zeros_like(addresses)
+    for at, address in enumerate(addresses.tolist()):
+        if address:
+            memory.host_view(address, 0)
+            hosts[at] = address - BASE + memory.host
+    return hosts

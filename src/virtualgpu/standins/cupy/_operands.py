@@ -85,7 +85,8 @@ def _array(result: np.ndarray, arrays: list[ndarray]) -> ndarray:
                 continue
             offset = address - mem._machine.memory.host + BASE - mem.ptr
             if 0 <= offset < max(mem.size, 1):
-                if not result.flags.writeable:  # NumPy protects views that CuPy does not
+                # NumPy protects views that CuPy does not (flags.writeable would warn of some).
+                if result.__array_interface__["data"][1]:
                     result = mem.window(result.shape, result.dtype, offset, result.strides)
                 return view(result, mem, array if array._base is None else array._base)
     return from_host(result)
