@@ -61,6 +61,7 @@ class Block:
     live_in: frozenset[int] = frozenset()
     live_out: frozenset[int] = frozenset()
     run: Callable = None
+    skipped: Block | None = None  # what its branch jumps over, where every lane may run that
     heat: int = 0  # how much the block has run; past a limit it is compiled
 
     @property
@@ -108,7 +109,7 @@ class Program:
     """
 
     def __init__(self, module, entry: str, fine: bool = False):
-        from virtualgpu.machine import emit
+        from virtualgpu.machine import emit, if_conversion
 
         self.module = module
         self.fine = fine
@@ -133,6 +134,7 @@ class Program:
             if block.instructions and block.instructions[-1].opcode in ("atom", "red")}
         for block in self.blocks:
             block.run = emit.compile_block(block)
+            block.skipped = if_conversion.skipped_block(self, block)
 
     # -- layout --------------------------------------------------------------------------------
 

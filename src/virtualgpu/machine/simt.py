@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.errors import TrapError, VirtualGPUError
-from virtualgpu.machine import barriers, calls, fuse, warp_sync
+from virtualgpu.machine import barriers, calls, fuse, if_conversion, warp_sync
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import Block
 from virtualgpu.machine.registers import Registers
@@ -132,6 +132,16 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
     if block.negated:
         predicate = ~predicate
     program = wave.launch.program
+    skipped = None if observers else block.skipped
+    if skipped is not None:
+        needed = true if block.negated else group.count - true
+        if if_conversion.is_worth(skipped, needed, group.count):
+            wave.steps += len(skipped.instructions)
+            wave.launch.spend(len(skipped.instructions) * needed, wave, group)
+            if skipped.heat >= 0:
+                _warm(program, skipped, group)
+            if_conversion.run_for_all(group, skipped, predicate)
+            return group
     for lanes, target in ((predicate, block.target), (~predicate, group.block + 1)):
         part = group.subset(np.flatnonzero(lanes), target, program.blocks[target].live_in)
         if target <= group.block and _spins(part):
