@@ -60,39 +60,48 @@ class CudaFunction:
                 f"at most {most:,} beside the {self.uses.shared:,} that the kernel declares")
         self.dynamic_limit = int(nbytes)
 
+    def look(self, arguments: Sequence[Argument]) -> None:
+        """Inside ``virtualgpu.check()``, report what is not what the kernel declares: findings
+        of the kind ``arguments``."""
+        if kernel_arguments.is_checking():
+            kernel_arguments.report(self.ptx, self.entry, kernel_arguments.misfits(
+                self.entry, arguments, self.sizes, self.module.signature(self.entry)))
+
     def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Argument],
                shared_bytes: int = 0, cooperative: bool = False) -> None:
-        """Run the kernel to its end, as the driver does.
-
-        Arguments too many are ignored, bytes too many are cut off; inside
-        ``virtualgpu.check()`` what does not fit is reported, as findings of the kind
-        ``arguments``.
+        """Look at the arguments (:meth:`look`) and run the kernel to its end, as the driver does:
+        arguments too many are ignored, bytes too many are cut off.
 
         Raises
         ------
         LaunchError
-            Arguments too few (a GPU would read what lies behind them), more dynamic shared
-            memory than was allowed, or a grid that no device takes.
+            Arguments too few: a GPU would read what lies behind them. And as :meth:`run`.
         VirtualGPUError
             What goes wrong in the kernel.
         """
-        if kernel_arguments.is_checking():
-            kernel_arguments.report(self.ptx, self.entry, kernel_arguments.misfits(
-                self.entry, arguments, self.sizes, self.module.signature(self.entry)))
+        self.look(arguments)
         if len(arguments) < len(self.sizes):
             raise LaunchError(
                 f"kernel {self.entry} takes {len(self.sizes)} arguments and was given "
                 f"{len(arguments)}: a GPU would read whatever lies where the others should be")
+        self.run(grid, block, [kernel_arguments.fit(argument.raw, size) for argument, size
+                               in zip(arguments, self.sizes, strict=False)],
+                 shared_bytes, cooperative)
+
+    def run(self, grid: Sequence[int], block: Sequence[int], parameters: list[bytes],
+            shared_bytes: int = 0, cooperative: bool = False) -> None:
+        """Run the kernel on parameters that are bytes already.
+
+        Raises LaunchError for more dynamic shared memory than was allowed and for a grid that no
+        device takes, and what goes wrong in the kernel.
+        """
         if shared_bytes > self.dynamic_limit:
             raise LaunchError(
                 f"{shared_bytes:,} bytes of dynamic shared memory for {self.entry}, which may "
                 f"have {self.dynamic_limit:,}: more must be asked for before the launch "
                 "(max_dynamic_shared_size_bytes)")
-        self.module.launch_bytes(
-            self.entry, _three(grid), _three(block),
-            [kernel_arguments.fit(argument.raw, size)
-             for argument, size in zip(arguments, self.sizes, strict=False)],
-            shared_bytes, cooperative)
+        self.module.launch_bytes(self.entry, _three(grid), _three(block), parameters,
+                                 shared_bytes, cooperative)
 
 
 def _three(dimensions: Sequence[int]) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ that write down what is done with them; the notes become one C++ loop body, whic
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,7 @@ class Trace:
                         for one in self.arguments if one is not None)
         outs = ", ".join(f"{one.dtype} r{i}" for i, one in enumerate(results))
         lines = [*self.lines, *(f"r{i} = {one._name};" for i, one in enumerate(results))]
+        name = re.sub(r"\W", "_", name)  # of a lambda, for one
         return FusedKernel(ins, outs, "\n".join(lines), name, preamble=PREAMBLE,
                            no_return=result is None, return_tuple=isinstance(result, tuple))
 
@@ -314,8 +316,8 @@ def _literal(value: np.generic) -> str:
         return "true" if value else "false"
     if kind in "iu":
         if kind == "i" and value == np.iinfo(value.dtype).min:
-            return f"{name}({int(value) + 1}ll - 1)"
-        return f"{name}({int(value)}{'ull' if kind == 'u' else 'll'})"
+            return f"static_cast<{name}>({int(value) + 1}ll - 1)"
+        return f"static_cast<{name}>({int(value)}{'ull' if kind == 'u' else 'll'})"
     if kind == "c":
         part = "float" if value.dtype.itemsize == 8 else "double"
         return f"{name}({_real(value.real, part)}, {_real(value.imag, part)})"

@@ -1,0 +1,209 @@
+"""The operators of a ``GPUArray`` and how they compute, oddities included.
+
+Comparisons give 0 and 1 in the arrays' own type; only equal shapes, or one without dimensions,
+go together; integers divide as in C.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+_NOT_CONTIGUOUS = "only contiguous arrays may be used as arguments to this operation"
+
+
+class Operators:
+    """Mixed into ``GPUArray``, and how the functions here know one."""
+
+    __hash__ = None
+
+    def __pos__(self):
+        return self
+
+    def __neg__(self):
+        need_contiguous(self)
+        return self._new_like_me()._write(-self._host)
+
+    def __abs__(self):
+        need_contiguous(self)
+        dtype = np.dtype(f"f{self.itemsize // 2}") if self.dtype.kind == "c" else self.dtype
+        return self._new_like_me(dtype)._write(np.abs(self._host))
+
+    def __add__(self, other):
+        return _binary(np.add, self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return _binary(np.subtract, self, other)
+
+    def __rsub__(self, other):
+        return _binary(lambda x, y: np.subtract(y, x), self, other)
+
+    def __mul__(self, other):
+        return _binary(np.multiply, self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        if isinstance(other, Operators):
+            return _binary(_divide, self, other)
+        if np.isscalar(other) and other == 1:
+            return self.copy()
+        return _binary(_divide_by, self, other)
+
+    def __rtruediv__(self, other):
+        return _binary(lambda x, y: _divide(np.asarray(y, np.result_type(x, y)), x), self, other)
+
+    def __pow__(self, other):
+        return _binary(_power, self, other)
+
+    def __rpow__(self, other):
+        return _binary(lambda x, y: _power(np.asarray(y, np.result_type(x, y)), x), self, other)
+
+    def __iadd__(self, other):
+        return _binary(np.add, self, other, self)
+
+    def __isub__(self, other):
+        return _binary(np.subtract, self, other, self)
+
+    def __imul__(self, other):
+        return _binary(np.multiply, self, other, self)
+
+    def __itruediv__(self, other):
+        if isinstance(other, Operators):
+            return _binary(_divide, self, other, self)
+        return self if other == 1 else _binary(_divide_by, self, other, self)
+
+    def __ipow__(self, other):
+        return _binary(_power, self, other, self)
+
+    def __eq__(self, other):
+        return _compare(np.equal, self, other)
+
+    def __ne__(self, other):
+        return _compare(np.not_equal, self, other)
+
+    def __lt__(self, other):
+        return _compare(np.less, self, other)
+
+    def __le__(self, other):
+        return _compare(np.less_equal, self, other)
+
+    def __gt__(self, other):
+        return _compare(np.greater, self, other)
+
+    def __ge__(self, other):
+        return _compare(np.greater_equal, self, other)
+
+    def mul_add(self, selffac, other, otherfac, add_timer=None, stream=None, out=None):
+        """``selffac * self + otherfac * other`` in one kernel."""
+        need_contiguous(self, other)
+        result = out if out is not None else self._new_like_me(common_dtype(self, other))
+        return result._write(selffac * self._host + otherfac * other._host)
+
+    def fill(self, value, stream=None):
+        """Set every element."""
+        need_contiguous(self)
+        return self._write(value)
+
+    def reverse(self, stream=None):
+        """The elements in reverse order, as if there were one dimension."""
+        need_contiguous(self)
+        flat = self._host.reshape(-1, order="A")[::-1]
+        result = self._new_like_me()
+        return result._write(flat.reshape(self.shape, order=_order(self)))
+
+    def astype(self, dtype, stream=None):
+        need_contiguous(self)
+        return self._new_like_me(dtype)._write(self._host)
+
+    def any(self, stream=None, allocator=None):
+        return self._scalar(np.any(self._host), bool)
+
+    def all(self, stream=None, allocator=None):
+        return self._scalar(np.all(self._host), bool)
+
+    @property
+    def real(self):
+        if self.dtype.kind != "c":
+            return self
+        return self._new_like_me(f"f{self.itemsize // 2}", _order(self))._write(self._host.real)
+
+    @property
+    def imag(self):
+        if self.dtype.kind != "c":
+            return self._new_like_me()._write(0)
+        return self._new_like_me(f"f{self.itemsize // 2}", _order(self))._write(self._host.imag)
+
+    def conj(self, out=None):
+        if self.dtype.kind != "c":
+            return self
+        return (self._new_like_me() if out is None else out)._write(self._host.conj())
+
+    conjugate = conj
+
+
+def _order(array: Operators) -> str:
+    return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+
+
+def need_contiguous(*arrays) -> None:
+    """Raise RuntimeError for arrays with gaps."""
+    for one in arrays:
+        if isinstance(one, Operators) and not one.flags.forc:
+            raise RuntimeError(_NOT_CONTIGUOUS)
+
+
+def common_dtype(x: Operators, y: Any) -> np.dtype:
+    """The result's type, by NumPy's rule; a number is a number, an array an array."""
+    other = np.zeros(1, y.dtype) if isinstance(y, Operators) else y
+    return (np.zeros(1, x.dtype) + other).dtype
+
+
+def _binary(function, x: Operators, y: Any, out: Operators | None = None):
+    if not isinstance(y, Operators) and not np.isscalar(y):
+        return NotImplemented
+    need_contiguous(x, y)
+    dtype = common_dtype(x, y)
+    if isinstance(y, Operators) and x.shape != y.shape and x.shape and y.shape:
+        raise NotImplementedError(
+            f"Broadcasting binary operator with shapes: {x.shape}, {y.shape}.")
+    if out is None:
+        like = y if isinstance(y, Operators) and not x.shape else x
+        out = like._new_like_me(dtype)
+    with np.errstate(all="ignore"):
+        return out._write(function(x._host, y._host if isinstance(y, Operators) else y))
+
+
+def _compare(function, x: Operators, y: Any):
+    """PyCUDA compares into the type of the operands: 0 and 1."""
+    return _binary(lambda a, b: function(a, b), x, y)
+
+
+def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Integers divide as in C, towards zero; by zero gives all bits set, as on a GPU."""
+    if np.result_type(x, y).kind not in "iu":
+        return np.true_divide(x, y)
+    zero = y == 0
+    divisor = np.where(zero, 1, y)
+    quotient = np.floor_divide(x, divisor)
+    quotient += ((quotient < 0) & (quotient * divisor != x)).astype(quotient.dtype)
+    return np.where(zero, -1, quotient)
+
+
+def _divide_by(x: np.ndarray, y: Any) -> np.ndarray:
+    """PyCUDA multiplies by ``1 / y``, which no integer array can take."""
+    if np.result_type(x, y).kind in "iu":
+        raise struct.error("required argument is not an integer (PyCUDA multiplies an integer "
+                           "array by 1 / number: convert it with .astype first)")
+    return x * (1 / y)
+
+
+def _power(x, y):
+    dtype = np.result_type(x, y)
+    if dtype.kind in "iu":  # by way of pow(double, double)
+        return np.power(np.asarray(x, np.float64), y)
+    return np.power(x, y)

@@ -1,0 +1,16 @@
+"""What the device can do."""
+
+from __future__ import annotations
+
+
+def platform_bits() -> int:
+    """Bits of a pointer."""
+    return 64
+
+
+def has_double_support() -> bool:
+    return True
+
+
+def has_stack() -> bool:
+    return True

@@ -1,0 +1,63 @@
+"""Functions of each element of a ``GPUArray``, in the array's own type."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._array import GPUArray
+from ._operators import need_contiguous
+
+
+def _unary(name: str, function):
+    def apply(array: GPUArray, *, out: GPUArray | None = None, stream=None) -> GPUArray:
+        need_contiguous(array)
+        result = array._new_like_me() if out is None else out
+        with np.errstate(all="ignore"):
+            return result._write(function(array._host))
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"``{name}`` of each element; into ``out`` where it is given."
+    return apply
+
+
+fabs = _unary("fabs", np.abs)
+ceil = _unary("ceil", np.ceil)
+floor = _unary("floor", np.floor)
+exp = _unary("exp", np.exp)
+log = _unary("log", np.log)
+log10 = _unary("log10", np.log10)
+sqrt = _unary("sqrt", np.sqrt)
+sin = _unary("sin", np.sin)
+cos = _unary("cos", np.cos)
+tan = _unary("tan", np.tan)
+asin = _unary("asin", np.arcsin)
+acos = _unary("acos", np.arccos)
+atan = _unary("atan", np.arctan)
+sinh = _unary("sinh", np.sinh)
+cosh = _unary("cosh", np.cosh)
+tanh = _unary("tanh", np.tanh)
+
+
+def fmod(arg: GPUArray, mod: GPUArray, stream=None) -> GPUArray:
+    """The rest of ``arg / mod``, with the sign of ``arg``."""
+    with np.errstate(all="ignore"):
+        return arg._new_like_me()._write(np.fmod(arg._host, mod._host))
+
+
+def frexp(arg: GPUArray, stream=None) -> tuple[GPUArray, GPUArray]:
+    """Significands and exponents, both in the array's own type."""
+    significand, exponent = np.frexp(arg._host)
+    return arg._new_like_me()._write(significand), arg._new_like_me()._write(exponent)
+
+
+def ldexp(significand: GPUArray, exponent: GPUArray, stream=None) -> GPUArray:
+    """``significand * 2**exponent``."""
+    with np.errstate(all="ignore"):
+        powers = exponent._host.astype(np.int32)
+        return significand._new_like_me()._write(np.ldexp(significand._host, powers))
+
+
+def modf(arg: GPUArray, stream=None) -> tuple[GPUArray, GPUArray]:
+    """Fractional and integral parts."""
+    fraction, whole = np.modf(arg._host)
+    return arg._new_like_me()._write(fraction), arg._new_like_me()._write(whole)

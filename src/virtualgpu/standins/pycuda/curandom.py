@@ -1,0 +1,95 @@
+"""Random numbers: NumPy's generator in place of cuRAND's.
+
+The distributions are the same, the numbers are not: a seed gives other ones than on a GPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .gpuarray import GPUArray, to_gpu
+
+_default = np.random.default_rng()
+
+
+def rand(shape, dtype=np.float32, stream=None) -> GPUArray:
+    """Uniform in [0, 1) for floats, over all values for integers."""
+    result = GPUArray(shape, dtype)
+    return result._write(_uniform(_default, result.shape, result.dtype))
+
+
+def seed_getter_uniform(count: int) -> GPUArray:
+    """The same random seed, ``count`` times."""
+    return to_gpu(np.full(count, _default.integers(0, 2**31 - 1), np.int32))
+
+
+def seed_getter_unique(count: int) -> GPUArray:
+    """``count`` random seeds."""
+    return to_gpu(_default.integers(0, 2**31 - 1, count, np.int32))
+
+
+class _Generator:
+    """Parameters: ``seed_getter`` (count → seeds, on the device), ``offset`` to start at."""
+
+    def __init__(self, seed_getter=None, offset: int = 0):
+        seeds = (seed_getter or seed_getter_uniform)(256)
+        self._numbers = np.random.default_rng([*np.abs(seeds.get()).tolist(), offset])
+
+    def fill_uniform(self, data: GPUArray, stream=None) -> GPUArray:
+        """Uniform in (0, 1] for floats, over all values for integers."""
+        return data._write(_uniform(self._numbers, data.shape, data.dtype, from_zero=False))
+
+    def gen_uniform(self, shape, dtype, stream=None) -> GPUArray:
+        """A new array of uniform numbers."""
+        return self.fill_uniform(GPUArray(shape, dtype))
+
+    def fill_normal(self, data: GPUArray, stream=None) -> GPUArray:
+        """Normal with mean 0 and width 1. Raises NotImplementedError for integers."""
+        if data.dtype.kind != "f":
+            raise NotImplementedError(f"normal numbers of type {data.dtype}")
+        return data._write(self._numbers.standard_normal(data.shape))
+
+    def gen_normal(self, shape, dtype, stream=None) -> GPUArray:
+        """A new array of normal numbers."""
+        return self.fill_normal(GPUArray(shape, dtype))
+
+    def gen_log_normal(self, shape, dtype, log_mean, log_stddev, stream=None) -> GPUArray:
+        """A new array of numbers whose logarithms are normal."""
+        return GPUArray(shape, dtype)._write(
+            self._numbers.lognormal(log_mean, log_stddev, shape))
+
+    def gen_poisson(self, shape, dtype, lambda_value, stream=None) -> GPUArray:
+        """A new array of Poisson counts."""
+        return GPUArray(shape, dtype)._write(self._numbers.poisson(lambda_value, shape))
+
+
+class XORWOWRandomNumberGenerator(_Generator):
+    """cuRAND's XORWOW in name; NumPy's numbers."""
+
+
+class MRG32k3aRandomNumberGenerator(_Generator):
+    """cuRAND's MRG32k3a in name; NumPy's numbers."""
+
+
+class Sobol32RandomNumberGenerator:
+    """Quasi-random numbers: not here."""
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError("quasi-random numbers: use scipy.stats.qmc and "
+                                  "pycuda.gpuarray.to_gpu")
+
+
+ScrambledSobol32RandomNumberGenerator = Sobol32RandomNumberGenerator
+Sobol64RandomNumberGenerator = Sobol32RandomNumberGenerator
+ScrambledSobol64RandomNumberGenerator = Sobol32RandomNumberGenerator
+
+
+def _uniform(numbers: np.random.Generator, shape, dtype, from_zero: bool = True) -> np.ndarray:
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return numbers.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        return numbers.random(shape, part) + 1j * numbers.random(shape, part)
+    drawn = numbers.random(shape, dtype)
+    return drawn if from_zero else dtype.type(1) - drawn

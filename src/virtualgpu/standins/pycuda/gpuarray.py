@@ -1,0 +1,212 @@
+"""Functions on ``GPUArray``: making, joining, choosing and reducing arrays.
+
+Array work is NumPy's on a view of the device's memory; result types and refusals are PyCUDA's.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from . import _memory
+from ._array import ArrayFlags as ArrayFlags
+from ._array import GPUArray, scalar_array
+from ._array import splay as splay
+from ._operators import common_dtype
+
+# -- making arrays ------------------------------------------------------------------------------
+
+
+def to_gpu(ary: np.ndarray, allocator=_memory.mem_alloc) -> GPUArray:
+    """A copy of a host array on the device."""
+    strides = np.empty_like(ary, order="K", subok=False).strides
+    result = GPUArray(ary.shape, ary.dtype, allocator, strides=strides)
+    result.set(ary)
+    return result
+
+
+def to_gpu_async(ary: np.ndarray, allocator=_memory.mem_alloc, stream=None) -> GPUArray:
+    """As :func:`to_gpu`."""
+    return to_gpu(ary, allocator)
+
+
+empty = GPUArray
+
+
+def zeros(shape, dtype=np.float64, allocator=_memory.mem_alloc, order="C") -> GPUArray:
+    """Zeros; memory from :func:`empty` is not zero."""
+    return GPUArray(shape, dtype, allocator, order=order)._write(0)
+
+
+def ones(shape, dtype=np.float64, allocator=_memory.mem_alloc, order="C") -> GPUArray:
+    return GPUArray(shape, dtype, allocator, order=order)._write(1)
+
+
+def empty_like(other_ary: GPUArray, dtype=None, order="K") -> GPUArray:
+    made = np.empty_like(other_ary._layout(), dtype=dtype, order=order)
+    return GPUArray(other_ary.shape, made.dtype, other_ary.allocator, strides=made.strides)
+
+
+def zeros_like(other_ary: GPUArray, dtype=None, order="K") -> GPUArray:
+    return empty_like(other_ary, dtype, order)._write(0)
+
+
+def ones_like(other_ary: GPUArray, dtype=None, order="K") -> GPUArray:
+    return empty_like(other_ary, dtype, order)._write(1)
+
+
+def arange(*args, dtype=None, stream=None, **named) -> GPUArray:
+    """``arange([start,] stop[, step], dtype=)``; without a dtype PyCUDA warns unless it guesses
+    float32, and so does this."""
+    args = list(args)
+    if args and isinstance(args[-1], np.dtype):
+        dtype = args.pop()
+    if len(args) > 3:
+        raise ValueError("too many arguments")
+    places = {1: ["stop"], 2: ["start", "stop"], 3: ["start", "stop", "step"]}.get(len(args), [])
+    values = dict(zip(places, args, strict=True)) | named
+    if unknown := named.keys() - {"start", "stop", "step"}:
+        raise ValueError(f"unexpected keyword argument '{unknown.pop()}'")
+    if "stop" not in values:
+        raise ValueError("stop argument required")
+    start, stop, step = values.get("start", 0), values["stop"], values.get("step", 1)
+    if dtype is None:
+        dtype = np.array([start, stop, step]).dtype
+        if dtype != np.float32:
+            warnings.warn("behavior change: arange guessed dtype other than float32. suggest "
+                          "specifying explicit dtype.", stacklevel=2)
+    dtype = np.dtype(dtype)
+    size = math.ceil((dtype.type(stop) - dtype.type(start)) / dtype.type(step))
+    size = size if size > 0 else 0
+    result = GPUArray((size,), dtype)
+    return result._write(dtype.type(start) + np.arange(size).astype(dtype) * dtype.type(step))
+
+
+def concatenate(arrays, axis=0, allocator=None) -> GPUArray:
+    """Join arrays along an axis."""
+    joined = np.concatenate([one._host for one in arrays], axis)
+    return GPUArray(joined.shape, joined.dtype, allocator or arrays[0].allocator)._write(joined)
+
+
+def stack(arrays, axis=0, allocator=None) -> GPUArray:
+    """Join arrays along a new axis."""
+    if not arrays:
+        raise ValueError("need at least one array to stack")
+    if len({one.shape for one in arrays}) > 1:
+        raise ValueError("arrays must have the same shape")
+    joined = np.stack([one._host for one in arrays], axis)
+    return GPUArray(joined.shape, joined.dtype, allocator or arrays[0].allocator,
+                    order="C" if axis == 0 else "F")._write(joined)
+
+
+def transpose(a: GPUArray, axes=None) -> GPUArray:
+    return a.transpose(axes)
+
+
+def reshape(a: GPUArray, *shape, **kwargs) -> GPUArray:
+    return a.reshape(*shape, **kwargs)
+
+
+# -- elements by condition and by index ---------------------------------------------------------
+
+
+def take(a: GPUArray, indices: GPUArray, out=None, stream=None) -> GPUArray:
+    """``a[indices]`` for one dimension of indices. Raises IndexError outside ``a``, where a GPU
+    reads whatever lies there."""
+    if indices.ndim != 1:
+        raise AssertionError("indices must have one dimension")
+    out = GPUArray(indices.shape, a.dtype, a.allocator) if out is None else out
+    chosen = indices._host
+    flat = a._host.reshape(-1, order="A")
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= flat.size):
+        raise IndexError(f"indices from {chosen.min()} to {chosen.max()} of {flat.size} elements")
+    return out._write(flat[chosen])
+
+
+def if_positive(criterion, then_, else_, out=None, stream=None) -> GPUArray:
+    """``then_`` where ``criterion`` is above 0, else ``else_``."""
+    if not criterion.shape == then_.shape == else_.shape:
+        raise ValueError("shapes do not match")
+    if then_.dtype != else_.dtype:
+        raise ValueError("dtypes do not match")
+    out = empty_like(then_) if out is None else out
+    return out._write(np.where(criterion._host > 0, then_._host, else_._host))
+
+
+def where(criterion, then_, else_, out=None, stream=None) -> GPUArray:
+    """``then_`` where ``criterion`` is not 0, else ``else_``."""
+    if criterion.shape != then_.shape or then_.shape != else_.shape:
+        raise NotImplementedError("shape broadcast not implemented")
+    if then_.dtype != else_.dtype:
+        raise NotImplementedError("dtype broadcast not implemented")
+    out = empty_like(then_) if out is None else out
+    return out._write(np.where(criterion._host != 0, then_._host, else_._host))
+
+
+def minimum(a, b, out=None, stream=None) -> GPUArray:
+    """The smaller of two; a number beats NaN."""
+    return _extreme(np.fmin, a, b, out)
+
+
+def maximum(a, b, out=None, stream=None) -> GPUArray:
+    """The larger of two; a number beats NaN."""
+    return _extreme(np.fmax, a, b, out)
+
+
+# -- reductions: arrays of shape () -------------------------------------------------------------
+
+
+def sum(a, dtype=None, stream=None, allocator=None) -> GPUArray:
+    """The sum, in the array's own type unless ``dtype`` says another."""
+    dtype = np.dtype(dtype or a.dtype)
+    return scalar_array(np.sum(a._host, dtype=dtype), dtype)
+
+
+def any(a, stream=None, allocator=None) -> GPUArray:
+    return a.any()
+
+
+def all(a, stream=None, allocator=None) -> GPUArray:
+    return a.all()
+
+
+def subset_sum(subset, a, dtype=None, stream=None, allocator=None) -> GPUArray:
+    """The sum of the elements whose indices are in ``subset``."""
+    return sum(take(a, subset), dtype)
+
+
+def dot(a, b, dtype=None, stream=None, allocator=None) -> GPUArray:
+    """The sum of products of all elements; complex numbers are not conjugated."""
+    dtype = np.dtype(dtype or common_dtype(a, b))
+    return scalar_array(np.sum(a._host * b._host, dtype=dtype), dtype)
+
+
+def subset_dot(subset, a, b, dtype=None, stream=None, allocator=None) -> GPUArray:
+    return dot(take(a, subset), take(b, subset), dtype)
+
+
+def max(a, stream=None) -> GPUArray:
+    """The largest element; NaN loses."""
+    return scalar_array(np.fmax.reduce(a._host, axis=None), a.dtype)
+
+
+def min(a, stream=None) -> GPUArray:
+    """The smallest element; NaN loses."""
+    return scalar_array(np.fmin.reduce(a._host, axis=None), a.dtype)
+
+
+def subset_max(subset, a, stream=None) -> GPUArray:
+    return max(take(a, subset))
+
+
+def subset_min(subset, a, stream=None) -> GPUArray:
+    return min(take(a, subset))
+
+
+def _extreme(function, a, b, out):
+    array = a if isinstance(a, GPUArray) else b
+    out = empty_like(array) if out is None else out
+    return out._write(function(*(one._host if isinstance(one, GPUArray) else one
+                                 for one in (a, b))))

@@ -1,0 +1,274 @@
+"""Contexts, memory pools, C names of types, and what a kernel can have on a multiprocessor."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.machine import launch as machine
+
+from ._context import Context, Device, _stack
+from ._memory import DeviceAllocation, pagelocked_empty
+
+_TYPES = {
+    "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short",
+    "uint16": "unsigned short", "int32": "int", "uint32": "unsigned", "int64": "long",
+    "uint64": "unsigned long", "float32": "float", "float64": "double",
+    "complex64": "pycuda::complex<float>", "complex128": "pycuda::complex<double>",
+}  # fmt: skip
+_BY_NAME = {
+    "bool": "?", "char": "b", "signed char": "b", "unsigned char": "B", "short": "h",
+    "short int": "h", "signed short": "h", "unsigned short": "H", "unsigned short int": "H",
+    "int": "i", "signed int": "i", "signed": "i", "unsigned int": "I", "unsigned": "I",
+    "long": "l", "long int": "l", "signed long": "l", "unsigned long": "L",
+    "unsigned long int": "L", "long long": "q", "unsigned long long": "Q", "float": "f",
+    "double": "d", "pycuda::complex<float>": "F", "pycuda::complex<double>": "D",
+    "size_t": "Q", "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H",
+    "int32_t": "i", "uint32_t": "I", "int64_t": "l", "uint64_t": "L",
+}  # fmt: skip
+_registered: dict[str, np.dtype] = {}
+
+
+def make_default_context(ctx_maker=None) -> Context:
+    """A context on the first device, made current."""
+    return (ctx_maker or (lambda device: device.make_context()))(Device(0))
+
+
+def dtype_to_ctype(dtype: Any) -> str:
+    """The C++ name of a dtype. Raises ValueError for what has none."""
+    dtype = np.dtype(dtype)
+    for name, known in _registered.items():
+        if known == dtype:
+            return name
+    try:
+        return _TYPES[dtype.name]
+    except KeyError:
+        raise ValueError(f"unable to map dtype '{dtype}'") from None
+
+
+def parse_c_type(name: str) -> np.dtype:
+    """The dtype of a C++ type's name. Raises ValueError for unknown ones."""
+    name = re.sub(r"\s+", " ", name).strip()
+    if name in _registered:
+        return _registered[name]
+    if name not in _BY_NAME:
+        raise ValueError(f"unknown type '{name}' (register it with "
+                         "pycuda.tools.get_or_register_dtype)")
+    return np.dtype(_BY_NAME[name])
+
+
+def get_or_register_dtype(names: Any, dtype: Any = None) -> np.dtype:
+    """Let the C++ type ``names`` (a name or several) stand for ``dtype``."""
+    names = [names] if isinstance(names, str) else list(names)
+    if dtype is None:
+        return parse_c_type(names[0])
+    for name in names:
+        _registered[name] = np.dtype(dtype)
+    return np.dtype(dtype)
+
+
+register_dtype = get_or_register_dtype
+
+
+class DtypedArgument:
+    """A kernel's argument: its type's ``dtype`` and its ``name``."""
+
+    def __init__(self, dtype: Any, name: str):
+        self.dtype, self.name = np.dtype(dtype), name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.dtype})"
+
+
+class VectorArg(DtypedArgument):
+    """A pointer to elements."""
+
+    struct_char = "P"
+
+    def declarator(self) -> str:
+        return f"{dtype_to_ctype(self.dtype)} *{self.name}"
+
+
+class ScalarArg(DtypedArgument):
+    """A number."""
+
+    def declarator(self) -> str:
+        return f"{dtype_to_ctype(self.dtype)} {self.name}"
+
+    @property
+    def struct_char(self) -> str:
+        return self.dtype.char
+
+
+def parse_c_arg(declaration: str) -> VectorArg | ScalarArg:
+    """An argument from its C++ declaration, such as ``const float *x``. Raises ValueError."""
+    text = re.sub(r"\b(const|volatile|__restrict__|restrict)\b", " ", declaration)
+    match = re.fullmatch(r"\s*(.+?)\s*(\*?)\s*(\w+)\s*(\[\s*\])?\s*", text.replace("\n", " "))
+    if not match or not match[1].strip("* "):
+        raise ValueError(f"only simple declarations can be parsed, not '{declaration}'")
+    kind = VectorArg if match[2] or match[4] else ScalarArg
+    return kind(parse_c_type(match[1]), match[3])
+
+
+def context_dependent_memoize(function):
+    """Remember results; there is one device, so no context makes a difference."""
+    return functools.lru_cache(maxsize=None)(function)
+
+
+def clear_context_caches() -> None:
+    """Nothing is kept by context."""
+
+
+# -- memory pools -------------------------------------------------------------------------------
+
+
+class PooledDeviceAllocation:
+    """Memory that goes back to its pool."""
+
+    _pooled = True
+
+    def __init__(self, pool: DeviceMemoryPool, block: DeviceAllocation, size: int):
+        self._pool, self._block, self.size = pool, block, size
+
+    def free(self) -> None:
+        """Give it back to the pool now."""
+        if self._block is not None:
+            block, self._block = self._block, None
+            self._pool._give(block)
+
+    def __int__(self) -> int:
+        return int(self._block) if self._block is not None else 0
+
+    __index__ = __int__
+
+    def __del__(self):
+        if getattr(self, "_block", None) is not None:
+            self.free()
+
+
+class DeviceMemoryPool:
+    """Keeps freed memory for allocations of the same size.
+
+    The counts are true; PyCUDA's own rounds sizes into bins and so hands out a freed block
+    oftener.
+    """
+
+    def __init__(self):
+        self._free: dict[int, list[DeviceAllocation]] = {}
+        self._active = 0
+        self._holding = True
+
+    def allocate(self, size: int) -> PooledDeviceAllocation:
+        """``size`` bytes; what is in them is left over."""
+        kept = self._free.get(size)
+        block = kept.pop() if kept else DeviceAllocation(size)
+        self._active += 1
+        return PooledDeviceAllocation(self, block, size)
+
+    __call__ = allocate
+
+    def _give(self, block: DeviceAllocation) -> None:
+        self._active -= 1
+        if self._holding:
+            self._free.setdefault(block.nbytes, []).append(block)
+
+    @property
+    def held_blocks(self) -> int:
+        return sum(len(blocks) for blocks in self._free.values())
+
+    @property
+    def active_blocks(self) -> int:
+        return self._active
+
+    @property
+    def managed_bytes(self) -> int:
+        return sum(size * len(blocks) for size, blocks in self._free.items())
+
+    def free_held(self) -> None:
+        """Give kept memory back to the device."""
+        self._free.clear()
+
+    def stop_holding(self) -> None:
+        """Keep nothing from now on."""
+        self._holding = False
+        self.free_held()
+
+
+class PageLockedMemoryPool:
+    """Host arrays; nothing is locked or kept."""
+
+    def allocate(self, shape, dtype, order="C") -> np.ndarray:
+        return pagelocked_empty(shape, dtype, order)
+
+    def free_held(self) -> None:
+        """Nothing is held."""
+
+    def stop_holding(self) -> None:
+        """Nothing is held."""
+
+
+# -- occupancy ----------------------------------------------------------------------------------
+
+
+class DeviceData:
+    """Limits of a device, for :class:`OccupancyRecord`."""
+
+    def __init__(self, dev: Device | None = None):
+        self.max_threads = machine.MAX_THREADS
+        self.warp_size = 32
+        self.warps_per_mp = machine.THREADS_PER_MULTIPROCESSOR // 32
+        self.thread_blocks_per_mp = machine.BLOCKS_PER_MULTIPROCESSOR
+        self.registers = 65536
+        self.shared_memory = (dev or Device(0)).max_shared_memory_per_block
+
+
+class OccupancyRecord:
+    """How many blocks fit on a multiprocessor at once.
+
+    Attributes
+    ----------
+    tb_per_mp : int
+        Blocks.
+    limited_by : str
+        ``device``, ``warps``, ``regs`` or ``smem``.
+    warps_per_mp : int
+    occupancy : float
+        Of the warps that a multiprocessor can hold.
+    """
+
+    def __init__(self, devdata: DeviceData, threads: int, shared_mem: int = 0,
+                 registers: int = 0):
+        if threads > devdata.max_threads:
+            raise ValueError("too many threads")
+        warps = -(-threads // devdata.warp_size)
+        limits = {"device": devdata.thread_blocks_per_mp, "warps": devdata.warps_per_mp // warps}
+        if registers:
+            limits["regs"] = devdata.registers // (registers * warps * devdata.warp_size)
+        if shared_mem:
+            limits["smem"] = devdata.shared_memory // shared_mem
+        self.limited_by = min(limits, key=limits.get)
+        self.tb_per_mp = limits[self.limited_by]
+        self.warps_per_mp = self.tb_per_mp * warps
+        self.occupancy = self.warps_per_mp / devdata.warps_per_mp
+
+
+def mark_cuda_test(inner):
+    """Run a test with a context of its own."""
+
+    @functools.wraps(inner)
+    def test(*args, **kwargs):
+        from ._context import init
+
+        init()
+        context = make_default_context()
+        depth = len(_stack)
+        try:
+            return inner(*args, **kwargs)
+        finally:
+            del _stack[depth:]
+            context.detach()
+
+    return test
