@@ -32,12 +32,50 @@ def doctor() -> None:
 
 @app.command()
 def grade(
-    notebook: Annotated[Path, typer.Argument(help="your project notebook", exists=True)],
+    what: Annotated[Path, typer.Argument(
+        help="your project notebook; or, for a class, nbgrader's course directory", exists=True,
+    )] = Path("."),
+    assignment: Annotated[list[str] | None, typer.Option(
+        help="of the class; default: every one that somebody handed in")] = None,
+    workers: Annotated[int, typer.Option(
+        help="submissions at a time; 0: one for each core")] = 0,
+    scheduler: Annotated[str, typer.Option(
+        help="address of a Dask cluster that does the work, as tcp://head:8786")] = "",
+    unsafe: Annotated[bool, typer.Option(
+        "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
 ) -> None:
-    """Grade a project notebook with its hidden tests, as a class is graded."""
-    from gpucourse.grading import commands
+    """Grade a project notebook with its hidden tests, or a class in its course directory."""
+    if what.is_file():
+        from gpucourse.grading import commands
 
-    raise typer.Exit(commands.grade(notebook) or 0)
+        raise typer.Exit(commands.grade(what) or 0)
+    from gpucourse.grading import classes
+
+    raise typer.Exit(classes.grade_class(
+        what, assignment or [], workers=workers, scheduler=scheduler, unsafe=unsafe))
+
+
+@app.command()
+def regrade(
+    students: Annotated[list[str] | None, typer.Argument(help="default: everybody")] = None,
+    explain: Annotated[str, typer.Option(
+        help="write nothing: show why this student's work came out as it did, with hidden values",
+    )] = "",
+    assignment: Annotated[str, typer.Option(help="default: all")] = "",
+    course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
+    new_seed: Annotated[bool, typer.Option(
+        "--new-seed", help="draw new hidden inputs instead of those on file")] = False,
+    workers: Annotated[int, typer.Option(
+        help="submissions at a time; 0: one for each core")] = 0,
+    unsafe: Annotated[bool, typer.Option(
+        "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
+) -> None:
+    """Grade submissions again; manual grades and comments stay."""
+    from gpucourse.grading import classes
+
+    raise typer.Exit(classes.regrade(
+        course, [explain] if explain else students or [], assignment, explain=bool(explain),
+        new_seed=new_seed, workers=workers, unsafe=unsafe))
 
 
 @app.command()

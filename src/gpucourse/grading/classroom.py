@@ -30,6 +30,7 @@ from gpucourse.grading.submission import Unreadable, read_bytes
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, write_atomically
 
 # nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
+RECORDS = ("timestamp.txt", "submission_secret.txt")
 RECORD_BYTES = 200
 
 
@@ -127,13 +128,21 @@ class Classroom:
               on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None) -> None:
         """Grade the jobs that have no verdict yet; each verdict is written as it arrives."""
         def keep(job: Job, verdict: Verdict) -> None:
-            verdict.write(self.verdict_path(job.student, assignment, verdict.notebook))
+            self.keep(assignment, job, verdict)
             on_verdict(job, verdict)
 
         missing = self.missing(assignment, jobs)
         if missing:
             with grader() as running:
                 running.grade(missing, keep)
+
+    def keep(self, assignment: str, job: Job, verdict: Verdict) -> None:
+        """Write one verdict."""
+        verdict.write(self.verdict_path(job.student, assignment, verdict.notebook))
+
+    def stored(self, assignment: str, job: Job) -> Verdict | None:
+        """The verdict on file of a job, of whatever work and tests."""
+        return Verdict.read(self.verdict_path(job.student, assignment, job.source.stem))
 
     def missing(self, assignment: str, jobs: list[Job]) -> list[Job]:
         """Jobs without a usable verdict."""

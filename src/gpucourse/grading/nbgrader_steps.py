@@ -116,6 +116,16 @@ def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
     ]
 
 
+def fill_in(notebook: NotebookNode, verdict: Verdict) -> None:
+    """Outputs of the test cells, and what feedback shows besides; the seed stays where it is."""
+    outcomes = {outcome.test: outcome for outcome in verdict.tests}
+    for cell in notebook.cells:
+        if role_of(cell) == TEST:
+            cell.outputs = outputs_for(outcomes[cell.metadata.nbgrader.grade_id])
+    notebook.metadata.gpucourse["verdict_notices"] = verdict.notices
+    notebook.metadata.gpucourse["isolation"] = verdict.isolation
+
+
 class GradeWithOracle(NbGraderPreprocessor):
     """In place of nbgrader's ``Execute``: runs nothing in the notebook, writes the verdict."""
 
@@ -153,12 +163,5 @@ class GradeWithOracle(NbGraderPreprocessor):
                 f"{stored.reason if stored else 'no verdict'}. Nothing was recorded; mend the "
                 "cause and run `nbgrader autograde` again."
             )
-        outcomes = {outcome.test: outcome for outcome in verdict.tests}
-        for cell in nb.cells:
-            if role_of(cell) == TEST:
-                name = cell.metadata.nbgrader.grade_id
-                cell.outputs = outputs_for(outcomes[name])
-        # Stored where feedback finds it; the seed stays in the verdict's own file.
-        nb.metadata.gpucourse["verdict_notices"] = verdict.notices
-        nb.metadata.gpucourse["isolation"] = verdict.isolation
+        fill_in(nb, verdict)
         return nb, resources

@@ -1,0 +1,180 @@
+"""What an instructor sees of a class: a summary, a plot of the scores, a CSV, one explanation."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gpucourse.grading.verdict import (
+    INFRASTRUCTURE_FAULT,
+    STUDENT_FAULT,
+    Verdict,
+    write_atomically,
+)
+
+# Of Okabe and Ito's palette.
+BLUE, VERMILION = "#0072B2", "#D55E00"
+# A larger class is summarised only; the CSV has everybody.
+LISTED = 60
+REASON_LENGTH = 80
+
+
+def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None:
+    """Print a line for each submission of a small class, and what the tests found in all."""
+    if len(verdicts) <= LISTED:
+        table = Table(title=assignment, title_justify="left")
+        table.add_column("student", no_wrap=True)
+        table.add_column("points", justify="right", no_wrap=True)
+        table.add_column("what to know")
+        for verdict in verdicts:
+            earned = "—" if verdict.earned is None else f"{verdict.earned:g}/{verdict.points:g}"
+            table.add_row(escape(verdict.student), earned, escape(one_line(verdict)))
+        console.print(table)
+    graded = [verdict for verdict in verdicts if verdict.earned is not None]
+    if graded:
+        console.print(_tests(graded))
+        scores = [verdict.earned for verdict in graded]
+        console.print(
+            f"{assignment}: {len(graded)} graded, mean {statistics.mean(scores):.3g}, median "
+            f"{statistics.median(scores):.3g} of {max(v.points for v in graded):g}; isolation: "
+            + ", ".join(sorted({v.isolation for v in graded})), markup=False)
+    faults = [verdict for verdict in verdicts if verdict.kind == INFRASTRUCTURE_FAULT]
+    if faults:
+        console.print(f"{len(faults)} not graded, through no fault of theirs; grade again:",
+                      style="red")
+        for verdict in faults:
+            console.print(f"  {verdict.student}: {verdict.reason}", markup=False)
+
+
+def _tests(graded: Sequence[Verdict]) -> Table:
+    """How each test came out, hardest to see from single scores."""
+    table = Table(title="tests", title_justify="left")
+    table.add_column("test")
+    table.add_column("all points", justify="right")
+    table.add_column("most frequent reason")
+    names = dict.fromkeys(outcome.test for verdict in graded for outcome in verdict.tests)
+    for name in names:
+        outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
+        reasons = [o.reason for o in outcomes if o.reason]
+        usual = statistics.mode(reasons) if reasons else ""
+        passed = sum(outcome.passed for outcome in outcomes)
+        table.add_row(escape(name), f"{passed} of {len(outcomes)}", escape(shortened(usual)))
+    return table
+
+
+def one_line(verdict: Verdict) -> str:
+    """The reason to show where there is room for one line."""
+    return shortened(verdict.first_reason() or next(iter(verdict.notices), ""))
+
+
+def shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
+
+
+def write(folder: Path, assignment: str, verdicts: Sequence[Verdict]) -> list[Path]:
+    """``scores.csv`` and ``scores.png`` in `folder`; their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = folder / "scores.csv"
+    write_atomically(table, as_csv(verdicts))
+    paths = [table]
+    graded = [verdict for verdict in verdicts if verdict.earned is not None]
+    if graded:
+        paths.append(folder / "scores.png")
+        plot(assignment, graded, paths[-1])
+    return paths
+
+
+def as_csv(verdicts: Sequence[Verdict]) -> str:
+    """One row for each notebook: student, kind, points, each test's points, reason."""
+    tests = list(dict.fromkeys(o.test for verdict in verdicts for o in verdict.tests))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["student", "notebook", "kind", "score", "max_score", *tests, "reason",
+                     "isolation", "device", "seconds"])
+    for verdict in verdicts:
+        earned = {outcome.test: outcome.earned for outcome in verdict.tests}
+        score = ["", ""] if verdict.earned is None else [verdict.earned, verdict.points]
+        writer.writerow([plain(verdict.student), verdict.notebook, verdict.kind, *score,
+                         *(earned.get(test, "") for test in tests),
+                         plain(verdict.first_reason()), verdict.isolation, verdict.device,
+                         verdict.seconds])
+    return text.getvalue()
+
+
+def plain(text: str) -> str:
+    """`text` as a spreadsheet shows it and does not run it as a formula."""
+    return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
+    """How many have how many points, and how many have all of each test's."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    most = max(verdict.points for verdict in graded)
+    scores = [verdict.earned for verdict in graded]
+    left.hist(scores, bins=min(20, max(5, round(most))), range=(0, most or 1), color=BLUE)
+    left.axvline(statistics.mean(scores), color=VERMILION, linestyle="--", label="mean")
+    left.set(xlabel="points", ylabel="submissions", title=assignment)
+    left.legend(frameon=False)
+    tests = list(dict.fromkeys(o.test for verdict in graded for o in verdict.tests))
+    shares = [statistics.mean(o.passed for v in graded for o in v.tests if o.test == test)
+              for test in tests]
+    right.barh(range(len(tests)), [100 * share for share in shares], color=BLUE)
+    right.set_yticks(range(len(tests)), tests)
+    right.invert_yaxis()
+    right.set(xlim=(0, 100), xlabel="have all points (%)", title="tests")
+    figure.savefig(path, dpi=120)
+
+
+def explain(stored: Verdict | None, now: Verdict, console: Console) -> None:
+    """Why a submission came out as it did, hidden values included: for the instructor's eyes."""
+    if now.earned is None:
+        console.print(f"{now.student}: {now.notebook}: the grader failed: {now.reason}",
+                      style="red", markup=False)
+        return
+    console.print(f"{now.student}: {now.notebook}: {now.earned:g} of {now.points:g} points",
+                  style="bold", markup=False)
+    if now.kind == STUDENT_FAULT:
+        console.print(f"  {now.reason}", markup=False)
+    for outcome in now.tests:
+        mark = "✓" if outcome.passed else "✗"
+        console.print(f"  {mark} {outcome.test}: {outcome.earned:g} of {outcome.points:g} "
+                      f"({outcome.seconds:.1f} s)", markup=False)
+        if not outcome.passed and now.kind != STUDENT_FAULT:
+            console.print(f"      told: {outcome.reason}", markup=False)
+            for line in outcome.detail.splitlines():
+                console.print(f"      hidden: {line}", style="yellow", markup=False)
+    for notice in now.notices:
+        console.print(f"  • {notice}", markup=False)
+    console.print(f"  seed {now.seed}; work {now.submission_digest[:12]}, tests "
+                  f"{now.assignment_digest[:12]}; {now.device}; isolation {now.isolation}",
+                  style="dim", markup=False)
+    console.print("  " + compared(stored, now), style="dim", markup=False)
+
+
+def compared(stored: Verdict | None, now: Verdict) -> str:
+    """What the verdict on file says, in comparison."""
+    if stored is None:
+        return "There is no verdict on file."
+    if stored.submission_digest != now.submission_digest:
+        return "The verdict on file is of other work: it was handed in again since."
+    if stored.assignment_digest != now.assignment_digest:
+        return "The verdict on file is of other tests: the assignment was changed since."
+    same = [(o.test, o.earned, o.reason) for o in stored.tests] == [
+        (o.test, o.earned, o.reason) for o in now.tests]
+    if same:
+        return "The verdict on file says the same."
+    return (f"THE VERDICT ON FILE DIFFERS: {stored.earned} points, {stored.first_reason()!r}. The "
+            "same seed should give the same; `gpucourse regrade` writes the new one.")
