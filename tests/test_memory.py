@@ -227,3 +227,27 @@ def test_an_address_in_use_again_is_no_longer_called_freed(memory):
     again = memory.allocate(16)
     assert again in large
     assert memory.describe(again + 20, 4) == "4 bytes after the end of an array of 16 bytes"
+
+
+def test_what_a_pool_keeps_counts_and_cannot_be_touched(memory):
+    kept = memory.allocate(1000)
+    memory.retire(kept)
+    assert memory.allocated == 1000
+    with pytest.raises(VirtualGPUError, match="use after free"):
+        memory.read(kept, 4)
+    memory.revive(kept, 700)
+    assert memory.allocated == 700
+    assert memory.extent(kept) == (kept, kept + 700)
+    assert (memory.read(kept, 700) == POISON).all()
+    memory.retire(kept)
+    memory.free(kept)
+    assert memory.allocated == 0
+
+
+def test_a_kept_place_holds_no_more_than_it_did(memory):
+    kept = memory.allocate(1000)
+    memory.retire(kept)
+    with pytest.raises(VirtualGPUError, match="asked of a place"):
+        memory.revive(kept, 1025)
+    memory.revive(kept, 1024)  # the same 512-byte units
+    assert memory.extent(kept) == (kept, kept + 1024)

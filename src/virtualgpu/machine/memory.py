@@ -13,6 +13,7 @@ import bisect
 import mmap
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 
@@ -24,6 +25,7 @@ ALIGN = 512  # cudaMalloc promises at least 256
 GUARD = 1 << 20  # bytes that no allocation covers, on either side of each
 POISON = 0xFE
 HEAP = 8 << 20  # bytes for malloc in kernels (cudaLimitMallocHeapSize's default)
+_HUGE = 4 << 20  # bytes from which an array is worth pages of 2 MiB (as NumPy does)
 # Python names the flag from 3.13 on; its value on Linux is older than that.
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 _RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
@@ -97,6 +99,8 @@ class GlobalMemory:
             self.version += 1
             if nbytes:
                 self.unwritten[start] = Written(nbytes)
+        if nbytes >= _HUGE:
+            self._advise("MADV_HUGEPAGE", start, start + nbytes)
         if poison and nbytes:
             self._bytes[start - BASE : start - BASE + nbytes] = POISON
         return start
@@ -120,7 +124,7 @@ class GlobalMemory:
             span = -(-max(end - start, 1) // ALIGN) * ALIGN + GUARD
             self._holes.setdefault(span, []).append(start)
             self.allocated -= end - start
-            self._release_pages(start, end)
+            self._advise("MADV_DONTNEED", start, end)
 
     def _take_out(self, address: int) -> tuple[int, int]:
         """Nobody may touch the allocation at ``address`` any more. Its start and end."""
@@ -184,13 +188,15 @@ class GlobalMemory:
             self.heap_used -= nbytes
             self.free(address)
 
-    def _release_pages(self, start: int, end: int) -> None:
-        if hasattr(mmap, "MADV_DONTNEED"):
+    def _advise(self, advice: str, start: int, end: int) -> None:
+        """Tell the system what to do with the pages that lie inside, where it knows such advice."""
+        if hasattr(mmap, advice):
             page = mmap.PAGESIZE
             first = -(-(start - BASE) // page) * page
             length = (end - BASE - first) // page * page
             if length > 0:
-                self._mapping.madvise(mmap.MADV_DONTNEED, first, length)
+                with suppress(OSError):  # a kernel without huge pages
+                    self._mapping.madvise(getattr(mmap, advice), first, length)
 
     def extent(self, address: int) -> tuple[int, int] | None:
         """``(start, end)`` of the live allocation that holds ``address``, or None."""
