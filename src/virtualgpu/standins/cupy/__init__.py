@@ -161,7 +161,7 @@ def __getattr__(name: str):
     raise AttributeError(f"module 'cupy' has no attribute {name!r}")
 
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     *_FUNCTIONS, *_KERNELS, "fft", "lib", "linalg", "ndarray", "poly1d", "polynomial", "random",
     "testing", "ufunc",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 _SPLIT = 134217729.0  # 2**27 + 1: halves a double's digits (Dekker)
+_PIECE = 16384  # elements: ten arrays of them fit into a second-level cache
 
 
 def power(inputs, targets) -> bool:
@@ -51,7 +52,8 @@ def remainder(inputs, targets) -> bool:
     (target,) = targets
     if target.dtype.kind != "f":
         return False
-    target[...] = _rest(*inputs, target.dtype)
+    x, y = (np.broadcast_to(one, target.shape) for one in inputs)
+    _in_pieces(target, x, y, lambda x, y: _rest(x, y, target.dtype))
     return True
 
 
@@ -60,23 +62,41 @@ def divmod_(inputs, targets) -> bool:
     quotient, rest = targets
     if quotient.dtype.kind != "f":
         return False
-    x, y = (np.asarray(one, quotient.dtype) for one in inputs)
-    result = _rest(x, y, rest.dtype)
-    quotient[...] = np.floor(x / y)
+    result = np.empty(rest.shape, rest.dtype)
+    remainder(inputs, (result,))
+    floor_divide(inputs, (quotient,))
     rest[...] = result
     return True
 
 
+def _in_pieces(target, x, y, function) -> None:
+    """Compute piece by piece along the first axis, so that what lies between stays in a cache."""
+    if target.ndim == 0:
+        target[...] = function(x, y)
+        return
+    rows = max(1, _PIECE * len(target) // max(target.size, 1))
+    for start in range(0, len(target), rows):
+        part = slice(start, start + rows)
+        target[part] = function(x[part], y[part])
+
+
 def _rest(x, y, dtype: np.dtype) -> np.ndarray:
-    x, y = np.asarray(x, dtype), np.asarray(y, dtype)
-    quotient = np.floor(x / y)
+    x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
+    quotient = x / y
+    np.floor(quotient, out=quotient)
     if dtype.itemsize < 8:  # the product is exact in double precision
         return x.astype(np.float64) - quotient.astype(np.float64) * y
     product = quotient * y
     high_q, high_y = _high(quotient), _high(y)
     low_q, low_y = quotient - high_q, y - high_y
-    error = ((high_q * high_y - product) + high_q * low_y + low_q * high_y) + low_q * low_y
-    return np.where(np.isfinite(error), (x - product) - error, x - product)
+    error = high_q * high_y
+    error -= product
+    error += high_q * low_y
+    error += low_q * high_y
+    error += low_q * low_y
+    rest = x - product
+    # Where the product overflows there is no error to speak of.
+    return np.subtract(rest, error, out=rest, where=np.isfinite(error))
 
 
 def _high(x: np.ndarray) -> np.ndarray:

@@ -19,8 +19,16 @@ def cast(source: np.ndarray, target: np.ndarray) -> None:
     if source.dtype.kind == "c" and target.dtype.kind in "fiu":
         np.copyto(target, source, casting="unsafe")  # warns
         source = source.real
-    if source.dtype.kind == "f" and target.dtype.kind in "iu" and not _fits(source, target.dtype):
-        source = saturate(source, target.dtype)
+    if source.dtype.kind == "f" and target.dtype.kind in "iu" and source.size:
+        if target.dtype.char in "il" or target.dtype == np.int64:
+            try:
+                with np.errstate(invalid="raise"):  # the CPU says where a value did not fit
+                    np.copyto(target, source, casting="unsafe")
+                return
+            except FloatingPointError:
+                source = saturate(source, target.dtype)
+        elif not _fits(source, target.dtype):
+            source = saturate(source, target.dtype)
     np.copyto(target, source, casting="unsafe")
 
 
@@ -43,8 +51,6 @@ def saturate(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _fits(values: np.ndarray, dtype: np.dtype) -> bool:
-    if values.size == 0:
-        return True
     limits = np.iinfo(dtype)
     # Comparisons with NaN are false.
     return bool(values.min() > float(limits.min) - (dtype.itemsize < 8)

@@ -19,12 +19,15 @@ def getitem(array: ndarray, key) -> ndarray:
     """``array[key]``: a view for plain indices and slices, a new array otherwise."""
     if isinstance(key, str) or _is_fields(key):
         return view_of(array, array._host[key])
-    keys, advanced = _prepare(array._host, key)
+    keys, advanced = _prepare(array._host, key, lone=True)
     host = array._host
     if not advanced:
         return view_of(array, host[(*keys, Ellipsis) if Ellipsis not in keys else keys])
-    result = np.asarray(host[keys])
-    made = wrap(result, [])
+    if len(keys) == 1 and advanced == "integers":
+        made = fresh(keys[0].shape + host.shape[1:], host.dtype)
+        np.take(host, keys[0], 0, made._host, mode="wrap")
+    else:
+        made = wrap(np.asarray(host[keys]), [])
     _record("take" if advanced == "integers" else "getitem_mask", made.size,
             exact=advanced == "integers")
     return made
@@ -114,22 +117,21 @@ def take(array: ndarray, indices, axis=None, out=None) -> ndarray:
     host = array._host
     given = as_array(indices)
     where = given._host if given is not None else np.asarray(indices, dtype=int)
-    length = host.size if axis is None else host.shape[_axis(axis, host.ndim)]
-    if length == 0 and where.size:
-        raise IndexError("cannot do a non-empty take from an empty axes.")
-    result = np.asarray(np.take(host, _wrapped(where, length), axis))
-    if out is None:
-        made = fresh(result.shape, host.dtype)
+    if axis is None:
+        shape = where.shape
     else:
-        if out.dtype != array.dtype:
-            raise TypeError("Output dtype mismatch")
-        if out.shape != result.shape:
-            raise ValueError("Output shape mismatch")
-        made = out
-    made._host[...] = result
-    wrote(made)
-    _record("take", made.size)
-    return made
+        axis = _axis(axis, host.ndim)
+        shape = host.shape[:axis] + where.shape + host.shape[axis + 1:]
+    if out is None:
+        out = fresh(shape, host.dtype)
+    elif out.dtype != array.dtype:
+        raise TypeError("Output dtype mismatch")
+    elif out.shape != shape:
+        raise ValueError("Output shape mismatch")
+    np.take(host, where, axis, out._host, mode="wrap")
+    wrote(out)
+    _record("take", out.size)
+    return out
 
 
 def _axis(axis: int, ndim: int) -> int:
@@ -149,8 +151,11 @@ def _squeezed(host: np.ndarray, ndim: int) -> np.ndarray:
     return host
 
 
-def _prepare(host: np.ndarray, key) -> tuple[tuple, str]:
-    """Keys for NumPy, and whether there are index arrays: '', 'integers' or 'mask'."""
+def _prepare(host: np.ndarray, key, *, lone: bool = False) -> tuple[tuple, str]:
+    """Keys for NumPy, and whether there are index arrays: '', 'integers' or 'mask'.
+
+    ``lone``: the caller wraps a single integer array itself.
+    """
     keys = list(key) if isinstance(key, tuple) else [key]
     advanced, used = "", 0
     for i, one in enumerate(keys):
@@ -169,7 +174,8 @@ def _prepare(host: np.ndarray, key) -> tuple[tuple, str]:
     if used > host.ndim:
         raise IndexError(f"too many indices for array: array is {host.ndim}-dimensional, but "
                          f"{used} were indexed")
-    _check(host, keys, used)
+    if not (lone and len(keys) == 1 and advanced == "integers"):
+        _check(host, keys, used)
     return tuple(keys), advanced
 
 
@@ -182,10 +188,7 @@ def _index_array(one) -> np.ndarray:
     if given is not None:
         host = given._host
     else:
-        try:
-            host = np.asarray(one)
-        except ValueError:
-            raise
+        host = np.asarray(one)
         if host.size == 0 and isinstance(one, list | tuple):
             host = host.astype(np.int32)
         if host.dtype == object:

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import _launches
 from ._casting import cast
-from ._core import copy_into, from_host, ndarray, view_of, wrote
+from ._core import copy_into, fresh, from_host, ndarray, view_of, wrote
 from ._creation import asarray, asnumpy
 from ._operands import as_array, operand, wrap
 
@@ -22,11 +22,67 @@ def where(condition, x=None, y=None):
         raise ValueError("Must provide both 'x' and 'y' or neither.")
     if x is None:
         return named("nonzero")(condition)
-    hosts = [operand(condition.astype("?", copy=False)), operand(x), operand(y)]
-    result = np.where(*hosts)
-    if _launches.listening() and result.size:
-        _launches.record(f"cupy_where__bool_{result.dtype.name}", size=result.size)
-    return from_host(np.asarray(result))
+    chosen, one, other = operand(condition.astype("?", copy=False)), operand(x), operand(y)
+    made = from_host(np.where(chosen, one, other))
+    if _launches.listening() and made.size:
+        _launches.record(f"cupy_where__bool_{made.dtype.name}", size=made.size)
+    return made
+
+
+def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
+    """Join CuPy arrays along an axis (None: flattened)."""
+    hosts = _to_join(tup, "concatenated")
+    if not hosts:
+        raise ValueError("Cannot concatenate from empty tuple")
+    if out is None and axis is not None and len({host.ndim for host in hosts}) == 1:
+        shape = list(hosts[0].shape)
+        if -len(shape) <= axis < len(shape):
+            shape[axis] = sum(host.shape[axis] for host in hosts)
+            made = fresh(tuple(shape), np.dtype(dtype or np.result_type(*hosts)))
+            np.concatenate(hosts, axis, made._host, casting=casting)
+            _launches.record("cupy.concatenate", "routine", size=made.size, exact=False)
+            return made
+    result = np.concatenate(hosts, axis, dtype=dtype, casting=casting)
+    _launches.record("cupy.concatenate", "routine", size=result.size, exact=False)
+    if out is None:
+        return from_host(result)
+    if out.shape != result.shape:
+        raise ValueError("Output array is the wrong shape")
+    cast(result, out._host)
+    wrote(out)
+    return out
+
+
+concat = concatenate
+
+
+def _to_join(tup, what: str) -> list[np.ndarray]:
+    arrays = [as_array(one) for one in tup]
+    if any(one is None for one in arrays):
+        raise TypeError(f"Only cupy arrays can be {what}")
+    return [one._host for one in arrays]
+
+
+def cumsum(a, axis=None, dtype=None, out=None):
+    """Running sums along an axis (None: of the flattened array)."""
+    return _scan(np.cumsum, a, axis, dtype, out)
+
+
+def cumprod(a, axis=None, dtype=None, out=None):
+    """Running products along an axis (None: of the flattened array)."""
+    return _scan(np.cumprod, a, axis, dtype, out)
+
+
+def _scan(function, a, axis, dtype, out):
+    host = operand(a)
+    if out is None:
+        kind = function(np.ones((), host.dtype), dtype=dtype).dtype
+        out = fresh((host.size,) if axis is None else host.shape, kind)
+    with np.errstate(all="ignore"):
+        function(host, axis, dtype, out._host)
+    wrote(out)
+    _launches.record(f"cupy.{function.__name__}", "routine", size=host.size, exact=False)
+    return out
 
 
 def take(a, indices, axis=None, out=None):
@@ -73,15 +129,17 @@ def clip(a, a_min, a_max, out=None):
         raise TypeError(f"Unsupported type {type(a)}")
     if a_min is None and a_max is None:
         raise ValueError("array_clip: must set either max or min")
-    host = np.asarray(np.clip(a._host, *(None if one is None else operand(one)
-                                        for one in (a_min, a_max))))
-    if _launches.listening() and a.size:
-        _launches.record(f"cupy_clip__{host.dtype.name}", size=host.size)
+    limits = [None if one is None else operand(one) for one in (a_min, a_max)]
+    given = [one for one in limits if one is not None]
+    made = out
     if out is None:
-        return from_host(host)
-    cast(host, out._host)
-    wrote(out)
-    return out
+        made = fresh(np.broadcast_shapes(a.shape, *map(np.shape, given)),
+                     np.result_type(a._host, *given))
+    np.clip(a._host, *limits, out=made._host, casting="same_kind")
+    wrote(made)
+    if _launches.listening() and a.size:
+        _launches.record(f"cupy_clip__{made.dtype.name}", size=made.size)
+    return made
 
 
 def msort(a):
@@ -306,8 +364,8 @@ def _dtype(x):
 
 
 __all__ = """
-apply_along_axis apply_over_axes broadcast byte_bounds c_ can_cast clip common_type copyto flatiter
-from_dlpack issctype issubclass_ issubsctype mask_indices mgrid min_scalar_type msort obj2sctype
-ogrid piecewise put r_ result_type save savetxt savez savez_compressed sctype2char take vectorize
-where
+apply_along_axis apply_over_axes broadcast byte_bounds c_ can_cast clip common_type concat
+concatenate copyto cumprod cumsum flatiter from_dlpack issctype issubclass_ issubsctype
+mask_indices mgrid min_scalar_type msort obj2sctype ogrid piecewise put r_ result_type save savetxt
+savez savez_compressed sctype2char take vectorize where
 """.split()

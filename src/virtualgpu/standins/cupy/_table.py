@@ -44,8 +44,6 @@ repeat(a*, repeats, axis=None)
 tile(A, reps)
 trim_zeros(filt*, trim='fb')
 # joining and splitting
-concatenate(tup**, axis=0, out=None, *, dtype=None, casting='same_kind')
-concat(tup**, axis=0, out=None, *, dtype=None, casting='same_kind')
 stack(tup**, axis=0, out=None, *, dtype=None, casting='same_kind')
 hstack(tup**, *, dtype=None, casting='same_kind')
 vstack(tup**, *, dtype=None, casting='same_kind')
@@ -129,7 +127,6 @@ convolve(a*, v*, mode='full')
 # mathematics
 around(a, decimals=0, out=None) -> cupy_round
 round(a, decimals=0, out=None) -> cupy_round
-clip(a*, a_min, a_max, out=None) -> cupy_clip
 angle(z*, deg=False) -> cupy_angle
 real(val)
 imag(val)
@@ -140,8 +137,6 @@ unwrap(p, discont=None, axis=-1, *, period=6.283185307179586)
 i0(x*) -> cupy_i0
 sinc(x*) -> cupy_sinc
 fix(x*) -> cupy_fix
-cumsum(a*, axis=None, dtype=None, out=None)
-cumprod(a*, axis=None, dtype=None, out=None)
 cumulative_sum(x*, /, *, axis=None, dtype=None, out=None, include_initial=False)
 cumulative_prod(x*, /, *, axis=None, dtype=None, out=None, include_initial=False)
 nancumsum(a*, axis=None, dtype=None, out=None)
