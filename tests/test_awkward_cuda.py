@@ -21,15 +21,12 @@ MUONS = [
 @pytest.fixture(scope="module", autouse=True)
 def without_gpu():
     """As ``%load_ext gpucourse`` leaves a kernel; put back afterwards."""
-    from awkward._backends.cupy import CupyBackend
-
-    original = CupyBackend.__getitem__
     virtualgpu.activate()
     awkward_cuda.mend_iteration()
     awkward_cuda.route_to_cpu_kernels()
     ak.numba.register_and_check()
     yield
-    CupyBackend.__getitem__ = original
+    awkward_cuda.restore()
     virtualgpu.deactivate()
 
 

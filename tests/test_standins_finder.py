@@ -142,15 +142,45 @@ def test_nothing_is_touched_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch
 
 def test_a_notebook_that_imported_cupy_first_has_the_stand_in(installed_cupy: Path):
     result = in_fresh_python(
+        "import contextlib, io\n"
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "shell = InteractiveShell.instance()\n"
         "shell.run_cell('import cupy as cp, cupy.linalg as la')\n"
         "first = hasattr(shell.user_ns['cp'], 'REAL')\n"
-        "shell.run_line_magic('load_ext', 'gpucourse')\n"
+        "said = io.StringIO()\n"
+        "with contextlib.redirect_stdout(said):\n"
+        "    shell.run_line_magic('load_ext', 'gpucourse')\n"
         "result = [first, *(hasattr(shell.user_ns[n], 'REAL') for n in ('cp', 'la')),\n"
-        "          shell.user_ns['cp'] is sys.modules['cupy'], 'numba' in sys.modules]",
+        "          shell.user_ns['cp'] is sys.modules['cupy'], 'numba' in sys.modules,\n"
+        "          said.getvalue().splitlines()[1]]",
         installed_cupy)
-    assert result == [True, False, False, True, False]
+    assert result == [True, False, False, True, False,
+                      "cupy, imported before this, cannot work here and is replaced by a stand-in; "
+                      "run cells with `from cupy import ...` again"]
+
+
+def test_unloading_the_extension_leaves_nothing_behind(installed_cupy: Path):
+    result = in_fresh_python(
+        "import contextlib, io\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "import cupy, numba.cuda, awkward._connect.cuda, awkward._backends.cupy as backends\n"
+        "real, kernels = cupy, backends.CupyBackend.__getitem__\n"
+        "finders = list(sys.meta_path)\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    shell.run_line_magic('load_ext', 'gpucourse')\n"
+        "import cupy.cuda, virtualgpu\n"
+        "between = [virtualgpu.is_active(), sys.modules['cupy'] is real,\n"
+        "           backends.CupyBackend.__getitem__ is kernels]\n"
+        "shell.run_line_magic('unload_ext', 'gpucourse')\n"
+        "names = ('cupy', 'cupyx', 'cudf', 'pycuda')\n"
+        "left = [name for name in sys.modules if name.split('.')[0] in names]\n"
+        "result = [between, virtualgpu.is_active(), sys.modules['cupy'] is real,\n"
+        "          backends.CupyBackend.__getitem__ is kernels, left,\n"
+        "          sys.meta_path == finders, sorted(v for v in vars(shell) if 'gpucourse' in v),\n"
+        "          'gpu_report' in shell.magics_manager.magics['cell']]",
+        installed_cupy)
+    assert result == [[True, False, False], False, True, True, ["cupy"], True, [], False]
 
 
 @pytest.mark.parametrize("order", ["cupy numba.cuda", "numba.cuda cupy"])
@@ -176,7 +206,7 @@ def test_libraries_that_know_cupy_are_not_led_astray():
     result = in_fresh_python(
         "from virtualgpu import activation\n"
         "activation.use_standins()\n"
-        "import pandas, matplotlib.pyplot, awkward, vector, hist, uproot\n"
+        "import pandas, awkward, vector\n"
         "import numpy as np\n"
         "total = int(pandas.DataFrame({'a': [1, 2]})['a'].sum() + awkward.sum([[1], [2, 3]]))\n"
         "result = [total, [n for n in ('cupy', 'cudf', 'pycuda') if n in sys.modules]]")

@@ -26,14 +26,11 @@ MILLION = 1_000_000
 @pytest.fixture(scope="module", autouse=True)
 def notebook() -> Iterator[None]:
     """What ``%load_ext gpucourse`` does where there is no GPU, undone at the end."""
-    from awkward._backends.cupy import CupyBackend
-
-    original = CupyBackend.__getitem__
     virtualgpu.activate()
     awkward_cuda.mend_iteration()
     awkward_cuda.route_to_cpu_kernels()
     yield
-    CupyBackend.__getitem__ = original
+    awkward_cuda.restore()
     virtualgpu.deactivate()
 
 

@@ -21,6 +21,13 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     extension.load_ipython_extension(shell)
 
 
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Called by ``%unload_ext gpucourse``."""
+    from gpucourse import extension
+
+    extension.unload_ipython_extension(shell)
+
+
 #: What a project's test cells are written in; :mod:`gpucourse.grading.verbs` has them.
 VERBS = (
     "call",

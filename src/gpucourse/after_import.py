@@ -28,6 +28,13 @@ def after_import(name: str, callback: Callback) -> None:
         sys.meta_path.insert(0, _AfterImport())
 
 
+def forget(name: str) -> None:
+    """The module ``name`` is awaited no longer; the hook goes with the last one."""
+    _AfterImport.callbacks.pop(name, None)
+    if not _AfterImport.callbacks:
+        sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _AfterImport)]
+
+
 class _AfterImport(MetaPathFinder):
     """Finds the awaited modules as the others would, and calls back once they are loaded.
 

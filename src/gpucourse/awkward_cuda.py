@@ -20,12 +20,15 @@ import ctypes
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gpucourse.after_import import after_import
+from gpucourse.after_import import after_import, forget
 
 if TYPE_CHECKING:
     import numpy as np
 
 _VIEWS = "awkward._connect.numba.arrayview"
+_BACKEND = "awkward._backends.cupy"
+_CONNECT = "awkward._connect.cuda"
+_replaced: list[tuple[Any, str, Any]] = []
 
 
 def mend_iteration() -> None:
@@ -35,8 +38,23 @@ def mend_iteration() -> None:
 
 def route_to_cpu_kernels() -> None:
     """Have Awkward's CUDA backend use CuPy's stand-in and Awkward's CPU kernels."""
-    after_import("awkward._backends.cupy", _route_backend)
-    after_import("awkward._connect.cuda", _use_stand_in)
+    after_import(_BACKEND, _route_backend)
+    after_import(_CONNECT, _use_stand_in)
+
+
+def restore() -> None:
+    """Undo :func:`route_to_cpu_kernels`; wait for nothing more (a mend that was made stays)."""
+    for name in (_BACKEND, _CONNECT, _VIEWS):
+        forget(name)
+    while _replaced:
+        owner, name, value = _replaced.pop()
+        setattr(owner, name, value)
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
+    if getattr(owner, name) is not value:
+        _replaced.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
 
 
 def _mend_iteration(views: ModuleType) -> None:
@@ -44,20 +62,23 @@ def _mend_iteration(views: ModuleType) -> None:
 
 
 def _use_stand_in(connect: ModuleType) -> None:
-    """``import_cupy`` finds the CuPy of the day, whatever was there at Awkward's import."""
+    _replace(connect, "import_cupy", _import_cupy)
+    _replace(connect, "synchronize_cuda", _synchronize)
 
-    def import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
-        import cupy
 
-        return cupy
+def _import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
+    """The CuPy of the day, whatever was there when Awkward was imported."""
+    import cupy
 
-    connect.import_cupy = import_cupy
-    # Nothing is ever in flight, and kernels have told their errors.
-    connect.synchronize_cuda = lambda stream=None: None
+    return cupy
+
+
+def _synchronize(stream: object = None) -> None:
+    """Nothing is ever in flight, and kernels have told their errors."""
 
 
 def _route_backend(backends: ModuleType) -> None:
-    backends.CupyBackend.__getitem__ = _host_kernel
+    _replace(backends.CupyBackend, "__getitem__", _host_kernel)
 
 
 def _host_kernel(backend: Any, index: tuple) -> HostKernel:

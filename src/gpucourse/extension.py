@@ -14,11 +14,11 @@ import importlib
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gpucourse import awkward_cuda, without_pycuda
-from gpucourse.after_import import after_import
+from gpucourse import after_import, awkward_cuda, without_pycuda
 from gpucourse.device import DeviceInfo, device
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ ENVIRONMENT = {
     "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
 }
 
+#: IPython's events, and where the shell keeps our callbacks.
+TICKS = {"pre_run_cell": "_gpucourse_start", "post_run_cell": "_gpucourse_tick"}
+
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Make this kernel ready for the course and print which device answers."""
@@ -42,11 +45,32 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shell.register_magic_function(gpu_report, "cell")
     awkward_cuda.mend_iteration()
     found = device()
+    replaced = []
     if found.virtual:
-        prepare_virtual(shell)
+        replaced = prepare_virtual(shell)
     else:
         without_pycuda.offer()
     print(message(found))
+    if replaced:
+        print(f"{' and '.join(replaced)}, imported before this, cannot work here and "
+              f"{'are' if replaced[1:] else 'is'} replaced by a stand-in; run cells with "
+              f"`from {replaced[0]} import ...` again")
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Undo :func:`load_ipython_extension`: no hooks, no stand-ins; variables stay."""
+    from virtualgpu import activation, sources
+
+    after_import.forget("numba.cuda")
+    awkward_cuda.restore()
+    without_pycuda.withdraw()
+    activation.deactivate()
+    if namer := shell.__dict__.pop("_gpucourse_namer", None):
+        sources.unregister_namer(namer)
+    for event, known in TICKS.items():
+        if callback := shell.__dict__.pop(known, None):
+            shell.events.unregister(event, callback)
+    shell.magics_manager.magics["cell"].pop("gpu_report", None)
 
 
 def gpu_report(line: str, cell: str) -> None:
@@ -68,8 +92,10 @@ def message(found: DeviceInfo) -> str:
     return str(found)
 
 
-def prepare_virtual(shell: InteractiveShell | None = None) -> None:
+def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
     """Put the virtual GPU and the stand-ins in place; nothing slow is imported for it.
+
+    Returns the packages imported before whose stand-ins answer now.
 
     ``numba.cuda`` talks to the virtual GPU as soon as it is imported (or now, if it is). Names in
     the notebook that hold a package which needs a GPU (``import cupy as cp`` in an earlier cell)
@@ -84,9 +110,10 @@ def prepare_virtual(shell: InteractiveShell | None = None) -> None:
     replaced = activation.use_standins()
     if replaced and shell is not None:
         rebind(shell.user_ns)
-    after_import("numba.cuda", _activate)
+    after_import.after_import("numba.cuda", _activate)
     if not activation.gpu_is_present():
         awkward_cuda.route_to_cpu_kernels()
+    return replaced
 
 
 def rebind(names: dict[str, object]) -> None:
@@ -95,7 +122,8 @@ def rebind(names: dict[str, object]) -> None:
 
     for name, value in list(names.items()):
         if isinstance(value, ModuleType) and finder.replaced(value):
-            names[name] = importlib.import_module(value.__name__)
+            with suppress(ImportError):  # the stand-in lacks it: importing it says so
+                names[name] = importlib.import_module(value.__name__)
 
 
 def name_cells(shell: InteractiveShell) -> None:
@@ -132,8 +160,7 @@ def tick_cells(shell: InteractiveShell) -> None:
             show(Outcome("passed", True, "what this cell expects holds" if count == 1 else
                          f"all {count} things that this cell expects hold"))
 
-    for event, known, callback in (("pre_run_cell", "_gpucourse_start", start),
-                                   ("post_run_cell", "_gpucourse_tick", tick)):
+    for (event, known), callback in zip(TICKS.items(), (start, tick), strict=True):
         if previous := getattr(shell, known, None):
             shell.events.unregister(event, previous)
         setattr(shell, known, callback)

@@ -35,3 +35,8 @@ def offer() -> None:
     GPU. Doing it twice changes nothing."""
     if not any(isinstance(finder, _PyCUDAFinder) for finder in sys.meta_path):
         sys.meta_path.append(_PyCUDAFinder())  # last: an installed PyCUDA is found before
+
+
+def withdraw() -> None:
+    """Undo :func:`offer`."""
+    sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _PyCUDAFinder)]
