@@ -157,7 +157,8 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
     if lost:
         values = ", ".join(f"element {n.element} ({_shown(n.value)})" for n in lost[:6])
         verb = "reaches" if len(lost) == 1 else "reach"
-        told.insert(0, f"{many(len(lost), 'value')} never {verb} the top: {values}{', …' if len(lost) > 6 else ''}.")
+        more = ", …" if len(lost) > 6 else ""
+        told.insert(0, f"{many(len(lost), 'value')} never {verb} the top: {values}{more}.")
     if int(np.prod(observed.grid)) > 1:
         told.append(f"The first of {int(np.prod(observed.grid)):,} blocks.")
     alt = f"{title}. {'; '.join(rows)}. {' '.join(told)}"

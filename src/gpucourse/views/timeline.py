@@ -177,7 +177,8 @@ class _View:
         told.insert(0, "Steps from left to right, in the order in which the virtual GPU runs them, "
                        "not in time; blank where a warp has no turn or has ended.")
         picture = f'<div class="scroll">{self._picture(alt)}</div>'
-        markup = box(head(title), legend(entries), picture, *(note(text) for text in told), label=title)
+        notes = [note(text) for text in told]
+        markup = box(head(title), legend(entries), picture, *notes, label=title)
         rows = [f"{name:18}{self._letters(w)}" for w, name in enumerate(names)]
         letters = ", ".join(f"{k[2]} {k[1]}" for k in KINDS.values())
         text = [title, *rows, f"({letters}; - waits at a barrier; capitals: some lanes are masked)",
