@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucourse.build import notebooks
+from gpucourse.build.gallery import NOTEBOOK, read_gallery
 from gpucourse.build.registry import Lecture
 from gpucourse.build.source import read_course
 
@@ -70,6 +71,8 @@ def derive(root: Path) -> dict[Path, str]:
             derived["projects" / folder] = notebooks.project_release(course, source)
             derived["grading/source" / folder] = notebooks.project_source(course, source)
             derived[Path("solutions") / f"{id}.ipynb"] = notebooks.project_solution(course, source)
+    if gallery := read_gallery(course):
+        derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)
     return {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}
 
 
