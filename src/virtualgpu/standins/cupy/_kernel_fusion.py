@@ -1,5 +1,7 @@
 """``fuse``: the elementwise functions that a Python function calls, as one generated kernel.
 
+A reduction may come last.
+
 The function runs once for each combination of argument types, on stand-ins for its arguments
 that write down what is done with them; the notes become one C++ loop body, which an
 :class:`~cupy.ElementwiseKernel` compiles and launches.
@@ -13,216 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, _kernel_elementwise
+from . import _core, _kernel_elementwise, _kernel_reduction
 from ._kernel_code import type_name
-from ._kernel_expressions import PREAMBLE, expression
-
-_NUMBERS = (bool, int, float, complex)
-_BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
-    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "lshift": "left_shift",
-    "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-}  # fmt: skip
-_COMPARISONS = {"lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal",
-                "gt": "greater", "ge": "greater_equal"}  # fmt: skip
-
-
-class Traced:
-    """What a fused function sees for an argument or a result: a type, and a name in the C++.
-
-    It has operators, ``astype`` and ``copy``; ufuncs take it, other functions do not.
-    """
-
-    __array_ufunc__ = None  # NumPy's own ufuncs and scalars stand back
-    __hash__ = None
-
-    def __init__(self, trace: Trace, name: str, dtype: np.dtype, ndim: int,
-                 weak: type | None = None):
-        self._trace, self._name, self._weak = trace, name, weak
-        self.dtype, self.ndim = np.dtype(dtype), ndim
-
-    def __repr__(self) -> str:
-        return f"<fused {self.dtype} {f'{self.ndim}-dim array' if self.ndim >= 0 else 'scalar'}>"
-
-    def __cupy_override_elementwise_kernel__(self, kernel, *args, **kwargs):
-        return self._trace.call(kernel, *args, **kwargs)
-
-    def __neg__(self):
-        return _ufunc("negative")(self)
-
-    def __pos__(self):
-        return _ufunc("positive")(self)
-
-    def __abs__(self):
-        return _ufunc("absolute")(self)
-
-    def __invert__(self):
-        return _ufunc("invert")(self)
-
-    def __bool__(self):
-        raise TypeError(
-            "Can't cast to bool: a fused function runs once, for all elements and before there "
-            "are any; use cupy.where(condition, a, b) in place of if")
-
-    def __iter__(self):
-        raise TypeError("a fused function sees whole arrays, element by element: it cannot loop "
-                        "over them")
-
-    def __setitem__(self, index, value):
-        if not (index is Ellipsis or (isinstance(index, slice) and index == slice(None))):
-            raise ValueError("The fusion supports `[...]` or `[:]`.")
-        self._trace.assign(self, self._trace.traced(value))
-
-    def __getattr__(self, name: str):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise NotImplementedError(
-            f"{self!r}.{name} inside a fused function: the stand-in's cupy.fuse fuses "
-            "elementwise functions and operators; take sums, shapes and elements outside")
-
-    def copy(self):
-        return _ufunc("positive")(self) if self.dtype != bool else self | False
-
-    def astype(self, dtype, copy: bool = True):
-        return self._trace.cast(self, np.dtype(dtype))
-
-
-def _ufunc(name: str):
-    from ._ufunc import UFUNCS
-
-    return UFUNCS[name]
-
-
-def _operators() -> None:
-    def binary(function, reflected=False, in_place=False):
-        def method(self, other):
-            if in_place:
-                return _ufunc(function)(self, other, self)
-            return _ufunc(function)(other, self) if reflected else _ufunc(function)(self, other)
-
-        return method
-
-    for name, function in _BINARY.items():
-        setattr(Traced, f"__{name}__", binary(function))
-        setattr(Traced, f"__r{name}__", binary(function, reflected=True))
-        setattr(Traced, f"__i{name}__", binary(function, in_place=True))
-    for name, function in _COMPARISONS.items():
-        setattr(Traced, f"__{name}__", binary(function))
-
-
-_operators()
-
-
-class Trace:
-    """The C++ that one run of a fused function amounts to."""
-
-    def __init__(self, args: tuple):
-        self.lines: list[str] = []
-        self.assigned: set[str] = set()
-        self._count = 0
-        self.arguments: list[Traced | None] = []
-        for one in args:
-            name, weak = f"v{len(self.arguments)}", type(one) if type(one) in _NUMBERS else None
-            if one is None:
-                self.arguments.append(None)
-            elif isinstance(one, _core.ndarray):
-                self.arguments.append(Traced(self, name, one.dtype, one.ndim))
-            else:
-                dtype = one.dtype if isinstance(one, np.generic) else np.dtype(type(one))
-                self.arguments.append(Traced(self, name, dtype, -1, weak))
-
-    def traced(self, value: Any) -> Traced:
-        """A constant among the operands. Raises TypeError for what is none."""
-        if isinstance(value, Traced):
-            return value
-        if isinstance(value, (*_NUMBERS, np.generic)):
-            weak = type(value) if type(value) in _NUMBERS else None
-            scalar = value if isinstance(value, np.generic) else np.asarray(value)[()]
-            return Traced(self, _literal(scalar), scalar.dtype, -1, weak)
-        raise TypeError(
-            f"Unsupported type {type(value)} in a fused function: give arrays as arguments of "
-            "the function, so that they become arguments of the kernel")
-
-    def call(self, function, *args, out=None, dtype=None, **unknown):
-        """A ufunc on traced values."""
-        loops = getattr(function, "_loops", None)
-        if loops is None:
-            raise NotImplementedError(
-                f"{function!r} inside a fused function: cupy.fuse fuses ufuncs; call the kernel "
-                "outside, or write its operation in terms of ufuncs")
-        if out is not None:
-            args = (*args, *(out if isinstance(out, tuple) else (out,)))
-        if function.nout != 1 or dtype is not None or unknown.keys() - {"casting"}:
-            raise NotImplementedError(
-                f"{function!r} inside a fused function: one result and no dtype= are supported; "
-                "use .astype")
-        values = [self.traced(one) for one in args[: function.nin]]
-        kinds = tuple(_kind(one) for one in values)
-        try:
-            *types, result = loops.resolve_dtypes((*kinds, None))
-        except TypeError:
-            raise TypeError(f"Invalid type cast in '{function.name}': "
-                            f"{[str(one.dtype) for one in values]}") from None
-        name = function.name.removeprefix("cupy_")
-        code = expression(name, types[0])
-        if code is None:
-            raise NotImplementedError(
-                f"cupy.{function.__name__} of {types[0]} inside a fused function: the stand-in "
-                "has no C++ for it; compute it outside, or write an ElementwiseKernel")
-        operands = [_cast(one._name, dtype) for one, dtype in zip(values, types, strict=True)]
-        made = self._new(f"({code.format(*operands)})", result, max(one.ndim for one in values))
-        targets = args[function.nin :]
-        if not targets:
-            return made
-        (target,) = targets
-        if not np.can_cast(result, target.dtype, "same_kind"):
-            raise TypeError(f"Cannot cast output operand from {result!r} to {target.dtype!r} "
-                            "according to the rule 'same_kind'")
-        return self.assign(target, made)
-
-    def where(self, condition, x, y) -> Traced:
-        """``cupy.where`` of traced values."""
-        condition, x, y = (self.traced(one) for one in (condition, x, y))
-        # NumPy's rule for weak numbers, by way of a function of two arguments.
-        result = np.maximum.resolve_dtypes((_kind(x), _kind(y), None))[-1]
-        code = (f"(bool({condition._name}) ? {_cast(x._name, result)} : "
-                f"{_cast(y._name, result)})")
-        return self._new(code, result, max(condition.ndim, x.ndim, y.ndim))
-
-    def cast(self, value: Traced, dtype: np.dtype) -> Traced:
-        if value.dtype.kind == "c" and dtype.kind != "c":
-            raise NotImplementedError("a complex number as a real one inside a fused function")
-        return self._new(value._name, dtype, value.ndim)
-
-    def assign(self, target: Traced, value: Traced) -> Traced:
-        """``target[...] = value``: also into an argument, which is an array of the caller."""
-        if not isinstance(target, Traced) or target.ndim < 0:
-            raise TypeError("return arrays must be of ArrayType")
-        self.assigned.add(target._name)
-        self.lines.append(f"{target._name} = {_cast(value._name, target.dtype)};")
-        return target
-
-    def _new(self, code: str, dtype: np.dtype, ndim: int) -> Traced:
-        self._count += 1
-        made = Traced(self, f"t{self._count}", dtype, ndim)
-        self.lines.append(f"{type_name(dtype)} {made._name} = {_cast(code, dtype)};")
-        return made
-
-    def kernel(self, result: Any, name: str) -> FusedKernel:
-        """The kernel that computes what the function returned."""
-        if result is None:
-            results = ()
-        elif isinstance(result, tuple):
-            results = tuple(self.traced(one) for one in result if one is not None)
-        else:
-            results = (self.traced(result),)
-        ins = ", ".join(f"{'_non_const ' * (one._name in self.assigned)}{one.dtype} {one._name}"
-                        for one in self.arguments if one is not None)
-        outs = ", ".join(f"{one.dtype} r{i}" for i, one in enumerate(results))
-        lines = [*self.lines, *(f"r{i} = {one._name};" for i, one in enumerate(results))]
-        name = re.sub(r"\W", "_", name)  # of a lambda, for one
-        return FusedKernel(ins, outs, "\n".join(lines), name, preamble=PREAMBLE,
-                           no_return=result is None, return_tuple=isinstance(result, tuple))
+from ._kernel_expressions import PREAMBLE
+from ._kernel_trace import NUMBERS, Reduced, Trace, Traced, cast, literal
 
 
 class FusedKernel(_kernel_elementwise.ElementwiseKernel):
@@ -231,12 +27,74 @@ class FusedKernel(_kernel_elementwise.ElementwiseKernel):
     _kind = "fused"
 
 
+class FusedReduction(_kernel_reduction.ReductionKernel):
+    """A generated kernel with a reduction at its end, recorded as a fused one."""
+
+    _kind = "fused"
+
+
+def _kernel(trace: Trace, result: Any, name: str) -> tuple[Any, dict]:
+    """The kernel that computes what the function returned, and its keyword arguments."""
+    name = re.sub(r"\W", "_", name)  # of a lambda, for one
+    if isinstance(result, Reduced):
+        return _reduction_kernel(trace, result, name), result.kwargs
+    if result is None:
+        results = ()
+    elif isinstance(result, tuple):
+        results = tuple(trace.traced(one) for one in result if one is not None)
+    else:
+        results = (trace.traced(result),)
+    ins = ", ".join(f"{'_non_const ' * (one._name in trace.assigned)}{one.dtype} {one._name}"
+                    for one in trace.arguments if one is not None)
+    outs = ", ".join(f"{one.dtype} r{i}" for i, one in enumerate(results))
+    lines = [*trace.lines, *(f"r{i} = {one._name};" for i, one in enumerate(results))]
+    return FusedKernel(ins, outs, "\n".join(lines), name, preamble=PREAMBLE,
+                       no_return=result is None, return_tuple=isinstance(result, tuple)), {}
+
+
+def _reduction_kernel(trace: Trace, last: Reduced, name: str) -> FusedReduction:
+    """The kernel that maps and reduces."""
+    if trace.assigned:
+        raise NotImplementedError("assigning to an argument and reducing in one fused "
+                                  "function")
+    given = [one for one in trace.arguments if one is not None]
+    declared = ", ".join(f"{type_name(one.dtype)} {one._name}" for one in given)
+    body = "\n".join(trace.lines)
+    kind = type_name(last.dtype)
+    mapping = (f"{PREAMBLE}\n__device__ {kind} _mapped({declared}) {{\n{body}\n"
+               f"return {cast(last.value._name, last.dtype)};\n}}\n")
+    start, expression_ = _reduction(last.name, last.dtype)
+    kernel = FusedReduction(
+        ", ".join(f"{one.dtype} {one._name}" for one in given), f"{last.dtype} r0",
+        f"_mapped({', '.join(one._name for one in given)})", expression_, "r0 = a",
+        start if last.name in ("sum", "prod") else None, name, kind, preamble=mapping)
+    kernel._start = start
+    return kernel
+
+
+def _reduction(name: str, dtype: np.dtype) -> tuple[str, str]:
+    """Start and expression of a reduction in C++."""
+    if name == "sum":
+        return "0", "a + b"
+    if name == "prod":
+        return "1", "a * b"
+    if dtype.kind not in "iuf":
+        raise NotImplementedError(f"{name} of {dtype} inside a fused function")
+    sign = ">" if name == "max" else "<"
+    if dtype.kind == "f":
+        worst = dtype.type("-inf" if name == "max" else "inf")
+        return literal(worst), f"isnan(a) ? a : isnan(b) ? b : a {sign} b ? a : b"
+    limits = np.iinfo(dtype)
+    return (literal(dtype.type(limits.min if name == "max" else limits.max)),
+            f"a {sign} b ? a : b")
+
+
 class Fusion:
     """A function whose elementwise work is one kernel, as :func:`fuse` makes it."""
 
     def __init__(self, func, name: str | None = None):
         self.func, self.name = func, name or func.__name__
-        self._kernels: dict[tuple, FusedKernel] = {}
+        self._kernels: dict[tuple, tuple[Any, dict]] = {}
 
     def __repr__(self) -> str:
         return f"<Fusion '{self.name}'>"
@@ -249,27 +107,28 @@ class Fusion:
         if not any(isinstance(one, _core.ndarray) for one in args):
             return self.func(*args)
         for one in args:
-            if not isinstance(one, (_core.ndarray, np.generic, *_NUMBERS, type(None))):
+            if not isinstance(one, (_core.ndarray, np.generic, *NUMBERS, type(None))):
                 raise TypeError(f"Invalid argument type for '{self.name}': "
                                 f"({', '.join(repr(type(a)) for a in args)})")
         key = tuple((one.dtype, one.ndim) if isinstance(one, _core.ndarray) else type(one)
                     for one in args)
         if key not in self._kernels:
             self._kernels[key] = self._trace(args)
-        return self._kernels[key](*(one for one in args if one is not None))
+        kernel, kwargs = self._kernels[key]
+        return kernel(*(one for one in args if one is not None), **kwargs)
 
-    def _trace(self, args: tuple) -> FusedKernel:
+    def _trace(self, args: tuple) -> tuple[Any, dict]:
         trace = Trace(args)
         try:
             result = self.func(*trace.arguments)
         except TypeError as error:
-            if "Traced" not in str(error):
+            if "Traced" not in str(error) and "Reduced" not in str(error):
                 raise
             raise NotImplementedError(
                 f"{self.name} cannot be fused: {error}. The stand-in's cupy.fuse takes CuPy's "
-                "elementwise functions and operators; reductions and NumPy's own functions "
-                "belong outside") from error
-        return trace.kernel(result, self.name)
+                "elementwise functions and operators, and a reduction at the end; NumPy's "
+                "own functions belong outside") from error
+        return _kernel(trace, result, self.name)
 
     def clear_cache(self) -> None:
         """Forget the kernels."""
@@ -284,8 +143,8 @@ def fuse(*args, **kwargs):
     ...     return (-b + cupy.sqrt(b**2 - 4 * a * c)) / (2 * a)
 
     ``kernel_name`` names the kernel. Inside, CuPy's ufuncs, ``cupy.where``, operators, constants
-    and ``.astype`` may stand. Real CuPy fuses a reduction at the end as well; here it raises
-    NotImplementedError.
+    and ``.astype`` may stand, and a ``sum``, ``prod``, ``max`` or ``min`` as the last step. What
+    real CuPy fuses beyond that raises NotImplementedError.
     """
     if len(args) == 1 and not kwargs and callable(args[0]):
         return functools.update_wrapper(Fusion(args[0]), args[0])
@@ -294,41 +153,3 @@ def fuse(*args, **kwargs):
         return functools.update_wrapper(Fusion(function, kernel_name), function)
 
     return lambda function: decorate(function, *args, **kwargs)
-
-
-def _kind(value: Traced):
-    """The type for NumPy's promotion: Python's numbers are weak."""
-    if value._weak in (int, float, complex):
-        return value._weak
-    return value.dtype
-
-
-def _cast(code: str, dtype: np.dtype) -> str:
-    # Half precision computes in single.
-    name = "float" if dtype == np.float16 else type_name(dtype)
-    return f"static_cast<{name}>({code})"
-
-
-def _literal(value: np.generic) -> str:
-    """A constant in C++, to the bit."""
-    kind, name = value.dtype.kind, type_name(value.dtype)
-    if kind == "b":
-        return "true" if value else "false"
-    if kind in "iu":
-        if kind == "i" and value == np.iinfo(value.dtype).min:
-            return f"static_cast<{name}>({int(value) + 1}ll - 1)"
-        return f"static_cast<{name}>({int(value)}{'ull' if kind == 'u' else 'll'})"
-    if kind == "c":
-        part = "float" if value.dtype.itemsize == 8 else "double"
-        return f"{name}({_real(value.real, part)}, {_real(value.imag, part)})"
-    return _real(value, name)
-
-
-def _real(value, name: str) -> str:
-    number = float(value)
-    if number != number:
-        return f"{name}(__longlong_as_double(0x7ff8000000000000ll))"
-    if number in (float("inf"), float("-inf")):
-        sign = "-" if number < 0 else ""
-        return f"{name}({sign}__longlong_as_double(0x7ff0000000000000ll))"
-    return f"{name}({number.hex()})"

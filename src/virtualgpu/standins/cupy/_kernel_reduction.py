@@ -59,7 +59,7 @@ class ReductionKernel(_kernel.GeneratedKernel):
         if reduce_type is None:
             reduce_type = self.out_params[0].ctype
         self.map_expr, self.reduce_expr, self.post_map_expr = map_expr, reduce_expr, post_map_expr
-        self.identity = "" if identity is None else str(identity)
+        self.identity = self._start = "" if identity is None else str(identity)
         self.reduce_type, self.reduce_dims, self.preamble = reduce_type, reduce_dims, preamble
 
     def __call__(self, *args, out=None, axis=None, dtype=None, keepdims=False, stream=None):
@@ -175,7 +175,7 @@ extern "C" __global__ void {self.name}({", ".join(declared)}) {{
     const int _mine = _plan.along ? _tid / _plan.lanes : _tid % _results;
     const int _step = _plan.along ? 1 : _results;
     const ptrdiff_t _i = ptrdiff_t(blockIdx.x) * _results + _mine;
-    _type_reduce _s = _type_reduce({self.identity});
+    _type_reduce _s = _type_reduce({self._start});
     if (_i < _out_ind.size()) {{
         IndexT _J = _lane;
         for (ptrdiff_t _j = _i + _lane * _out_ind.size(); _j < _in_ind.size();

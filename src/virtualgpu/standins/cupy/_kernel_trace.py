@@ -1,0 +1,299 @@
+"""What a fused function sees in place of its arguments, and the notes that are taken.
+
+A :class:`Traced` value has operators and goes through ufuncs; each use becomes a line of C++ in
+its :class:`Trace`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._kernel_code import type_name
+from ._kernel_expressions import expression
+
+NUMBERS = (bool, int, float, complex)
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "lshift": "left_shift",
+    "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+}  # fmt: skip
+_COMPARISONS = {"lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal",
+                "gt": "greater", "ge": "greater_equal"}  # fmt: skip
+
+
+class Traced:
+    """What a fused function sees for an argument or a result: a type, and a name in the C++.
+
+    It has operators, ``astype`` and ``copy``; ufuncs take it, other functions do not.
+    """
+
+    __array_ufunc__ = None  # NumPy's own ufuncs and scalars stand back
+    __hash__ = None
+
+    def __init__(self, trace: Trace, name: str, dtype: np.dtype, ndim: int,
+                 weak: type | None = None):
+        self._trace, self._name, self._weak = trace, name, weak
+        self.dtype, self.ndim = np.dtype(dtype), ndim
+
+    def __repr__(self) -> str:
+        return f"<fused {self.dtype} {f'{self.ndim}-dim array' if self.ndim >= 0 else 'scalar'}>"
+
+    def __cupy_override_elementwise_kernel__(self, kernel, *args, **kwargs):
+        return self._trace.call(kernel, *args, **kwargs)
+
+    def __neg__(self):
+        return _ufunc("negative")(self)
+
+    def __pos__(self):
+        return _ufunc("positive")(self)
+
+    def __pow__(self, other):
+        # As the arrays' own operator: pow() costs a hundred times as much.
+        if type(other) is int and other == 2 and self.dtype.kind in "ifc":
+            return _ufunc("square")(self)
+        return _ufunc("power")(self, other)
+
+    def __abs__(self):
+        return _ufunc("absolute")(self)
+
+    def __invert__(self):
+        return _ufunc("invert")(self)
+
+    def __bool__(self):
+        raise TypeError(
+            "Can't cast to bool: a fused function runs once, for all elements and before there "
+            "are any; use cupy.where(condition, a, b) in place of if")
+
+    def __iter__(self):
+        raise TypeError("a fused function sees whole arrays, element by element: it cannot loop "
+                        "over them")
+
+    def __setitem__(self, index, value):
+        if not (index is Ellipsis or (isinstance(index, slice) and index == slice(None))):
+            raise ValueError("The fusion supports `[...]` or `[:]`.")
+        self._trace.assign(self, self._trace.traced(value))
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotImplementedError(
+            f"{self!r}.{name} inside a fused function: the stand-in's cupy.fuse fuses "
+            "elementwise functions and operators; take sums, shapes and elements outside")
+
+    def sum(self, axis=None, dtype=None, out=None, keepdims=False):
+        return self._reduce("sum", axis, dtype, out, keepdims)
+
+    def prod(self, axis=None, dtype=None, out=None, keepdims=False):
+        return self._reduce("prod", axis, dtype, out, keepdims)
+
+    def max(self, axis=None, out=None, keepdims=False):
+        return self._reduce("max", axis, None, out, keepdims)
+
+    def min(self, axis=None, out=None, keepdims=False):
+        return self._reduce("min", axis, None, out, keepdims)
+
+    def _reduce(self, name, axis, dtype, out, keepdims) -> Reduced:
+        if out is not None:
+            raise NotImplementedError(f"{name} with out= inside a fused function")
+        return Reduced(self, name, dtype, {"axis": axis, "keepdims": keepdims})
+
+    def copy(self):
+        return _ufunc("positive")(self) if self.dtype != bool else self | False
+
+    def astype(self, dtype, copy: bool = True):
+        return self._trace.cast(self, np.dtype(dtype))
+
+
+class Reduced:
+    """A reduction as the last step of a fused function; nothing can be done with it but return
+    it."""
+
+    __array_ufunc__ = None
+    __hash__ = None
+
+    def __init__(self, value: Traced, name: str, dtype, kwargs: dict):
+        self.value, self.name, self.kwargs = value, name, kwargs
+        given = value.dtype if dtype is None else np.dtype(dtype)
+        self.dtype = getattr(np.empty(1, given), name)().dtype
+
+    def __repr__(self) -> str:
+        return f"<fused {self.name} of {self.value!r}>"
+
+    def __getattr__(self, name: str):
+        if name.startswith("__") and name != "__cupy_override_elementwise_kernel__":
+            raise AttributeError(name)
+        raise NotImplementedError(
+            f"{self!r} is the last step that the stand-in's cupy.fuse can fuse: return it, and go "
+            "on outside the fused function")
+
+    def _refuse(self, *others):
+        return self.more
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _refuse
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __abs__ = __bool__ = _refuse
+
+
+def _ufunc(name: str):
+    from ._ufunc import UFUNCS
+
+    return UFUNCS[name]
+
+
+def _operators() -> None:
+    def binary(function, reflected=False, in_place=False):
+        def method(self, other):
+            if in_place:
+                return _ufunc(function)(self, other, self)
+            return _ufunc(function)(other, self) if reflected else _ufunc(function)(self, other)
+
+        return method
+
+    for name, function in _BINARY.items():
+        if name != "pow":
+            setattr(Traced, f"__{name}__", binary(function))
+        setattr(Traced, f"__r{name}__", binary(function, reflected=True))
+        setattr(Traced, f"__i{name}__", binary(function, in_place=True))
+    for name, function in _COMPARISONS.items():
+        setattr(Traced, f"__{name}__", binary(function))
+
+
+_operators()
+
+
+class Trace:
+    """The C++ that one run of a fused function amounts to."""
+
+    def __init__(self, args: tuple):
+        self.lines: list[str] = []
+        self.assigned: set[str] = set()
+        self._count = 0
+        self.arguments: list[Traced | None] = []
+        for one in args:
+            name, weak = f"v{len(self.arguments)}", type(one) if type(one) in NUMBERS else None
+            if one is None:
+                self.arguments.append(None)
+            elif isinstance(one, _core.ndarray):
+                self.arguments.append(Traced(self, name, one.dtype, one.ndim))
+            else:
+                dtype = one.dtype if isinstance(one, np.generic) else np.dtype(type(one))
+                self.arguments.append(Traced(self, name, dtype, -1, weak))
+
+    def traced(self, value: Any) -> Traced:
+        """A constant among the operands. Raises TypeError for what is none."""
+        if isinstance(value, Traced):
+            return value
+        if isinstance(value, (*NUMBERS, np.generic)):
+            weak = type(value) if type(value) in NUMBERS else None
+            scalar = value if isinstance(value, np.generic) else np.asarray(value)[()]
+            return Traced(self, literal(scalar), scalar.dtype, -1, weak)
+        raise TypeError(
+            f"Unsupported type {type(value)} in a fused function: give arrays as arguments of "
+            "the function, so that they become arguments of the kernel")
+
+    def call(self, function, *args, out=None, dtype=None, **unknown):
+        """A ufunc on traced values."""
+        if getattr(function, "__name__", "") == "where":
+            return self.where(*args)
+        loops = getattr(function, "_loops", None)
+        if loops is None:
+            raise NotImplementedError(
+                f"{function!r} inside a fused function: cupy.fuse fuses ufuncs; call the kernel "
+                "outside, or write its operation in terms of ufuncs")
+        if out is not None:
+            args = (*args, *(out if isinstance(out, tuple) else (out,)))
+        if function.nout != 1 or dtype is not None or unknown.keys() - {"casting"}:
+            raise NotImplementedError(
+                f"{function!r} inside a fused function: one result and no dtype= are supported; "
+                "use .astype")
+        values = [self.traced(one) for one in args[: function.nin]]
+        kinds = tuple(_kind(one) for one in values)
+        try:
+            *types, result = loops.resolve_dtypes((*kinds, None))
+        except TypeError:
+            raise TypeError(f"Invalid type cast in '{function.name}': "
+                            f"{[str(one.dtype) for one in values]}") from None
+        name = function.name.removeprefix("cupy_")
+        code = expression(name, types[0])
+        if code is None:
+            raise NotImplementedError(
+                f"cupy.{function.__name__} of {types[0]} inside a fused function: the stand-in "
+                "has no C++ for it; compute it outside, or write an ElementwiseKernel")
+        operands = [cast(one._name, dtype) for one, dtype in zip(values, types, strict=True)]
+        made = self._new(f"({code.format(*operands)})", result, max(one.ndim for one in values))
+        targets = args[function.nin :]
+        if not targets:
+            return made
+        (target,) = targets
+        if not np.can_cast(result, target.dtype, "same_kind"):
+            raise TypeError(f"Cannot cast output operand from {result!r} to {target.dtype!r} "
+                            "according to the rule 'same_kind'")
+        return self.assign(target, made)
+
+    def where(self, condition, x, y) -> Traced:
+        """``cupy.where`` of traced values."""
+        condition, x, y = (self.traced(one) for one in (condition, x, y))
+        # NumPy's rule for weak numbers, by way of a function of two arguments.
+        result = np.maximum.resolve_dtypes((_kind(x), _kind(y), None))[-1]
+        code = (f"(bool({condition._name}) ? {cast(x._name, result)} : "
+                f"{cast(y._name, result)})")
+        return self._new(code, result, max(condition.ndim, x.ndim, y.ndim))
+
+    def cast(self, value: Traced, dtype: np.dtype) -> Traced:
+        if value.dtype.kind == "c" and dtype.kind != "c":
+            raise NotImplementedError("a complex number as a real one inside a fused function")
+        return self._new(value._name, dtype, value.ndim)
+
+    def assign(self, target: Traced, value: Traced) -> Traced:
+        """``target[...] = value``: also into an argument, which is an array of the caller."""
+        if not isinstance(target, Traced) or target.ndim < 0:
+            raise TypeError("return arrays must be of ArrayType")
+        self.assigned.add(target._name)
+        self.lines.append(f"{target._name} = {cast(value._name, target.dtype)};")
+        return target
+
+    def _new(self, code: str, dtype: np.dtype, ndim: int) -> Traced:
+        self._count += 1
+        made = Traced(self, f"t{self._count}", dtype, ndim)
+        self.lines.append(f"{type_name(dtype)} {made._name} = {cast(code, dtype)};")
+        return made
+
+
+def _kind(value: Traced):
+    """The type for NumPy's promotion: Python's numbers are weak."""
+    if value._weak in (int, float, complex):
+        return value._weak
+    return value.dtype
+
+
+def cast(code: str, dtype: np.dtype) -> str:
+    """A C++ expression as ``dtype``; half precision computes in single."""
+    name = "float" if dtype == np.float16 else type_name(dtype)
+    return f"static_cast<{name}>({code})"
+
+
+def literal(value: np.generic) -> str:
+    """A constant in C++, to the bit."""
+    kind, name = value.dtype.kind, type_name(value.dtype)
+    if kind == "b":
+        return "true" if value else "false"
+    if kind in "iu":
+        if kind == "i" and value == np.iinfo(value.dtype).min:
+            return f"static_cast<{name}>({int(value) + 1}ll - 1)"
+        return f"static_cast<{name}>({int(value)}{'ull' if kind == 'u' else 'll'})"
+    if kind == "c":
+        part = "float" if value.dtype.itemsize == 8 else "double"
+        return f"{name}({_real(value.real, part)}, {_real(value.imag, part)})"
+    return _real(value, name)
+
+
+def _real(value, name: str) -> str:
+    number = float(value)
+    if number != number:
+        return f"{name}(__longlong_as_double(0x7ff8000000000000ll))"
+    if number in (float("inf"), float("-inf")):
+        sign = "-" if number < 0 else ""
+        return f"{name}({sign}__longlong_as_double(0x7ff0000000000000ll))"
+    return f"{name}({number.hex()})"

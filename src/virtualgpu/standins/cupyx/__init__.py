@@ -1,0 +1,102 @@
+"""What CuPy has beyond NumPy, as far as the stand-in goes: profiling, scatter, pinned memory."""
+
+from __future__ import annotations
+
+import cupy as _cupy
+import numpy as _numpy
+from cupy._kernel_elementwise import ElementwiseKernel as _ElementwiseKernel
+from cupy._missing import missing as _missing
+
+from virtualgpu.standins import only_as as _only_as
+
+_only_as("cupyx", __name__)
+
+_rsqrt = _ElementwiseKernel("T x", "T y", "y = rsqrt(x)", "cupy_rsqrt")
+
+
+def rsqrt(x, /, out=None):
+    """The reciprocal square root of each element; integers become float64."""
+    x = _cupy.asarray(x)
+    if x.dtype.kind not in "f":
+        x = x.astype(_numpy.float64)
+    return _rsqrt(x) if out is None else _rsqrt(x, out)
+
+
+def scatter_add(a, slices, value) -> None:
+    """``a[slices] += value`` where repeated indices count each, by atomics."""
+    _cupy.add.at(a, slices, value)
+
+
+def scatter_max(a, slices, value) -> None:
+    """Each chosen element and its values: the largest stays."""
+    _cupy.maximum.at(a, slices, value)
+
+
+def scatter_min(a, slices, value) -> None:
+    """Each chosen element and its values: the smallest stays."""
+    _cupy.minimum.at(a, slices, value)
+
+
+def empty_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:
+    """A host array in page-locked memory, from which a real GPU copies faster; what is in it is
+    left over."""
+    size = int(_numpy.prod(shape)) * _numpy.dtype(dtype).itemsize
+    if not size:
+        return _numpy.empty(shape, dtype, order)
+    memory = _cupy.cuda.alloc_pinned_memory(size)
+    flat = _numpy.asarray(memory)[:size].view(dtype)
+    return flat.reshape(shape, order=order)
+
+
+def zeros_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:
+    """As :func:`empty_pinned`, filled with zeros."""
+    made = empty_pinned(shape, dtype, order)
+    made[...] = 0
+    return made
+
+
+def empty_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _numpy.ndarray:
+    """As :func:`empty_pinned`, with the shape and dtype of an array."""
+    keeps_f = order == "F" or (order in "KA" and a.ndim > 1 and a.flags.f_contiguous
+                               and not a.flags.c_contiguous)
+    return empty_pinned(a.shape if shape is None else shape, dtype or a.dtype,
+                        "F" if keeps_f else "C")
+
+
+def zeros_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _numpy.ndarray:
+    """As :func:`empty_like_pinned`, filled with zeros."""
+    made = empty_like_pinned(a, dtype, order, subok, shape)
+    made[...] = 0
+    return made
+
+
+_INSTEAD = {
+    "scipy": "scipy on x.get(), and cupy.asarray of the result",
+    "signal": "scipy.signal on x.get()",
+    "GeneralizedUFunc": "cupy.vectorize, or a loop over the last axes",
+    "allow_synchronize": "nothing: work is done when a call returns",
+    "DeviceSynchronized": "nothing: work is done when a call returns",
+    "errstate": "numpy.linalg.LinAlgError, which cupy.linalg raises",
+    "seterr": "numpy.linalg.LinAlgError, which cupy.linalg raises",
+    "geterr": "numpy.linalg.LinAlgError, which cupy.linalg raises",
+    "linalg": "numpy.linalg on x.get()",
+    "optimizing": "nothing: there is nothing to tune",
+    "distributed": "one process: there is one device",
+    "fallback_mode": "cupy.asnumpy and cupy.asarray around the missing function",
+    "cusparse": "scipy.sparse on x.get()", "cusolver": "cupy.linalg", "cutensor": "cupy.einsum",
+    "cudnn": "jax on the CPU", "lapack": "cupy.linalg", "tools": "pip", "time": "cupyx.profiler",
+}  # fmt: skip
+
+
+def __getattr__(name: str):
+    import importlib
+
+    if name in ("jit", "profiler"):
+        return importlib.import_module(f".{name}", __name__)
+    if name in _INSTEAD:
+        raise _missing("cupyx", name, _INSTEAD[name])
+    raise AttributeError(f"module 'cupyx' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*(name for name in globals() if not name.startswith("_")), "jit", "profiler"})
