@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._missing import missing
 from ._operators import named
 
 _SAME = (
@@ -43,7 +44,7 @@ class Methods:
 
     @property
     def T(self):
-        return self.transpose()
+        return self if self.ndim < 2 else self.transpose()
 
     @property
     def mT(self):
@@ -176,6 +177,21 @@ class Methods:
         warnings.warn(f"`ndarray.scatter_{old}` is deprecated. Please use `cupy.{name}.at` "
                       "instead.", DeprecationWarning, stacklevel=3)
         named(name).at(self, slices, value)
+
+    # -- what the stand-in lacks -----------------------------------------------------------------
+
+    @property
+    def cstruct(self):
+        raise missing("cupy.ndarray", "cstruct", "the array itself as a kernel's argument")
+
+    @property
+    def mdspan(self):
+        raise missing("cupy.ndarray", "mdspan", "x.data.ptr, x.shape and x.strides")
+
+    @property
+    def toDlpack(self):
+        raise missing("cupy.ndarray", "toDlpack", "the array itself, which Numba takes without a "
+                      "copy, or x.get()")
 
     # -- numbers -------------------------------------------------------------------------------
 

@@ -269,6 +269,7 @@ SAME = {
 
 #: Public names of CuPy 14.2 that raise NotImplementedError here, and what to use.
 MISSING = {
+    "fromDlpack": "cupy.from_dlpack",
     "make_aligned_dtype": "numpy.dtype(..., align=True)",
     "set_string_function": "cupy.set_printoptions (NumPy 2 has dropped this function)",
     "find_common_type": "cupy.promote_types or cupy.result_type (NumPy 2 has dropped this "

@@ -99,7 +99,8 @@ class ufunc:
                 f"{self.nargs} (with outputs), but given {len(args)}.")
         for one in args:
             # Fusion, and other libraries' arrays, take the call over.
-            if hasattr(one, "__cupy_override_elementwise_kernel__"):
+            if type(one) is not ndarray and hasattr(
+                    one, "__cupy_override_elementwise_kernel__"):
                 given = {"out": out, "dtype": dtype, "casting": casting}
                 return one.__cupy_override_elementwise_kernel__(
                     self, *args, **{k: v for k, v in given.items() if v is not None})
@@ -112,6 +113,9 @@ class ufunc:
             for one, result in zip(outs, results, strict=True)]
         if shape == () or 0 not in shape:
             self._compute(inputs, arrays, given, results)
+            for one in outs:
+                if one is not None:
+                    wrote(one)
             if _launches.listening():
                 self._record(inputs, arrays, results)
         return arrays[0] if self.nout == 1 else tuple(arrays)
@@ -174,7 +178,6 @@ class ufunc:
         for array, target in zip(arrays, targets, strict=True):
             if target is not array._host:
                 cast(target, array._host)
-            wrote(array)
 
     def _record(self, inputs, arrays, results) -> None:
         words = [one.dtype.name if isinstance(one, np.ndarray) else

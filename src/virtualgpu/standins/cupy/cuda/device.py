@@ -83,28 +83,13 @@ class Device:
 
 @functools.cache
 def attributes() -> dict[str, int]:
-    """All attributes that the driver API names, in the runtime API's spelling."""
-    from cuda.bindings import driver
+    """All attributes that the runtime API names; both APIs number them alike."""
+    from .runtime import deviceGetAttribute, enumerators
 
-    from virtualgpu.frontends.driver_api import ATTRIBUTES
-
-    found = {}
-    for attribute in driver.CUdevice_attribute:
-        name = attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_")
-        if name in ("MAX", "INVALID"):
-            continue
-        words = _SPELLED.get(name) or "".join(word.capitalize() for word in name.split("_"))
-        found[words] = ATTRIBUTES.get(name, 0)
-    return found
-
-
-# Where the runtime API's name is not the driver's in capitals.
-_SPELLED = {
-    "MULTIPROCESSOR_COUNT": "MultiProcessorCount",
-    "MAX_THREADS_PER_MULTIPROCESSOR": "MaxThreadsPerMultiProcessor",
-    "GPU_OVERLAP": "GpuOverlap",
-    "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": "SingleToDoublePrecisionPerfRatio",
-}
+    prefix = "cudaDevAttr"
+    return {name.removeprefix(prefix): deviceGetAttribute(number, 0)
+            for name, number in enumerators().items()
+            if name.startswith(prefix) and name != "cudaDevAttrMax"}
 
 
 def get_device_id() -> int:

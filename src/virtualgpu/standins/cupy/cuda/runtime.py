@@ -7,6 +7,8 @@ do not exist here: they are 0, never a real GPU's.
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections.abc import Iterable
 
 import numpy as np
 from cuda.bindings import driver as _driver
@@ -87,8 +89,11 @@ def deviceGetAttribute(attrib: int, device: int) -> int:
     from virtualgpu.frontends.driver_api import ATTRIBUTES
 
     _check(device)
-    name = _driver.CUdevice_attribute(attrib).name.removeprefix("CU_DEVICE_ATTRIBUTE_")
-    return ATTRIBUTES.get(name, 0)
+    try:
+        name = _driver.CUdevice_attribute(attrib).name
+    except ValueError:
+        return 0
+    return ATTRIBUTES.get(name.removeprefix("CU_DEVICE_ATTRIBUTE_"), 0)
 
 
 def deviceGetPCIBusId(device: int) -> str:
@@ -218,16 +223,20 @@ def _host_bytes(address: int, nbytes: int) -> np.ndarray:
     return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
 
 
-def __getattr__(name: str):
-    """``cudaDevAttr...`` by the numbers of the driver API; NotImplementedError for the rest."""
-    if name.startswith("cudaDevAttr"):
-        from .device import attributes
+@functools.cache
+def enumerators() -> dict[str, int]:
+    """All constants of the runtime API's enumerations (``cudaDevAttrWarpSize``), by name."""
+    from cuda.bindings import runtime
 
-        names = list(attributes())
-        if name.removeprefix("cudaDevAttr") in names:
-            codes = [a for a in _driver.CUdevice_attribute if a.name not in (
-                "CU_DEVICE_ATTRIBUTE_MAX", "CU_DEVICE_ATTRIBUTE_INVALID")]
-            return int(codes[names.index(name.removeprefix("cudaDevAttr"))])
+    return {member.name: int(member)
+            for thing in vars(runtime).values()
+            if isinstance(thing, type) and issubclass(thing, int) and isinstance(thing, Iterable)
+            for member in thing}
+
+
+def __getattr__(name: str):
+    if name.startswith("cuda") and name in enumerators():
+        return enumerators()[name]
     from .._missing import missing
 
     raise missing(__name__, name, "numba.cuda, or a GPU")

@@ -57,6 +57,9 @@ def method(name: str, parameters: str, source: str, has_out: bool = False):
         if out is not None:
             size, dtype = out.shape, out.dtype
         host = getattr(getattr(self, source), name)(*map(on_host, given.values()), size=size)
+        if name in ("random", "random_sample") and np.dtype(dtype or float) == np.float32:
+            # Rounding must not make 1 of a number below it.
+            host = np.minimum(host, np.nextafter(np.float32(1), np.float32(0)))
         if out is None:
             return on_device(host, dtype, name)
         out._host[...] = host
