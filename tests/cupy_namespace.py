@@ -88,10 +88,10 @@ UFUNCS = {
     "s": "abs ceil floor trunc rint sign signbit square sin exp",
     "z": "abs conj conjugate exp sqrt square sin reciprocal negative",
     "n": "isfinite isinf isnan sign abs sqrt",
-    "f, g": "add arctan2 atan2 copysign divide divmod equal float_power floor_divide fmax fmin fmod "
-            "greater greater_equal heaviside hypot less less_equal logaddexp logaddexp2 logical_and "
-            "logical_or logical_xor maximum minimum mod multiply nextafter not_equal pow power "
-            "remainder subtract true_divide",
+    "f, g": "add arctan2 atan2 copysign divide divmod equal float_power floor_divide fmax fmin "
+            "fmod greater greater_equal heaviside hypot less less_equal logaddexp logaddexp2 "
+            "logical_and logical_or logical_xor maximum minimum mod multiply nextafter not_equal "
+            "pow power remainder subtract true_divide",
     "i, u": "add bitwise_and bitwise_or bitwise_xor gcd lcm maximum minimum multiply not_equal "
             "subtract true_divide floor_divide mod remainder fmod divmod power",
     "u, u": "left_shift right_shift bitwise_left_shift bitwise_right_shift add gcd lcm",
@@ -110,19 +110,25 @@ sum(f); sum(u); sum(m, axis=0, keepdims=True); sum(m, axis=(0, 1)); sum(b); sum(
 mean(m, axis=0); mean(i); mean(s); std(f, ddof=1); std(m, axis=1); var(m, axis=1); var(z)
 argmax(m, axis=1); argmax(f); argmin(f); argmin(m, axis=0, keepdims=True)
 nanargmax(n[:3]); nanargmin(n); nansum(n); nanprod(n); nanmax(n); nanmin(n); nanmean(n[:3])
-nanstd(n[:3]); nanvar(n[:3]); nancumsum(n[:3]); nancumprod(n[:3]); nanmedian(n[:3]); median(m, axis=0)
+nanstd(n[:3]); nanvar(n[:3]); nancumsum(n[:3]); nancumprod(n[:3]); nanmedian(n[:3])
+median(m, axis=0)
 average(m, axis=0); average(f, weights=g); percentile(f, 30); percentile(m, 25, axis=0)
-quantile(m, np.array([0.1, 0.5]), axis=1); histogram(f, 5); histogram(f, bins=5, range=(0, 1), density=True)
+quantile(m, np.array([0.1, 0.5]), axis=1); histogram(f, 5)
+histogram(f, bins=5, range=(0, 1), density=True)
 histogram(f, weights=g); histogram2d(f, g, bins=4); histogramdd(m, 3); bincount(w)
 bincount(w, minlength=9); bincount(w, weights=p); digitize(f, p); digitize(f, p, right=True)
 corrcoef(m); cov(m); cov(m, rowvar=False); correlate(f, p); convolve(f, p, 'same'); count_nonzero(b)
 count_nonzero(m > 0, axis=1); cumsum(m, axis=1); cumsum(u); cumprod(f); cumulative_sum(f)
 cumulative_prod(f); diff(m); diff(f, 2); diff(m, axis=0, prepend=xp.zeros((1, 6))); ediff1d(f)
 gradient(f); gradient(m, axis=0); trapezoid(f); trapezoid(m, dx=0.5); interp(g, p, xp.arange(6.0))
-unwrap(xp.cumsum(f * 4)); around(m, 1); round(m, 2); round(i, -1); clip(m, -1, 0.5); clip(f, None, 0.5)
-angle(z); angle(z, deg=True); real(z); imag(z); real_if_close(z); nan_to_num(n); nan_to_num(n, nan=7.0)
-i0(f); sinc(s); sinc(f); fix(s); cross(t[:, :, 0], t[:, :, 1]); dot(f, g); dot(m, m.T); dot(t, q[:4, :2])
-vdot(z, z); inner(m, m); outer(f, w); matmul(m, m.T); matmul(t, q[:4]); tensordot(t, t, ([0, 1], [0, 1]))
+unwrap(xp.cumsum(f * 4)); around(m, 1); round(m, 2); round(i, -1); clip(m, -1, 0.5)
+clip(f, None, 0.5)
+angle(z); angle(z, deg=True); real(z); imag(z); real_if_close(z); nan_to_num(n)
+nan_to_num(n, nan=7.0)
+i0(f); sinc(s); sinc(f); fix(s); cross(t[:, :, 0], t[:, :, 1]); dot(f, g); dot(m, m.T)
+dot(t, q[:4, :2])
+vdot(z, z); inner(m, m); outer(f, w); matmul(m, m.T); matmul(t, q[:4])
+tensordot(t, t, ([0, 1], [0, 1]))
 einsum('ij,kj->ik', m, m); einsum('ii', q); kron(m[:2, :2], q); trace(q); trace(t, axis1=1, axis2=2)
 isclose(f, f + 1e-9); allclose(f, f + 1e-9); allclose(f, g); array_equal(f, f); array_equal(f, w)
 array_equiv(f, f); iscomplex(z); isreal(z); isneginf(n); isposinf(n); iscomplexobj(z); isrealobj(f)
@@ -135,53 +141,76 @@ matrix_transpose(t); atleast_1d(f); atleast_2d(f); atleast_3d(m); broadcast_to(p
 broadcast_arrays(p, m[:, :1]); broadcast_shapes((3, 1), (1, 4)); expand_dims(m, 1); squeeze(m[:1])
 flip(m); flip(m, 1); fliplr(m); flipud(m); rot90(m); rot90(m, 3); roll(m, 2); roll(m, 1, axis=1)
 require(f, requirements='C'); resize(f, (5, 7)); repeat(w, 3); repeat(m, 2, axis=0); tile(w, (2, 2))
-trim_zeros(xp.asarray([0, 0, 1, 2, 0])); concatenate((m, m)); concatenate([f, i]); concat((m, m), axis=1)
+trim_zeros(xp.asarray([0, 0, 1, 2, 0])); concatenate((m, m)); concatenate([f, i])
+concat((m, m), axis=1)
 stack((f, g)); stack([f, g], axis=1); hstack((f, i)); hstack((m, m)); vstack((f, g)); dstack((m, m))
 column_stack((f, g, i)); append(f, g); append(m, m, axis=0); delete(f, 3); delete(m, 1, axis=0)
-split(m, 2); array_split(f, 5); hsplit(m, 3); vsplit(m, 2); dsplit(t, 2); pad(m, 1); pad(f, (2, 3), 'edge')
+split(m, 2); array_split(f, 5); hsplit(m, 3); vsplit(m, 2); dsplit(t, 2); pad(m, 1)
+pad(f, (2, 3), 'edge')
 pad(m, ((1, 0), (2, 2)), mode='reflect'); pad(f, 2, constant_values=5.0)
 diag(f); diag(m); diag(q, 1); diagflat(w); diagonal(m); diagonal(t, 1, 1, 2); tril(m); triu(m, 1)
 tri(4, 5, 1); vander(p); vander(p, 3, increasing=True)
 indices((2, 3)); ix_(xp.asarray([0, 2]), xp.asarray([1, 3])); diag_indices(3); diag_indices_from(q)
-tril_indices(4); triu_indices(4, 1); tril_indices_from(q); triu_indices_from(q); mask_indices(4, xp.triu)
+tril_indices(4); triu_indices(4, 1); tril_indices_from(q); triu_indices_from(q)
+mask_indices(4, xp.triu)
 meshgrid(p, w); meshgrid(p, w, indexing='ij'); mgrid[0:3, 0:2]; ogrid[0:3, 0:2]; mgrid[0:1:5j]
 r_[f, 1.0, w]; c_[f, g]; unravel_index(w, (2, 3)); ravel_multi_index((w % 2, w), (4, 4))
-s_[1:2]; index_exp[1:2]; choose(w % 3, [p, p + 1, p + 2]); compress(b, f); compress(b[:4], m, axis=0)
+s_[1:2]; index_exp[1:2]; choose(w % 3, [p, p + 1, p + 2]); compress(b, f)
+compress(b[:4], m, axis=0)
 extract(b, f); select([f > 0.7, f > 0.3], [f, -f]); take(f, w); take(m, w[:3], axis=1)
 take_along_axis(m, xp.argsort(m, axis=1), axis=1); where(b, f, g); where(f > 0.5, f, 0); where(b)
-argwhere(m > 0); flatnonzero(b); nonzero(m > 0); searchsorted(p, f); searchsorted(p, f, side='right')
+argwhere(m > 0); flatnonzero(b); nonzero(m > 0); searchsorted(p, f)
+searchsorted(p, f, side='right')
 sort(m); sort(m, axis=0); sort(f); argsort(m, axis=0); argsort(f); partition(f, 3)[3]
 argpartition(f, 3)[3]; lexsort(xp.stack((w, -w))); sort_complex(z); unique(w)
 unique(w, return_index=True, return_inverse=True, return_counts=True); unique(m % 1 > 0.5, axis=0)
-unique_all(w); unique_counts(w); unique_inverse(w); unique_values(w); union1d(w, u); intersect1d(w, u)
+unique_all(w); unique_counts(w); unique_inverse(w); unique_values(w); union1d(w, u)
+intersect1d(w, u)
 setdiff1d(u, w); setxor1d(u, w); isin(u, w); isin(u, w, invert=True)
 poly(p); polyadd(p, w); polysub(p, w); polymul(p, w); polyval(p, f); polyfit(f, g, 2); roots(w)
-array([1, 2, 3]); array([[1.0, 2], [3, 4]], order='F'); array(f, dtype=np.float32); array(3.5); array(i, ndmin=2)
+array([1, 2, 3]); array([[1.0, 2], [3, 4]], order='F'); array(f, dtype=np.float32); array(3.5)
+array(i, ndmin=2)
 asarray(f); asanyarray(f); asarray_chkfinite(f); ascontiguousarray(m.T); asfortranarray(m); copy(m)
 astype(f, np.int32); arange(7); arange(2, 9, 3); arange(0, 1, 0.25); arange(5, dtype=np.float32)
-linspace(0, 1, 7); linspace(0, 5, 5, endpoint=False); linspace(2, 3, 4, dtype=np.float32); logspace(0, 2, 5)
-zeros((2, 3)); zeros(4, np.int8); ones((2, 2), np.float32); full((2, 2), 7); full(3, 2.5, np.float32)
-zeros_like(m); ones_like(i); full_like(f, 9); empty((3, 2)).shape; empty_like(m).shape; eye(4); eye(3, 5, 1)
-identity(3); frombuffer(b'abcdefgh', np.uint8); fromfunction(lambda a, b: a + b, (3, 3)); fromiter(range(5), int)
-fromstring('1 2 3', sep=' '); array2string(w); array_repr(w); array_str(w); base_repr(10, 3); binary_repr(9)
+linspace(0, 1, 7); linspace(0, 5, 5, endpoint=False); linspace(2, 3, 4, dtype=np.float32)
+logspace(0, 2, 5)
+zeros((2, 3)); zeros(4, np.int8); ones((2, 2), np.float32); full((2, 2), 7)
+full(3, 2.5, np.float32)
+zeros_like(m); ones_like(i); full_like(f, 9); empty((3, 2)).shape; empty_like(m).shape; eye(4)
+eye(3, 5, 1)
+identity(3); frombuffer(b'abcdefgh', np.uint8); fromfunction(lambda a, b: a + b, (3, 3))
+fromiter(range(5), np.int64)
+fromstring('1 2 3', sep=' '); array2string(w); array_repr(w); array_str(w); base_repr(10, 3)
+binary_repr(9)
 format_float_positional(1.25); format_float_scientific(1.25)
 apply_along_axis(lambda x: x.sum() * 2, 1, m); apply_over_axes(xp.sum, t, (0, 2))
 piecewise(f, [f < 0.3, f > 0.6], [-1, 1]); vectorize(lambda x, y: x + 2 * y)(f, g)
-can_cast(np.int8, np.int16); common_type(f, s); result_type(i, s); min_scalar_type(200); promote_types('i4', 'f4')
-isdtype(np.dtype('f4'), 'real floating'); issubdtype(np.int8, np.integer); typename('d'); mintypecode('fd')
-iterable([1]); finfo('f4').eps; iinfo('i2').max; dtype('f4'); list(xp.ndindex(2, 2)); get_printoptions()['precision']
-broadcast(p, m[:, :1]).shape; poly1d([1.0, 2, 3])(2.0); poly1d(p).deriv().coeffs; e; pi; inf; newaxis; euler_gamma
-linalg.det(q); linalg.inv(q); linalg.solve(q, p[:5]); linalg.solve(q, q.T); linalg.norm(m); linalg.norm(m, axis=0)
+can_cast(np.int8, np.int16); common_type(f, s); result_type(i, s); min_scalar_type(200)
+promote_types('i4', 'f4')
+isdtype(np.dtype('f4'), 'real floating'); issubdtype(np.int8, np.integer); typename('d')
+mintypecode('fd')
+iterable([1]); finfo('f4').eps; iinfo('i2').max; dtype('f4'); list(xp.ndindex(2, 2))
+get_printoptions()['precision']
+broadcast(p, m[:, :1]).shape; poly1d([1.0, 2, 3])(2.0); poly1d(p).deriv().coeffs; e; pi; inf
+newaxis; euler_gamma
+linalg.det(q); linalg.inv(q); linalg.solve(q, p[:5]); linalg.solve(q, q.T); linalg.norm(m)
+linalg.norm(m, axis=0)
 linalg.norm(f, 1); abs(linalg.svd(m)[1]); linalg.svd(m, compute_uv=False); linalg.eigvalsh(q + q.T)
-abs(linalg.qr(q)[1]); linalg.cholesky(q @ q.T); linalg.pinv(m); linalg.matrix_rank(m); linalg.matrix_power(q, 3)
-linalg.slogdet(q); linalg.lstsq(m.T, f[:6], rcond=None)[0]; linalg.cond(q); linalg.tensorinv(q.reshape(5, 5), ind=1)
-linalg.tensorsolve(q, p[:5]); linalg.cross(t[:, :, 0], t[:, :, 1]); linalg.matmul(m, m.T); linalg.matrix_transpose(t)
+abs(linalg.qr(q)[1]); linalg.cholesky(q @ q.T); linalg.pinv(m); linalg.matrix_rank(m)
+linalg.matrix_power(q, 3)
+linalg.slogdet(q); linalg.lstsq(m.T, f[:6], rcond=None)[0]; linalg.cond(q)
+linalg.tensorinv(q.reshape(5, 5), ind=1)
+linalg.tensorsolve(q, p[:5]); linalg.cross(t[:, :, 0], t[:, :, 1]); linalg.matmul(m, m.T)
+linalg.matrix_transpose(t)
 xp.sort(linalg.eigvals(q).real); linalg.eigh(q + q.T)[0]; xp.sort(linalg.eig(q)[0].real)
-fft.fft(f); fft.ifft(z); fft.fft2(m); fft.ifft2(m); fft.fftn(t); fft.ifftn(t); fft.rfft(f); fft.irfft(z)
-fft.rfft2(m); fft.irfft2(m); fft.rfftn(t); fft.irfftn(t); fft.hfft(z); fft.ihfft(f); fft.fftfreq(7, 0.1)
+fft.fft(f); fft.ifft(z); fft.fft2(m); fft.ifft2(m); fft.fftn(t); fft.ifftn(t); fft.rfft(f)
+fft.irfft(z)
+fft.rfft2(m); fft.irfft2(m); fft.rfftn(t); fft.irfftn(t); fft.hfft(z); fft.ihfft(f)
+fft.fftfreq(7, 0.1)
 fft.rfftfreq(7); fft.fftshift(m); fft.ifftshift(f); fft.fft(f, norm='ortho'); fft.fft(s)
 lib.stride_tricks.as_strided(f, (3, 4), (8, 16)); lib.stride_tricks.sliding_window_view(f, 5)
-polynomial.polynomial.polyval(f, p); polynomial.polynomial.polyvander(f, 3); polynomial.polynomial.polycompanion(p)
+polynomial.polynomial.polyval(f, p); polynomial.polynomial.polyvander(f, 3)
+polynomial.polynomial.polycompanion(p)
 """
 
 #: Statements that change an array: what is compared is the array.
@@ -192,8 +221,8 @@ fill_diagonal(a.reshape(4, 6), 7.0)
 """
 
 #: Files: each writes with ``xp`` and reads with ``xp``.
-FILES = ["save load", "savez load", "savez_compressed load", "savetxt loadtxt", "savetxt genfromtxt",
-         "tofile fromfile"]
+FILES = ["save load", "savez load", "savez_compressed load", "savetxt loadtxt",
+         "savetxt genfromtxt", "tofile fromfile"]
 
 
 def calls() -> list[str]:
@@ -210,7 +239,8 @@ def writes() -> list[str]:
 def name_of(call: str) -> str:
     """The name of NumPy's namespace that an expression is about."""
     for ahead in ("xp.sort(", "abs(", "list("):
-        call = call.removeprefix(ahead) if call.startswith((ahead + "linalg", ahead + "xp")) else call
+        if call.startswith((ahead + "linalg", ahead + "xp")):
+            call = call.removeprefix(ahead)
     return call.removeprefix("xp.").split("(")[0].split("[")[0].split(".")[0].strip()
 
 
