@@ -51,10 +51,10 @@ scale[391, 256](x, out)
 scale_in_columns[391, 256](x, out)
 
 # %% [markdown] id="card-wrong-intro"
-# A kernel that goes wrong gives a card as well, with every fault that the checkers found, not just the
-# first. Here the guard is forgotten and so is a barrier.
+# A kernel that goes wrong gives a card as well, in place of a traceback: a barrier is missing in the
+# first of these, the guard in the second.
 
-# %% id="card-wrong"
+# %% id="card-race"
 @cuda.jit
 def smooth(x, out):
     s = cuda.shared.array(128, float32)
@@ -64,7 +64,16 @@ def smooth(x, out):
         out[i] = (s[t - 1] + s[t] + s[t + 1]) / 3
 
 
-report(smooth, 10, 128, masses[:1200], np.zeros(1200, np.float32))
+report(smooth, 10, 128, masses[:1280], np.zeros(1280, np.float32))
+
+# %% id="card-out-of-bounds"
+@cuda.jit
+def double(x):
+    i = cuda.grid(1)
+    x[i] *= 2
+
+
+report(double, 40, 32, masses[:1200])
 
 # %% [markdown] id="timeline-intro"
 # ## Warps, step by step
