@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpucourse.grading import awkward_arguments as awkward
+
 
 def describe_type(value: object) -> dict:
     """What the worker is told of an argument: type and dimensions, never values."""
+    if awkward.is_awkward(value):
+        return {"form": awkward.describe_form(value)}
     if isinstance(value, np.ndarray):
         return {"dtype": describe_dtype(value.dtype), "ndim": value.ndim}
     return {"dtype": np.asarray(scalar(value)).dtype.name, "ndim": 0}
@@ -42,6 +46,8 @@ def scalar(value: object) -> np.generic:
 
 def parameter_sizes(described: dict) -> list[int]:
     """Bytes of the kernel parameters that one argument becomes (numba-cuda's `_prepare_args`)."""
+    if "form" in described:
+        return [8] * awkward.PARAMETERS
     if described["ndim"]:
         return [8] * (5 + 2 * described["ndim"])
     dtype = np.dtype(described["dtype"])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpucourse.grading import awkward_arguments as awkward
 from gpucourse.grading.compiling import gist, is_compile_error
 from gpucourse.grading.jaxprs import operations, without_jax
 from gpucourse.grading.unsolved import unsolved
@@ -89,6 +90,9 @@ class NotebookJudge:
             raise PropertyFailed(f"'{name}' is not a CUDA kernel: decorate it with @cuda.jit")
         if stub := unsolved(kernel):
             raise PropertyFailed(f"'{stub}' is not written yet")
+        args = tuple(map(awkward.to_device, args))
+        if any(map(awkward.is_awkward, args)) and not kernel.extensions:
+            raise PropertyFailed(awkward.EXTENSIONS.format(name=name))
 
         def run(arguments: list) -> None:
             with warnings.catch_warnings():
@@ -120,7 +124,7 @@ def to_host(value: Any) -> Any:
         return type(value)(to_host(item) for item in value)
     if isinstance(value, dict):
         return {key: to_host(item) for key, item in value.items()}
-    return without_jax(value)
+    return awkward.without_awkward(without_jax(value))
 
 
 def _copied(value: Any) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
 import numpy as np
 
 import virtualgpu
+from gpucourse.grading import awkward_arguments as awkward
 from gpucourse.grading import economy
 from gpucourse.grading.arguments import (
     array_parameters,
@@ -155,7 +157,7 @@ class OracleJudge:
     def _kernel(self, name: str, args: tuple) -> tuple:
         """The student's kernel, compiled for `args` and loaded; refused unless it fits them."""
         types = [describe_type(value) for value in args]
-        key = (name, *((str(t["dtype"]), t["ndim"]) for t in types))
+        key = (name, json.dumps(types))
         if key not in self._kernels:
             compiled = self.student.compile(name, types)
             try:
@@ -180,16 +182,24 @@ class OracleJudge:
         addresses: list[int] = []
         parameters: list[bytes] = []
         arrays: list[tuple[int, np.ndarray]] = []
+
+        def store(array: np.ndarray) -> int:
+            if not array.nbytes:
+                return 0
+            addresses.append(address := device.allocate(array.nbytes))
+            device.write(address, array)
+            return address
+
         try:
             for value in arguments:
                 if isinstance(value, np.ndarray):
                     array = np.ascontiguousarray(value)
-                    address = device.allocate(array.nbytes) if array.nbytes else 0
+                    address = store(array)
                     if array.nbytes:
-                        addresses.append(address)
-                        device.write(address, array)
                         arrays.append((address, value))
                     parameters += array_parameters(array, address)
+                elif awkward.is_awkward(value):
+                    parameters += awkward.parameters(value, store)
                 else:
                     parameters.append(scalar_parameter(value))
             with machine_at_work():

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpucourse.grading import cells
 from gpucourse.grading.assignment import SETUP, SOLUTION, Assignment
+from gpucourse.grading.awkward_arguments import EXTENSIONS
 from gpucourse.grading.device_service import DeviceService
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
@@ -117,6 +118,8 @@ class Student:
                                  f"compiling '{name}'")
         if "error" in reply:
             raise self._explain(reply["error"], name, compiling=True)
+        if "lacks" in reply:
+            raise PropertyFailed(EXTENSIONS.format(name=name))
         if "refused" in reply:
             raise PropertyFailed(
                 f"'{name}' is not a CUDA kernel but a {_clean(str(reply.get('what')), 60)}: "

@@ -33,7 +33,8 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1) ->
     Parameters
     ----------
     args
-        NumPy arrays, numbers, strings, None, and lists or dicts of them. The function gets copies.
+        NumPy arrays, numbers, strings, None, and lists or dicts of them; Awkward Arrays on the CPU.
+        The function gets copies.
     where
         ``"device"``: every array and number in the result must be data that a kernel launch left
         in device memory. ``"host"``: the function rightly computes on the host.
@@ -56,7 +57,8 @@ def launch(
     read-only (``array.setflags(write=False)``) must come back unchanged. Python ints are int64,
     floats float64. The first launch is watched for accesses out of bounds and races; `schedules`
     more run threads in random orders, and their outputs must agree with the first. `shared` is
-    the dynamic shared memory in bytes.
+    the dynamic shared memory in bytes. An Awkward Array on the CPU is taken to the device for the
+    launch; its kernel needs ``extensions=[ak.numba.cuda]``.
 
     Raises PropertyFailed when the kernel is at fault.
     """

@@ -129,6 +129,8 @@ def watched(
 
 def agree(one: object, other: object) -> bool:
     """Whether two results are the same up to the rounding of sums in another order."""
+    if one is other:
+        return True  # an Awkward Array, which no kernel can change
     if isinstance(one, (list, tuple)):
         return (isinstance(other, (list, tuple)) and len(one) == len(other)
                 and all(agree(a, b) for a, b in zip(one, other, strict=True)))

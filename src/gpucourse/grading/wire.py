@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpucourse.grading import awkward_arguments as awkward
+
 MAGIC = b"GPC1"
 HEAD = struct.Struct("<4sI")
 # Depth and number of items of one value tree: more is not a result but an attack.
@@ -75,6 +77,10 @@ def encode(value: object, arrays: list[np.ndarray], device_array=None, depth: in
         return {"t": "plain", "v": value}
     if device_array is not None and (described := device_array(value)) is not None:
         return {"t": "device", "v": described}
+    if awkward.is_awkward(value):
+        described, buffers = awkward.take_apart(value)
+        named = encode(buffers, arrays, None, depth + 1)
+        return {"t": "awkward", "v": described | {"buffers": named}}
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
         if array.dtype.kind not in PLAIN_KINDS or array.dtype.hasobject:
@@ -95,11 +101,13 @@ def encode(value: object, arrays: list[np.ndarray], device_array=None, depth: in
     raise TypeError(f"a {type(value).__name__}")
 
 
-def decode(tree: object, arrays: list[np.ndarray], device_array=None, _count=None) -> object:
+def decode(tree: object, arrays: list[np.ndarray], device_array=None, _count=None, *,
+           awkward_array=None) -> object:
     """The value that :func:`encode` described, or ProtocolError.
 
     `device_array(description)` turns the description of device memory into a value; without it
-    such a description is refused.
+    such a description is refused. So is an Awkward Array without `awkward_array(description,
+    buffers)`: the oracle takes none, because an array whose offsets lie reaches outside its memory.
     """
     _count = [0] if _count is None else _count
     _count[0] += 1
@@ -119,11 +127,14 @@ def decode(tree: object, arrays: list[np.ndarray], device_array=None, _count=Non
             array = arrays[value]
             return array if tag == "array" else array[()]
         if tag in ("list", "tuple") and isinstance(value, list):
-            items = [decode(item, arrays, device_array, _count) for item in value]
+            items = [decode(item, arrays, device_array, _count, awkward_array=awkward_array)
+                     for item in value]
             return items if tag == "list" else tuple(items)
         if tag == "dict" and isinstance(value, dict):
-            return {key: decode(item, arrays, device_array, _count)
+            return {key: decode(item, arrays, device_array, _count, awkward_array=awkward_array)
                     for key, item in value.items()}
+        if tag == "awkward" and awkward_array is not None:
+            return awkward_array(value, decode(value["buffers"], arrays, None, _count))
         if tag == "device" and device_array is not None:
             return device_array(value)
     except (ValueError, OverflowError, RecursionError):

@@ -12,6 +12,8 @@ import sys
 
 import numpy as np
 
+from gpucourse.awkward_cuda import mend_iteration
+from gpucourse.grading import awkward_arguments as awkward
 from gpucourse.grading import cells
 from gpucourse.grading.arguments import read_dtype
 from gpucourse.grading.jaxprs import operations, without_jax
@@ -68,7 +70,12 @@ def describe_error(error: BaseException) -> dict:
 
 
 def numba_type(described: dict):
-    """The numba type of ``{"dtype": "float64", "ndim": 1}``; ndim 0 is a scalar."""
+    """The numba type of ``{"dtype": "float64", "ndim": 1}``; ndim 0 is a scalar.
+
+    Of ``{"form": …}`` that of an Awkward Array.
+    """
+    if "form" in described:
+        return awkward.numba_type(described["form"])
     from numba.cuda import types
     from numba.cuda.np.numpy_support import from_dtype
 
@@ -115,6 +122,7 @@ class Worker:
         # Here and not before the fork: numba-cuda holds a driver to the process that opened it.
         virtualgpu.activate(force=True)
         sources.register_namer(cells.namer)
+        mend_iteration()
         device.set_current(
             RemoteDevice(self.ask, request["name"], tuple(request["cc"]), request["memory"])
         )
@@ -137,8 +145,9 @@ class Worker:
         if stub := unsolved(function):
             raise NotImplementedError(stub)
         # Arrays arrive read-only (views of what was received): the student may write to a copy.
-        arguments = decode(request["args"], [array.copy() for array in arrays])
-        result = without_jax(function(*arguments))
+        arguments = decode(request["args"], [array.copy() for array in arrays],
+                           awkward_array=awkward.put_together)
+        result = awkward.without_awkward(without_jax(function(*arguments)))
         results: list[np.ndarray] = []
         return {"done": encode(result, results, describe_device_array)}, results
 
@@ -147,7 +156,8 @@ class Worker:
         function = self.lookup(request["name"])
         if stub := unsolved(function):
             raise NotImplementedError(stub)
-        counted = operations(function, decode(request["args"], arrays), request["static"])
+        arguments = decode(request["args"], arrays, awkward_array=awkward.put_together)
+        counted = operations(function, arguments, request["static"])
         return {"done": counted}, []
 
     def compile(self, request: dict, arrays) -> tuple[dict, list]:
@@ -160,6 +170,8 @@ class Worker:
             return {"refused": "not a kernel", "what": what[:60]}, []
         if stub := unsolved(kernel):
             raise NotImplementedError(stub)
+        if any("form" in described for described in request["types"]) and not kernel.extensions:
+            return {"lacks": "extensions"}, []
         types = tuple(numba_type(described) for described in request["types"])
         return {"done": compile_kernel(kernel, types)._asdict()}, []
 
