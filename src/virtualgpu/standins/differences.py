@@ -33,6 +33,63 @@ class Difference:
     test: str
 
 
+_CUPY = [
+    Difference(
+        "cupy", "times",
+        "`get_elapsed_time` gives milliseconds",
+        "NaN, and a warning the first time: no GPU ran",
+        "test_standins_differences.py::test_events_have_no_times"),
+    Difference(
+        "cupy", "`cupyx.profiler.benchmark`",
+        "times of the CPU and of the GPU",
+        "times of the CPU; those of the GPU are NaN",
+        "test_standins_differences.py::test_benchmark_has_no_gpu_times"),
+    Difference(
+        "cupy", "random numbers",
+        "cuRAND's streams",
+        "NumPy's: a seed repeats them, the distributions are the same, the numbers are not",
+        "test_standins_differences.py::test_random_numbers_are_of_another_stream"),
+    Difference(
+        "cupy", "the last digits of sums, products of matrices and transforms",
+        "rounded in the order in which a GPU's threads work",
+        "rounded as NumPy does on the host",
+        "test_standins_differences.py::test_sums_round_as_on_the_host"),
+    Difference(
+        "cupy", "streams",
+        "work of several streams overlaps, and the host runs ahead",
+        "everything is done when the call returns: a missing synchronisation does not show",
+        "test_standins_differences.py::test_work_is_done_when_the_call_returns"),
+    Difference(
+        "cupy", "memory that nobody wrote",
+        "`empty` shows what was there before",
+        "`empty` shows 0xFE in every byte (int32 −16843010), never a lucky zero",
+        "test_standins_differences.py::test_fresh_memory_is_poisoned"),
+    Difference(
+        "cupy", "accesses beyond the end in a kernel",
+        "wrong values, or an error without a place",
+        "an error with the source line, the block and the thread",
+        "test_standins_walk.py::test_without_a_guard_the_last_block_is_caught_beyond_the_end"),
+    Difference(
+        "cupy", "what was launched",
+        "a profiler shows it",
+        "`virtualgpu.standins.recorder.launches()` lists the kernels that CuPy would have launched",
+        "test_standins_walk.py::"
+        "test_the_formula_is_nine_passes_in_numpy_and_nine_kernels_in_cupy"),
+]
+
+_PYCUDA = [
+    Difference(
+        "pycuda", "the compiler",
+        "nvcc, which must be installed with a C++ compiler",
+        "NVRTC: nothing to install; host code in the source is refused",
+        "test_standins_differences.py::test_sources_are_for_the_device_alone"),
+    Difference(
+        "pycuda", "times",
+        "`Event.time_till` gives milliseconds",
+        "NaN",
+        "test_standins_differences.py::test_pycuda_events_have_no_times"),
+]
+
 _CUDF = [
     Difference(
         "cudf", "where results lie",
@@ -90,4 +147,4 @@ _AWKWARD = [
         "test_awkward_cuda.py::test_errors_come_when_they_happen"),
 ]
 
-DIFFERENCES = (*_CUDF, *_AWKWARD)
+DIFFERENCES = (*_CUPY, *_PYCUDA, *_CUDF, *_AWKWARD)
