@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sysconfig
 import warnings
 from pathlib import Path
 
@@ -60,6 +61,10 @@ class GradebookWriter:
         self._kept: dict[tuple[str, str], dict[str, tuple[bool, str, str]]] = {}
 
     def __enter__(self) -> GradebookWriter:
+        # A new gradebook: nbgrader calls alembic by its bare name.
+        scripts = sysconfig.get_path("scripts")
+        if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+            os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
         return self
 
@@ -157,3 +162,4 @@ class GradebookWriter:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.unlink(missing_ok=True)
             shutil.copy(path, copy)
+            os.chmod(copy, PERMISSIONS)
