@@ -71,9 +71,7 @@ def divmod_(inputs, targets) -> bool:
 
 def _in_pieces(target, x, y, function) -> None:
     """Compute piece by piece along the first axis, so that what lies between stays in a cache."""
-    if target.ndim == 0:
-        target[...] = function(x, y)
-        return
+    target, x, y = np.atleast_1d(target, x, y)
     rows = max(1, _PIECE * len(target) // max(target.size, 1))
     for start in range(0, len(target), rows):
         part = slice(start, start + rows)
