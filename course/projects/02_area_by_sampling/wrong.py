@@ -1,0 +1,544 @@
+"""Wrong answers that people really give, each with the reason that the grader must find.
+
+``fails`` lists every test cell that must fail; the reason of the first must contain ``reason``.
+Cells that are not named are those of the solution.
+"""
+
+# Stands below `philox` in its cell and is given to the learner.
+BLOCKS = '''
+
+@cuda.jit
+def philox_blocks(counters, keys, words):
+    i = cuda.grid(1)
+    if i < words.shape[0]:
+        c, k = counters[i], keys[i]
+        a, b, c, d = philox(c[0], c[1], c[2], c[3], k[0], k[1])
+        words[i, 0], words[i, 1], words[i, 2], words[i, 3] = a, b, c, d
+'''
+
+# The same below `in_mandelbrot`.
+CLASSIFY = '''
+
+@cuda.jit
+def classify(cx, cy, limit, kinds):
+    i = cuda.grid(1)
+    if i < kinds.size:
+        kinds[i] = in_mandelbrot(cx[i], cy[i], limit)
+'''
+
+
+def philox(rounds="10", step="k0 = uint32(k0 + uint32(0x9E3779B9))", low="uint32(p0)"):
+    """The solution's `philox`, with one thing or another about it changed."""
+    return f'''@cuda.jit(device=True)
+def philox(c0, c1, c2, c3, k0, k1):
+    for _ in range({rounds}):
+        p0 = uint64(0xD2511F53) * uint64(c0)
+        p1 = uint64(0xCD9E8D57) * uint64(c2)
+        c0, c1, c2, c3 = (
+            uint32(p1 >> uint64(32)) ^ uint32(c1) ^ uint32(k0), uint32(p1),
+            uint32(p0 >> uint64(32)) ^ uint32(c3) ^ uint32(k1), {low},
+        )
+        {step}
+        k1 = uint32(k1 + uint32(0xBB67AE85))
+    return c0, c1, c2, c3
+''' + BLOCKS
+
+
+def count_hits(x, y, index="t", guard="if t < states.size:"):
+    """The solution's `count_hits` with other coordinates, stream or guard."""
+    return f'''@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    t = cuda.grid(1)
+    {guard}
+        count = 0
+        for _ in range(points):
+            u = xoroshiro128p_uniform_float64(states, {index})
+            v = xoroshiro128p_uniform_float64(states, {index})
+            if inside({x}, {y}):
+                count += 1
+        hits[t] = count
+'''
+
+
+def add_hits(dtype="int64", barrier="cuda.syncthreads()", half="(active + 1) // 2",
+             partner="t + half < active"):
+    """The solution's `add_hits` with another type, barrier or tree."""
+    return f'''@cuda.jit
+def add_hits(hits, total):
+    partial = cuda.shared.array(MAX_THREADS, {dtype})
+    t = cuda.threadIdx.x
+    own = int64(0)
+    for i in range(cuda.grid(1), hits.size, cuda.gridsize(1)):
+        own += hits[i]
+    partial[t] = own
+    active = cuda.blockDim.x
+    while active > 1:
+        {barrier}
+        half = {half}
+        if {partner}:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        cuda.atomic.add(total, 0, int64(partial[0]))
+'''
+
+
+def mandelbrot(name="mandelbrot_hits", counts="in_mandelbrot(cx, cy, limit) > 0"):
+    """A kernel that decides one point after the other."""
+    return f'''@cuda.jit
+def {name}(seed, first, n, limit, total):
+    count = 0
+    for i in range(first + cuda.grid(1), first + n, cuda.gridsize(1)):
+        words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
+                       uint32(seed), uint32(seed >> 32))
+        cx = -2.0 + 2.5 * (words[0] * 2.0**-32)
+        cy = 1.25 * (words[1] * 2.0**-32)
+        if {counts}:
+            count += 1
+    cuda.atomic.add(total, 0, count)
+'''
+
+
+def runners(hare_again="hx, hy = hx * hx - hy * hy + cx, 2.0 * hx * hy + cy", lost="4.0",
+            met="hx == tx and hy == ty"):
+    """The solution's `in_mandelbrot` with another hare, radius or meeting."""
+    return f'''@cuda.jit(device=True)
+def in_mandelbrot(cx, cy, limit):
+    tx = ty = hx = hy = 0.0
+    for _ in range(limit):
+        tx, ty = tx * tx - ty * ty + cx, 2.0 * tx * ty + cy
+        hx, hy = hx * hx - hy * hy + cx, 2.0 * hx * hy + cy
+        {hare_again}
+        if hx * hx + hy * hy > {lost}:
+            return 0
+        if {met}:
+            return 1
+    return 2
+''' + CLASSIFY
+
+
+WRONG = [
+    # -- streams -------------------------------------------------------------------------------
+    {
+        "name": "products-of-raw-numbers",
+        "kind": "mean not subtracted",
+        "fails": ["test-neighbour-z", "test-diagnose"],
+        "reason": "is 1/2 taken off first",
+        "cells": {"neighbour-z": '''def neighbour_z(streams, lag):
+    u = streams[:-1, lag:]
+    v = streams[1:, : streams.shape[1] - lag]
+    return float(12 * np.sum(u * v) / math.sqrt(u.size))
+'''},
+    },
+    {
+        "name": "lag-in-the-wrong-thread",
+        "kind": "off by one thread",
+        "fails": ["test-neighbour-z", "test-diagnose"],
+        "reason": "z is not near √n where stream t + 1 repeats stream t",
+        "cells": {"neighbour-z": '''def neighbour_z(streams, lag):
+    u = streams[:-1, : streams.shape[1] - lag] - 0.5
+    v = streams[1:, lag:] - 0.5
+    return float(12 * np.sum(u * v) / math.sqrt(u.size))
+'''},
+    },
+    {
+        "name": "two-sigma-is-guilty",
+        "kind": "threshold that ignores how often it is asked",
+        "fails": ["test-diagnose"],
+        "reason": "kind “good” are taken for something else",
+        "cells": {"diagnose": '''def diagnose(streams):
+    threads, draws = streams.shape
+    z = [abs(neighbour_z(streams, lag)) for lag in range(33)]
+    if z[0] > 0.5 * math.sqrt((threads - 1) * draws):
+        return "same"
+    if max(z[1:]) > 2:
+        return "overlap"
+    first = (streams[:, 0].mean() - 0.5) * math.sqrt(12 * threads)
+    return "weak" if abs(first) > 6 else "good"
+'''},
+    },
+    {
+        "name": "only-the-next-lag",
+        "kind": "overlapping sequences",
+        "fails": ["test-diagnose"],
+        "reason": "kind “overlap” are taken for something else",
+        "cells": {"diagnose": '''def diagnose(streams):
+    threads, draws = streams.shape
+    half = 0.5 * math.sqrt((threads - 1) * draws)
+    if neighbour_z(streams, 0) > half:
+        return "same"
+    if neighbour_z(streams, 1) > half:
+        return "overlap"
+    first = (streams[:, 0].mean() - 0.5) * math.sqrt(12 * threads)
+    return "weak" if abs(first) > 6 else "good"
+'''},
+    },
+    # -- states --------------------------------------------------------------------------------
+    {
+        "name": "one-seed-for-all-threads",
+        "kind": "same seed per thread",
+        "fails": ["test-seed-states", "test-sample-disc"],
+        "reason": "all threads get the same state",
+        "cells": {"seed-states": '''@cuda.jit
+def seed_states(seed, states):
+    t = cuda.grid(1)
+    if t < states.size:
+        states[t]["s0"] = splitmix64(uint64(seed) + GOLDEN)
+        states[t]["s1"] = splitmix64(uint64(seed) + uint64(2) * GOLDEN)
+'''},
+    },
+    {
+        "name": "seed-plus-thread",
+        "kind": "seeds 0, 1, 2, … unmixed",
+        "fails": ["test-seed-states", "test-sample-disc"],
+        "reason": "neighbouring threads get nearly the same bits",
+        "cells": {"seed-states": '''@cuda.jit
+def seed_states(seed, states):
+    t = cuda.grid(1)
+    if t < states.size:
+        states[t]["s0"] = uint64(seed) + uint64(t)
+        states[t]["s1"] = GOLDEN
+'''},
+    },
+    {
+        "name": "signed-times-unsigned",
+        "kind": "signed in place of unsigned",
+        "fails": ["test-seed-states", "test-sample-disc"],
+        "reason": "is every step in uint64",
+        "cells": {"seed-states": '''@cuda.jit
+def seed_states(seed, states):
+    t = cuda.grid(1)
+    if t < states.size:
+        states[t]["s0"] = splitmix64(seed + (2 * t + 1) * GOLDEN)
+        states[t]["s1"] = splitmix64(seed + (2 * t + 2) * GOLDEN)
+'''},
+    },
+    # -- points --------------------------------------------------------------------------------
+    {
+        "name": "one-number-for-x-and-y",
+        "kind": "correlated x and y",
+        "fails": ["test-count-hits", "test-sample-disc"],
+        "reason": "as if x and y were the same number",
+        "cells": {"count-hits": count_hits("x0 + (x1 - x0) * u", "y0 + (y1 - y0) * u")},
+    },
+    {
+        "name": "quarter-circle",
+        "kind": "quarter circle",
+        "fails": ["test-count-hits"],
+        "reason": "wrong for a box that is not centred on 0",
+        # As good as the whole disc in the box from -1 to 1, and in no other.
+        "cells": {"count-hits": count_hits("u", "v")},
+    },
+    {
+        "name": "corner-forgotten",
+        "kind": "biased ranges",
+        "fails": ["test-count-hits", "test-sample-disc"],
+        "reason": "the fraction of hits in the box from -1 to 1 is not π/4",
+        "cells": {"count-hits": count_hits("(x1 - x0) * u", "(y1 - y0) * v")},
+    },
+    {
+        "name": "state-not-written-back",
+        "kind": "state not written back",
+        "fails": ["test-written-back"],
+        "reason": "the next launch draws the same points again",
+        "cells": {"count-hits": '''from numba.cuda.random import xoroshiro128p_type
+
+
+@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    t = cuda.grid(1)
+    if t < states.size:
+        own = cuda.local.array(1, xoroshiro128p_type)
+        own[0] = states[t]
+        count = 0
+        for _ in range(points):
+            x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(own, 0)
+            y = y0 + (y1 - y0) * xoroshiro128p_uniform_float64(own, 0)
+            if inside(x, y):
+                count += 1
+        hits[t] = count
+'''},
+    },
+    {
+        "name": "one-state-for-all-threads",
+        "kind": "race",
+        "fails": ["test-count-hits", "test-written-back", "test-sample-disc"],
+        "reason": "race",
+        "cells": {"count-hits": count_hits("x0 + (x1 - x0) * u", "y0 + (y1 - y0) * v", index="0")},
+    },
+    {
+        "name": "no-guard",
+        "kind": "out of bounds",
+        "fails": ["test-count-hits", "test-written-back", "test-sample-disc"],
+        "reason": "outside",
+        "cells": {"count-hits": count_hits("x0 + (x1 - x0) * u", "y0 + (y1 - y0) * v",
+                                           guard="if True:")},
+    },
+    # -- sums ----------------------------------------------------------------------------------
+    {
+        "name": "int32-in-shared-memory",
+        "kind": "int32 counter overflow",
+        "fails": ["test-add-hits"],
+        "reason": "32 bits are not enough",
+        "cells": {"add-hits": add_hits(dtype="np.int32")},
+    },
+    {
+        "name": "float32-in-shared-memory",
+        "kind": "float32 counter overflow",
+        "fails": ["test-add-hits"],
+        "reason": "count in integers, not in floats",
+        "cells": {"add-hits": add_hits(dtype="np.float32")},
+    },
+    {
+        "name": "no-barrier-in-the-tree",
+        "kind": "missing barrier",
+        "fails": ["test-add-hits", "test-sample-disc"],
+        "reason": "race",
+        "cells": {"add-hits": add_hits(barrier="pass")},
+    },
+    {
+        "name": "halves-rounded-down",
+        "kind": "power-of-two only",
+        "fails": ["test-add-hits"],
+        "reason": "not a power of two",
+        "cells": {"add-hits": add_hits(half="active // 2", partner="t < half")},
+    },
+    {
+        "name": "an-atomic-for-each-thread",
+        "kind": "correct but with one global atomic per thread",
+        "fails": ["test-add-hits"],
+        "reason": "more than one atomic addition for each block",
+        "cells": {"add-hits": '''@cuda.jit
+def add_hits(hits, total):
+    for i in range(cuda.grid(1), hits.size, cuda.gridsize(1)):
+        cuda.atomic.add(total, 0, int64(hits[i]))
+'''},
+    },
+    # -- π -------------------------------------------------------------------------------------
+    {
+        "name": "seed-that-is-not-used",
+        "kind": "same seed in every run",
+        "fails": ["test-sample-disc"],
+        "reason": "another seed gives the same number of hits",
+        "cells": {"sample-disc": '''def sample_disc(seed, threads, points):
+    grid = math.ceil(threads / 128)
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    hits = cuda.device_array(threads, np.int32)
+    total = cuda.to_device(np.zeros(1, np.int64))
+    seed_states[grid, 128](1, states)
+    count_hits[grid, 128](states, points, -1.0, 1.0, -1.0, 1.0, hits)
+    add_hits[grid, 128](hits, total)
+    return int(total.copy_to_host()[0])
+'''},
+    },
+    {
+        "name": "numpy-in-a-costume",
+        "kind": "NumPy in place of a kernel",
+        "fails": ["test-sample-disc"],
+        "reason": "was computed on the host",
+        "cells": {"sample-disc": '''def sample_disc(seed, threads, points):
+    x, y = np.random.default_rng(seed).uniform(-1, 1, (2, threads * points))
+    return int(np.count_nonzero(x * x + y * y < 1))
+'''},
+    },
+    {
+        "name": "square-root-of-hits",
+        "kind": "Poisson for a binomial",
+        "fails": ["test-estimate"],
+        "reason": "the error is √(p / n)",
+        "cells": {"estimate": '''def estimate(hits, n, box_area):
+    return box_area * hits / n, box_area * math.sqrt(hits) / n
+'''},
+    },
+    {
+        "name": "error-of-the-fraction",
+        "kind": "error not scaled with the box",
+        "fails": ["test-estimate"],
+        "reason": "the standard error is wrong",
+        "cells": {"estimate": '''def estimate(hits, n, box_area):
+    p = hits / n
+    return box_area * p, math.sqrt(p * (1 - p) / n)
+'''},
+    },
+    # -- Philox --------------------------------------------------------------------------------
+    {
+        "name": "nine-rounds",
+        "kind": "off by one round",
+        "fails": ["test-philox", "test-count-points", "test-mandelbrot-hits",
+                  "test-mandelbrot-fast"],
+        "reason": "the words after nine rounds",
+        "cells": {"philox": philox(rounds="9")},
+    },
+    {
+        "name": "key-left-alone",
+        "kind": "key schedule left out",
+        "fails": ["test-philox", "test-count-points", "test-mandelbrot-hits",
+                  "test-mandelbrot-fast"],
+        "reason": "the key is the same in all rounds",
+        "cells": {"philox": philox(step="k1 = uint32(k1 - uint32(0xBB67AE85))")},
+    },
+    {
+        "name": "upper-half-twice",
+        "kind": "words mixed up",
+        "fails": ["test-philox", "test-count-points", "test-mandelbrot-hits",
+                  "test-mandelbrot-fast"],
+        "reason": "wrong for the counter 0 and the key 0",
+        "cells": {"philox": philox(low="uint32(p0 >> uint64(32))")},
+    },
+    {
+        "name": "thread-for-point",
+        "kind": "result depends on the launch",
+        "fails": ["test-count-points"],
+        "reason": "the counter is the number of the point",
+        "cells": {"count-points": '''@cuda.jit
+def count_points(seed, first, n, x0, x1, y0, y1, total):
+    count = 0
+    t = cuda.grid(1)
+    k = 0
+    for i in range(t, n, cuda.gridsize(1)):
+        words = philox(uint32(first + t), uint32(k), uint32(0), uint32(0),
+                       uint32(seed), uint32(seed >> 32))
+        k += 1
+        if inside(x0 + (x1 - x0) * (words[0] * 2.0**-32), y0 + (y1 - y0) * (words[1] * 2.0**-32)):
+            count += 1
+    cuda.atomic.add(total, 0, count)
+'''},
+    },
+    {
+        "name": "four-billion-points",
+        "kind": "hard-coded size",
+        "fails": ["test-count-points"],
+        "reason": "the high bits of a point's number are left out",
+        "cells": {"count-points": '''@cuda.jit
+def count_points(seed, first, n, x0, x1, y0, y1, total):
+    for i in range(first + cuda.grid(1), first + n, cuda.gridsize(1)):
+        words = philox(uint32(i), uint32(0), uint32(0), uint32(0),
+                       uint32(seed), uint32(seed >> 32))
+        if inside(x0 + (x1 - x0) * (words[0] * 2.0**-32), y0 + (y1 - y0) * (words[1] * 2.0**-32)):
+            cuda.atomic.add(total, 0, 1)
+'''},
+    },
+    # -- JAX -----------------------------------------------------------------------------------
+    {
+        "name": "a-key-used-twice",
+        "kind": "correlated x and y in JAX",
+        "fails": ["test-jax-hits"],
+        "reason": "they need two keys",
+        "cells": {"jax-hits": '''import jax
+import jax.numpy as jnp
+
+
+def hits_of_stream(key, points):
+    x = jax.random.uniform(key, (points,), minval=-1.0, maxval=1.0)
+    y = jax.random.uniform(key, (points,), minval=-1.0, maxval=1.0)
+    return jnp.sum(x * x + y * y < 1.0)
+
+
+def jax_hits(seed, streams, points):
+    keys = jax.random.split(jax.random.key(seed), streams)
+    return jax.vmap(lambda key: hits_of_stream(key, points))(keys)
+'''},
+    },
+    {
+        "name": "one-key-for-all-streams",
+        "kind": "same key per stream",
+        "fails": ["test-jax-hits"],
+        "reason": "is the key split",
+        "cells": {"jax-hits": '''import jax
+import jax.numpy as jnp
+
+
+def hits_of_stream(key, points):
+    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)
+    return jnp.sum(x * x + y * y < 1.0)
+
+
+def jax_hits(seed, streams, points):
+    key = jax.random.key(seed)
+    return jax.vmap(lambda i: hits_of_stream(key, points))(jnp.arange(streams))
+'''},
+    },
+    {
+        "name": "a-loop-over-the-streams",
+        "kind": "Python loop in place of vmap",
+        "fails": ["test-jax-hits"],
+        "reason": "vmap instead of a loop",
+        "cells": {"jax-hits": '''import jax
+import jax.numpy as jnp
+
+
+def hits_of_stream(key, points):
+    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)
+    return jnp.sum(x * x + y * y < 1.0)
+
+
+def jax_hits(seed, streams, points):
+    keys = jax.random.split(jax.random.key(seed), streams)
+    return jnp.stack([hits_of_stream(key, points) for key in keys])
+'''},
+    },
+    # -- the Mandelbrot set --------------------------------------------------------------------
+    {
+        "name": "a-lazy-hare",
+        "kind": "Floyd's test with equal runners",
+        "fails": ["test-in-mandelbrot", "test-mandelbrot-hits"],
+        "reason": "c = 1 escapes",
+        "cells": {"in-mandelbrot": runners(hare_again="pass")},
+    },
+    {
+        "name": "fixed-points-only",
+        "kind": "cycles of length 1 only",
+        "fails": ["test-in-mandelbrot"],
+        "reason": "a cycle of length 2",
+        # Compares with the place where the hare was a step before.
+        "cells": {"in-mandelbrot": '''@cuda.jit(device=True)
+def in_mandelbrot(cx, cy, limit):
+    x = y = 0.0
+    for _ in range(2 * limit):
+        was_x, was_y = x, y
+        x, y = x * x - y * y + cx, 2.0 * x * y + cy
+        if x * x + y * y > 4.0:
+            return 0
+        if x == was_x and y == was_y:
+            return 1
+    return 2
+''' + CLASSIFY},
+    },
+    {
+        "name": "lost-too-early",
+        "kind": "|z|² compared with 2",
+        "fails": ["test-in-mandelbrot"],
+        "reason": "|z| = 2 is not yet lost",
+        "cells": {"in-mandelbrot": runners(lost="2.0")},
+    },
+    {
+        "name": "undecided-is-outside",
+        "kind": "truncated orbits thrown away",
+        "fails": ["test-mandelbrot-hits"],
+        "reason": "the area is too small",
+        "cells": {"mandelbrot-hits": mandelbrot(counts="in_mandelbrot(cx, cy, limit) == 1")},
+    },
+    {
+        "name": "counting-the-lost",
+        "kind": "the complement",
+        "fails": ["test-mandelbrot-hits"],
+        "reason": "the area is too large",
+        "cells": {"mandelbrot-hits": mandelbrot(counts="in_mandelbrot(cx, cy, limit) == 0")},
+    },
+    {
+        "name": "not-any-faster",
+        "kind": "correct but divergent",
+        "fails": ["test-mandelbrot-fast"],
+        "reason": "more than 350 warp instructions for each point",
+        "cells": {"mandelbrot-fast": mandelbrot(name="mandelbrot_fast")},
+    },
+    {
+        "name": "too-large-a-disc",
+        "kind": "wrong shortcut",
+        "fails": ["test-mandelbrot-fast"],
+        "reason": "not the answer that mandelbrot_hits gives",
+        "cells": {"mandelbrot-fast": mandelbrot(
+            name="mandelbrot_fast",
+            counts="(cx + 1.0) ** 2 + cy * cy <= 0.25 or in_mandelbrot(cx, cy, limit) > 0")},
+    },
+]
