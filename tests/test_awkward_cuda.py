@@ -157,6 +157,57 @@ def test_results_of_host_kernels_count_as_written(events: ak.Array):
     assert total.copy_to_host()[0] == 6
 
 
+NESTED = [
+    {"met": 10.0, "muons": [{"pt": 45.0, "eta": 0.5, "phi": 0.25, "mass": 0.105, "charge": 1},
+                            {"pt": 44.0, "eta": -0.25, "phi": -2.75, "mass": 0.105, "charge": -1}]},
+    {"met": 3.0, "muons": []},
+    {"met": 1.5, "muons": [{"pt": 5.0, "eta": 1.5, "phi": -1.0, "mass": 0.105, "charge": -1}]},
+]
+
+
+def dimuon_masses(events: ak.Array) -> ak.Array:
+    """Invariant masses of all pairs, massless muons."""
+    one, other = ak.unzip(ak.combinations(events.muons, 2))
+    return np.sqrt(2 * one.pt * other.pt * (
+        np.cosh(one.eta - other.eta) - np.cos(one.phi - other.phi)))
+
+
+def test_masses_of_pairs():
+    events = ak.Array(NESTED)
+    on_device = dimuon_masses(ak.to_backend(events, "cuda"))
+    assert on_device.to_list() == dimuon_masses(events).to_list()
+    assert float(on_device[0, 0]) == pytest.approx(95.1176, abs=1e-4)
+
+
+def test_vector_computes_on_the_device():
+    import vector
+
+    vector.register_awkward()
+    events = ak.with_name(ak.to_backend(ak.Array(NESTED), "cuda").muons, "Momentum4D")
+    pairs = ak.combinations(events, 2)
+    masses = (pairs["0"] + pairs["1"]).mass
+    assert ak.backend(masses) == "cuda"
+    assert float(masses[0, 0]) == pytest.approx(95.118, abs=1e-3)
+
+
+def test_cupy_arrays_are_shared():
+    import cupy
+
+    numbers = cupy.arange(4.0)
+    array = ak.from_cupy(numbers)
+    assert ak.backend(array) == "cuda"
+    assert ak.to_cupy(array).data.ptr == numbers.data.ptr
+    lists = ak.unflatten(array, cupy.array([1, 3]))
+    numbers[0] = -7
+    assert lists.to_list() == [[-7.0], [1.0, 2.0, 3.0]]
+
+
+@pytest.mark.parametrize("call", [ak.to_cudf, lambda array: ak.from_cudf(array)])
+def test_columns_of_cudf_are_out_of_reach(call, events: ak.Array):
+    with pytest.raises(ImportError, match="pylibcudf"):
+        call(events.pt)
+
+
 # -- in Numba kernels -------------------------------------------------------------------------
 
 
@@ -238,6 +289,32 @@ def test_over_slices(events: ak.Array):
             out[i] = pairs
 
     assert launch(kernel, events) == [2, 0, 0, 1]
+
+
+def test_lists_of_records_in_records():
+    """The masses of opposite pairs, the largest of each event: a whole analysis in one kernel."""
+    from math import cos, cosh, sqrt
+
+    from numba import cuda
+
+    @jit
+    def kernel(events, out):
+        i = cuda.grid(1)
+        if i < len(events):
+            largest = -1.0
+            muons = events[i].muons
+            for j in range(len(muons)):
+                one = muons[j]
+                for other in muons[j + 1:]:
+                    if one.charge * other.charge < 0:
+                        mass = sqrt(2 * one.pt * other.pt * (
+                            cosh(one.eta - other.eta) - cos(one.phi - other.phi)))
+                        largest = max(largest, mass)
+            out[i] = largest if len(muons) else -events[i].met
+
+    events = ak.Array(NESTED)
+    results = launch(kernel, ak.to_backend(events, "cuda"))
+    assert results == pytest.approx([dimuon_masses(events)[0, 0], -3.0, -1.0], rel=1e-14)
 
 
 def test_jagged_numbers(events: ak.Array):
