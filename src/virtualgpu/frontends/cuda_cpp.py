@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +18,9 @@ from virtualgpu.frontends import kernel_arguments
 from virtualgpu.frontends.kernel_arguments import Argument, array_argument, number_argument
 from virtualgpu.frontends.kernel_resources import Resources, resources
 from virtualgpu.ptx import Function, Variable, parse
+
+# Headers that take seconds: no source with them is compiled twice for the types of arguments.
+_SLOW_HEADERS = re.compile(r'#\s*include\s*[<"](cooperative_groups|cub/|thrust/|cuda/)')
 
 
 class Module:
@@ -36,6 +41,9 @@ class Module:
         Name expressions → names in the PTX.
     log : str
         What the compiler had to say about code that it compiled: warnings.
+    unload : callable
+        Gives the memory of the module's variables back, which happens by itself when nobody
+        holds the module any more.
     """
 
     def __init__(self, texts: list[str], mangled: dict[str, str] | None = None,
@@ -46,6 +54,8 @@ class Module:
         self.device = device or devices.current()
         shown = {entry: expression for expression, entry in self.mangled.items()}
         self.loaded = self.device.load(texts, shown)
+        self.unload = weakref.finalize(self, _unload, self.loaded)
+        self.unload.atexit = False
         self._source: tuple | None = None
         self._functions: dict[str, Function] = {
             name: function for text in texts for name, function in parse(text).functions.items()
@@ -121,7 +131,8 @@ class Module:
 
     def signature(self, entry: str) -> tuple[ParameterType, ...] | None:
         """The C++ types of a kernel's parameters; None where only PTX is known, or the compiler
-        cannot tell (:func:`~virtualgpu.compilers.signatures.kernel_signature`)."""
+        cannot tell (:func:`~virtualgpu.compilers.signatures.kernel_signature`). Compiles the
+        source a second time."""
         function = self.function(entry)
         if self._source is None:
             return None
@@ -159,7 +170,8 @@ class Module:
         ------
         LaunchError
             The wrong number of arguments, an argument of another size, an array whose elements
-            are not what the kernel's pointer points at, or an impossible grid.
+            are not what the kernel's pointer points at (a source with C++ headers that take
+            seconds to compile is not asked), or an impossible grid.
         VirtualGPUError
             What goes wrong in the kernel.
         """
@@ -167,7 +179,8 @@ class Module:
         wanted = function.parameters
         if len(args) != len(wanted):
             raise LaunchError(f"kernel {entry} takes {len(wanted)} arguments, not {len(args)}")
-        signature = self.signature(entry)
+        slow = self._source is not None and _SLOW_HEADERS.search(self._source[0])
+        signature = None if slow else self.signature(entry)
         copies: list[tuple[int, np.ndarray]] = []
         try:
             parameters = [
@@ -258,10 +271,11 @@ class Module:
             raise LaunchError(f"{values.nbytes} bytes for {name}, which has {nbytes}")
         self.device.write(address, values)
 
-    def unload(self) -> None:
-        """Give back the memory of the module's variables; the module is of no use afterwards."""
-        if hasattr(self.loaded, "unload"):
-            self.loaded.unload()
+
+def _unload(loaded: Any) -> None:
+    """A device in another process frees a module's variables when that process ends."""
+    if hasattr(loaded, "unload"):
+        loaded.unload()
 
 
 def _number(value: float, variable: Variable, position: int) -> bytes:

@@ -87,19 +87,21 @@ def load(source: str, options: tuple[str, ...], name: str, names: tuple[str, ...
         return Module.from_cuda(source, options=options, names=names, name=name, headers=headers)
 
 
-class PerDevice(dict):
-    """What was loaded, by the device that it was loaded on.
+class PerDevice:
+    """What was loaded on the current device; made anew when that is another one."""
 
-    The key is the device itself, kept alive, so that a new one never passes for an old one.
-    """
+    def __init__(self):
+        self.clear()
+
+    def clear(self) -> None:
+        self._machine, self._loaded = None, None
 
     def get_or(self, make):
-        """The entry of the current device; ``make()`` where there is none."""
+        """What is loaded; ``make()`` where nothing is."""
         machine = machines.current()
-        found = self.get(id(machine))
-        if found is None or found[0] is not machine:
-            found = self[id(machine)] = (machine, make())
-        return found[1]
+        if self._machine is not machine:
+            self._loaded, self._machine = make(), machine
+        return self._loaded
 
 
 def _extent(dimensions: Any, what: str) -> tuple[int, int, int]:
