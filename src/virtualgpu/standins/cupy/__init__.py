@@ -42,6 +42,15 @@ from . import (  # noqa: E402
     testing,
 )
 from ._core import ndarray  # noqa: E402
+from ._package import (  # noqa: E402
+    clear_memo,
+    get_array_module,
+    get_default_memory_pool,
+    get_default_pinned_memory_pool,
+    is_available,
+    memoize,
+    show_config,
+)
 from ._poly1d import poly1d  # noqa: E402
 from ._ufunc import ufunc  # noqa: E402
 
@@ -78,67 +87,8 @@ _KERNELS = {
 
 disable_experimental_feature_warning = False
 
-
-def is_available() -> bool:
-    """True: the virtual GPU answers."""
-    return True
-
-
-def get_array_module(*args):
-    """:mod:`cupy` where an argument is a CuPy array, else :mod:`numpy`."""
-    return namespace if any(isinstance(one, ndarray) for one in args) else _numpy
-
-
-def get_default_memory_pool() -> cuda.MemoryPool:
-    """The pool that arrays' memory comes from."""
-    return cuda._pool.default_pool()
-
-
-def get_default_pinned_memory_pool() -> cuda.PinnedMemoryPool:
-    """The pool that pinned host memory comes from."""
-    return cuda.pinned_memory.default_pool()
-
-
-def show_config(*, _full=False) -> None:
-    """Print what this is."""
-    free, total = cuda.Device().mem_info
-    for name, value in {
-        "What this is": "CuPy's stand-in for machines without a GPU (virtualgpu)",
-        "Follows CuPy": "14.2.0",
-        "Arrays are computed by": f"NumPy {_numpy.__version__} on the CPU",
-        "Kernels are compiled by": "NVRTC, and run by the virtual GPU",
-        "Device 0 Name": cuda.runtime.getDeviceProperties(0)["name"].decode(),
-        "Device 0 Compute Capability": cuda.Device().compute_capability,
-        "Device 0 Memory": f"{free:,} of {total:,} bytes free",
-        "CUDA Bindings Version": cuda.runtime.runtimeGetVersion(),
-        "Times": "none: no GPU runs",
-    }.items():
-        print(f"{name:<28}: {value}")
-
-
-def memoize(for_each_device=False):
-    """Remember the results of a function, for every combination of (hashable) arguments."""
-    import functools
-
-    def decorate(function):
-        remembered = functools.cache(function)
-        _memos.append(remembered)
-        return functools.wraps(function)(remembered)
-
-    return decorate
-
-
-_memos: list = []
-
-
-def clear_memo() -> None:
-    """Forget the results of all functions that :func:`memoize` decorates."""
-    for remembered in _memos:
-        remembered.cache_clear()
-
-
 #: This package, for those inside it that look functions up by name.
-namespace = _sys.modules[__name__]
+_namespace = _sys.modules[__name__]
 
 
 def __getattr__(name: str):
@@ -162,8 +112,9 @@ def __getattr__(name: str):
 
 
 __all__ = [
-    *_FUNCTIONS, *_KERNELS, "fft", "lib", "linalg", "ndarray", "poly1d", "polynomial", "random",
-    "testing", "ufunc",
+    *_FUNCTIONS, *_KERNELS, "clear_memo", "cuda", "fft", "get_array_module",
+    "get_default_memory_pool", "get_default_pinned_memory_pool", "is_available", "lib", "linalg",
+    "memoize", "ndarray", "poly1d", "polynomial", "random", "show_config", "testing", "ufunc",
 ]  # fmt: skip
 
 

@@ -235,9 +235,9 @@ class Methods:
         return function(*inputs, **kwargs)
 
     def __array_function__(self, func, types, args, kwargs):
-        from . import namespace
+        from . import _namespace
 
-        found = namespace
+        found = _namespace
         for part in [*(func.__module__ or "").split(".")[1:], func.__name__]:
             found = getattr(found, part, None)
         if found is None or found is func:

@@ -1,0 +1,71 @@
+"""What the package says of itself, and its pools.
+
+Not in ``__init__``, where the names ``any``, ``all``, ``max``, ... are CuPy's.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from . import cuda
+from ._core import ndarray
+
+
+def is_available() -> bool:
+    """True: the virtual GPU answers."""
+    return True
+
+
+def get_array_module(*args):
+    """:mod:`cupy` where an argument is a CuPy array, else :mod:`numpy`."""
+    from . import _namespace
+
+    return _namespace if any(isinstance(one, ndarray) for one in args) else np
+
+
+def get_default_memory_pool() -> cuda.MemoryPool:
+    """The pool that arrays' memory comes from."""
+    return cuda._pool.default_pool()
+
+
+def get_default_pinned_memory_pool() -> cuda.PinnedMemoryPool:
+    """The pool that pinned host memory comes from."""
+    return cuda.pinned_memory.default_pool()
+
+
+def show_config(*, _full=False) -> None:
+    """Print what this is."""
+    free, total = cuda.Device().mem_info
+    for name, value in {
+        "What this is": "CuPy's stand-in for machines without a GPU (virtualgpu)",
+        "Follows CuPy": "14.2.0",
+        "Arrays are computed by": f"NumPy {np.__version__} on the CPU",
+        "Kernels are compiled by": "NVRTC, and run by the virtual GPU",
+        "Device 0 Name": cuda.runtime.getDeviceProperties(0)["name"].decode(),
+        "Device 0 Compute Capability": cuda.Device().compute_capability,
+        "Device 0 Memory": f"{free:,} of {total:,} bytes free",
+        "CUDA Bindings Version": cuda.runtime.runtimeGetVersion(),
+        "Times": "none: no GPU runs",
+    }.items():
+        print(f"{name:<28}: {value}")
+
+
+def memoize(for_each_device=False):
+    """Remember the results of a function, for every combination of (hashable) arguments."""
+    def decorate(function):
+        remembered = functools.cache(function)
+        _memos.append(remembered)
+        return functools.wraps(function)(remembered)
+
+    return decorate
+
+
+_memos: list = []
+
+
+def clear_memo() -> None:
+    """Forget the results of all functions that :func:`memoize` decorates."""
+    for remembered in _memos:
+        remembered.cache_clear()
