@@ -107,7 +107,7 @@ class ufunc:
         inputs = [a._host if type(a) is ndarray else operand(a) for a in args[:self.nin]]
         outs = self._outs(args[self.nin:], out)
         shape = _common_shape(inputs, outs)
-        given, results = self._types(inputs, dtype)
+        given, loop, results = self._types(inputs, dtype)
         arrays = [
             fresh(shape, result) if one is None else _fitting(one, shape, result, casting)
             for one, result in zip(outs, results, strict=True)]
@@ -117,7 +117,7 @@ class ufunc:
                 if one is not None:
                     wrote(one)
             if _launches.listening():
-                self._record(inputs, arrays, results)
+                self._record(inputs, arrays, loop)
         return arrays[0] if self.nout == 1 else tuple(arrays)
 
     def _outs(self, positional, out) -> list:
@@ -139,7 +139,7 @@ class ufunc:
         return outs + [None] * (self.nout - len(outs))
 
     def _types(self, inputs, dtype) -> tuple:
-        """Types of the computation (None: NumPy's choice is right) and of the results."""
+        """Types to cast the arguments to (None: NumPy sees to it), of the loop, of the results."""
         key = (*(_weak_type(one) for one in inputs), dtype)
         found = self._resolved.get(key)
         if found is None:
@@ -156,14 +156,15 @@ class ufunc:
             for types in self.types:
                 ins, outs = types.split("->")
                 if all(np.dtype(char) == dtype for char in outs):
-                    return tuple(np.dtype(c) for c in ins), (dtype,) * self.nout
+                    loop = tuple(np.dtype(char) for char in ins)
+                    return loop, loop, (dtype,) * self.nout
             raise TypeError(f"Wrong type ({dtype}) of arguments for {self.name}")
         try:
             resolved = self._loops.resolve_dtypes((*kinds, *nothing))
         except TypeError as error:
             raise TypeError(f"Wrong type ({kinds}) of arguments for {self.name}: {error}"
                             ) from None
-        return None, resolved[self.nin:]
+        return None, resolved[:self.nin], resolved[self.nin:]
 
     def _compute(self, inputs, arrays, given, results) -> None:
         targets = [
@@ -179,9 +180,9 @@ class ufunc:
             if target is not array._host:
                 cast(target, array._host)
 
-    def _record(self, inputs, arrays, results) -> None:
+    def _record(self, inputs, arrays, loop) -> None:
         words = [one.dtype.name if isinstance(one, np.ndarray) else
-                 np.result_type(one, *results).name.rstrip("0123456789") for one in inputs]
+                 kind.name.rstrip("0123456789") for one, kind in zip(inputs, loop, strict=True)]
         words += [array.dtype.name for array in arrays]
         _launches.record(f"{self.name}__{'_'.join(words)}", "elementwise", size=arrays[0].size,
                          dtypes=words)
