@@ -75,7 +75,7 @@ def odd_and_even(x, out):
         if i % 2:
             out[i] = x[i] * 2
         else:
-            out[i] = x[i] / 3
+            out[i] = x[i] / (x[i] + 3)
 
 
 @cuda.jit(device=True)

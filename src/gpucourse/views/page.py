@@ -63,6 +63,8 @@ margin-right:.4em;vertical-align:-.08em}
 .gpuc-row{display:flex;flex-wrap:wrap;gap:0 2em;align-items:flex-start}
 .gpuc-row>.gpuc{flex:1 1 380px;min-width:0}
 """
+# JupyterLab's own rules for tables and code are specific; the name three times outweighs them.
+_RULES = _STYLE.replace(".gpuc ", ".gpuc.gpuc.gpuc ").strip()
 _numbers = itertools.count(1)
 
 
@@ -87,7 +89,7 @@ class View:
         return {"text/plain": self.text, "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        return f"<style>{_STYLE}</style>{self.markup}"
+        return f"<style>{_RULES}</style>{self.markup}"
 
 
 def beside(*views: View) -> View:

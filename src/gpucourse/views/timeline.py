@@ -169,8 +169,9 @@ class _View:
         title = f"{self.observed.kernel}: {many(len(names), 'warp')}, step by step"
         entries = [(f"background:{KINDS[kind][0]}", KINDS[kind][1]) for kind in KINDS
                    if any(column.kind == kind for column in self.columns)]
-        entries += [(f"background:{BLUE};opacity:.35", "waits there"),
-                    ("background:currentColor;opacity:.13", "masked off: its warp is busy"),
+        if any(column.waiting.any() for column in self.columns):
+            entries.append((f"background:{BLUE};opacity:.35", "waits there"))
+        entries += [("background:currentColor;opacity:.13", "masked off: its warp is busy"),
                     (f"background:{VERMILION};height:3px;vertical-align:.35em", "lanes part")]
         told = self._told()
         alt = f"{title}. {' '.join(self._sentences(names))}"
@@ -270,7 +271,7 @@ class _View:
             told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
             parted = sum(not (c.active[lanes] | c.ended[lanes]).all() for c in mine)
             yield (f"{name.capitalize()}: {many(len(mine), 'step')} ({told}); in {parted} of them "
-                   " some of its lanes are masked off.")
+                   "some of its lanes are masked off.")
 
     def _told(self) -> list[str]:
         told = []
