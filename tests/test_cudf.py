@@ -82,6 +82,40 @@ def test_assignment_goes_into_the_same_memory(cudf, cupy):
     assert seen.get().tolist() == [0, 10, -1, -1]
 
 
+def test_inplace_methods_leave_shared_memory_alone(cudf, cupy):
+    array = cupy.array([3.0, 1.0, 2.0])
+    series = cudf.Series(array)
+    series.sort_values(inplace=True)
+    assert series.to_numpy().tolist() == [1, 2, 3]
+    assert array.get().tolist() == [3, 1, 2]
+    frame = cudf.DataFrame({"x": array})
+    frame.sort_values("x", inplace=True)
+    assert array.get().tolist() == [3, 1, 2]
+    frame.loc[frame["x"] > 1, "x"] = 0
+    assert frame["x"].to_numpy().tolist() == [1, 0, 0]
+
+
+def test_a_column_taken_out_is_the_frame_s_column(cudf):
+    frame = cudf.DataFrame({"x": [1, 2, 3]})
+    column = frame["x"]
+    column[0] = 10
+    assert frame["x"][0] == 10
+    column[3] = 40  # longer than the frame now: a column of its own
+    assert len(column) == 4
+    assert frame["x"].to_numpy().tolist() == [10, 2, 3]
+
+
+def test_arithmetic_with_arrays_of_cupy_and_numpy(cudf, cupy):
+    series = cudf.Series([1.0, 2.0])
+    for other in (cupy.array([10.0, 20.0]), np.array([10.0, 20.0])):
+        assert (series + other).to_numpy().tolist() == [11, 22]
+    assert isinstance(np.array([10.0, 20.0]) + series, cudf.Series)
+    # CuPy's operators take what offers device memory, and answer with an array of their own.
+    assert isinstance(cupy.array([10.0, 20.0]) + series, cupy.ndarray)
+    assert np.sqrt(cudf.Series([4.0, None])).to_pandas(nullable=True).tolist() == [2.0, pd.NA]
+    assert np.sum(series) == 3
+
+
 def test_a_matrix_of_columns_is_a_copy_in_order_f(cudf, frame):
     matrix = frame[["jet", "px"]].to_cupy()
     assert matrix.dtype == np.float64
@@ -254,6 +288,34 @@ def test_joins(cudf):
     assert sorted(indexed["a"].to_numpy()) == [10, 10, 30]
 
 
+def test_unique_items_update_and_digitize(cudf):
+    series = cudf.Series([3, 1, 3, None])
+    assert isinstance(series.unique(), cudf.Series)
+    assert series.unique().to_pandas(nullable=True).tolist() == [3, 1, pd.NA]
+    frame = cudf.DataFrame({"a": [1, 2], "b": [3, 4]})
+    for name, column in frame.items():
+        assert isinstance(column, cudf.Series)
+        assert column.name == name
+    frame.update(cudf.DataFrame({"a": [10]}, index=[1]))
+    assert frame["a"].to_numpy().tolist() == [1, 10]
+    bins = cudf.Series([0.5, 1.5, 2.5]).digitize([1, 2])
+    assert bins.dtype == np.int32
+    assert bins.to_numpy().tolist() == [0, 1, 2]
+
+
+def test_groups_go_through_functions_one_by_one_or_by_name(cudf, frame):
+    def spread(group):
+        return group["px"].max() - group["px"].min()
+
+    assert frame.groupby("jet", sort=True).apply(spread).to_numpy().tolist() == [10.0, 0.0, 2.5]
+    assert [(key, len(group)) for key, group in frame.groupby("jet", sort=True)] == [
+        (0, 2), (1, 1), (2, 3)]
+    totals = frame.groupby("jet", sort=True)["px"].agg([np.sum, "count"])
+    assert totals["sum"].to_numpy().tolist() == [6.0, 4.0, 0.75]
+    with pytest.raises(TypeError, match="cannot aggregate groups by the function"):
+        frame.groupby("jet").agg(lambda column: column.sum())
+
+
 def test_concat_and_new_columns(cudf, frame):
     both = cudf.concat([frame, frame[["jet", "px"]]], ignore_index=True)
     assert both.shape == (12, 4)
@@ -336,9 +398,10 @@ def test_what_no_gpu_can_run_cannot_be_applied(cudf):
     def remembers(x):
         return {"value": x}["value"]
 
-    with pytest.raises(ValueError, match=r"user defined function compilation failed\.") as caught:
-        cudf.Series([1.0]).apply(remembers)
-    assert caught.value.__cause__ is not None
+    for function in (remembers, np.ceil):
+        with pytest.raises(ValueError, match=r"user defined function compilation f") as caught:
+            cudf.Series([1.0]).apply(function)
+        assert caught.value.__cause__ is not None
 
 
 def test_apply_runs_on_the_virtual_gpu(cudf):
@@ -372,6 +435,7 @@ def test_what_is_missing_says_what_to_use(make, message: str, cudf):
     (lambda s: s.to_frame("x").to_dict(), TypeError, "Consider using `.to_pandas().to_dict()`"),
     (lambda s: s.to_frame("x").iterrows(), TypeError, "iteration of DataFrame via iterrows"),
     (lambda s: s.to_frame("x").itertuples(), TypeError, "iteration of DataFrame via itertuples"),
+    (lambda s: s.items(), TypeError, "Series object is not iterable."),
     (lambda s: bool(s), TypeError, "is ambiguous"),
     (lambda s: s.to_numpy(copy=False), ValueError, "copy=False is not supported"),
     (lambda s: s.str, AttributeError, "Can only use .str accessor with string values"),

@@ -112,7 +112,14 @@ class DataFrame(Frame):
         return frame
 
     def _take(self, other: DataFrame) -> None:
-        """Become ``other``; columns that keep dtype and length keep their memory."""
+        """Become ``other``: what ``inplace=True`` does, which leaves the old memory as it was."""
+        self._columns, self._index = other._columns, other._index
+        self.__dict__.pop("_names", None)
+        if "_names" in other.__dict__:
+            self._names = other._names
+
+    def _write(self, other: DataFrame) -> None:
+        """Take ``other``'s values; columns that keep dtype and length keep their memory."""
         columns = {}
         for name, column in other._columns.items():
             mine = self._columns.get(name)
@@ -120,10 +127,8 @@ class DataFrame(Frame):
                 mine.update(column.values)
                 column = mine
             columns[name] = column
-        self._columns, self._index = columns, other._index
-        self.__dict__.pop("_names", None)
-        if "_names" in other.__dict__:
-            self._names = other._names
+        self._take(other)
+        self._columns = columns
 
     # -- what it is ----------------------------------------------------------------------------
 
@@ -248,7 +253,7 @@ class DataFrame(Frame):
         if not isinstance(key, str | int | float | tuple):
             frame = self._as_pandas(True).copy()
             frame[unwrap(key)] = unwrap(value)
-            self._take(wrap(frame))
+            self._write(wrap(frame))
             return
         if not self._columns and not len(self._index) and not np.isscalar(value):
             self._index = value._index if isinstance(value, Series) else pd.RangeIndex(len(value))
@@ -323,6 +328,16 @@ class DataFrame(Frame):
     def merge(self, right, *args, **kwargs) -> DataFrame:
         return wrap(self._as_pandas(True).merge(unwrap(right, True), *args, **kwargs))
 
+    def update(self, other, *args, **kwargs) -> None:
+        frame = self._as_pandas(True).copy()
+        frame.update(unwrap(other, True), *args, **kwargs)
+        self._write(wrap(frame))
+
+    def items(self) -> Iterator[tuple]:
+        """Names and columns."""
+        for name in self._columns:
+            yield name, self._series(name)
+
     def hash_values(self, method: str = "murmur3", seed=None):
         raise NotImplementedError(
             "cudf.DataFrame.hash_values is not in the stand-in for cuDF: its hashes would differ")
@@ -355,13 +370,13 @@ give_indexers(DataFrame)
 give_methods(DataFrame, (
     "abs add add_prefix add_suffix agg all any corr count cov cummax cummin cumprod "
     "cumsum describe diff div divide drop drop_duplicates dropna duplicated eq equals eval explode "
-    "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull items keys "
+    "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull keys "
     "kurt kurtosis le lt max mean median melt memory_usage min mod mode mul multiply ne nlargest "
     "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "
     "rdiv rename replace reset_index rfloordiv rmod rmul round rpow rsub rtruediv sample "
     "select_dtypes set_index skew sort_index sort_values squeeze stack std sub subtract sum "
     "swaplevel tail take to_csv to_json to_parquet to_string transpose truediv truncate "
     "value_counts var"))
-give_methods(DataFrame, "join mask pivot pivot_table reindex shift unstack update where",
+give_methods(DataFrame, "join mask pivot pivot_table reindex shift unstack where",
              with_nulls=True)
 give_properties(DataFrame, "T axes ndim size")

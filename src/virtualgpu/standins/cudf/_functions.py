@@ -77,7 +77,8 @@ def factorize(values, *args, **kwargs):
 
 
 def unique(values):
-    return wrap(values).unique()
+    """Each value once, in order of appearance."""
+    return values.unique() if isinstance(values, Frame) else Series(values).unique()
 
 
 def crosstab(index, columns, *args, **kwargs):

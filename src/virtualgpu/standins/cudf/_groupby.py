@@ -13,6 +13,24 @@ METHODS = frozenset((
 ).split())
 
 
+def named(aggregation):
+    """Aggregations by name; NumPy's functions have theirs. Raises TypeError for other functions.
+
+    cuDF compiles no function for ``agg``; :meth:`GroupBy.apply` takes any.
+    """
+    if isinstance(aggregation, list):
+        return [named(one) for one in aggregation]
+    if isinstance(aggregation, dict):
+        return {name: named(one) for name, one in aggregation.items()}
+    if getattr(aggregation, "__module__", "").partition(".")[0] == "numpy":
+        return aggregation.__name__
+    if callable(aggregation):
+        raise TypeError(
+            f"cannot aggregate groups by the function {aggregation.__name__}: name an aggregation "
+            "such as 'sum', or use .apply()")
+    return aggregation
+
+
 class GroupBy:
     """Wraps pandas' GroupBy object."""
 
@@ -22,7 +40,9 @@ class GroupBy:
     def __getattr__(self, name: str):
         if name in METHODS:
             function = getattr(self._grouped, name)
-            return lambda *args, **kwargs: wrap(function(*unwrap(args), **unwrap(kwargs)))
+            return lambda *args, **kwargs: wrap(function(
+                *map(named, unwrap(args)), **{key: named(one) for key, one in
+                                              unwrap(kwargs).items()}))
         raise no_attribute(self, name, GROUPBY, "cudf.DataFrame.groupby(...)")
 
     def __dir__(self):

@@ -18,7 +18,7 @@ class Indexer:
     def __setitem__(self, key, value):
         frame = self._frame._as_pandas(True).copy()
         getattr(frame, self._kind)[unwrap(key)] = unwrap(value)
-        self._frame._take(wrap(frame))
+        self._frame._write(wrap(frame))
 
 
 def give_indexers(cls: type) -> None:

@@ -83,9 +83,15 @@ class Series(NotIterable, Frame):
         return pandas_series(self._column, self._index, self.name, with_nulls)
 
     def _take(self, other: Series) -> None:
-        """Become ``other``, in the same memory where possible."""
-        self._column.update(other._column.values)
-        self._index, self.name = other._index, other.name
+        """Become ``other``: what ``inplace=True`` does, which leaves the old memory as it was."""
+        self._column, self._index, self.name = other._column, other._index, other.name
+
+    def _write(self, other: Series) -> None:
+        """Take ``other``'s values, into the same memory where dtype and length allow it."""
+        if len(other) == len(self):
+            self._column.update(other._column.values)
+        else:
+            self._take(other)
 
     # -- what it is ----------------------------------------------------------------------------
 
@@ -182,7 +188,7 @@ class Series(NotIterable, Frame):
     def __setitem__(self, key, value) -> None:
         series = self._as_pandas(True).copy()
         series[unwrap(key)] = unwrap(value)
-        self._take(wrap(series))
+        self._write(wrap(series))
 
     def copy(self, deep: bool = True) -> Series:
         column = Column(self._column.values.copy()) if deep else self._column
@@ -207,6 +213,23 @@ class Series(NotIterable, Frame):
         if callable(arg):
             return self.apply(arg)
         return wrap(self._as_pandas(True).map(unwrap(arg, True)))
+
+    def unique(self) -> Series:
+        """Each value once, in order of appearance."""
+        return self.drop_duplicates().reset_index(drop=True)
+
+    def update(self, other) -> None:
+        series = self._as_pandas(True).copy()
+        series.update(unwrap(other, True))
+        self._write(wrap(series))
+
+    def items(self):
+        self.__iter__()
+
+    def digitize(self, bins, right: bool = False) -> Series:
+        """The number of the bin that each value falls into, int32."""
+        numbers = np.digitize(self._column.host(), unwrap(bins), right).astype(np.int32)
+        return Series._of(Column(numbers), self._index, self.name)
 
     def groupby(self, by=None, level=None, sort: bool = False, dropna: bool = True, **kwargs):
         grouped = self._as_pandas().groupby(
@@ -253,8 +276,8 @@ give_methods(Series, (
     "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
     "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round rpow rsub "
     "rtruediv sample searchsorted skew sort_index sort_values squeeze std sub subtract "
-    "sum tail take truediv truncate unique var to_json to_string"))
-give_methods(Series, "mask reindex shift unstack update where",
+    "sum tail take truediv truncate var to_json to_string"))
+give_methods(Series, "mask reindex shift unstack where",
              with_nulls=True)
 give_properties(Series, (
     "hasnans is_monotonic_decreasing is_monotonic_increasing is_unique ndim shape size axes "

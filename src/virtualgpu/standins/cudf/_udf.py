@@ -35,13 +35,20 @@ def apply_rows(columns: dict, function, arguments: tuple) -> Column:
 
 
 def _constants(function) -> set:
-    code = getattr(function, "py_func", function).__code__
-    return {one for one in code.co_consts if isinstance(one, str)}
+    return {one for one in _code(function).co_consts if isinstance(one, str)}
+
+
+def _code(function):
+    """The code of a plain function or of one that Numba has decorated."""
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    if code is None:
+        raise ValueError("user defined function compilation failed.") from TypeError(
+            f"{function!r} is not written in Python: Numba has nothing to compile")
+    return code
 
 
 def _check(function, columns: list[Column]) -> None:
-    code = getattr(function, "py_func", function).__code__
-    if "NA" in code.co_names:
+    if "NA" in _code(function).co_names:
         raise NotImplementedError(
             "a function that asks `is cudf.NA` is not in the stand-in for cuDF: nulls stay null "
             "here; call .fillna() before .apply()")
