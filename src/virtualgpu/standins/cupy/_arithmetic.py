@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-_SPLIT = 134217729.0  # 2**27 + 1: halves a double's digits (Dekker)
-_PIECE = 16384  # elements: ten arrays of them fit into a second-level cache
-
 
 def power(inputs, targets) -> bool:
     """Negative exponents of integers: NumPy refuses, CuPy's loop gives 1, −1 or 0."""
@@ -48,12 +45,20 @@ def floor_divide(inputs, targets) -> bool:
 
 
 def remainder(inputs, targets) -> bool:
-    """``x - floor(x / y) * y`` for floats, with one rounding (the compiler makes it an fma)."""
+    """``x - floor(x / y) * y`` for floats, rounded after each step.
+
+    PTX lets the last two become one fma, which the virtual GPU never does and a real one may:
+    there ``1 % 0.1`` is -5.6e-17 rather than 0.
+    """
     (target,) = targets
     if target.dtype.kind != "f":
         return False
-    x, y = (np.broadcast_to(one, target.shape) for one in inputs)
-    _in_pieces(target, x, y, lambda x, y: _rest(x, y, target.dtype))
+    x, y = (np.asarray(one, target.dtype) for one in inputs)
+    rest = np.empty_like(target) if any(map(np.may_share_memory, (x, y), (target,) * 2)) else target
+    np.true_divide(x, y, out=rest)
+    np.floor(rest, out=rest)
+    np.multiply(rest, y, out=rest)
+    np.subtract(x, rest, out=target)
     return True
 
 
@@ -62,44 +67,12 @@ def divmod_(inputs, targets) -> bool:
     quotient, rest = targets
     if quotient.dtype.kind != "f":
         return False
-    result = np.empty(rest.shape, rest.dtype)
-    remainder(inputs, (result,))
-    floor_divide(inputs, (quotient,))
+    x, y = (np.asarray(one, quotient.dtype) for one in inputs)
+    whole = np.floor(x / y)
+    result = x - whole * y
+    quotient[...] = whole
     rest[...] = result
     return True
-
-
-def _in_pieces(target, x, y, function) -> None:
-    """Compute piece by piece along the first axis, so that what lies between stays in a cache."""
-    target, x, y = np.atleast_1d(target, x, y)
-    rows = max(1, _PIECE * len(target) // max(target.size, 1))
-    for start in range(0, len(target), rows):
-        part = slice(start, start + rows)
-        target[part] = function(x[part], y[part])
-
-
-def _rest(x, y, dtype: np.dtype) -> np.ndarray:
-    x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
-    quotient = x / y
-    np.floor(quotient, out=quotient)
-    if dtype.itemsize < 8:  # the product is exact in double precision
-        return x.astype(np.float64) - quotient.astype(np.float64) * y
-    product = quotient * y
-    high_q, high_y = _high(quotient), _high(y)
-    low_q, low_y = quotient - high_q, y - high_y
-    error = high_q * high_y
-    error -= product
-    error += high_q * low_y
-    error += low_q * high_y
-    error += low_q * low_y
-    rest = x - product
-    # Where the product overflows there is no error to speak of.
-    return np.subtract(rest, error, out=rest, where=np.isfinite(error))
-
-
-def _high(x: np.ndarray) -> np.ndarray:
-    scaled = x * _SPLIT
-    return scaled - (scaled - x)
 
 
 SPECIAL = {

@@ -20,6 +20,8 @@ def cast(source: np.ndarray, target: np.ndarray) -> None:
         np.copyto(target, source, casting="unsafe")  # warns
         source = source.real
     if source.dtype.kind == "f" and target.dtype.kind in "iu" and source.size:
+        if source.dtype == np.float16:  # which cannot hold the limits
+            source = source.astype(np.float32)
         if target.dtype.char in "il" or target.dtype == np.int64:
             try:
                 with np.errstate(invalid="raise"):  # the CPU says where a value did not fit
@@ -29,7 +31,8 @@ def cast(source: np.ndarray, target: np.ndarray) -> None:
                 source = saturate(source, target.dtype)
         elif not _fits(source, target.dtype):
             source = saturate(source, target.dtype)
-    np.copyto(target, source, casting="unsafe")
+    with np.errstate(over="ignore"):
+        np.copyto(target, source, casting="unsafe")
 
 
 def saturate(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
