@@ -233,7 +233,7 @@ def _sector(sector: int, x: float, y: float, item: int, base: int, held: dict, p
 
 # -- shared memory ------------------------------------------------------------------------------
 
-_BANK = 26
+_BANK = 18
 
 
 def banks(request: Request) -> tuple[str, str]:

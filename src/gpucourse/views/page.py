@@ -50,7 +50,7 @@ white-space:normal}
 .gpuc .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .gpuc table.lines{width:100%}
 .gpuc table.lines td{padding:0 .55em}
-.gpuc table.lines td.code{width:99%;white-space:pre}
+.gpuc table.lines td.code{width:99%;min-width:15em;white-space:pre-wrap;overflow-wrap:anywhere}
 .gpuc .sign{font-weight:700;text-align:center;width:1.6em}
 .gpuc .good{color:#009E73}.gpuc .costly{color:#E06A10}
 .gpuc svg{max-width:100%;height:auto;display:block}

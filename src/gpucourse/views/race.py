@@ -204,8 +204,11 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
         heading = f"Order {number + 1}. " if len(replays) > 1 else ""
         if len(replays) == 1 and replay.lost() is None:
             moral += " Nothing makes it so: in another order the other comes first."
-        frames = [_frame(rows, shown, names, replay.cell) for shown in range(1, len(rows) + 1)]
-        markup.append(f"<p>{escape(heading)}{escape(moral)}</p>"
+        # What becomes of it is told at the last step: until then a reader may guess.
+        first, last = ("Step by step:", moral) if replay.lost() else (moral, "")
+        frames = [_frame(rows, shown, names, replay.cell, last)
+                  for shown in range(1, len(rows) + 1)]
+        markup.append(f"<p>{escape(heading)}{escape(first)}</p>"
                       + stepper(frames, [f"step {n + 1}" for n in range(len(rows))]))
         text += ["", f"{heading}{moral}", *_text_rows(rows, names, replay.cell)]
     how = {replay.seed for replay in replays}
@@ -283,7 +286,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _frame(rows: list[_Row], shown: int, names: tuple[str, str], cell: str) -> str:
+def _frame(rows: list[_Row], shown: int, names: tuple[str, str], cell: str, last: str) -> str:
     body = []
     for number, row in enumerate(rows, start=1):
         style = ' style="background:rgba(0,114,178,.22)"' if number == shown else ""
@@ -298,10 +301,12 @@ def _frame(rows: list[_Row], shown: int, names: tuple[str, str], cell: str) -> s
             (row.does[1], 0)))
         body.append(f'<tr{style}><td class="n faint">{number}</td>{cells}'
                     f'<td class="small">{where}{mark}</td></tr>')
+    hidden = "" if shown == len(rows) else ' style="visibility:hidden"'
+    end = f"<p{hidden}><b>{escape(last)}</b></p>" if last else ""
     heads = "".join(f"<th{' class=n' if n else ''}>{escape(text)}</th>" for text, n in (
         (names[0], 0), ("its value", 1), (cell, 1), ("its value", 1), (names[1], 0)))
     return (f'<div class="scroll"><table><thead><tr><th class="n">step</th>{heads}<th></th></tr>'
-            f"</thead><tbody>{''.join(body)}</tbody></table></div>")
+            f"</thead><tbody>{''.join(body)}</tbody></table></div>{end}")
 
 
 def _text_rows(rows: list[_Row], names: tuple[str, str], cell: str) -> list[str]:

@@ -57,7 +57,8 @@ def save(figure: Figure, script: str, alt: str) -> None:
     # A fixed salt and no date: drawing twice gives the same bytes. Text is drawn as outlines, so
     # that it fits wherever it is shown.
     with mpl.rc_context({"svg.hashsalt": "gpucourse", "svg.fonttype": "path"}):
-        figure.savefig(target, metadata={"Date": None, "Title": alt, "Creator": None})
+        figure.savefig(target, metadata={
+            "Date": None, "Title": alt, "Creator": f"matplotlib {mpl.__version__}"})
     # matplotlib leaves blanks at the ends of some lines
     lines = target.read_text(encoding="utf-8").splitlines()
     target.write_text("".join(line.rstrip() + "\n" for line in lines), encoding="utf-8")
