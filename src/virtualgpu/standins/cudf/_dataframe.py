@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import cupy
 import numpy as np
 import pandas as pd
 
 from . import _udf
 from ._binary import give_operators
-from ._columns import Column, as_column, astype, settle
+from ._building import columns_of, columns_of_dict
+from ._columns import Column, as_column, astype
 from ._frame import Frame
 from ._groupby import DataFrameGroupBy
+from ._host_copies import HostCopies
 from ._index import Index
 from ._indexers import give_indexers
 from ._names import DATAFRAME
@@ -20,7 +21,7 @@ from ._series import Series
 from ._wrapping import give_methods, give_properties, pandas_series, unwrap, wrap
 
 
-class DataFrame(Frame):
+class DataFrame(HostCopies, Frame):
     """A table, as ``cudf.DataFrame``.
 
     Parameters
@@ -39,7 +40,7 @@ class DataFrame(Frame):
         labels = None if index is None else pd.Index(unwrap(index))
         if isinstance(data, DataFrame | pd.DataFrame):
             frame = unwrap(data, True)
-            self._columns, self._index = _columns_of(frame, nan_as_null), frame.index
+            self._columns, self._index = columns_of(frame, nan_as_null), frame.index
         elif isinstance(data, Series):
             name = 0 if data.name is None else data.name
             self._columns, self._index = {name: data._column}, data._index
@@ -49,13 +50,13 @@ class DataFrame(Frame):
                              for at in range(array.shape[1])}
             self._index = pd.RangeIndex(len(array))
         elif isinstance(data, dict):
-            self._columns, self._index = _columns_of_dict(data, labels, nan_as_null)
+            self._columns, self._index = columns_of_dict(data, labels, nan_as_null)
         elif data is None:
             self._columns = {}
             self._index = pd.RangeIndex(0) if labels is None else labels
         else:
             frame = pd.DataFrame(list(data), dtype=object)
-            self._columns, self._index = _columns_of(frame, nan_as_null), frame.index
+            self._columns, self._index = columns_of(frame, nan_as_null), frame.index
         self._name_columns(data, columns)
         if labels is not None:
             if isinstance(data, DataFrame | pd.DataFrame):
@@ -88,7 +89,7 @@ class DataFrame(Frame):
 
     @classmethod
     def _of_pandas(cls, frame: pd.DataFrame) -> DataFrame:
-        return cls._of(_columns_of(frame), frame.index, frame.columns)
+        return cls._of(columns_of(frame), frame.index, frame.columns)
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame, nan_as_null=True) -> DataFrame:
@@ -187,45 +188,6 @@ class DataFrame(Frame):
         print(f"<class 'cudf.DataFrame'>: {len(self)} rows, {len(self._columns)} columns")
         for name, column in self._columns.items():
             print(f"  {name}: {len(column) - column.null_count} non-null, {column.dtype}")
-
-    # -- in and out ----------------------------------------------------------------------------
-
-    def to_pandas(self, *, nullable: bool = False) -> pd.DataFrame:
-        frame = pd.DataFrame({at: self._series(name).to_pandas(nullable=nullable)
-                              for at, name in enumerate(self._columns)}, index=self._index)
-        frame.columns = self.columns
-        return frame
-
-    def to_cupy(self, dtype=None, copy: bool = False, na_value=None) -> cupy.ndarray:
-        """A matrix on the device, one column after the other in memory (order F)."""
-        return cupy.asarray(self.to_numpy(dtype, True, na_value), order="F")
-
-    def to_numpy(self, dtype=None, copy: bool = True, na_value=None) -> np.ndarray:
-        hosts = [self._series(name).to_numpy(na_value=na_value) for name in self._columns]
-        for host in hosts:
-            if host.dtype.kind not in "biuf":
-                raise NotImplementedError(f"{host.dtype} cannot be exposed as an array")
-        if dtype is None:
-            dtype = np.result_type(*hosts) if hosts else np.float64
-        matrix = np.empty(self.shape, dtype, order="F")
-        for at, host in enumerate(hosts):
-            matrix[:, at] = host
-        return matrix
-
-    def to_dict(self, *args, **kwargs):
-        raise TypeError(
-            "cuDF does not support conversion to host memory via `to_dict()` method. Consider "
-            "using `.to_pandas().to_dict()` to construct a Python dictionary.")
-
-    def itertuples(self, index=True, name="Pandas"):
-        raise TypeError(
-            "cuDF does not support iteration of DataFrame via itertuples. Consider using "
-            "`.to_pandas().itertuples()` if you wish to iterate over namedtuples.")
-
-    def iterrows(self):
-        raise TypeError(
-            "cuDF does not support iteration of DataFrame via iterrows. Consider using "
-            "`.to_pandas().iterrows()` if you wish to iterate over each row.")
 
     # -- choosing ------------------------------------------------------------------------------
 
@@ -341,28 +303,6 @@ class DataFrame(Frame):
     def hash_values(self, method: str = "murmur3", seed=None):
         raise NotImplementedError(
             "cudf.DataFrame.hash_values is not in the stand-in for cuDF: its hashes would differ")
-
-
-def _columns_of(frame: pd.DataFrame, nan_as_null: bool = False) -> dict:
-    return {name: as_column(settle(frame.iloc[:, at]), None, nan_as_null)
-            for at, name in enumerate(frame.columns)}
-
-
-def _columns_of_dict(data: dict, labels: pd.Index | None, nan_as_null: bool) -> tuple:
-    series = [one for one in data.values() if isinstance(one, Series | pd.Series)]
-    indexes = [one._index if isinstance(one, Series) else one.index for one in series]
-    if indexes and not all(one.equals(indexes[0]) for one in indexes):
-        frame = pd.DataFrame({at: unwrap(one, True) for at, one in enumerate(data.values())})
-        frame.columns = pd.Index(list(data))
-        return _columns_of(frame), frame.index
-    lengths = {len(one) for one in data.values()
-               if hasattr(one, "__len__") and not isinstance(one, str)}
-    if len(lengths) > 1:
-        raise ValueError("All columns must be of equal length")
-    length = lengths.pop() if lengths else (1 if labels is None else len(labels))
-    columns = {name: as_column(one, None, nan_as_null, length) for name, one in data.items()}
-    index = indexes[0] if indexes else pd.RangeIndex(length if data else 0)
-    return columns, index
 
 
 give_operators(DataFrame)
