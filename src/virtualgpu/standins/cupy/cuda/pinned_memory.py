@@ -19,8 +19,10 @@ class PinnedMemory:
         return self.ptr
 
 
-class PinnedMemoryPointer:
-    """A place in pinned memory; ``numpy.frombuffer`` takes it.
+class PinnedMemoryPointer(np.ndarray):
+    """A place in pinned memory; ``numpy.frombuffer(mem, dtype, count)`` wraps it.
+
+    An array of bytes by type, since only such lend a buffer from Python code before 3.12.
 
     Parameters
     ----------
@@ -29,12 +31,16 @@ class PinnedMemoryPointer:
         Bytes from its start.
     """
 
-    def __init__(self, mem, offset: int, _owner=None):
-        self.mem, self.ptr = mem, mem.ptr + offset
-        self._offset = offset
+    def __new__(cls, mem: PinnedMemory, offset: int):
+        self = mem._buffer[offset:].view(cls)
+        self.mem, self.ptr, self._offset = mem, mem.ptr + offset, offset
+        return self
 
     def __int__(self) -> int:
         return self.ptr
+
+    def __repr__(self) -> str:
+        return f"<PinnedMemoryPointer {self.ptr:#x}, {self.size()} bytes>"
 
     def __add__(self, offset: int) -> PinnedMemoryPointer:
         return PinnedMemoryPointer(self.mem, self._offset + offset)
@@ -42,16 +48,9 @@ class PinnedMemoryPointer:
     def __sub__(self, offset: int) -> PinnedMemoryPointer:
         return self + -offset
 
-    def size(self) -> int:
+    def size(self) -> int:  # type: ignore[override]
         """Bytes from here to the end."""
         return self.mem.size - self._offset
-
-    @property
-    def __array_interface__(self) -> dict:
-        return self.mem._buffer[self._offset:].__array_interface__
-
-    def __buffer__(self, flags: int) -> memoryview:  # Python 3.12
-        return memoryview(self.mem._buffer[self._offset:])
 
 
 class _Pooled(PinnedMemory):
@@ -74,6 +73,8 @@ class PinnedMemoryPool:
         self._free: dict[int, list[PinnedMemory]] = {}
 
     def malloc(self, size: int) -> PinnedMemoryPointer:
+        if size == 0:
+            return PinnedMemoryPointer(PinnedMemory(0), 0)
         rounded = _UNIT
         while rounded < size:
             rounded *= 2
