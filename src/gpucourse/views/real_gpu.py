@@ -68,23 +68,23 @@ class WatchedOnGPU:
         self.launches: list[tuple] = []
 
     def __enter__(self) -> WatchedOnGPU:
-        from numba.cuda.dispatcher import CUDADispatcher
+        from numba.cuda.dispatcher import _LaunchConfiguration
 
-        original = self._original = CUDADispatcher.call
+        original = self._original = _LaunchConfiguration.__call__
         launches = self.launches
 
-        def call(dispatcher, args, griddim, blockdim, *more):
+        def call(configured, *args):
             kept = tuple(np.array(a) if isinstance(a, np.ndarray) else to_host(a) for a in args)
-            launches.append((dispatcher, griddim, blockdim, kept))
-            return original(dispatcher, args, griddim, blockdim, *more)
+            launches.append((configured.dispatcher, configured.griddim, configured.blockdim, kept))
+            return original(configured, *args)
 
-        CUDADispatcher.call = call
+        _LaunchConfiguration.__call__ = call
         return self
 
     def finish(self) -> None:
-        from numba.cuda.dispatcher import CUDADispatcher
+        from numba.cuda.dispatcher import _LaunchConfiguration
 
-        CUDADispatcher.call = self._original
+        _LaunchConfiguration.__call__ = self._original
 
     def __exit__(self, *raised) -> None:
         pass
