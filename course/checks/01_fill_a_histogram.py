@@ -87,3 +87,35 @@ PREDICT_TURNS = hints(
     "`reference(values[start : start + 32], …)`. A slice that reaches past the end is cut short "
     "by NumPy, so the last warp needs no special care.",
 )
+
+FILL_WEIGHTED = hints(
+    "fill-weighted",
+    "The idea: `fill_shared` with two histograms in shared memory. Everything happens twice: "
+    "setting to zero, adding `weights[i]` and adding its square, merging.",
+    "The shape: `mine = cuda.shared.array((2, MAX_SLOTS), float64)`, "
+    "`cuda.atomic.add(mine, (0, slot), weights[i])`, the number of slots is `sums.shape[1]`.",
+    "When merging: `fill_shared` may skip a slot whose count is not above zero. A sum of weights "
+    "can be negative, so that question is wrong here.",
+)
+
+GOLF_KERNELS = hints(
+    "golf-kernels",
+    "The idea, for 2 points: `fill_shared`, but instead of adding its histogram to `counts` a "
+    "block stores it in its own row of an array. A second kernel sums the rows. Neighbouring "
+    "threads should take neighbouring slots, so that a warp reads whole sectors.",
+    "The idea, for all 4: several histograms in each block. Which one a thread counts in depends "
+    "on its number, so that the lanes of a warp are spread over all of them.",
+    "The shape: `mine = cuda.shared.array(COUNTERS, int32)`, "
+    "`cuda.atomic.add(mine, slot * COPIES + cuda.threadIdx.x % COPIES, 1)`, and at the end "
+    "`rows[cuda.blockIdx.x, slot] = …` with the sum of the copies.",
+)
+
+HISTOGRAM_GOLF = hints(
+    "histogram-golf",
+    "The idea: two launches. The first has 16 blocks, each of which leaves a row; the second has "
+    "a thread for each slot. Nothing needs to begin at zero, because everything is written.",
+    "The shape:\n"
+    "`rows = cuda.device_array((16, bins + 2), np.int32)`\n"
+    "`fill_rows[16, 256](cuda.to_device(values), low, high, rows)`\n"
+    "`add_rows[…, 64](rows, counts)`",
+)

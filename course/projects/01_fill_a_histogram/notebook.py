@@ -18,6 +18,9 @@
 # | 5 | `fill_shared` | one histogram per block in shared memory, merged at the end |
 # | 6 | `histogram` | a function for everyday use, built from the above |
 # | 7 | `predict_turns` | (how often do they wait all the same? predicted, then counted) |
+# | 8 | `fill_weighted` | sums of weights instead of counts |
+# | 9 | `histogram_golf` | (the same result with the fewest atomics, turns and sectors) |
+# | 10 | a few sentences | (what you would tell a colleague) |
 
 # %% [markdown] id="how-it-works"
 # ## How this works
@@ -47,9 +50,9 @@
 import math
 
 import numpy as np
-from numba import cuda, int32
+from numba import cuda, float64, int32
 
-from gpucourse import call, expect, expect_equal, launch, launches, secret_rng, unwritten
+from gpucourse import call, expect, expect_close, expect_equal, launch, launches, secret_rng, unwritten
 from gpucourse.checks import project
 
 hint = project("01_fill_a_histogram")
@@ -758,6 +761,264 @@ else:
                 stop.synchronize()
             times.append(f"{kernel.__name__} {cuda.event_elapsed_time(start, stop):7.2f} ms")
         print(f"{bins:5} bins: {', '.join(times)}")
+
+# %% [markdown] id="step-8"
+# ## 8. Events that count more than once
+#
+# A detector misses some pairs, more of them at some masses than at others. To correct for it, each pair
+# found counts as 1 / efficiency pairs: it has a **weight**. Simulated events have weights too, and some
+# of them are negative. A bin is then a sum of weights, Σw, and its error is √(Σw²): √n when all
+# weights are 1. So two sums have to be kept.
+#
+# `fill_weighted(values, weights, low, high, sums)` is `fill_shared` for weights: it adds to `sums`, which
+# is float64 of shape (2, bins + 2). `sums[0, slot]` is the sum of the weights of that slot's values,
+# `sums[1, slot]` the sum of their squares. Like `fill_shared` it takes at most `MAX_SLOTS` slots, counts in
+# shared memory, and makes at most two atomic additions to global memory for each slot of each block.
+#
+# Shared memory may have two dimensions: `cuda.shared.array((2, MAX_SLOTS), float64)`; for
+# `cuda.atomic.add` the index is then a tuple, `(0, slot)`. `float64`, because float32 keeps seven
+# digits, and a sum over a million events needs more.
+#
+# Hints: `hint("fill-weighted")`.
+
+# %% id="fill-weighted" role="solution"
+@cuda.jit
+def fill_weighted(values, weights, low, high, sums):
+    """Add Σw to sums[0] and Σw² to sums[1]; `sums` is float64, shape (2, bins + 2)."""
+    ### BEGIN SOLUTION
+    mine = cuda.shared.array((2, MAX_SLOTS), float64)
+    slots = sums.shape[1]
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[0, slot] = 0.0
+        mine[1, slot] = 0.0
+    cuda.syncthreads()
+
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = bin_index(values[i], low, high, slots - 2)
+        cuda.atomic.add(mine, (0, slot), weights[i])
+        cuda.atomic.add(mine, (1, slot), weights[i] * weights[i])
+    cuda.syncthreads()
+
+    # A sum of weights may be negative, or zero although events are there: the squares tell.
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if mine[1, slot] > 0.0:
+            cuda.atomic.add(sums, (0, slot), mine[0, slot])
+            cuda.atomic.add(sums, (1, slot), mine[1, slot])
+    ### END SOLUTION
+
+# %% id="test-fill-weighted" role="test" points=4 starter="PropertyFailed"
+slots = secret_rng().integers(0, 42, 1000)
+values = values_in(slots, 0.0, 10.0, 40, secret_rng("inside"))
+weights = secret_rng("weights").uniform(0.5, 2.0, 1000)
+sums = np.zeros((2, 42))
+counted = launch("fill_weighted", 4, 64, values, weights, 0.0, 10.0, sums, schedules=0).counters
+for k, what in ((0, "weights"), (1, "squares")):
+    expect_close(sums[k], np.bincount(slots, weights ** (k + 1), 42),
+                 f"the sums of the {what} are wrong", rtol=1e-5)
+if counted is not None:  # a real GPU does not tell
+    expect(counted.global_atomics <= 4 * 2 * 42,
+           "more than two atomic additions to global memory for each slot of each block")
+launch("fill_weighted", 4, 64, values, -weights, 0.0, 10.0, sums, schedules=0)
+expect_close(sums[0], np.zeros(42), "wrong when weights are negative", atol=1e-4)
+expect_close(sums[1], 2 * np.bincount(slots, weights**2, 42),
+             "a second launch does not go on from the sums of the first", rtol=1e-5)
+### BEGIN HIDDEN TESTS
+cases = [(n, 2, 64, 20) for n in (0, 1, 31, 32, 33, 127, 128, 129, 1009)]
+cases += [(97, 1, 1, 5), (701, 3, 50, 1), (702, 10, 33, 300), (703, 2, 160, MAX_SLOTS - 2)]
+for n, grid, block, bins in cases:
+    slots = secret_rng(f"{n} values").integers(0, bins + 2, n)
+    values = values_in(slots, -2.0, 3.0, bins, secret_rng(f"inside {n}"))
+    # Whole numbers add up without rounding in float64, and not in float32.
+    weights = secret_rng(f"weights {n}").integers(-(2**20), 2**20, n).astype(np.float64)
+    for array in (values, weights):
+        array.setflags(write=False)
+    sums = np.full((2, bins + 2), 5.0)
+    launch("fill_weighted", grid, block, values, weights, -2.0, 3.0, sums, schedules=n == 33)
+    expected = [5 + np.bincount(slots, w, bins + 2) for w in (weights, weights**2)]
+    expect_equal(sums, expected,
+                 "wrong for an empty input" if n == 0 else
+                 "wrong when a block has fewer threads than there are slots" if bins + 2 > block
+                 else "wrong for another number of values, another launch, or large weights")
+### END HIDDEN TESTS
+
+# %% id="weighted-peak"
+low, high, bins = 60.0, 120.0, 60
+efficiency = 0.9 - 0.4 * np.clip((masses - 60.0) / 60.0, 0.0, 1.0)  # invented: worse at high mass
+weights = 1.0 / efficiency
+sums = cuda.to_device(np.zeros((2, bins + 2)))
+fill_weighted[16, 128](device_masses, cuda.to_device(weights), low, high, sums)
+total, squares = sums.copy_to_host()
+
+plt.figure(figsize=(8, 3))
+draw(reference(masses, low, high, bins), low, high, "found")
+centres = low + (high - low) * (np.arange(bins) + 0.5) / bins
+plt.errorbar(centres, total[1:-1], np.sqrt(squares[1:-1]), fmt=".", color="#D55E00",
+             label="corrected: Σw ± √(Σw²)")
+plt.legend()
+plt.show()
+
+# %% [markdown] id="step-9"
+# ## 9. Golf
+#
+# A round of golf to end with: the same histogram with as little traffic as you can. The function
+# `histogram_golf(values, low, high, bins)` returns what `histogram` returns, for at most 256 slots, and
+# *how* is up to you: which kernels, how many launches, which shapes. The frame below has two kernels;
+# change their arguments, or leave one out. What is counted, in all launches of a call together:
+#
+# | | points |
+# |---|---|
+# | no atomic addition to global memory at all | 1 |
+# | no more than 1.1 times the sectors of 32 bytes that the values fill | 1 |
+# | at most a third of the turns that `predict_turns` says | 2 |
+#
+# One rule: the launch that reads the values has at least 16 blocks of at least 128 threads, or most of
+# a GPU would stand idle. The tests use 100,000 values, many of them in few of the slots.
+#
+# For the first point: a block can leave its histogram in a row of its own, and a second launch adds up
+# the rows. For the second: which threads read neighbouring values, and neighbouring slots? For the
+# third: lanes wait when they want the same slot of the same histogram. Who says that a block must have
+# only one?
+#
+# Hints: `hint("golf-kernels")`, `hint("histogram-golf")`.
+
+# %% id="golf-kernels" role="solution"
+COPIES = 8  # histograms in each block
+COUNTERS = 256 * COPIES  # shared.array takes a name or a number, no arithmetic
+
+
+@cuda.jit
+def fill_rows(values, low, high, rows):
+    """Set rows[b] to the histogram of the values that block b reads."""
+    ### BEGIN SOLUTION
+    mine = cuda.shared.array(COUNTERS, int32)
+    slots = rows.shape[1]
+    for k in range(cuda.threadIdx.x, slots * COPIES, cuda.blockDim.x):
+        mine[k] = 0
+    cuda.syncthreads()
+
+    # Lanes 0, 8, 16 and 24 share a copy: at most four of them can want the same counter.
+    copy = cuda.threadIdx.x % COPIES
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = bin_index(values[i], low, high, slots - 2)
+        cuda.atomic.add(mine, slot * COPIES + copy, 1)
+    cuda.syncthreads()
+
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        total = 0
+        for k in range(COPIES):
+            total += mine[slot * COPIES + k]
+        rows[cuda.blockIdx.x, slot] = total
+    ### END SOLUTION
+
+
+@cuda.jit
+def add_rows(rows, counts):
+    """Set counts[slot] to the sum of rows[:, slot]."""
+    ### BEGIN SOLUTION
+    # A thread for each slot: in each turn a warp reads 32 neighbours of one row.
+    slot = cuda.grid(1)
+    if slot < counts.size:
+        total = 0
+        for b in range(rows.shape[0]):
+            total += rows[b, slot]
+        counts[slot] = total
+    ### END SOLUTION
+
+# %% id="histogram-golf" role="solution"
+def histogram_golf(values, low, high, bins):
+    """The histogram of a NumPy array with at most 256 slots: int32, shape (bins + 2,)."""
+    ### BEGIN SOLUTION
+    rows = cuda.device_array((16, bins + 2), np.int32)
+    counts = cuda.device_array(bins + 2, np.int32)
+    fill_rows[16, 256](cuda.to_device(values), low, high, rows)
+    add_rows[math.ceil((bins + 2) / 64), 64](rows, counts)
+    return counts.copy_to_host()
+    ### END SOLUTION
+
+# %% id="test-histogram-golf" role="test" points=4 starter="PropertyFailed"
+values = values_in(secret_rng().geometric(0.25, 100_000) % 82, 0.0, 8.0, 80, secret_rng("inside"))
+counts = call("histogram_golf", values, 0.0, 8.0, 80, schedules=0)
+expect_equal(counts, reference(values, 0.0, 8.0, 80), "the histogram is wrong")
+counted = [launched.counters for launched in launches() if launched.counters is not None]
+golf = 4  # a real GPU does not tell
+if counted:
+    expect(any(launched.grid[0] >= 16 and launched.block[0] >= 128 for launched in launches()),
+           "no launch has 16 blocks of 128 threads")
+    atomics = sum(c.global_atomics for c in counted)
+    sectors = sum(c.global_sectors for c in counted) / (values.nbytes / 32)
+    warps = np.sort(np.searchsorted(np.linspace(0.0, 8.0, 81), values, "right").reshape(-1, 32))
+    starts = np.diff(warps, axis=1, prepend=-1) != 0  # where a run of equal slots begins
+    index = np.arange(32)
+    turns = (index - np.maximum.accumulate(np.where(starts, index, 0), axis=1) + 1).max(1).sum()
+    turns = sum(c.atomic_passes for c in counted) / turns
+    golf = (atomics == 0) + (sectors <= 1.1) + 2 * (turns <= 1 / 3)
+    print(f"{atomics:,} global atomics, {sectors:.2f} × the sectors, {turns:.2f} × the turns")
+### BEGIN HIDDEN TESTS
+for n, bins in ((0, 10), (1, 1), (33, 254), (1009, 100)):
+    wanted = secret_rng(f"{n}").integers(0, bins + 2, n)
+    values = values_in(wanted, -2.0, 3.0, bins, secret_rng(f"inside {n}"))
+    counts = call("histogram_golf", values, -2.0, 3.0, bins, schedules=n == 1009)
+    expect_equal(counts, np.bincount(wanted, minlength=bins + 2),
+                 "wrong for an empty array" if n == 0 else "wrong for another number of values or "
+                                                           "bins")
+### END HIDDEN TESTS
+golf
+
+# %% [markdown] id="golf-why"
+# Why do the copies help? In a hot slot up to 32 lanes queue. With eight histograms in a block, lane
+# number k counts in copy k % 8, and only four lanes can ever meet. The copies cost shared memory and a
+# few more additions at the end, as every privatisation does: one histogram for all, one for each block,
+# one for a few lanes of each block, one for each thread. Where along that line is best depends on how
+# many slots there are, and on how hot they get.
+#
+# On a GPU the stopwatch has the last word: below, `histogram_golf`'s first kernel races against
+# `cupy.histogram`.
+
+# %% id="race-cupy"
+if device().virtual:
+    print("No GPU here, so there is nothing to time.")
+else:
+    import cupy
+    from cupyx.profiler import benchmark
+
+    many = cupy.resize(cupy.asarray(masses), 50_000_000)
+    rows = cuda.device_array((1024, 482), np.int32)
+    edges = cupy.linspace(0.0, 120.0, 481)
+    try:
+        fill_rows[1024, 256](many, 0.0, 120.0, rows)
+        print(benchmark(lambda: fill_rows[1024, 256](many, 0.0, 120.0, rows), n_repeat=10))
+    except Exception as error:
+        print(f"fill_rows with these arguments: {type(error).__name__}")
+    print(benchmark(lambda: cupy.histogram(many, edges), n_repeat=10))
+
+# %% [markdown] id="step-10"
+# ## 10. In your own words
+#
+# A person reads this answer (3 points). Ten sentences are enough.
+#
+# 1. A colleague tests her histogram kernel by comparing `counts.sum()` with the number of events, and it
+#    always agrees. Name two mistakes that this test cannot see, and one that it sees only on some days.
+# 2. You have to fill (a) 20 bins and (b) 50,000 bins from a hundred million values, most of which fall
+#    into five bins. Which of the ways of this project would you take for each, and what would you count
+#    to be sure?
+
+# %% [markdown] id="reflection" role="written" points=3
+# ### BEGIN SOLUTION
+# *A model answer; one point for each paragraph that is there in substance.*
+#
+# The total agrees although every event is in the wrong bin: off by one, a value on an edge put into the
+# bin below, NaN in bin 0, everything in one bin. It also agrees if two mistakes cancel, as when some
+# events are counted twice and others not at all. Compare bin by bin, with values on edges and outside.
+#
+# A race loses events only if two threads meet at the same slot at the same moment. With few events, many
+# bins, one block or a lucky order nothing is lost, so the test passes on some days and inputs. A race
+# checker looks at what is not ordered instead of at what went wrong.
+#
+# (a) 20 bins: one histogram per block in shared memory, several copies of it because five slots are
+# hot; then rows or one atomic per slot and block. Count turns (atomic passes). (b) 50,000 counters of 4
+# bytes are 200 kB, more than a block's shared memory: global atomics, with the five hot slots, if they
+# are known, in shared memory or registers. Count the updates of the hottest address before and after.
+# ### END SOLUTION
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## In five sentences

@@ -23,7 +23,32 @@ EVERY_TEST = [
     "test-fill-shared",
     "test-shared-traffic",
     "test-histogram",
+    "test-fill-weighted",
+    "test-histogram-golf",
 ]
+
+
+def fill_weighted(dtype="float64", square="weights[i] * weights[i]", skip="mine[1, slot] > 0.0"):
+    """The solution's `fill_weighted` with another type, square or way to skip empty slots."""
+    return f'''@cuda.jit
+def fill_weighted(values, weights, low, high, sums):
+    mine = cuda.shared.array((2, MAX_SLOTS), {dtype})
+    slots = sums.shape[1]
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[0, slot] = 0.0
+        mine[1, slot] = 0.0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = bin_index(values[i], low, high, slots - 2)
+        cuda.atomic.add(mine, (0, slot), weights[i])
+        cuda.atomic.add(mine, (1, slot), {square})
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if {skip}:
+            cuda.atomic.add(sums, (0, slot), mine[0, slot])
+            cuda.atomic.add(sums, (1, slot), mine[1, slot])
+'''
+
 
 WRONG = [
     # -- bin_index -----------------------------------------------------------------------------
@@ -89,7 +114,7 @@ def bin_index(value, low, high, bins):
         "kind": "underflow in the first bin",
         "fails": [
             "test-bin-outside", "test-fill-private", "test-fill-atomic", "test-fill-shared",
-            "test-shared-traffic", "test-histogram",
+            "test-shared-traffic", "test-histogram", "test-fill-weighted", "test-histogram-golf",
         ],
         "reason": "a value less than one bin below low is not underflow",
         "cells": {"bin-index": '''@cuda.jit(device=True)
@@ -474,6 +499,64 @@ def histogram(values, low, high, bins):
     for warp in range(values.size // 32):
         turns += reference(values[32 * warp : 32 * warp + 32], low, high, bins).max()
     return int(turns)
+'''},
+    },
+    # -- fill_weighted -------------------------------------------------------------------------
+    {
+        "name": "weights-without-squares",
+        "kind": "Σw taken for Σw²",
+        "fails": ["test-fill-weighted"],
+        "reason": "the sums of the squares are wrong",
+        "cells": {"fill-weighted": fill_weighted(square="weights[i]")},
+    },
+    {
+        "name": "negative-sums-skipped",
+        "kind": "negative weights",
+        "fails": ["test-fill-weighted"],
+        "reason": "wrong when weights are negative",
+        "cells": {"fill-weighted": fill_weighted(skip="mine[0, slot] > 0.0")},
+    },
+    {
+        "name": "weights-in-float32",
+        "kind": "sums in float32",
+        "fails": ["test-fill-weighted"],
+        "reason": "or large weights",
+        "cells": {"fill-weighted": fill_weighted(dtype="np.float32")},
+    },
+    {
+        "name": "weights-straight-to-global",
+        "kind": "correct but with one global atomic per event",
+        "fails": ["test-fill-weighted"],
+        "reason": "more than two atomic additions",
+        "cells": {"fill-weighted": '''@cuda.jit
+def fill_weighted(values, weights, low, high, sums):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = bin_index(values[i], low, high, sums.shape[1] - 2)
+        cuda.atomic.add(sums, (0, slot), weights[i])
+        cuda.atomic.add(sums, (1, slot), weights[i] * weights[i])
+'''},
+    },
+    # -- histogram_golf ------------------------------------------------------------------------
+    {
+        "name": "golf-on-one-block",
+        "kind": "one block only",
+        "fails": ["test-histogram-golf"],
+        "reason": "no launch has 16 blocks",
+        "cells": {"histogram-golf": '''def histogram_golf(values, low, high, bins):
+    rows = cuda.device_array((1, bins + 2), np.int32)
+    fill_rows[1, 1024](cuda.to_device(values), low, high, rows)
+    return rows.copy_to_host()[0]
+'''},
+    },
+    {
+        "name": "golf-merged-on-the-host",
+        "kind": "NumPy in place of a kernel",
+        "fails": ["test-histogram-golf"],
+        "reason": "was computed on the host",
+        "cells": {"histogram-golf": '''def histogram_golf(values, low, high, bins):
+    rows = cuda.device_array((16, bins + 2), np.int32)
+    fill_rows[16, 256](cuda.to_device(values), low, high, rows)
+    return rows.copy_to_host().sum(axis=0, dtype=np.int32)
 '''},
     },
 ]
