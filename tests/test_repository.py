@@ -89,7 +89,7 @@ def imported(path: Path, package: str) -> set[str]:
             and node.args
             and isinstance(node.args[0], ast.Constant)
         ):
-            found.add(str(node.args[0].value).split(".")[0])
+            found.add(str(node.args[0].value).split(".")[0] or package)  # ".module": its own
     return found
 
 

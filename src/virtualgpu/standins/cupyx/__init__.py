@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import cupy as _cupy
-import numpy as _numpy
-from cupy._kernel_elementwise import ElementwiseKernel as _ElementwiseKernel
-from cupy._missing import missing as _missing
-
 from virtualgpu.standins import only_as as _only_as
 
 _only_as("cupyx", __name__)
+
+import cupy as _cupy  # noqa: E402
+import numpy as _numpy  # noqa: E402
+from cupy._kernel_elementwise import ElementwiseKernel as _ElementwiseKernel  # noqa: E402
+from cupy._missing import missing as _missing  # noqa: E402
 
 _rsqrt = _ElementwiseKernel("T x", "T y", "y = rsqrt(x)", "cupy_rsqrt")
 
