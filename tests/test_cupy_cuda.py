@@ -1,0 +1,205 @@
+"""``cupy.cuda``: the device, streams, events, the runtime; and what the package says of itself."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import virtualgpu
+
+
+@pytest.fixture(scope="module")
+def cp() -> Iterator:
+    virtualgpu.activate()
+    import cupy
+
+    yield cupy
+    virtualgpu.deactivate()
+
+
+def test_there_is_one_device(cp):
+    runtime = cp.cuda.runtime
+    assert (runtime.getDeviceCount(), runtime.getDevice(), cp.cuda.get_device_id()) == (1, 0, 0)
+    assert cp.cuda.is_available() and cp.is_available()
+    device = cp.cuda.Device()
+    device.use()
+    with cp.cuda.Device(0) as same:
+        assert same == device
+    device.synchronize()
+    assert (int(device), repr(device), device.compute_capability) == (0, "<CUDA Device 0>", "90")
+    assert cp.cuda.Device.from_pci_bus_id(device.pci_bus_id) == device
+    with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorInvalidDevice: invalid device"):
+        cp.cuda.Device(1).use()
+    with pytest.raises(runtime.CUDARuntimeError):
+        runtime.getDeviceProperties(1)
+    assert cp.arange(2).device == device
+
+
+def test_attributes_are_those_of_the_virtual_gpu(cp):
+    from numba import cuda
+
+    attributes = cp.cuda.Device().attributes
+    ours = cuda.get_current_device()
+    assert attributes["MaxThreadsPerBlock"] == ours.MAX_THREADS_PER_BLOCK == 1024
+    assert attributes["MultiProcessorCount"] == ours.MULTIPROCESSOR_COUNT
+    assert attributes["WarpSize"] == 32
+    assert attributes["ClockRate"] == attributes["L2CacheSize"] == 0  # there is no such thing
+    number = cp.cuda.runtime.cudaDevAttrMaxBlockDimZ
+    assert cp.cuda.runtime.deviceGetAttribute(number, 0) == 64
+    assert cp.cuda.runtime.deviceGetAttribute(10**6, 0) == 0
+
+
+def test_properties(cp):
+    properties = cp.cuda.runtime.getDeviceProperties(0)
+    assert properties["name"] == b"Virtual GPU (CPU)"
+    assert (properties["major"], properties["minor"], properties["warpSize"]) == (9, 0, 32)
+    assert properties["maxThreadsDim"] == (1024, 1024, 64)
+    assert properties["totalGlobalMem"] == cp.cuda.Device().mem_info[1]
+    assert properties["clockRate"] == 0
+    assert cp.cuda.runtime.runtimeGetVersion() >= 12000
+
+
+def test_it_says_what_it_is(cp, capsys):
+    cp.show_config()
+    text = capsys.readouterr().out
+    assert "stand-in for machines without a GPU" in text
+    assert "Virtual GPU (CPU)" in text
+    assert np.__version__ in text
+    assert cp.__version__.startswith("14.2") and "virtualgpu" in cp.__version__
+
+
+def test_streams(cp):
+    stream = cp.cuda.Stream(non_blocking=True)
+    null = cp.cuda.Stream.null
+    assert cp.cuda.get_current_stream() == null
+    with stream:
+        assert cp.cuda.get_current_stream() is stream
+        with null:
+            assert cp.cuda.get_current_stream() is null
+        assert cp.cuda.get_current_stream() is stream
+        a = cp.arange(3)
+    assert cp.cuda.get_current_stream() is null
+    stream.use()
+    assert cp.cuda.get_current_stream() is stream
+    null.use()
+    stream.synchronize()
+    assert stream.done and stream.is_non_blocking
+    assert a.get(stream=stream, blocking=False).tolist() == [0, 1, 2]
+    seen = []
+    stream.add_callback(lambda *arguments: seen.append(arguments), 5)
+    stream.launch_host_func(seen.append, 6)
+    assert seen == [(stream, 0, 5), 6]
+    assert cp.cuda.ExternalStream(stream.ptr) == stream
+    assert len({null, cp.cuda.Stream(null=True), stream}) == 2
+    with pytest.raises(NotImplementedError, match="no CUDA graphs"):
+        stream.begin_capture()
+
+
+def test_another_thread_has_its_own_current_stream(cp):
+    import threading
+
+    found = []
+    with cp.cuda.Stream():
+        worker = threading.Thread(target=lambda: found.append(cp.cuda.get_current_stream()))
+        worker.start()
+        worker.join()
+    assert found == [cp.cuda.Stream.null]
+
+
+def test_events_have_no_times(cp, monkeypatch):
+    monkeypatch.setattr(cp.cuda.stream, "_warned", False)
+    start, end = cp.cuda.Event(), cp.cuda.Event()
+    start.record()
+    cp.arange(1000).sum()
+    cp.cuda.get_current_stream().record(end)
+    end.synchronize()
+    assert end.done
+    with pytest.warns(UserWarning, match="the virtual GPU has no times"):
+        assert math.isnan(cp.cuda.get_elapsed_time(start, end))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isnan(cp.cuda.get_elapsed_time(start, end))  # said once
+    for other in (cp.cuda.Event(), cp.cuda.Event(disable_timing=True)):
+        with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="invalid resource handle"):
+            cp.cuda.get_elapsed_time(start, other)
+    with pytest.raises(ValueError, match="Timing must be disabled"):
+        cp.cuda.Event(interprocess=True)
+
+
+def test_the_runtime_copies(cp):
+    runtime = cp.cuda.runtime
+    address = runtime.malloc(64)
+    host = np.arange(8.0)
+    runtime.memcpy(address, host.ctypes.data, 64, runtime.memcpyHostToDevice)
+    other = runtime.malloc(64)
+    runtime.memcpyAsync(other, address, 64, runtime.memcpyDefault, 0)
+    runtime.memset(other, 0, 8)
+    found = np.empty(8)
+    runtime.memcpy(found.ctypes.data, other, 64, runtime.memcpyDefault)
+    assert found.tolist() == [0, *range(1, 8)]
+    runtime.free(address)
+    runtime.free(other)
+    with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorInvalidValue"):
+        runtime.free(address)
+    with pytest.raises(runtime.CUDARuntimeError, match="out of memory"):
+        runtime.malloc(cp.cuda.Device().mem_info[1] + 1)
+    with pytest.raises(NotImplementedError, match=r"cupy\.cuda\.runtime\.graphLaunch"):
+        runtime.graphLaunch(0, 0)
+
+
+def test_memoize(cp):
+    calls = []
+
+    @cp.memoize(for_each_device=True)
+    def square(x):
+        calls.append(x)
+        return x * x
+
+    assert [square(3), square(3)] == [9, 9]
+    cp.clear_memo()
+    assert square(3) == 9
+    assert calls == [3, 3]
+
+
+def test_dlpack_to_the_host_is_a_copy(cp):
+    a = cp.arange(4.0)
+    assert a.__dlpack_device__() == (2, 0)
+    host = np.from_dlpack(a, device="cpu")
+    assert host.tolist() == [0, 1, 2, 3]
+    host = np.array(host)
+    host[0] = 9
+    assert float(a[0]) == 0
+    with pytest.raises(BufferError, match="needs a GPU"):
+        a.__dlpack__()
+    with pytest.raises(ValueError, match="the valid stream"):
+        a.__dlpack__(stream=0)
+
+
+def test_vectorize_and_polynomials(cp):
+    above = cp.vectorize(lambda x, y: x + y if x > y else 0)
+    assert above(cp.arange(4), 1).tolist() == [0, 0, 3, 4]
+    line = cp.poly1d(cp.array([2.0, 1]))
+    assert type(line.coeffs) is cp.ndarray
+    assert ((line * line) + 1)(cp.arange(3)).tolist() == [2, 10, 26]
+    assert line.deriv() == cp.poly1d([2.0])
+    assert line.get() == np.poly1d([2.0, 1])
+
+
+def test_leaving_an_interpreter_with_arrays_alive_is_quiet():
+    program = ("import virtualgpu; virtualgpu.activate(); import cupy; a = cupy.arange(3)\n"
+               "class Keep: pass\nk = Keep(); k.k, k.a = k, cupy.ones(5)[1:]")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_kernels_of_ones_own_are_imported_when_asked_for():
+    program = ("import sys, virtualgpu; virtualgpu.activate(); import cupy\n"
+               "(cupy.arange(3) + 1).get(); print([n for n in sys.modules if 'cupy._kernel' in n])")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.stdout.strip() == "[]", ended.stderr
