@@ -78,7 +78,7 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
                     self, *args, **({} if size is None else {"size": size}))
         values = [_kernel.operand(value) for value in args]
         types = [value.dtype if is_array else None for value, is_array in values]
-        if None in types[self.nin :]:
+        if any(one is None for one in types[self.nin :]):
             raise TypeError("Output arguments must be cupy.ndarray")
         in_types, out_types, meaning = _kernel.resolve_types(
             self.in_params, self.out_params, types[: self.nin], types[self.nin :])
@@ -122,15 +122,19 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
         declared.append(f"CIndexer<{dimensions}> _ind")
         elements = "\n        ".join(elements)
         return f"""{prelude(one.dtype for one in operands)}{_kernel.typedefs(meaning)}
-{quoted(self.preamble, f"{self.name} (preamble)") if self.preamble else ""}
+{self._own(self.preamble, "preamble")}
 extern "C" __global__ void {self.name}({", ".join(declared)}) {{
-    {self._loop_prep};
+    {self._own(self._loop_prep, "loop_prep")};
     #pragma unroll 1
     CUPY_FOR(i, _ind.size()) {{
         _ind.set(i);
         {elements}
         {quoted(self.operation, self.name)};
     }}
-    {self._after_loop};
+    {self._own(self._after_loop, "after_loop")};
 }}
 """
+
+    def _own(self, text: str, what: str) -> str:
+        """The user's C++ around the loop, whose lines messages count."""
+        return quoted(text, f"{self.name} ({what})") if text else ""

@@ -72,8 +72,8 @@ class InvalidLaunch(_Explained, LaunchError):
     """A launch that no GPU takes."""
 
 
-class FailedLaunch(_Explained):
-    """A kernel that stopped otherwise: a trap, a failed assert, a deadlock."""
+class FailedLaunch(_Explained, TrapError):
+    """A kernel that stopped by a trap or a failed assert."""
 
 
 class CompileException(Exception):
@@ -127,5 +127,5 @@ def as_cupy_does(source: str = "", name: str = "", options: tuple = ()) -> Itera
         raise InvalidLaunch(error, _Result.CUDA_ERROR_NOT_FOUND if missing
                             else _Result.CUDA_ERROR_INVALID_VALUE) from None
     except TrapError as error:
-        raise FailedLaunch(error, _Result.CUDA_ERROR_ASSERT if "assert" in error.message
+        raise FailedLaunch(error, _Result.CUDA_ERROR_ASSERT if "assertion `" in error.message
                            else _Result.CUDA_ERROR_LAUNCH_FAILED) from None
