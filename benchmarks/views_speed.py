@@ -1,0 +1,123 @@
+"""How long the pictures of a launch take, and how large they are as a cell's output.
+
+    python -m benchmarks.views_speed
+
+Every kernel is launched on 100,000 threads or more. The first picture of a kernel includes its
+compilation, as a learner waits for it; the median of the others does not.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+from numba import cuda, float32, int32
+
+N = 100_000
+REPEATS = 5
+
+
+@cuda.jit
+def scale(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = 2 * x[i]
+
+
+@cuda.jit
+def strided(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = x[i * 32 % x.size]
+
+
+@cuda.jit
+def tree_sum(x, total):
+    s = cuda.shared.array(64, float32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    s[t] = x[i] if i < x.size else 0
+    cuda.syncthreads()
+    step = 32
+    while step > 0:
+        if t < step:
+            s[t] += s[t + step]
+        cuda.syncthreads()
+        step //= 2
+    if t == 0:
+        cuda.atomic.add(total, 0, s[0])
+
+
+@cuda.jit
+def histogram(x, counts):
+    mine = cuda.shared.array(64, int32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    mine[t] = 0
+    cuda.syncthreads()
+    if i < x.size:
+        cuda.atomic.add(mine, int(x[i]) % 64, 1)
+    cuda.syncthreads()
+    cuda.atomic.add(counts, t, mine[t])
+
+
+@cuda.jit
+def racing_sum(x, total):
+    i = cuda.grid(1)
+    if i < x.size:
+        total[0] += x[i]
+
+
+@cuda.jit
+def collatz(start, steps):
+    i = cuda.grid(1)
+    if i < start.size:
+        n = int(start[i]) + 1
+        while n != 1:
+            n = 3 * n + 1 if n % 2 else n // 2
+            steps[i] += 1
+
+
+def launches() -> dict[str, tuple]:
+    """A launch of each kernel: kernel, grid, block, arguments."""
+    x = np.arange(N, dtype=np.float32)
+    blocks = -(-N // 64)
+    return {
+        "scale": (scale, blocks, 64, x, np.zeros_like(x)),
+        "strided": (strided, blocks, 64, x, np.zeros_like(x)),
+        "tree_sum": (tree_sum, blocks, 64, x, np.zeros(1, np.float32)),
+        "histogram": (histogram, blocks, 64, x, np.zeros(64, np.int32)),
+        "racing_sum": (racing_sum, blocks, 64, x, np.zeros(1, np.float32)),
+        "collatz": (collatz, blocks, 64, x, np.zeros(N, np.int32)),
+    }
+
+
+def measure(view, launch: tuple) -> dict[str, float]:
+    """Seconds until the output is there, first and later, and its bytes."""
+    times, markup = [], ""
+    for _ in range(1 + REPEATS):
+        start = time.perf_counter()
+        markup = view(*launch)._repr_html_()
+        times.append(time.perf_counter() - start)
+    return {"first_s": round(times[0], 3), "later_s": round(statistics.median(times[1:]), 3),
+            "kB": round(len(markup.encode()) / 1000, 1)}
+
+
+def main() -> None:
+    import virtualgpu
+
+    virtualgpu.activate(force=True)
+    import gpucourse
+    from benchmarks.report import write
+
+    results: dict[str, dict] = {}
+    for name in ("report", "timeline", "memory", "race"):
+        view = getattr(gpucourse, name)
+        results[name] = {kernel: measure(view, launch) for kernel, launch in launches().items()}
+        for kernel, figures in results[name].items():
+            print(f"{name:10}{kernel:12}{figures['first_s']:8.3f} s first "
+                  f"{figures['later_s']:8.3f} s later {figures['kB']:8.1f} kB")
+    print(f"wrote {write('views_speed', results).name}")
+
+
+if __name__ == "__main__":
+    main()
