@@ -26,6 +26,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 
 from gpucourse.build.regions import (
     HIDDEN_TESTS,
+    NBGRADER_STUB,
+    NBGRADER_TEXT_STUB,
     SOLUTION,
     remove_regions,
     replace_regions,
@@ -34,10 +36,6 @@ from gpucourse.build.regions import (
 from gpucourse.build.registry import Course, Lecture, Lesson, Project
 from gpucourse.build.source import ANSWERS, Cell, Source
 
-#: nbgrader's own stub, ClearSolutions.code_stub["python"] in nbgrader 0.9.
-NBGRADER_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
-#: The same for a written answer, ClearSolutions.text_stub.
-NBGRADER_TEXT_STUB = ("YOUR ANSWER HERE",)
 #: Runs, so that a lecture goes on with its starters in place.
 LECTURE_STUB = "# your code here"
 

@@ -11,6 +11,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+#: nbgrader's own stub, ClearSolutions.code_stub["python"] in nbgrader 0.9.
+NBGRADER_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
+#: The same for a written answer, ClearSolutions.text_stub.
+NBGRADER_TEXT_STUB = ("YOUR ANSWER HERE",)
+
 SOLUTION = "SOLUTION"
 HIDDEN_TESTS = "HIDDEN TESTS"
 

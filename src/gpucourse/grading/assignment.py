@@ -22,15 +22,17 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from gpucourse.build.notebooks import NBGRADER_STUB
-from gpucourse.build.regions import HIDDEN_TESTS, remove_regions, replace_regions
+from gpucourse.build.regions import (
+    HIDDEN_TESTS,
+    NBGRADER_STUB,
+    NBGRADER_TEXT_STUB,
+    remove_regions,
+    replace_regions,
+)
 from gpucourse.build.regions import SOLUTION as SOLUTION_REGION
 from gpucourse.grading.verdict import digest
 
 SETUP, SOLUTION, TEST, OTHER = "setup", "solution", "test", "other"
-
-# What stands where a written answer stood; nbgrader's own words.
-TEXT_STUB = "YOUR ANSWER HERE"
 
 
 def role_of(cell: NotebookNode) -> str:
@@ -54,7 +56,7 @@ def without_markers(notebook: NotebookNode) -> NotebookNode:
     """
     released = copy.deepcopy(notebook)
     for cell in released.cells:
-        stub = NBGRADER_STUB if cell.cell_type == "code" else (TEXT_STUB,)
+        stub = NBGRADER_STUB if cell.cell_type == "code" else NBGRADER_TEXT_STUB
         unmarked = remove_regions(replace_regions(cell.source, SOLUTION_REGION, stub), HIDDEN_TESTS)
         if role_of(cell) == SOLUTION and unmarked == cell.source:
             unmarked = "\n".join(stub)  # the whole cell is the solution

@@ -53,6 +53,16 @@ def default_workers() -> int:
     return os.cpu_count() or 1
 
 
+def warm_up() -> None:
+    """Let the fork server of the oracles begin its imports (2 s), while this process does its own.
+
+    Optional; a Grader does it when it starts.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["gpucourse.grading.preloaded"])
+    forkserver.ensure_running()
+
+
 @dataclass(frozen=True)
 class Job:
     """One notebook to grade. The source is named by its path, so that a job stays small.
@@ -119,8 +129,7 @@ class Grader:
 
     def __enter__(self) -> Grader:
         # The two fork servers import their libraries at the same time.
-        self._context.set_forkserver_preload(["gpucourse.grading.preloaded"])
-        forkserver.ensure_running()
+        warm_up()
         self._sandbox.__enter__()
         if not self._no_floor and not at_least(self.level):
             self._sandbox.close()

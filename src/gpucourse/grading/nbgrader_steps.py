@@ -17,8 +17,8 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Integer, Unicode
 from traitlets.config import Config
 
-from gpucourse.build.notebooks import NBGRADER_STUB
-from gpucourse.grading.assignment import TEST, TEXT_STUB, Assignment, role_of
+from gpucourse.build.regions import NBGRADER_STUB, NBGRADER_TEXT_STUB
+from gpucourse.grading.assignment import TEST, Assignment, role_of
 from gpucourse.grading.batch import FloorError, Grader, Job
 from gpucourse.grading.classroom import Classroom
 from gpucourse.grading.ingest import restore
@@ -32,7 +32,7 @@ _prepared: set[tuple[str, str]] = set()
 def configure(c: Config) -> None:
     """Set every trait. Never raises: nbgrader would go on with its own, unsafe steps."""
     c.ClearSolutions.code_stub = {"python": "\n".join(NBGRADER_STUB)}
-    c.ClearSolutions.text_stub = TEXT_STUB
+    c.ClearSolutions.text_stub = "\n".join(NBGRADER_TEXT_STUB)
     c.Autograde.autograde_preprocessors = [
         "gpucourse.grading.nbgrader_steps.GradeWithOracle",
         "nbgrader.preprocessors.SaveAutoGrades",
