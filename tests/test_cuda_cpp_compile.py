@@ -149,6 +149,13 @@ def test_paths_that_exist_nowhere_are_not_shown():
     assert "cuda-" not in text and "mine.cu" in text
 
 
+def test_warnings_are_of_the_source_not_of_cudas_headers():
+    quiet = '#include <cuda/std/complex>\nextern "C" __global__ void k(double *x) { *x = 1; }'
+    assert compile_cuda(quiet).log == ""
+    loud = compile_cuda(quiet.replace("*x = 1", "int unused")).log
+    assert "unused" in loud and "cccl" not in loud
+
+
 # -- lines --------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 SHOWN = 5  # errors quoted in a message; the log has them all
 
@@ -47,6 +47,14 @@ def explain(log: str) -> str:
         if re.search(pattern, log):
             return f"{text}\n{advice}"
     return text
+
+
+def of_the_source(log: str, folders: Sequence[str]) -> str:
+    """A log without the warnings about headers in ``folders``: nobody here can mend those."""
+    kept = [part for part in log.strip("\n").split("\n\n") if not part.startswith(tuple(folders))]
+    if all(part.startswith(("Remark:", " ")) or not part.strip() for part in kept):
+        return ""
+    return "\n\n".join(kept) + "\n"
 
 
 def _errors(log: str) -> Iterator[str]:

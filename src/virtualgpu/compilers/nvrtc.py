@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from virtualgpu.compilers.headers import include_paths
-from virtualgpu.compilers.messages import explain
+from virtualgpu.compilers.messages import explain, of_the_source
 from virtualgpu.errors import VirtualGPUError
 
 
@@ -31,7 +31,7 @@ class CompilationError(VirtualGPUError):
 
 class Compiled(NamedTuple):
     """What NVRTC made of a source: ``mangled`` has each name expression's name in the PTX,
-    ``log`` the compiler's warnings."""
+    ``log`` the compiler's warnings about the source."""
 
     ptx: str
     mangled: dict[str, str]
@@ -109,7 +109,7 @@ def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] 
         }
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return Compiled(ptx, mangled, log)
+    return Compiled(ptx, mangled, of_the_source(log, include_paths()))
 
 
 def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
