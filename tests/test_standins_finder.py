@@ -140,6 +140,31 @@ def test_nothing_is_touched_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch
     assert set(sys.modules) == modules
 
 
+def test_the_extension_touches_nothing_where_there_is_a_gpu():
+    """Simulated: device() tells of a GPU. The hooks that stay are listed, and nothing else."""
+    result = in_fresh_python(
+        "import contextlib, io, os\n"
+        "from importlib.util import find_spec\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "from gpucourse import after_import, device, extension, without_pycuda\n"
+        "from virtualgpu import activation\n"
+        "device.find_gpu = lambda: device.DeviceInfo('NVIDIA H200', False, (9, 0))\n"
+        "activation.gpu_is_present = lambda: True\n"
+        "shell = InteractiveShell.instance()\n"
+        "before, variables = list(sys.meta_path), dict(os.environ)\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    shell.run_line_magic('load_ext', 'gpucourse')\n"
+        "added = [type(f).__name__ for f in sys.meta_path if f not in before]\n"
+        "libraries = ('cupy', 'cudf', 'pycuda', 'numba', 'awkward')\n"
+        "awaited = after_import._AfterImport.callbacks\n"
+        "result = [added, [n for n in awaited if n.split('.')[0] == 'awkward'],\n"
+        "          'numba.cuda' in awaited, [n for n in libraries if n in sys.modules],\n"
+        "          ['standins' in str(find_spec(name)) for name in ('cupy', 'cudf')],\n"
+        "          sorted(set(os.environ) - set(variables) - set(extension.ENVIRONMENT))]")
+    assert result == [["_AfterImport", "_PyCUDAFinder"], ["awkward._connect.numba.arrayview"],
+                      False, [], [False, False], []]
+
+
 def test_a_notebook_that_imported_cupy_first_has_the_stand_in(installed_cupy: Path):
     result = in_fresh_python(
         "import contextlib, io\n"

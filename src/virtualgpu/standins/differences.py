@@ -72,7 +72,7 @@ _CUPY = [
     Difference(
         "cupy", "what was launched",
         "a profiler shows it",
-        "`virtualgpu.standins.recorder.launches()` lists the kernels that CuPy would have launched",
+        "`virtualgpu.launches()` lists the kernels that CuPy would have launched",
         "test_standins_walk.py::"
         "test_the_formula_is_nine_passes_in_numpy_and_nine_kernels_in_cupy"),
 ]
