@@ -1,0 +1,152 @@
+"""Hints of "The Z mass from Awkward Arrays"; its test cells are in the notebook."""
+
+from gpucourse.checks import hints
+
+COUNT_MUONS = hints(
+    "count-muons",
+    "The idea: `len` of an event's list of muons is all there is to it, and it is right for an empty "
+    "list too. The loop is the one of `leading_pt`: start at the thread's own number, stop at the "
+    "number of events, step by the number of threads.",
+    "The shape:\n"
+    "`for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):`\n"
+    "`    counts[i] = …`",
+)
+
+SUM_PT = hints(
+    "sum-pt",
+    "The idea: add up in a variable of the thread's own and store the sum once, after the loop over "
+    "muons. An event without muons goes through no turn of that loop; what is stored then?",
+    "The shape: the same outer loop as in `count_muons`; in it `total = 0.0`, then\n"
+    "`for muon in events[i].muons:`\n"
+    "`    …`\n"
+    "and `sums[i] = total` after the inner loop, not in it.",
+)
+
+PAIR_MASS = hints(
+    "pair-mass",
+    "The idea: it is the formula above, term by term. Every symbol has a function in `math`: `sqrt`, "
+    "`cosh`, `cos`. The angles are in radians already, and a cosine does not mind a full turn more "
+    "or less.",
+    "The shape: `return math.sqrt(2.0 * … * … * (math.cosh(…) - math.cos(…)))`.",
+)
+
+FIRST_PAIR = hints(
+    "first-pair",
+    "The idea: `first_mass` looks at pairs (j, k) with k beyond j, returns from inside both loops as "
+    "soon as the charges differ, and after both loops, where no pair was found, returns `math.nan`. "
+    "The kernel does nothing but call it for each event.",
+    "The shape of `first_mass`:\n"
+    "`for j in range(len(muons)):`\n"
+    "`    for k in range(j + 1, len(muons)):`\n"
+    "`        if …:`\n"
+    "`            return pair_mass(…)`\n"
+    "`return math.nan`",
+    "The kernel: the loop of `count_muons` with `masses[i] = first_mass(events[i].muons)`.",
+)
+
+BEST_MASS = hints(
+    "best-mass",
+    "The idea: the loops of `first_mass`, but instead of returning at the first pair keep two "
+    "variables: the best mass so far and how far from `Z_MASS` it is. Begin with `math.nan` and "
+    "`math.inf`, and the first good pair is better than what you have.",
+    "The shape, inside both loops:\n"
+    "`if one.charge != other.charge:`\n"
+    "`    mass = pair_mass(…)`\n"
+    "`    if … < least:`\n"
+    "`        …  # two assignments`",
+    "NaN: every comparison with it is false. Write the question so that false means “pass it over”, "
+    "and a pair with a mass of NaN needs no `if` of its own.",
+)
+
+FILL_MASSES = hints(
+    "fill-masses",
+    "The idea: paste both functions from Project 1. The one change is in the middle stage: ask "
+    "`math.isnan` of each mass before you count it. There is nothing to change in `bin_index`.",
+    "The shape of the middle stage:\n"
+    "`for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):`\n"
+    "`    if not math.isnan(masses[i]):`\n"
+    "`        cuda.atomic.add(mine, …, 1)`\n"
+    "The barriers before and after it stay outside the loop, where all threads come by.",
+)
+
+FILL_EVENTS = hints(
+    "fill-events",
+    "The idea: `fill_masses` with another middle stage. What it read from an array it computes now: "
+    "`best_mass(events[i].muons)`.",
+    "The shape of the middle stage:\n"
+    "`for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):`\n"
+    "`    mass = …`\n"
+    "`    if …:`\n"
+    "`        cuda.atomic.add(mine, …, 1)`",
+)
+
+BREAK_EVEN = hints(
+    "break-even",
+    "The idea: each histogram that is filled from stored masses saves `on_the_fly - refill` sectors. "
+    "Storing pays once the savings are more than `store`. If a histogram saves nothing, they never "
+    "are.",
+    "The shape: `None` where nothing is saved; else the least whole number above `store / saved`. "
+    "`store // saved` is the largest that is not above it.",
+)
+
+NEAREST_ON_CPU = hints(
+    "nearest-on-cpu",
+    "The idea: make all pairs of every event at once, keep those of opposite charge, compute all their "
+    "masses, and let `ak.argmin` find the one nearest the Z in each event. Masses that are NaN have to "
+    "go before that.",
+    "The shape:\n"
+    "`one, other = ak.unzip(ak.combinations(momenta, 2))`\n"
+    "`keep = one.charge != other.charge`\n"
+    "`masses = (one[keep] + other[keep]).mass`\n"
+    "`masses = masses[~np.isnan(masses)]`\n"
+    "`index = ak.argmin(…, axis=1, keepdims=True)`\n"
+    "then `masses[index]`, `ak.firsts`, `ak.fill_none`, `ak.to_numpy`.",
+    "The four-vectors: `muons = ak.values_astype(events.muons, np.float64)`, then `ak.zip` with the "
+    "fields pt, eta, phi, mass (`0.0 * muons.pt`) and charge.",
+)
+
+EXPECTED_COUNTS = hints(
+    "expected-counts",
+    "The idea: make a table with a row for each edge and a column for each node: the true mass that "
+    "ends up at that edge. F of the whole table is one line. Averaging over the nodes is a product "
+    "with `WEIGHTS`, differences between neighbouring edges are `jnp.diff`.",
+    "The shape:\n"
+    "`mass, width, zs, others = parameters`\n"
+    "`true = edges[:, None] * jnp.exp(-SIGMA * NODES)`\n"
+    "`cumulative = jnp.arctan(…) / jnp.pi`\n"
+    "`from_z = jnp.diff(cumulative @ WEIGHTS)`",
+    "The rest: `falling = -jnp.diff(edges**-2.0)` are the sizes before scaling; divide by their sum.",
+)
+
+NLL = hints(
+    "nll",
+    "The idea: call `expected_counts` once; the rest is one line on whole arrays.",
+    "The shape: `return jnp.sum(… - … * jnp.log(…))`.",
+)
+
+UNCERTAINTIES = hints(
+    "uncertainties",
+    "The idea: `jax.hessian(nll)` is a function with the same arguments as `nll`; its value is the 4 × 4 "
+    "matrix of second derivatives for the first of them.",
+    "The shape: the square root of the diagonal (`jnp.diag`) of the inverse (`jnp.linalg.inv`), in "
+    "this order.",
+)
+
+FIT = hints(
+    "fit",
+    "The idea: at each turn solve H · step = −g for the step (`jnp.linalg.solve`), see whether it is "
+    "worth going, halve it while it leads uphill, and go. Make the compiled functions once, before "
+    "the loop.",
+    "The shape:\n"
+    "`gradient, hessian = jax.jit(jax.grad(nll)), jax.jit(jax.hessian(nll))`\n"
+    "`parameters = start(edges, counts)`\n"
+    "`for _ in range(50):`\n"
+    "`    g = gradient(parameters, edges, counts)`\n"
+    "`    step = …`\n"
+    "`    if …:  # half of -step @ g is what it would gain`\n"
+    "`        break`\n"
+    "`    while not nll(parameters + step, …) <= nll(parameters, …):`\n"
+    "`        step = step / 2`\n"
+    "`    parameters = parameters + step`\n"
+    "`return parameters, uncertainties(parameters, edges, counts)`",
+)

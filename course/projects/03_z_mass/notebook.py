@@ -1,0 +1,1168 @@
+# %% [markdown] id="question"
+# ## How heavy is the Z, and for how long does it live?
+#
+# The Z decays after 3 · 10⁻²⁵ s, here into two muons of opposite charge. Nobody can time that. But the
+# shorter a particle lives, the less its mass is determined: the masses of many Zs scatter around
+# the mean with a *width*, which is ħ divided by the lifetime. Measure the muons, compute the masses of
+# pairs, look at the peak, and you have both.
+#
+# The bundled sample holds 50,000 collision events. An event has no muon, or one, or five: such lists
+# of lists have no rectangular array. Numba reads them on the GPU as they are, as *Awkward Arrays*.
+#
+# | step | you write | which gives |
+# |---|---|---|
+# | 1 | `count_muons`, `sum_pt` | a number for each event, by a thread of its own |
+# | 2 | `pair_mass` | the mass of two muons, in a device function |
+# | 3 | `first_pair` | the mass of an event's first pair of opposite charges |
+# | 4 | `best_mass` | the mass, of all an event's pairs, that is nearest the Z's |
+# | 5 | `fill_masses` | your histogram kernel from Project 1, grown by one rule |
+# | 6 | `fill_events` | the histogram straight from the events |
+# | 7 | `break_even` | when does it pay to keep the masses instead? |
+# | 8 | `nearest_on_cpu` | the same masses array-at-a-time, as a check |
+# | 9 | `expected_counts`, `nll` | what the histogram should look like, and how well it does |
+# | 10 | `uncertainties`, `fit` | mass and width of the Z, with their errors |
+#
+# The events come from the course's generator, which knows the true mass and width. You should find
+# them, within your errors.
+
+# %% [markdown] id="how-it-works"
+# ## How this works
+#
+# - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
+#   then run the **test cells** that follow. A test that passes shows a tick; one that fails says which
+#   property does not hold.
+# - In tests, `launch("name", grid, block, …)` launches your kernel on copies of the arrays, on the
+#   device, and watches it. `call("name", …)` calls a function of yours. `unwritten(…)` is an array of
+#   garbage for the kernel to overwrite, and `secret_rng()` gives random numbers, here always the same.
+# - The grader runs these tests and more, on other events, other launches, and threads in an order you
+#   did not choose.
+# - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
+#   Keep the names and arguments that are given.
+# - A kernel keeps the device functions that it was compiled with: when you change `best_mass`, run the
+#   cells of the kernels below it again.
+# - Stuck? `hint("pair-mass")` in a cell of your own gives the first hint for the answer cell
+#   `pair-mass`, and the next one when you call it again. Every step names its hints.
+# - Save the notebook and run `gpucourse grade 03_z_mass.ipynb` in a terminal: that is the grader,
+#   hidden tests included. Do it as often as you like.
+
+# %% id="start" role="setup"
+# %load_ext gpucourse
+import math
+
+import awkward as ak
+import numpy as np
+from numba import cuda, int32
+
+from gpucourse import (
+    call, expect, expect_close, expect_equal, launch, operations, secret_rng, unwritten,
+)
+from gpucourse.checks import project
+from gpucourse.data import Z_MASS, Z_WIDTH, dimuons, pair_masses
+from gpucourse.data.generator import jagged_muons
+from gpucourse.grading.unsolved import unsolved
+
+ak.numba.register_and_check()  # from here on Numba knows Awkward Arrays
+hint = project("03_z_mass")
+
+MAX_SLOTS = 1024  # the largest histogram that has to fit into shared memory
+
+
+def written(*answers):
+    """Whether these are written; names the first that is not."""
+    missing = [stub for answer in answers if (stub := unsolved(answer))]
+    if missing:
+        print(f"This cell has something to show when {missing[0]} is written.")
+    return not missing
+
+# %% id="events"
+import matplotlib.pyplot as plt
+
+events = dimuons()
+print(events.type)
+print(events.muons.pt[:6].to_list())
+
+# %% [markdown] id="jagged"
+# ## Lists on the device
+#
+# `events[i].muons[j].pt` looks like a list of lists of objects. In memory there are no objects. There
+# is one flat column for each field, and **offsets** that say where each event's muons begin and end:
+#
+# ```
+# offsets   0     2  2        5  6 …      event i owns muons offsets[i] to offsets[i + 1]
+# pt        41 31    12 40 3  9   …       float32, GeV
+# eta       …                             float32
+# phi       …                             float32, radians
+# charge    +  -     -  +  +  -   …       int32
+# ```
+#
+# `ak.to_backend(events, "cuda")` copies these five arrays, and nothing else, to the device. A kernel
+# takes the array if it is decorated with `@cuda.jit(extensions=[ak.numba.cuda])`. Inside:
+#
+# - `len(events)`, `events[i].muons`, `len(muons)`, `muons[j].pt`, `for muon in muons:` and
+#   `enumerate(muons)` work, and so do slices such as `muons[2:]`. Fields are `pt`, `eta`, `phi` and
+#   `charge`. NumPy's and Awkward's functions do not exist there.
+# - Nothing can be changed. Results go into ordinary arrays that the kernel is given.
+# - What `muons[j]` does for a muon that is not there, you should see once.
+
+# %% [markdown] id="predict-leading" tags=["predict"]
+# ### Predict: the muon that is not there
+#
+# The kernel below writes the pt of each event's first muon. Each of its 512 threads takes an event,
+# then the one 512 further on, and so on: about a hundred events each. One event in five has no muon.
+# The output is full of −1 beforehand. How much of it is −1 afterwards?
+#
+# (a) none, there is an error message — (b) one in five — (c) nearly all
+
+# %% id="leading"
+@cuda.jit(extensions=[ak.numba.cuda])
+def leading_pt(events, pts):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        pts[i] = events[i].muons[0].pt
+
+
+device_events = ak.to_backend(events, "cuda")
+pts = cuda.to_device(np.full(len(events), -1.0))
+leading_pt[4, 128](device_events, pts)
+empty = np.mean(ak.num(events.muons) == 0)
+print(f"{empty:.0%} of the events have no muon; {np.mean(pts.copy_to_host() == -1):.0%} of pts is -1")
+
+# %% [markdown] id="leading-why"
+# (c). `muons[0]` of an empty list is an `IndexError`, and **an exception ends its thread without a
+# word**, on a real GPU too. The thread never comes to the events that it had still to do. So look at
+# `len(muons)` before you index; a loop over `muons` does it by itself.
+#
+# ## 1. A number for each event
+#
+# Two kernels to begin with.
+#
+# - `count_muons(events, counts)` sets `counts[i]` (int32) to the number of muons of event `i`.
+# - `sum_pt(events, sums)` sets `sums[i]` (float64) to their *scalar* sum of pt: plain numbers are
+#   added, directions do not matter. An event without muons has 0. (A pt of NaN, from a muon that was
+#   badly measured, makes the sum NaN: nothing needs to be done for that.)
+#
+# Both must be right for every grid, also one with fewer threads than events, or more: write a
+# grid-stride loop as in `leading_pt` above. It hands neighbouring events to neighbouring threads, and
+# the tests count that: 32 neighbours together read whole sectors of 32 bytes, 32 threads that are far
+# apart read 32 sectors.
+#
+# Hints: `hint("count-muons")`, `hint("sum-pt")`.
+
+# %% id="count-muons" role="solution"
+@cuda.jit(extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    """Set counts[i] to the number of muons of event i: int32, shape (events,)."""
+    ### BEGIN SOLUTION
+    # A grid-stride loop: right for every grid, and it is its own bounds guard.
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        counts[i] = len(events[i].muons)
+    ### END SOLUTION
+
+# %% id="sum-pt" role="solution"
+@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    """Set sums[i] to the scalar sum of pt of event i: float64, shape (events,)."""
+    ### BEGIN SOLUTION
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        # In a variable of the thread's own: sums[i] would travel to memory for every muon.
+        total = 0.0
+        for muon in events[i].muons:
+            total += muon.pt
+        sums[i] = total
+    ### END SOLUTION
+
+# %% [markdown] id="tests-by-hand"
+# The tests build events by hand, too. `events_of` makes one event from each list of muons, and
+# `reference` computes with a slow loop on the host what the kernels of the next steps should find.
+
+# %% id="by-hand" role="setup"
+def events_of(*lists):
+    """One event from each list of muons, which are tuples (pt, eta, phi, charge)."""
+    muons = [muon for muons in lists for muon in muons]
+    pt, eta, phi, charge = np.array(muons, np.float64).reshape(-1, 4).T
+    offsets = np.concatenate([[0], np.cumsum([len(muons) for muons in lists], dtype=np.int64)])
+    columns = [column.astype(np.float32) for column in (pt, eta, phi)]
+    layout = jagged_muons(offsets, *columns, charge.astype(np.int32))
+    return ak.Array(ak.contents.RecordArray([layout], ["muons"]))
+
+
+def first(masses):
+    return masses[0]
+
+
+def nearest(masses):
+    return min(masses, key=lambda mass: abs(mass - Z_MASS))
+
+
+def reference(events, choose):
+    """What `choose` picks from each event's list of opposite-sign masses; NaN from an empty one."""
+    every = pair_masses(events.muons, mass=0.0).to_list()
+    return np.array([choose(masses) if masses else math.nan for masses in every])
+
+# %% id="test-count-muons" role="test" points=2 starter="PropertyFailed"
+sample = dimuons(2048, seed=int(secret_rng().integers(1 << 30)))
+counts = unwritten(len(sample), np.int32)
+counted = launch("count_muons", 16, 128, sample, counts, schedules=1).counters
+expect_equal(counts, ak.num(sample.muons), "wrong even with a thread for each event")
+counts = unwritten(len(sample), np.int32)
+launch("count_muons", 3, 64, sample, counts, schedules=0)
+expect_equal(counts, ak.num(sample.muons), "wrong when the grid has fewer threads than events")
+if counted is not None:  # a real GPU does not tell
+    counts = unwritten(len(sample), np.int32)
+    counted = launch("count_muons", 4, 64, sample, counts, schedules=0).counters
+    expect(counted.global_store_sectors <= 2 * len(sample) // 8,
+           "neighbouring threads do not have neighbouring events: their results are scattered")
+### BEGIN HIDDEN TESTS
+for n in (0, 1, 31, 32, 33, 129, 1009):
+    sample = dimuons(n, seed=int(secret_rng(f"{n}").integers(1 << 30)))
+    counts = unwritten(n, np.int32)
+    launch("count_muons", 2, 96, sample, counts, schedules=n == 33)
+    expect_equal(counts, ak.num(sample.muons), "wrong when there are no events" if n == 0 else
+                 "wrong for another number of events, or another launch")
+many = events_of([(5.0, 0.1, 0.2, 1)] * 70, [], [(5.0, 0.1, 0.2, -1)])
+counts = unwritten(3, np.int32)
+launch("count_muons", 1, 32, many, counts, schedules=0)
+expect_equal(counts, [70, 0, 1], "wrong when an event has many muons, or none")
+part = dimuons(300, seed=int(secret_rng("part").integers(1 << 30)))[70:]
+counts = unwritten(len(part), np.int32)
+launch("count_muons", 2, 64, part, counts, schedules=0)
+expect_equal(counts, ak.num(part.muons), "wrong for a slice of the events")
+### END HIDDEN TESTS
+
+# %% id="test-sum-pt" role="test" points=2 starter="PropertyFailed"
+few = events_of([(30.0, 0.5, 0.0, 1), (40.0, -0.5, math.pi, -1)], [], [(7.5, 1.0, 1.0, -1)])
+sums = unwritten(3, np.float64)
+launch("sum_pt", 1, 32, few, sums, schedules=1)
+expect(sums[1] == 0.0, "an event without muons does not have the sum 0")
+expect_equal(sums, [70.0, 0.0, 7.5], "the scalar sum is wrong: muons back to back do not cancel")
+sample = dimuons(700, seed=int(secret_rng().integers(1 << 30)))
+sums = unwritten(len(sample), np.float64)
+launch("sum_pt", 3, 64, sample, sums, schedules=0)
+expect_close(sums, ak.sum(sample.muons.pt, axis=1), rtol=1e-5, otherwise="the sums are wrong")
+### BEGIN HIDDEN TESTS
+for n in (0, 1, 31, 33, 129, 1009):
+    sample = dimuons(n, seed=int(secret_rng(f"{n}").integers(1 << 30)))
+    sums = unwritten(n, np.float64)
+    launch("sum_pt", 2, 96, sample, sums, schedules=n == 33)
+    expect_close(sums, ak.sum(sample.muons.pt, axis=1), rtol=1e-5,
+                 otherwise="wrong for another number of events, or another launch")
+odd = events_of([(3.5, 0.0, 0.0, 1)] * 101, [(math.nan, 0.0, 0.0, 1), (5.0, 0.0, 0.0, 1)], [])
+sums = unwritten(3, np.float64)
+launch("sum_pt", 1, 32, odd, sums, schedules=0)
+expect_close(sums[:1], [353.5], rtol=1e-5, otherwise="wrong when an event has many muons")
+expect(math.isnan(sums[1]), "a muon with a pt of NaN does not make the sum NaN")
+expect(sums[2] == 0.0, "an event without muons does not have the sum 0")
+sample = dimuons(2048, seed=int(secret_rng("traffic").integers(1 << 30)))
+sums = unwritten(len(sample), np.float64)
+counted = launch("sum_pt", 4, 64, sample, sums, schedules=0).counters
+expect(counted.global_store_sectors <= 2 * len(sample) // 4,
+       "neighbouring threads do not have neighbouring events, or a sum goes to memory again and again")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-2"
+# ## 2. The mass of two muons
+#
+# A muon is given by its transverse momentum `pt` (GeV), its pseudorapidity `eta` and its azimuth `phi`
+# (radians). Pseudorapidity is not the angle to the beam but a function of it: 0 across the beam, ±∞
+# along it. With momenta far above the muon's own mass of 0.106 GeV, the mass of a pair is
+#
+# $$ m = \sqrt{2\,p_1\,p_2\,\bigl(\cosh(\eta_1 - \eta_2) - \cos(\varphi_1 - \varphi_2)\bigr)} $$
+#
+# where $p_1$ and $p_2$ are the transverse momenta. (Leaving the muon's mass out costs 0.3 MeV at the
+# Z; the statistical error will be seventy times that.)
+#
+# `pair_mass` is a *device function*: kernels call it, and it returns a number. Use `math`.
+# `find_masses` below it is given; leave it, the tests use it to look at your function.
+#
+# Hints: `hint("pair-mass")`.
+
+# %% id="pair-mass" role="solution"
+@cuda.jit(device=True)
+def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
+    """The invariant mass [GeV] of two muons."""
+    ### BEGIN SOLUTION
+    opening = math.cosh(eta1 - eta2) - math.cos(phi1 - phi2)
+    return math.sqrt(2.0 * pt1 * pt2 * opening)
+    ### END SOLUTION
+
+
+@cuda.jit
+def find_masses(pt1, eta1, phi1, pt2, eta2, phi2, masses):
+    """Set masses[i] to the mass of pair i."""
+    i = cuda.grid(1)
+    if i < masses.size:
+        masses[i] = pair_mass(pt1[i], eta1[i], phi1[i], pt2[i], eta2[i], phi2[i])
+
+# %% id="test-pair-mass" role="test" points=3 starter="PropertyFailed"
+def masses_of(*columns):
+    """What pair_mass gives for columns pt1, eta1, phi1, pt2, eta2, phi2."""
+    columns = [np.array(column) for column in np.broadcast_arrays(*columns)]
+    masses = unwritten(columns[0].size, np.float64)
+    launch("find_masses", math.ceil(masses.size / 64) or 1, 64, *columns, masses, schedules=0)
+    return masses
+
+# Back to back across the beam: all energy is mass.
+expect_close(masses_of([45.0], 0.0, 0.0, 45.0, 0.0, math.pi), [90.0],
+             "wrong for two muons of 45 GeV back to back across the beam")
+expect_close(masses_of([10.0], 0.0, 0.0, 10.0, 0.0, math.pi / 2), [math.sqrt(200.0)],
+             "wrong for two muons at a right angle: phi is in radians, and cosines take radians")
+expect_close(masses_of([10.0], 2.0, 0.3, 10.0, 0.0, 0.3), [math.sqrt(200 * (math.cosh(2.0) - 1))],
+             "wrong for two muons that differ in eta alone: pseudorapidity is not an angle")
+### BEGIN HIDDEN TESTS
+rng = secret_rng("pairs")
+pt1, pt2 = rng.exponential(30, (2, 500)) + 3
+eta1, eta2 = rng.uniform(-2.4, 2.4, (2, 500))
+phi1, phi2 = rng.uniform(-math.pi, math.pi, (2, 500))
+expected = np.sqrt(2 * pt1 * pt2 * (np.cosh(eta1 - eta2) - np.cos(phi1 - phi2)))
+masses = masses_of(pt1, eta1, phi1, pt2, eta2, phi2)
+expect_close(masses, expected, "wrong for muons in any direction")
+expect_close(masses_of(pt2, eta2, phi2, pt1, eta1, phi1), masses,
+             "the mass depends on which muon comes first")
+turned = masses_of(pt1, eta1, phi1 + 2 * math.pi, pt2, eta2, phi2)
+expect_close(turned, masses, rtol=1e-5, otherwise="a full turn in phi changes the mass")
+expect(math.isnan(masses_of([10.0], math.nan, 0.0, 10.0, 0.0, 1.0)[0]),
+       "an eta of NaN does not make the mass NaN")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-3"
+# ## 3. The first pair
+#
+# A Z decays into muons of opposite charge. `first_pair(events, masses)` sets `masses[i]` (float64) to
+# the mass of the *first* opposite-sign pair of event `i`, taking pairs in the order (0, 1), (0, 2), …,
+# (1, 2), …; to NaN where there is no such pair. NaN is the mark for "no pair" from here on: a mass of
+# 0 would be a claim.
+#
+# Two loops, one inside the other, and the first hit has to end both. A `break` ends one. A `return`
+# ends a whole function, so a device function `first_mass`, which is given an event's muons, is a good
+# place for the loops. (What would a `return` in the kernel itself do to the thread's next event?)
+#
+# Hints: `hint("first-pair")`.
+
+# %% id="first-pair" role="solution"
+@cuda.jit(device=True)
+def first_mass(muons):
+    """The mass of the first opposite-sign pair of an event; NaN without one."""
+    ### BEGIN SOLUTION
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+    return math.nan
+    ### END SOLUTION
+
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def first_pair(events, masses):
+    """Set masses[i] to the mass of the first opposite-sign pair of event i, NaN without one."""
+    ### BEGIN SOLUTION
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        masses[i] = first_mass(events[i].muons)
+    ### END SOLUTION
+
+# %% id="test-first-pair" role="test" points=3 starter="PropertyFailed"
+plus, minus = (20.0, 0.5, 0.0, 1), (30.0, -0.5, 3.0, -1)
+few = events_of([plus, minus], [minus, plus], [plus, plus, minus], [minus, plus, plus],
+                [plus, plus], [plus], [])
+masses = unwritten(len(few), np.float64)
+launch("first_pair", 1, 32, few, masses, schedules=1)
+expect(not np.isnan(masses[:2]).any(), "no mass for a pair of opposite charges")
+expect_close(masses[:2], reference(few, first)[:2], rtol=1e-4,
+             otherwise="the mass of a pair of opposite charges is wrong")
+expect(math.isnan(masses[4]), "two muons of the same charge are taken for a pair")
+expect_close(masses[2:4], reference(few, first)[2:4], rtol=1e-4,
+             otherwise="the first pair of opposite charges is not found among three muons")
+expect(np.isnan(masses[4:]).all(), "an event without a pair has a mass that is not NaN")
+### BEGIN HIDDEN TESTS
+for n in (0, 1, 31, 33, 129, 1009):
+    sample = dimuons(n, seed=int(secret_rng(f"{n}").integers(1 << 30)))
+    masses, expected = unwritten(n, np.float64), reference(sample, first)
+    launch("first_pair", 2, 96, sample, masses, schedules=n == 33)
+    expect_equal(np.isnan(masses), np.isnan(expected),
+                 "wrong events have a pair, for another number of events or another launch")
+    expect_close(masses, expected, rtol=1e-3, otherwise="the pair that is taken is not the first")
+late = events_of([plus] * 40 + [minus, (9.0, 0.0, 1.0, -1)], [minus] * 40 + [plus])
+masses = unwritten(2, np.float64)
+launch("first_pair", 1, 32, late, masses, schedules=0)
+expect_close(masses, reference(late, first), rtol=1e-4,
+             otherwise="wrong when the first pair comes late among many muons")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-4"
+# ## 4. The pair nearest the Z
+#
+# The first pair may be the wrong one: a muon from somewhere else may come before those of the Z.
+# `best_mass(muons)` is a device function that goes through *all* opposite-sign pairs of one event and
+# returns the mass that is nearest to `Z_MASS`, above or below; NaN where there is no pair. A pair
+# whose mass is NaN, because one of its muons was badly measured, is passed over.
+#
+# `nearest_z` below it is given. Hints: `hint("best-mass")`.
+
+# %% id="best-mass" role="solution"
+@cuda.jit(device=True)
+def best_mass(muons):
+    """Of the masses of an event's opposite-sign pairs the one nearest Z_MASS; NaN without any."""
+    ### BEGIN SOLUTION
+    best = math.nan
+    least = math.inf
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                mass = pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+                # False for a mass of NaN, which so is never the best.
+                if abs(mass - Z_MASS) < least:
+                    least = abs(mass - Z_MASS)
+                    best = mass
+    return best
+    ### END SOLUTION
+
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def nearest_z(events, masses):
+    """Set masses[i] to best_mass of event i: float64, shape (events,)."""
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        masses[i] = best_mass(events[i].muons)
+
+# %% id="test-best-mass" role="test" points=4 starter="PropertyFailed"
+light, heavy = (10.0, 0.0, 0.0, 1), (90.0, 0.0, 0.5, 1)
+far, z_like = (60.0, 0.0, math.pi, -1), (45.0, 0.0, math.pi, -1)
+few = events_of([light, far], [(46.0, 0.0, 0.0, 1), z_like], [light, z_like, (46.0, 0.0, 0.0, 1)],
+                [z_like, light, heavy], [light, heavy], [far], [])
+masses, expected = unwritten(len(few), np.float64), reference(few, nearest)
+launch("nearest_z", 1, 32, few, masses, schedules=1)
+expect_close(masses[:2], expected[:2], rtol=1e-4, otherwise="wrong for an event with one pair")
+expect_close(masses[2], expected[2], rtol=1e-4,
+             otherwise="the nearest pair is not found when it is not the first two muons")
+expect_close(masses[3], expected[3], rtol=1e-4, otherwise="of two pairs, the nearer is not taken")
+expect(math.isnan(masses[4]), "two muons of the same charge are taken for a pair")
+expect(np.isnan(masses[5:]).all(), "an event without a pair has a mass that is not NaN")
+### BEGIN HIDDEN TESTS
+def distances(masses):
+    """How far from the Z: two masses as far on either side are as good as each other."""
+    return np.abs(masses - Z_MASS)
+
+for n in (0, 1, 31, 33, 129, 1009):
+    sample = dimuons(n, seed=int(secret_rng(f"{n}").integers(1 << 30)), background=1.5)
+    masses, expected = unwritten(n, np.float64), reference(sample, nearest)
+    launch("nearest_z", 2, 96, sample, masses, schedules=n == 33)
+    expect_equal(np.isnan(masses), np.isnan(expected), "wrong events have a pair")
+    expect_close(distances(masses), distances(expected), rtol=1e-3, atol=5e-3,
+                 otherwise="another pair of the event lies nearer to the Z")
+rng = secret_rng("crowd")
+crowd = events_of([(*rng.uniform([5, -2, -3], [60, 2, 3]), 1 if rng.random() < 0.5 else -1)
+                   for _ in range(30)], [])
+masses = unwritten(2, np.float64)
+launch("nearest_z", 1, 32, crowd, masses, schedules=0)
+expect_close(distances(masses), distances(reference(crowd, nearest)), rtol=1e-3, atol=5e-3,
+             otherwise="wrong when an event has many muons")
+bad = (math.nan, 0.0, 1.0, -1)
+spoilt = events_of([bad, light, z_like], [light, bad, z_like], [light, z_like, bad], [light, bad])
+masses = unwritten(4, np.float64)
+launch("nearest_z", 1, 32, spoilt, masses, schedules=0)
+expect(not np.isnan(masses[:3]).any(), "a pair whose mass is NaN hides the good pair of its event")
+expect(math.isnan(masses[3]), "a pair whose mass is NaN counts as a pair")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-5"
+# ## 5. The histogram, from Project 1
+#
+# Bring `bin_index` and `fill_shared` from your Project 1 and paste them below. The kernel is called
+# `fill_masses` here, and it follows one rule more: **a mass of NaN is no pair, and is counted nowhere**,
+# not even as overflow. For the rest it is as it was:
+#
+# - `counts` (int32) has `bins + 2` slots, at most `MAX_SLOTS`: underflow, the bins of equal width from
+#   `low` up to but without `high`, overflow. What is in `counts` already is added to.
+# - Each block counts in shared memory and adds to `counts` once per slot. Neighbouring threads read
+#   neighbouring masses.
+#
+# (If you have not done Project 1: do it first. This project is about what comes before and after.)
+#
+# Hints: `hint("fill-masses")`.
+
+# %% id="fill-masses" role="solution"
+@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    """The slot of `value`: 0 for underflow, 1 to bins, bins + 1 for overflow."""
+    ### BEGIN SOLUTION
+    if value < low:
+        return 0
+    if value < high:
+        # Just below high, rounding may carry the position up to bins.
+        return min(int((value - low) / (high - low) * bins) + 1, bins)
+    return bins + 1
+    ### END SOLUTION
+
+
+@cuda.jit
+def fill_masses(masses, low, high, counts):
+    """Add the histogram of `masses` to `counts`, leaving out NaN; at most MAX_SLOTS slots."""
+    ### BEGIN SOLUTION
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):
+        mass = masses[i]
+        if not math.isnan(mass):
+            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+    ### END SOLUTION
+
+# %% id="histogram-of" role="setup"
+def histogram_of(masses, low, high, bins):
+    """What the histogram kernels should count: int32, shape (bins + 2,)."""
+    edges = np.linspace(low, high, bins + 1)
+    slots = np.searchsorted(edges, masses[~np.isnan(masses)], side="right")
+    return np.bincount(slots, minlength=bins + 2).astype(np.int32)
+
+
+def masses_in(slots, low, high, bins, rng):
+    """One mass for each entry of `slots`, inside that slot and well away from its edges."""
+    width = (high - low) / bins
+    return low + (slots - 1 + rng.uniform(0.01, 0.99, np.shape(slots))) * width
+
+# %% id="test-fill-masses" role="test" points=3 starter="PropertyFailed"
+masses = masses_in(secret_rng().integers(0, 62, 2000), 60.0, 120.0, 60, secret_rng("inside"))
+counts = np.zeros(62, np.int32)
+counted = launch("fill_masses", 4, 64, masses, 60.0, 120.0, counts, schedules=1).counters
+expect_equal(counts, histogram_of(masses, 60.0, 120.0, 60), "the counts are wrong")
+masses[::3] = math.nan
+counts = np.full(62, 5, np.int32)
+launch("fill_masses", 4, 64, masses, 60.0, 120.0, counts, schedules=0)
+expect_equal(counts.sum() - 5 * 62, np.count_nonzero(~np.isnan(masses)),
+             "events without a pair, whose mass is NaN, are counted somewhere")
+expect_equal(counts, 5 + histogram_of(masses, 60.0, 120.0, 60),
+             "wrong when some masses are NaN, or when counts does not begin at zero")
+if counted is not None:  # a real GPU does not tell
+    expect(counted.global_atomics <= 4 * 62,
+           "more atomic additions to global memory than one for each slot of each block")
+    expect(counted.load_coalescing > 0.8,
+           "neighbouring threads read masses that lie far apart: most of each sector is wasted")
+### BEGIN HIDDEN TESTS
+cases = [(n, 2, 64, 20) for n in (0, 1, 31, 32, 33, 129, 1009)]
+cases += [(701, 3, 50, 1), (702, 10, 33, 300), (703, 2, 160, MAX_SLOTS - 2)]
+for n, grid, block, bins in cases:
+    masses = masses_in(secret_rng(f"{n}").integers(0, bins + 2, n), -2.0, 3.0, bins,
+                       secret_rng(f"inside {n}"))
+    masses[secret_rng(f"none {n}").random(n) < 0.2] = math.nan
+    masses.setflags(write=False)
+    counts = np.zeros(bins + 2, np.int32)
+    launch("fill_masses", grid, block, masses, -2.0, 3.0, counts, schedules=n == 33)
+    expect_equal(counts, histogram_of(masses, -2.0, 3.0, bins), "wrong for no masses" if n == 0
+                 else "wrong for another number of masses, another launch or other bins")
+nothing = np.full(100, math.nan)
+counts = np.zeros(12, np.int32)
+launch("fill_masses", 2, 64, nothing, 0.0, 1.0, counts, schedules=0)
+expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, are counted somewhere")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-6"
+# ## 6. Straight from the events
+#
+# Two launches, `nearest_z` and `fill_masses`, with an array of masses between them. Who looks at those
+# masses afterwards? If nobody does, they need not exist: `fill_events(events, low, high, counts)`
+# computes each event's `best_mass` and counts it at once. It adds to `counts` just what the two
+# together would, and it writes nothing to global memory but its counts.
+#
+# Hints: `hint("fill-events")`.
+
+# %% id="fill-events" role="solution"
+@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    """Add the histogram of the events' best masses to `counts`; at most MAX_SLOTS slots."""
+    ### BEGIN SOLUTION
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        mass = best_mass(events[i].muons)
+        if not math.isnan(mass):
+            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+    ### END SOLUTION
+
+# %% id="clear-events" role="setup"
+def clear_events(n, seed, low, high, bins, **options):
+    """Events from the generator in which rounding cannot decide: not where the masses lie near
+    the edge of a bin, or two pairs as near to the Z as each other."""
+    sample = dimuons(n, seed=seed, **options)
+    masses = reference(sample, nearest)
+    places = np.nan_to_num((masses - low) / (high - low) * bins, nan=0.5)
+    clear = np.abs(places - np.rint(places)) * (high - low) / bins > 3e-3
+    for i, several in enumerate(pair_masses(sample.muons, mass=0.0).to_list()):
+        apart = np.diff(sorted(abs(mass - Z_MASS) for mass in several)[:2])
+        clear[i] &= not apart.size or apart[0] > 3e-2
+    return ak.to_packed(sample[clear])
+
+# %% id="test-fill-events" role="test" points=4 starter="PropertyFailed"
+sample = clear_events(900, int(secret_rng().integers(1 << 30)), 60.0, 120.0, 60)
+expected = histogram_of(reference(sample, nearest), 60.0, 120.0, 60)
+counts = np.zeros(62, np.int32)
+counted = launch("fill_events", 4, 64, sample, 60.0, 120.0, counts, schedules=1).counters
+expect(counts.sum() <= expected.sum(),
+       "events without a pair, whose mass is NaN, are counted somewhere")
+expect(counts.sum() == expected.sum(), "some events with a pair are not counted")
+expect_equal(counts, expected, "the counts are wrong")
+if counted is not None:  # a real GPU does not tell
+    expect(counted.global_stores == 0, "something is stored in global memory besides the counts")
+    expect(counted.global_atomics <= 4 * 62,
+           "more atomic additions to global memory than one for each slot of each block")
+### BEGIN HIDDEN TESTS
+cases = ((0, 2, 64, 30), (1, 1, 1, 5), (33, 2, 33, 10), (1009, 3, 96, 100), (600, 40, 32, 60))
+for n, grid, block, bins in cases:
+    sample = clear_events(n, int(secret_rng(f"{n}").integers(1 << 30)), 20.0, 110.0, bins,
+                          background=1.2)
+    counts = np.full(bins + 2, 3, np.int32)
+    launch("fill_events", grid, block, sample, 20.0, 110.0, counts, schedules=n == 33)
+    expect_equal(counts, 3 + histogram_of(reference(sample, nearest), 20.0, 110.0, bins),
+                 "wrong when there are no events" if n == 0 else
+                 "wrong for other events, another launch, other bins, or counts that are not zero")
+lonely = events_of([], [(20.0, 0.0, 0.0, 1)], [(20.0, 0.0, 0.0, 1), (30.0, 0.0, 2.0, 1)], [])
+counts = np.zeros(12, np.int32)
+launch("fill_events", 1, 64, lonely, 60.0, 120.0, counts, schedules=0)
+expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, are counted somewhere")
+### END HIDDEN TESTS
+
+# %% [markdown] id="predict-traffic" tags=["predict"]
+# ### Predict: which way moves less?
+#
+# Count the sectors of 32 bytes that the launches below read and write, for one histogram: `nearest_z`
+# then `fill_masses`, or `fill_events`. An event has 1.4 muons on average, each with 16 bytes, and its
+# offset has 8. Which way moves more, and is it a few per cent more, or twice as much? And for *ten*
+# histograms of the same masses, with other bins?
+
+# %% id="sectors" role="setup"
+def sectors_of(kernel, *arguments):
+    """Sectors of global memory that one launch reads and writes; None on a real GPU."""
+    import virtualgpu
+    from gpucourse.device import device
+
+    if not device().virtual:
+        kernel[64, 128](*arguments)
+        return None
+    with virtualgpu.profile() as profile:
+        kernel[64, 128](*arguments)
+    counters = profile.launches[0].counters
+    # An atomic addition reads a sector and writes it.
+    return counters.global_sectors + 2 * counters.global_atomics
+
+# %% id="measure"
+traffic = {}
+if written(best_mass, fill_masses, fill_events):
+    device_masses = cuda.device_array(len(events), np.float64)
+    counts = cuda.to_device(np.zeros(122, np.int32))
+    traffic["store"] = sectors_of(nearest_z, device_events, device_masses)
+    traffic["refill"] = sectors_of(fill_masses, device_masses, 60.0, 120.0, counts)
+    traffic["on the fly"] = sectors_of(fill_events, device_events, 60.0, 120.0, counts)
+    for name, sectors in traffic.items():
+        print(f"{name:10}: " + (f"{sectors:,} sectors" if sectors else "a GPU does not count"))
+
+# %% [markdown] id="step-7"
+# ## 7. When does keeping pay?
+#
+# Precomputing costs `store` once and `refill` for each histogram; on the fly costs `on_the_fly` for
+# each. `break_even(on_the_fly, store, refill)` returns the smallest number of histograms from which
+# precomputing moves *fewer* sectors, as an int, or None if it never does. The three are whole numbers;
+# compute with whole numbers, so that a tie is a tie. It is a function for the host.
+#
+# Hints: `hint("break-even")`.
+
+# %% id="break-even" role="solution"
+def break_even(on_the_fly, store, refill):
+    """The least number of histograms for which precomputing moves fewer sectors, or None."""
+    ### BEGIN SOLUTION
+    saved = on_the_fly - refill  # by each histogram
+    if saved <= 0:
+        return None
+    # The least whole number with number * saved > store; a tie is not fewer.
+    return store // saved + 1
+    ### END SOLUTION
+
+# %% id="test-break-even" role="test" points=2 starter="PropertyFailed"
+def pays_from(*costs):
+    return call("break_even", *costs, where="host")
+
+expect(pays_from(100, 250, 50) == 6, "a tie counts as fewer: with 5 both ways move 500")
+expect(pays_from(100, 240, 50) == 5, "wrong when it pays from the fifth histogram on")
+expect(pays_from(100, 90, 100) is None, "wrong when filling costs as much as doing all anew")
+### BEGIN HIDDEN TESTS
+rng = secret_rng("costs")
+for _ in range(8):
+    refill = int(rng.integers(1, 10**6))
+    on_the_fly, store = refill + int(rng.integers(1, 10**6)), int(rng.integers(1, 10**8))
+    number = pays_from(on_the_fly, store, refill)
+    expect(type(number) is int, "the number of histograms is not a whole number")
+    expect(store + number * refill < number * on_the_fly, "it does not pay yet at that number")
+    expect(store + (number - 1) * refill >= (number - 1) * on_the_fly, "it pays already before")
+expect(pays_from(10**18 + 1, 10**18, 10**18) == 10**18 + 1, "wrong for large whole numbers")
+expect(pays_from(50, 10, 80) is None, "wrong when filling costs more than doing all anew")
+### END HIDDEN TESTS
+
+# %% id="traffic-plot"
+if all(traffic.values()) and traffic and written(break_even):
+    number = np.arange(0, 8)
+    plt.figure(figsize=(6, 3))
+    plt.plot(number, number * traffic["on the fly"], "o-", color="#D55E00", label="on the fly")
+    plt.plot(number, traffic["store"] + number * traffic["refill"], "s-", color="#0072B2",
+             label="precomputed")
+    plt.axvline(break_even(traffic["on the fly"], traffic["store"], traffic["refill"]), ls=":")
+    plt.xlabel("histograms of the same masses")
+    plt.ylabel("sectors read and written")
+    plt.legend()
+    plt.show()
+
+# %% [markdown] id="traffic-why"
+# One histogram costs much the same either way: the muons have to be read, and the masses are little
+# beside them. The second one is nearly free when the masses are there. So the question is never
+# "compute or store" alone but **how often the result is read again**. And a mass that is hard to
+# compute from little data would be a different matter: count, then decide.
+#
+# ## 8. The same, array-at-a-time
+#
+# A result that two different programs agree on is worth more than a result. `nearest_on_cpu(events)`
+# does what `nearest_z` does, without a loop: with `ak.combinations` for the
+# pairs, and with [vector](https://vector.readthedocs.io/) for adding muons. It returns a NumPy array
+# of float64, one mass for each event, NaN where there is no pair.
+#
+# - `ak.zip({"pt": …, "eta": …, "phi": …, "mass": …}, with_name="Momentum4D")` makes four-vectors; give
+#   them the mass 0, as above, and float64 (`ak.values_astype`). Then `(a + b).mass` is a pair's mass.
+# - `ak.argmin(…, axis=1, keepdims=True)` has an index that can stand in brackets; `ak.firsts` makes a
+#   list of at most one a value or None; `ak.fill_none` does the rest, with `ak.to_numpy`.
+#
+# Hints: `hint("nearest-on-cpu")`.
+
+# %% id="vector" role="setup"
+import vector
+
+vector.register_awkward()
+
+# %% id="nearest-on-cpu" role="solution"
+def nearest_on_cpu(events):
+    """The mass nearest Z_MASS of each event's opposite-sign pairs: float64, NaN without one."""
+    ### BEGIN SOLUTION
+    muons = ak.values_astype(events.muons, np.float64)
+    momenta = ak.zip(
+        {"pt": muons.pt, "eta": muons.eta, "phi": muons.phi, "mass": 0.0 * muons.pt,
+         "charge": muons.charge},
+        with_name="Momentum4D",
+    )
+    one, other = ak.unzip(ak.combinations(momenta, 2))
+    opposite = one.charge != other.charge
+    masses = (one[opposite] + other[opposite]).mass
+    masses = masses[~np.isnan(masses)]
+    index = ak.argmin(abs(masses - Z_MASS), axis=1, keepdims=True)
+    return ak.to_numpy(ak.fill_none(ak.firsts(masses[index]), math.nan))
+    ### END SOLUTION
+
+# %% id="test-nearest-on-cpu" role="test" points=3 starter="PropertyFailed"
+sample = dimuons(400, seed=int(secret_rng().integers(1 << 30)), background=1.0)
+masses, expected = call("nearest_on_cpu", sample, where="host"), reference(sample, nearest)
+expect(np.shape(masses) == (400,), "there is not one number for each event")
+expect_equal(np.isnan(masses), np.isnan(expected), "wrong events have a pair")
+expect_close(masses, expected, rtol=1e-4, otherwise="the masses are not those nearest the Z")
+### BEGIN HIDDEN TESTS
+plus, minus, bad = (20.0, 0.5, 0.0, 1), (90.0, -0.5, 3.0, -1), (math.nan, 0.0, 1.0, -1)
+odd = events_of([], [plus], [plus, plus], [plus, minus], [bad, plus, minus], [plus, bad],
+                [plus, minus, plus, minus, (5.0, 0.0, 1.0, 1)])
+masses, expected = call("nearest_on_cpu", odd, where="host"), reference(odd, nearest)
+expect(np.shape(masses) == (7,), "there is not one number for each event")
+expect(np.isnan(masses[[0, 1, 2]]).all(), "an event without a pair has a mass that is not NaN")
+expect_close(masses[[3, 6]], expected[[3, 6]], rtol=1e-4,
+             otherwise="wrong for an event with several pairs")
+expect_close(masses[4], expected[3], rtol=1e-4, atol=1e-3,
+             otherwise="a pair whose mass is NaN hides the good pair of its event")
+expect(math.isnan(masses[5]), "a pair whose mass is NaN counts as a pair")
+### END HIDDEN TESTS
+
+# %% id="compare"
+if written(best_mass, nearest_on_cpu):
+    device_masses = cuda.device_array(len(events), np.float64)
+    nearest_z[64, 128](device_events, device_masses)
+    ours, theirs = device_masses.copy_to_host(), nearest_on_cpu(events)
+    print("the same events have a pair:", np.array_equal(np.isnan(ours), np.isnan(theirs)))
+    print(f"largest difference: {np.nanmax(abs(ours - theirs)):.1e} GeV")
+
+# %% [markdown] id="step-9"
+# ## 9. What the histogram should look like
+#
+# Which mass and width of the Z make the histogram that you have the most likely one? First say what
+# any mass $M$ and width $\Gamma$ lead us to expect. Three things make the generator's peak:
+#
+# **The Z.** True masses $m$ follow a relativistic Breit–Wigner, whose cumulative distribution is
+#
+# $$ F(m) = \frac{1}{\pi} \arctan \frac{m^2 - M^2}{M\,\Gamma} + \text{a constant} $$
+#
+# so a Z lands between masses $a$ and $b$ with the probability $F(b) - F(a)$.
+#
+# **The detector.** It multiplies each pt by $e^{0.01 g}$, where $g$ is normal with mean 0 and standard
+# deviation 1. A pair's mass is multiplied by $e^{\sigma g}$ with $\sigma = 0.01/\sqrt 2$. If $g$ were
+# known, a *measured* mass between the edges $a$ and $b$ would be a *true* one between $a e^{-\sigma g}$
+# and $b e^{-\sigma g}$. It is not known, so average over it. `NODES` and `WEIGHTS` do that: the mean
+# of any smooth $h(g)$ is $\sum_j w_j\, h(g_j)$ with 24 nodes $g_j$ (Gauss–Hermite quadrature).
+#
+# **The rest.** Other pairs fall as $m^{-3}$ here, so the share of a bin from $a$ to $b$ is
+# proportional to $a^{-2} - b^{-2}$. Scale it so that the shares of all bins add up to 1.
+#
+# Together bin $k$ should hold $\mu_k = S \cdot (\text{its probability for a Z}) + B \cdot (\text{its
+# share of the rest})$. The four `parameters` are, in this order, $M$, $\Gamma$ (GeV), the number of Zs
+# $S$ and the number of others $B$.
+#
+# - `expected_counts(parameters, edges)` returns all $\mu_k$: shape (bins,) for `edges` of shape
+#   (bins + 1,).
+# - `nll(parameters, edges, counts)` returns $\sum_k (\mu_k - n_k \log \mu_k)$, one number: minus the
+#   logarithm of the probability to count $n_k$ where $\mu_k$ is expected, up to a constant (counts
+#   scatter by Poisson's law).
+#
+# Write both with `jnp` in place of `np`, so that JAX can differentiate them, and on whole arrays: JAX
+# writes down each operation (its *jaxpr*), and a loop of Python over bins or nodes would be written
+# down turn by turn. The tests look at that too.
+#
+# Hints: `hint("expected-counts")`, `hint("nll")`.
+
+# %% id="jax" role="setup"
+import jax
+import jax.numpy as jnp
+
+jax.config.update("jax_enable_x64", True)  # JAX computes in float32 unless told otherwise
+
+SIGMA = 0.01 / math.sqrt(2.0)  # of the logarithm of a pair's mass
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+EDGES = np.linspace(60.0, 120.0, 121)  # of the histograms that are fitted, GeV
+
+# %% id="expected-counts" role="solution"
+def expected_counts(parameters, edges):
+    """The counts that mass, width, Zs and others lead to expect: float64, shape (bins,)."""
+    ### BEGIN SOLUTION
+    mass, width, zs, others = parameters
+    # A row for each edge, a column for each node: the true masses that end up at the edge.
+    true = edges[:, None] * jnp.exp(-SIGMA * NODES)
+    cumulative = jnp.arctan((true**2 - mass**2) / (mass * width)) / jnp.pi
+    # Averaging is linear, so it may come before the differences.
+    from_z = jnp.diff(cumulative @ WEIGHTS)
+    falling = -jnp.diff(edges**-2.0)
+    return zs * from_z + others * falling / falling.sum()
+    ### END SOLUTION
+
+# %% id="nll" role="solution"
+def nll(parameters, edges, counts):
+    """Minus the log-likelihood of `counts` (shape (bins,)), up to a constant."""
+    ### BEGIN SOLUTION
+    expected = expected_counts(parameters, edges)
+    return jnp.sum(expected - counts * jnp.log(expected))
+    ### END SOLUTION
+
+# %% id="test-expected-counts" role="test" points=4 starter="PropertyFailed"
+typical = np.array([91.2, 2.5, 9000.0, 350.0])
+background = call("expected_counts", np.array([91.2, 2.5, 0.0, 350.0]), EDGES, where="host")
+expect(np.shape(background) == (120,), "there is not one expected count for each bin")
+expect_close(np.sum(background), 350.0, "without any Z, the expected counts do not add up to B")
+expect_close(background[0] / background[-1], (60**-2 - 60.5**-2) / (119.5**-2 - 120**-2),
+             "the pairs that are no Z do not fall as they should")
+peak = call("expected_counts", np.array([91.25, 2.5, 9000.0, 0.0]), EDGES, where="host")
+expect(8730 < np.sum(peak) < 8780, "97.3% of the Zs lie between 60 and 120 GeV, not so here")
+expect(940 < peak[62] < 965, "the highest bin should hold 10.6% of the Zs for a width of 2.5 GeV: "
+                             "12.6% mean no detector, 8% one that is twice as bad")
+few, many = (operations("expected_counts", typical, np.linspace(60.0, 120.0, bins + 1))
+             for bins in (6, 60))
+expect(few == many, "a loop of Python over the bins: JAX writes down each turn")
+expect(sum(many.values()) < 80, "a loop of Python over the nodes: JAX writes down each turn")
+### BEGIN HIDDEN TESTS
+def model(parameters, edges):
+    mass, width, zs, others = parameters
+    true = edges[:, None] * np.exp(-SIGMA * NODES)
+    cumulative = np.arctan((true**2 - mass**2) / (mass * width)) / np.pi @ WEIGHTS
+    return zs * np.diff(cumulative) + others * np.diff(edges**-2) / (edges[-1]**-2 - edges[0]**-2)
+
+for name in ("one", "two", "three"):
+    mass, width, zs, others = secret_rng(name).uniform([85, 1, 10, 10], [97, 5, 10**5, 10**4])
+    for parameters, what in (([mass, width, zs, 0.0], "wrong for Zs alone"),
+                             ([mass, width, 0.0, others], "wrong for the others alone"),
+                             ([mass, width, zs, others], "wrong for Zs and others together")):
+        counts = call("expected_counts", np.array(parameters), EDGES, where="host")
+        expect_close(counts, model(parameters, EDGES), what, rtol=1e-5)
+uneven = np.array([50.0, 80.0, 88.0, 90.0, 91.0, 95.0, 150.0])
+expect_close(call("expected_counts", typical, uneven, where="host"), model(typical, uneven),
+             "wrong for other edges, or bins of different widths", rtol=1e-5)
+### END HIDDEN TESTS
+
+# %% id="test-nll" role="test" points=2 starter="PropertyFailed"
+typical = np.array([91.2, 2.5, 9000.0, 350.0])
+expected = np.asarray(call("expected_counts", typical, EDGES, where="host"))
+counts = secret_rng().poisson(np.maximum(expected, 1.0)).astype(np.float64)
+value = call("nll", typical, EDGES, counts, where="host")
+expect(np.shape(value) == (), "the result is not one number")
+expect_close(value, np.sum(expected - counts * np.log(expected)), "the sum over the bins is wrong")
+few, many = (operations("nll", typical, np.linspace(60.0, 120.0, bins + 1), np.ones(bins))
+             for bins in (6, 60))
+expect(few == many, "a loop of Python over the bins: JAX writes down each turn")
+### BEGIN HIDDEN TESTS
+def model(parameters, edges):
+    mass, width, zs, others = parameters
+    true = edges[:, None] * np.exp(-SIGMA * NODES)
+    cumulative = np.arctan((true**2 - mass**2) / (mass * width)) / np.pi @ WEIGHTS
+    return zs * np.diff(cumulative) + others * np.diff(edges**-2) / (edges[-1]**-2 - edges[0]**-2)
+
+for name in ("one", "two"):
+    parameters = secret_rng(name).uniform([85, 1, 10**3, 10**2], [97, 5, 10**5, 10**4])
+    expected = model(parameters, EDGES)
+    counts = secret_rng(f"counts {name}").poisson(0.3 * expected).astype(np.float64)
+    expect_close(call("nll", parameters, EDGES, counts, where="host"),
+                 np.sum(expected - counts * np.log(expected)), "wrong for other counts, zeros too")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-10"
+# ## 10. Mass, width, and how well you know them
+#
+# The parameters that make `nll` smallest are the *maximum-likelihood estimate*. At that point its
+# gradient is zero, and its second derivatives say how sharp the minimum is. With $H$ the 4 × 4 matrix
+# of second derivatives at the estimate, the covariance of the four parameters is $H^{-1}$, and the
+# error of each is the root of *its diagonal element of the inverse*. (Not one over the root of $H$'s
+# own diagonal element: that would be the error if the other three were known.)
+#
+# `jax.grad(nll)` and `jax.hessian(nll)` are the exact derivatives for the first argument, by the chain
+# rule rather than by small steps. `jax.jit` compiles them.
+#
+# - `uncertainties(parameters, edges, counts)` returns the four errors.
+# - `fit(edges, counts)` returns the estimate and its errors: a tuple of two arrays of shape (4,).
+#
+# Newton's method does it: with gradient $g$ and matrix $H$, go to `parameters` $- H^{-1} g$, and again.
+# The next step would lower `nll` by about $\frac12 g^T H^{-1} g$: stop when that is below 10⁻⁸, or
+# after 50 steps in any case. Far away from the minimum a whole step may lead uphill: halve it until
+# `nll` does not rise. `start(edges, counts)` is near enough to begin at.
+#
+# Estimates have to be within a hundredth of their error from the minimum; the counts that the tests
+# use are those of 4,000 to 12,000 Zs. `scipy.optimize` may do the work in place of Newton.
+#
+# Hints: `hint("uncertainties")`, `hint("fit")`.
+
+# %% id="starting-point" role="setup"
+def start(edges, counts):
+    """Where a fit may begin: the fullest bin, a width of 2.5 GeV, 5% of others."""
+    fullest = np.argmax(counts)
+    total = np.sum(counts)
+    return np.array([(edges[fullest] + edges[fullest + 1]) / 2, 2.5, 0.95 * total, 0.05 * total])
+
+# %% id="uncertainties" role="solution"
+def uncertainties(parameters, edges, counts):
+    """The errors of the parameters at the minimum of nll: float64, shape (4,)."""
+    ### BEGIN SOLUTION
+    hessian = jax.jit(jax.hessian(nll))(parameters, edges, counts)
+    return jnp.sqrt(jnp.diag(jnp.linalg.inv(hessian)))
+    ### END SOLUTION
+
+# %% id="fit" role="solution"
+def fit(edges, counts):
+    """The parameters that make nll smallest, and their errors: two arrays of shape (4,)."""
+    ### BEGIN SOLUTION
+    value, gradient, hessian = (jax.jit(f) for f in (nll, jax.grad(nll), jax.hessian(nll)))
+    parameters = start(edges, counts)
+    for _ in range(50):
+        slope = gradient(parameters, edges, counts)
+        step = -jnp.linalg.solve(hessian(parameters, edges, counts), slope)
+        if abs(step @ slope) / 2 < 1e-8:
+            break
+        here = value(parameters, edges, counts)
+        # "Not at most" rather than "more": outside of what makes sense nll is NaN.
+        while not value(parameters + step, edges, counts) <= here:
+            step = step / 2
+        parameters = parameters + step
+    return parameters, uncertainties(parameters, edges, counts)
+    ### END SOLUTION
+
+# %% id="test-uncertainties" role="test" points=2 starter="PropertyFailed"
+# Fewer counts, larger errors: with a hundredth of the counts they are ten times as large.
+typical = np.array([91.2, 2.5, 9000.0, 350.0])
+expected = np.asarray(call("expected_counts", typical, EDGES, where="host"))
+errors = np.asarray(call("uncertainties", typical, EDGES, expected, where="host"))
+expect(np.shape(errors) == (4,), "there are not four errors")
+expect_close(errors, [0.0223, 0.0477, 100.0, 32.2], rtol=0.02, otherwise="the errors for 9,000 Zs are wrong")
+less = typical * [1, 1, 0.01, 0.01]
+expect_close(call("uncertainties", less, EDGES, expected / 100, where="host"),
+             errors * [10, 10, 0.1, 0.1], "a hundredth of the counts does not give ten times the error",
+             rtol=1e-3)
+### BEGIN HIDDEN TESTS
+def model(parameters, edges):
+    mass, width, zs, others = parameters
+    true = edges[:, None] * np.exp(-SIGMA * NODES)
+    cumulative = np.arctan((true**2 - mass**2) / (mass * width)) / np.pi @ WEIGHTS
+    return zs * np.diff(cumulative) + others * np.diff(edges**-2) / (edges[-1]**-2 - edges[0]**-2)
+
+for name in ("one", "two"):
+    parameters = secret_rng(name).uniform([90.5, 2.0, 4000, 200], [92.0, 3.2, 12000, 800])
+    expected = model(parameters, EDGES)
+    # Where counts are what is expected, H is the sum over bins of gradients' products over counts.
+    steps = np.diag(1e-6 * parameters)
+    slopes = np.array([(model(parameters + step, EDGES) - model(parameters - step, EDGES))
+                       / (2 * step.sum()) for step in steps])
+    errors = np.sqrt(np.diag(np.linalg.inv(slopes / expected @ slopes.T)))
+    expect_close(call("uncertainties", parameters, EDGES, expected, where="host"), errors,
+                 "the errors are wrong for other parameters", rtol=1e-3)
+### END HIDDEN TESTS
+
+# %% id="test-fit" role="test" points=4 starter="PropertyFailed"
+typical = np.array([91.0, 2.7, 8000.0, 400.0])
+expected = np.asarray(call("expected_counts", typical, EDGES, where="host"))
+result = call("fit", EDGES, expected, where="host")
+expect(isinstance(result, tuple) and len(result) == 2 and np.shape(result[0]) == (4,)
+       and np.shape(result[1]) == (4,), "the result is not a tuple of four estimates and four errors")
+estimate, errors = map(np.asarray, result)
+expect((np.abs(estimate - typical) < 0.01 * np.abs(errors)).all(),
+       "counts that are exactly what some parameters lead to expect do not give them back")
+expect_close(errors[0], 0.0249, rtol=0.02, otherwise="the error of the mass is wrong")
+### BEGIN HIDDEN TESTS
+def model(parameters, edges):
+    mass, width, zs, others = parameters
+    true = edges[:, None] * np.exp(-SIGMA * NODES)
+    cumulative = np.arctan((true**2 - mass**2) / (mass * width)) / np.pi @ WEIGHTS
+    return zs * np.diff(cumulative) + others * np.diff(edges**-2) / (edges[-1]**-2 - edges[0]**-2)
+
+for name in ("one", "two", "three"):
+    truth = secret_rng(name).uniform([90.5, 2.0, 4000, 200], [92.0, 3.2, 12000, 800])
+    counts = secret_rng(f"counts {name}").poisson(model(truth, EDGES)).astype(np.float64)
+    estimate, errors = map(np.asarray, call("fit", EDGES, counts, where="host"))
+    # One step of Newton's method from the estimate: it must lead nearly nowhere.
+    mu, steps = model(estimate, EDGES), np.diag(1e-6 * estimate)
+    slopes = np.array([(model(estimate + step, EDGES) - model(estimate - step, EDGES))
+                       / (2 * step.sum()) for step in steps])
+    covariance = np.linalg.inv(slopes * counts / mu**2 @ slopes.T)
+    expect((np.abs(covariance @ slopes @ (1 - counts / mu)) < 0.02 * np.abs(errors)).all(),
+           "the estimate is not where the likelihood is largest, for other counts")
+    expect_close(errors, np.sqrt(np.diag(covariance)), "the errors are wrong for other counts",
+                 rtol=0.1)
+### END HIDDEN TESTS
+
+# %% [markdown] id="measurement"
+# ## The measurement
+#
+# Everything together: the histogram from the device, the fit, the plot.
+
+# %% id="the-z"
+if written(best_mass, fill_events, expected_counts, nll, uncertainties, fit):
+    counts = cuda.to_device(np.zeros(len(EDGES) + 1, np.int32))
+    fill_events[64, 128](device_events, EDGES[0], EDGES[-1], counts)
+    counts = counts.copy_to_host()[1:-1]  # without underflow and overflow
+    estimate, errors = fit(EDGES, counts)
+    true = (Z_MASS, Z_WIDTH)
+    for name, value, error, truth in zip(("mass ", "width"), estimate, errors, true, strict=False):
+        print(f"{name} = {value:.3f} ± {error:.3f} GeV; the generator has {truth:.3f}, "
+              f"{(value - truth) / error:+.1f} errors away")
+
+# %% id="the-plot"
+if written(best_mass, fill_events, expected_counts, nll, uncertainties, fit):
+    model = expected_counts(estimate, EDGES)
+    middle = (EDGES[1:] + EDGES[:-1]) / 2
+    figure, (above, below) = plt.subplots(2, sharex=True, height_ratios=(3, 1), figsize=(8, 5))
+    above.errorbar(middle, counts, np.sqrt(counts), fmt="k.", label="events")
+    above.stairs(model, EDGES, color="#D55E00", label="fit")
+    above.stairs(expected_counts(estimate * np.array([1, 1, 0, 1]), EDGES), EDGES, color="#0072B2",
+                 ls="--", label="of it, pairs that are no Z")
+    above.set(yscale="log", ylabel="events per 0.5 GeV")
+    above.legend()
+    below.axhline(0, color="0.7")
+    below.plot(middle, (counts - model) / np.sqrt(model), "k.")
+    below.set(xlabel="mass of the muon pair nearest the Z [GeV]", ylabel="pull", ylim=(-4, 4))
+    plt.show()
+
+# %% id="test-the-z" role="test" points=3 starter="PropertyFailed"
+def measure(sample):
+    """Estimate and errors from events, through fill_events and fit."""
+    counts = np.zeros(len(EDGES) + 1, np.int32)
+    launch("fill_events", 64, 128, sample, EDGES[0], EDGES[-1], counts, schedules=0)
+    measured = call("fit", EDGES, counts[1:-1].astype(np.float64), where="host")
+    return map(np.asarray, measured)
+
+estimate, errors = measure(dimuons())
+expect_close(errors[:2], [0.0224, 0.0475], rtol=0.03, otherwise="the errors of mass and width are wrong")
+expect(abs(estimate[0] - Z_MASS) < 3 * errors[0], "the mass is more than three errors from the truth")
+expect(abs(estimate[1] - Z_WIDTH) < 3 * errors[1], "the width is more than three errors from the truth")
+### BEGIN HIDDEN TESTS
+# Six errors: a right answer fails here less often than once in 10^8 gradings.
+estimate, errors = measure(dimuons(20_000, seed=int(secret_rng("fresh").integers(1 << 30))))
+expect((np.abs(estimate[:2] - [Z_MASS, Z_WIDTH]) < 6 * errors[:2]).all(),
+       "mass or width is far from the truth on fresh events")
+### END HIDDEN TESTS
+
+# %% [markdown] id="report-text"
+# ## What your kernel did
+#
+# The card below counts what `fill_events` does to 2,000 events. Two things to look at: which line of
+# yours reads most sectors, and how many lanes are lost. The 32 threads of a warp wait for the one whose
+# event has the most pairs.
+
+# %% id="report"
+if written(best_mass, fill_events):
+    from IPython.display import display
+
+    from gpucourse import report
+
+    small = ak.to_backend(events[:2000], "cuda")
+    counts = cuda.to_device(np.zeros(122, np.int32))
+    display(report(fill_events, 8, 128, small, 60.0, 120.0, counts))
+
+# %% [markdown] id="reflection-question"
+# ## Think, and write
+#
+# In the cell below, answer in a few sentences each. A person reads it.
+#
+# 1. `best_mass` takes the pair that is nearest to the Z's mass, and then you measure the Z's mass. Why
+#    does that not make the result come out right by itself? What would it do to a sample without any
+#    Z, and how could you find out by an experiment with the generator?
+# 2. The model takes two things as known: the detector's resolution, and how the other pairs fall. If
+#    the resolution were really 1.1% instead of 1%, which of mass and width would be wrong, in which
+#    direction, and would the errors that `fit` returns tell you?
+# 3. A colleague says that the whole analysis takes 0.2 s with Awkward on her CPU, so the kernels were
+#    a waste of time. What would you want to know before you agree, or disagree?
+
+# %% [markdown] id="reflection" role="written" points=4
+# ### BEGIN SOLUTION
+# *A model answer; a point for each paragraph that is there in substance, and one for an experiment that
+# would really decide.*
+#
+# 1. Choosing among an event's pairs favours masses near the Z, so wrong pairs pile up there: the
+#    background is shaped into something like a peak. For events with a single pair, most of them here,
+#    there is nothing to choose. A real Z pair mostly wins against the wrong ones and its mass is
+#    untouched, so the bias is small; but it is towards `Z_MASS`, and a sample without Z would show a
+#    bump there. Generate events with `fractions={"continuum": 1.0}` and many background muons and
+#    look; or generate with the choice made for another mass and see whether the fit follows.
+#
+# 2. The width. The measured peak is the Breit–Wigner and the resolution together; if less of it is put
+#    down to the detector than is due, the rest is given to the Z, and the width comes out too large. The
+#    mass stays, because the smearing is nearly symmetric. The errors of the fit are statistical: they
+#    take the model for granted and say nothing of this. One would repeat the fit with 1.1% and quote
+#    the difference as a systematic error, or fit the resolution too, from J/ψ, whose own width is tiny.
+#    (The fixed m⁻³ is of the same kind, and moves the width by a sixth of its error.)
+#
+# 3. For 50,000 events she may be right: launches, copies to the device and compiling cost more than the
+#    work. What counts is how many events there are, whether they are on the device already and stay
+#    there for the next steps, how often the analysis is repeated, and how many temporary arrays the
+#    array-at-a-time version makes, each read and written in full. Measure both at the real size, after
+#    a warm-up and with synchronisation.
+# ### END SOLUTION
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## In five sentences
+#
+# - A jagged array is a few flat columns and offsets; kernels read it in place, a thread for each event.
+# - An index that is not there ends a thread without a word, and the events it had still to do with it.
+# - "No pair" needs a mark that cannot be mistaken for a mass, and everything downstream has to respect
+#   it.
+# - Keeping an intermediate result pays when it is read more than once: count the sectors, then decide.
+# - A likelihood that JAX can differentiate gives the estimate by its gradient and the errors by its
+#   second derivatives, and both only as far as the model is right.
+#
+# ## Read on
+#
+# - [Awkward Array in Numba's CUDA kernels](https://awkward-array.org/doc/main/user-guide/how-to-use-in-numba-cuda.html)
+# - [vector](https://vector.readthedocs.io/): four-vectors, and what can be asked of them.
+# - [JAX: automatic differentiation](https://docs.jax.dev/en/latest/automatic-differentiation.html)
+# - Particle Data Group, [Statistics](https://pdg.lbl.gov/), section "Parameter estimation": maximum
+#   likelihood, and where its errors come from.
