@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gpucourse import after_import, awkward_cuda, without_pycuda
+from gpucourse import after_import, awkward_cuda, numba_errors, without_pycuda
 from gpucourse.device import DeviceInfo, device
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     tick_cells(shell)
     shell.register_magic_function(gpu_report, "cell")
     awkward_cuda.mend_iteration()
+    numba_errors.shorten()
     found = device()
     replaced = []
     if found.virtual:
@@ -63,6 +64,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
     after_import.forget("numba.cuda")
     awkward_cuda.restore()
+    numba_errors.restore()
     without_pycuda.withdraw()
     activation.deactivate()
     if namer := shell.__dict__.pop("_gpucourse_namer", None):
