@@ -225,7 +225,7 @@ class GeneratedKernel:
         self.nargs = self.nin + self.nout
         self.name = self.__name__ = name
         self._options = tuple(options)
-        self._functions: dict[str, PerDevice] = {}
+        self._functions: dict[tuple, tuple[str, PerDevice]] = {}
         self._codes: dict[tuple, str] = {}
 
     def _count(self, given: int) -> None:
@@ -234,11 +234,24 @@ class GeneratedKernel:
                 f"Wrong number of arguments for {self.name!r}. It must be either {self.nin} or "
                 f"{self.nargs} (with outputs), but given {given}.")
 
-    def _function(self, code: str, types: tuple) -> Function:
-        self._codes.setdefault(types, code)
-        return self._functions.setdefault(code, PerDevice()).get_or(
-            lambda: Function(load(code, self._options, f"{self.name}.cu", headers=HEADERS),
-                             self.name, self._kind))
+    def _function(self, operands: Sequence[Operand], dimensions: tuple[int, ...],
+                  meaning: dict[str, np.dtype]) -> Function:
+        """The compiled kernel for operands of these types."""
+        key = (*(one.c_type() for one in operands), dimensions, *meaning.items())
+        known = self._functions.get(key)
+        if known is None:
+            types = tuple(one.dtype for one in operands if one.is_array)
+            code = self._code(operands, dimensions, meaning)
+            self._codes.setdefault(types, code)
+            known = self._functions[key] = code, PerDevice()
+        code, loaded = known
+        return loaded.get_or(lambda: Function(
+            load(code, self._options, f"{self.name}.cu", headers=HEADERS), self.name, self._kind))
+
+    def _code(self, operands: Sequence[Operand], dimensions: tuple[int, ...],
+              meaning: dict[str, np.dtype]) -> str:
+        """The kernel's C++; ``dimensions`` are those of its indexers."""
+        raise NotImplementedError
 
     @property
     def cached_codes(self) -> dict[tuple, str]:

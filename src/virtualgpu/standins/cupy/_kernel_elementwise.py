@@ -105,13 +105,12 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
     def _launch(self, operands, shape, meaning, block_size, stream) -> None:
         if self.reduce_dims:
             operands, shape = _kernel.squash(operands, self.params, shape)
-        code = self._code(operands, len(shape), meaning)
-        function = self._function(code, tuple(one.dtype for one in operands if one.is_array))
+        function = self._function(operands, (len(shape),), meaning)
         arguments = [*(one.argument() for one in operands), _kernel.indexer(shape)]
         function.linear_launch(int(np.prod(shape, dtype=np.int64)), arguments, 0, block_size,
                                stream)
 
-    def _code(self, operands, dimensions: int, meaning: dict[str, np.dtype]) -> str:
+    def _code(self, operands, dimensions: tuple[int], meaning: dict[str, np.dtype]) -> str:
         declared, elements = [], []
         for one, given in zip(self.params, operands, strict=True):
             const = "const " if one.is_const else ""
@@ -119,7 +118,7 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
             declared.append(f"{const}{given.c_type()} {'_raw_' if is_element else ''}{one.name}")
             if is_element:
                 elements.append(f"{const}{one.ctype} &{one.name} = _raw_{one.name}[_ind.get()];")
-        declared.append(f"CIndexer<{dimensions}> _ind")
+        declared.append(f"CIndexer<{dimensions[0]}> _ind")
         elements = "\n        ".join(elements)
         return f"""{prelude(one.dtype for one in operands)}{_kernel.typedefs(meaning)}
 {self._own(self.preamble, "preamble")}

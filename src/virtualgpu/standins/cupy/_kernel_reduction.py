@@ -137,16 +137,15 @@ class ReductionKernel(_kernel.GeneratedKernel):
         (output,), out_shape = _kernel.squash([output], self.out_params, output.shape)
         count = output.size
         lanes = 1 << max(0, min(BLOCK, max(1, size // count)) - 1).bit_length()
-        code = self._code(operands, output, len(shape), len(out_shape), meaning)
-        function = self._function(code, tuple(one.dtype for one in (*operands, output)
-                                              if one.is_array))
+        function = self._function([*operands, output], (len(shape), len(out_shape)), meaning)
         per_block = BLOCK // lanes
         arguments = [*(one.argument() for one in (*operands, output)), _kernel.indexer(shape),
                      _kernel.indexer(out_shape),
                      Argument(np.array([lanes, along], np.int32).tobytes())]
         function((-(-count // per_block),), (BLOCK,), arguments, stream=stream, size=size)
 
-    def _code(self, operands, output, dimensions, out_dimensions, meaning) -> str:
+    def _code(self, operands, dimensions: tuple[int, int], meaning: dict[str, np.dtype]) -> str:
+        *operands, output = operands
         declared, elements = [], []
         for one, given in zip(self.in_params, operands, strict=True):
             is_element = given.is_array and not one.raw
@@ -154,13 +153,12 @@ class ReductionKernel(_kernel.GeneratedKernel):
             if is_element:
                 elements.append(f"const {one.ctype} &{one.name} = _raw_{one.name}[_in_ind.get()];")
         (result,) = self.out_params
-        declared += [f"{output.c_type()} _raw_{result.name}", f"CIndexer<{dimensions}> _in_ind",
-                     f"CIndexer<{out_dimensions}> _out_ind", "const _Plan _plan"]
+        declared += [f"{output.c_type()} _raw_{result.name}", f"CIndexer<{dimensions[0]}> _in_ind",
+                     f"CIndexer<{dimensions[1]}> _out_ind", "const _Plan _plan"]
         elements = "\n            ".join(elements)
-        index = "int" if operands and max(one.size for one in operands) < 2**31 else "long long"
         path = source_path(self.map_expr, f"{self.name} (map)")
         return f"""{prelude(one.dtype for one in (*operands, output))}{_kernel.typedefs(meaning)}
-typedef {index} IndexT;
+typedef long long IndexT;
 struct _Plan {{ int lanes, along; }};
 {quoted(self.preamble, f"{self.name} (preamble)") if self.preamble else ""}
 #define REDUCE(a, b) ({_one_line(self.reduce_expr)})
