@@ -10,7 +10,6 @@
 import numpy as np
 from numba import cuda, float32, int32
 
-import gpucourse
 from gpucourse import beside, compare, memory, race, report, timeline, tree
 
 rng = np.random.default_rng(5)

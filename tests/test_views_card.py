@@ -119,6 +119,22 @@ def test_a_kernel_without_source():
     assert no_lines == []
 
 
+def test_cuda_cpp_has_its_lines_too():
+    import cupy
+
+    twice = cupy.RawKernel("""extern "C" __global__ void twice(float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n)
+        x[i] *= 2;
+}""", "twice")
+    x = cupy.ones(96, cupy.float32)
+    good = str(report(twice, 3, 32, x, np.int32(95)))
+    assert "✓ global loads" in good and "    int i = blockIdx.x" in good
+    bad = str(report(twice, 4, 32, x, np.int32(96)))
+    assert "✗ bad address" in bad and "x[i] *= 2;" in bad
+    assert float(x.sum()) == 96
+
+
 def test_lines_of_device_functions_stand_below():
     # Inlined code carries its caller's line, so what a larger function would give is made up.
     counters = Counters(warp_instructions=30, by_line={

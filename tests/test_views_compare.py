@@ -13,7 +13,7 @@ from numba import cuda
 from gpucourse import compare, report
 from gpucourse.device import DeviceInfo
 from gpucourse.views import compare as compare_view
-from gpucourse.views import real_gpu
+from gpucourse.views import comparison, real_gpu
 
 X = np.arange(1000, dtype=np.float32)
 H200 = DeviceInfo("NVIDIA H200", False, (9, 0), 150 * 10**9, "570.86.15", "12.8")
@@ -108,7 +108,7 @@ def test_a_figures_parts_are_its_own():
 @pytest.fixture
 def beside_a_gpu(monkeypatch):
     """As if there were an H200: its events are the virtual GPU's, with a time made up."""
-    for module in (compare_view, real_gpu):
+    for module in (compare_view, comparison, real_gpu):
         monkeypatch.setattr(module, "device", lambda: H200)
     monkeypatch.setattr("gpucourse.device.device", lambda: H200)
     monkeypatch.setattr(cuda, "event_elapsed_time", lambda start, stop: 0.25)
@@ -145,7 +145,7 @@ def test_beside_a_gpu_everything_has_a_time_and_can_be_kept(beside_a_gpu, tmp_pa
     assert [result.trouble for result in view.results] == ["", ""]
     assert all(result.seconds > 0 for result in view.results)
     view.save(tmp_path / "sums.json")
-    kept = compare_view.Recorded.read(tmp_path / "sums.json")
+    kept = comparison.Recorded.read(tmp_path / "sums.json")
     assert kept.machine.startswith("NVIDIA H200") and kept.seconds.keys() == {"NumPy", "kernel"}
     assert "numpy" in kept.versions
 

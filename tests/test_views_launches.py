@@ -12,7 +12,7 @@ from numba import cuda, int32
 import virtualgpu
 from gpucourse import memory, race, timeline, tree
 from gpucourse.views import memory as memory_view
-from gpucourse.views import race as race_view
+from gpucourse.views import replays
 from gpucourse.views.memory import banks, requests, sectors
 from gpucourse.views.runs import traced
 from gpucourse.views.timeline import warp_starts
@@ -232,7 +232,7 @@ def test_without_a_race_there_is_nothing_to_replay():
 def test_a_large_launch_is_replayed_in_the_default_order():
     view = race(kernels.lose_updates, 100, 256, np.zeros(1, np.int32))
     assert "the default order" in view.text
-    assert f"at most {race_view.MOST_THREADS:,} threads" in view.text or "at once" in view.text
+    assert f"at most {replays.MOST_THREADS:,} threads" in view.text or "at once" in view.text
 
 
 @pytest.mark.parametrize("view", [timeline, memory, tree, race])

@@ -1,7 +1,7 @@
 """The gallery of pictures: a notebook beside the lectures, without exercises.
 
-Its source is ``course/gallery.py``, written like a lecture's; ``lectures/gallery.ipynb`` is made from
-it. A course without that file has no gallery.
+Its source is ``course/gallery.py``, written like a lecture's; ``lectures/gallery.ipynb`` is made
+from it. A course without that file has no gallery.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ _STYLE = """
 .gpuc{color:var(--jp-content-font-color1,currentColor);max-width:100%;margin:.4em 0 .9em;
 font:13px/1.45 var(--jp-content-font-family,system-ui,sans-serif);
 --gpuc-faint:color-mix(in srgb,currentColor 68%,transparent);
---gpuc-line:color-mix(in srgb,currentColor 24%,transparent);
---gpuc-wash:color-mix(in srgb,currentColor 7%,transparent)}
+--gpuc-line:color-mix(in srgb,currentColor 24%,transparent)}
 .gpuc *{box-sizing:border-box}
 .gpuc .head{display:flex;flex-wrap:wrap;gap:.2em 1em;align-items:baseline;
 border-bottom:1px solid var(--gpuc-line);padding-bottom:.25em;margin-bottom:.45em}

@@ -62,8 +62,8 @@ def _work(counters: Counters, threads: int) -> Remark:
         return Remark("lanes", text, GOOD)
     reasons = []
     if counters.divergent_branches:
-        reasons.append(f"{many(counters.divergent_branches, 'branch', 'branches')} parted a warp, "
-                       "whose sides then ran one after the other")
+        reasons.append(f"{many(counters.divergent_branches, 'branch', 'branches')} parted a warp: "
+                       "while some of its lanes ran, the others waited")
     if threads % WARP:
         reasons.append(f"blocks of {threads} threads do not fill their last warp")
     text += f": {share(lost)} of the lanes paid for did nothing"
