@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
-import random
-import runpy
-from collections import Counter
 
 import hist
 import numpy as np
 import pytest
-from conftest import REPOSITORY
-
-from gpucourse.build.notebooks import project_source
-from gpucourse.build.registry import load_course
-from gpucourse.build.source import read_source
-from gpucourse.grading import cells
-from gpucourse.grading.assignment import SETUP, Assignment
-from gpucourse.grading.batch import Grader, Job
-from gpucourse.grading.demo import Expected, mismatch, solved, wrong_answers
-from gpucourse.grading.ingest import ingest_cells
-from gpucourse.grading.limits import Limits
-
-ID = "01_fill_a_histogram"
-COURSE = load_course(REPOSITORY)
-SOURCE = read_source(COURSE, COURSE.lesson(ID))
-WRONG = REPOSITORY / "course" / "projects" / ID / "wrong.py"
+from project_class import ProjectClass
 
 # What people get wrong: each kind has to be among the known-wrong answers.
 KINDS = {
@@ -35,7 +16,7 @@ KINDS = {
     "NumPy in place of a kernel", "one block only", "shared histogram not zeroed",
     "uninitialised private rows", "correct but with one global atomic per event",
     "correct but uncoalesced", "changes its input", "endless loop",
-    "histogram not zeroed between runs",
+    "histogram not zeroed between runs", "negative weights", "sums in float32",
 }  # fmt: skip
 
 
@@ -118,6 +99,59 @@ def fill_shared(values, low, high, counts):
     cuda.synchronize()
     return out.copy_to_host()
 """,
+    "fill-weighted": """@cuda.jit
+def fill_weighted(values, weights, low, high, sums):
+    w = cuda.shared.array(MAX_SLOTS, float64)
+    w2 = cuda.shared.array(MAX_SLOTS, float64)
+    if cuda.threadIdx.x == 0:
+        for k in range(sums.shape[1]):
+            w[k] = w2[k] = 0.0
+    cuda.syncthreads()
+    i = cuda.grid(1)
+    while i < len(values):
+        k = bin_index(values[i], low, high, sums.shape[1] - 2)
+        cuda.atomic.add(w, k, weights[i])
+        cuda.atomic.add(w2, k, weights[i] ** 2)
+        i += cuda.gridsize(1)
+    cuda.syncthreads()
+    for k in range(cuda.threadIdx.x, sums.shape[1], cuda.blockDim.x):
+        cuda.atomic.add(sums, (0, k), w[k])
+        cuda.atomic.add(sums, (1, k), w2[k])
+""",
+    # A copy for each lane, and the last launch in one block.
+    "golf-kernels": """@cuda.jit
+def fill_lanes(values, low, high, slots, rows):
+    mine = cuda.shared.array((32, 257), int32)
+    for k in range(cuda.threadIdx.x, 32 * 257, cuda.blockDim.x):
+        mine[k // 257, k % 257] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = bin_index(values[i], low, high, slots - 2)
+        cuda.atomic.add(mine, (cuda.threadIdx.x % 32, slot), 1)
+    cuda.syncthreads()
+    for k in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        n = 0
+        for lane in range(32):
+            n += mine[lane, k]
+        rows[cuda.blockIdx.x * slots + k] = n
+
+
+@cuda.jit
+def fold(rows, slots, counts):
+    for k in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        n = 0
+        for first in range(0, rows.size, slots):
+            n += rows[first + k]
+        counts[k] = n
+""",
+    "histogram-golf": """def histogram_golf(values, low, high, bins):
+    slots = bins + 2
+    rows = cuda.device_array(20 * slots, np.int32)
+    counts = cuda.device_array(slots, np.int32)
+    fill_lanes[20, 512](cuda.to_device(values), low, high, slots, rows)
+    fold[1, 256](rows, slots, counts)
+    return counts.copy_to_host()
+""",
     "predict-turns": """def predict_turns(values, low, high, bins):
     slots = np.searchsorted(np.linspace(low, high, bins + 1), values, side="right")
     pad = np.full(-(-len(slots) // 32) * 32, -1)
@@ -132,25 +166,14 @@ def fill_shared(values, low, high, counts):
 
 
 @pytest.fixture(scope="module")
-def assignment() -> Assignment:
-    return Assignment(ID, project_source(COURSE, SOURCE))
+def project(tmp_path_factory) -> ProjectClass:
+    return ProjectClass("01_fill_a_histogram", tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture(scope="module")
-def setup(assignment) -> dict:
-    """What the set-up cells define: `reference` and `values_in`, which every test leans on."""
-    namespace = {"__name__": "__main__"}
-    for cell in assignment.having(SETUP):
-        cells.run(cell.source, cell.grade_id, namespace)
-    return namespace
-
-
-@pytest.fixture(scope="module")
-def source_path(assignment, tmp_path_factory):
-    """The instructor's notebook as a file, as the grader reads it."""
-    path = tmp_path_factory.mktemp("source") / f"{ID}.ipynb"
-    path.write_text(json.dumps(assignment.notebook), encoding="utf-8")
-    return path
+def setup(project) -> dict:
+    """`reference` and `values_in`, which every test leans on."""
+    return project.setup()
 
 
 # --- the specification ----------------------------------------------------------------------------
@@ -200,53 +223,21 @@ def test_reference_of_nothing_is_zeros(setup):
 # --- known-wrong answers --------------------------------------------------------------------------
 
 
-def test_wrong_answers_cover_what_people_get_wrong(assignment):
-    entries = runpy.run_path(str(WRONG))["WRONG"]
-    names = Counter(entry["name"] for entry in entries)
-    assert len(entries) >= 14 and max(names.values()) == 1
-    assert KINDS - {entry["kind"] for entry in entries} == set()
-    # Every test earns its place: some wrong answer fails there and nowhere before.
-    order = [cell.grade_id for cell in assignment.tests]
-    assert {min(entry["fails"], key=order.index) for entry in entries} == set(order)
-    for entry in entries:
-        assert entry["fails"] == sorted(entry["fails"], key=order.index), entry["name"]
+def test_wrong_answers_cover_what_people_get_wrong(project):
+    project.check_entries(KINDS)
 
 
-def test_points_add_up(assignment):
-    assert sum(cell.points for cell in assignment.tests) == COURSE.lesson(ID).points
+def test_points_add_up(project):
+    project.check_points()
 
 
 @pytest.mark.slow
-def test_wrong_answers_are_rejected_for_their_reasons(assignment, source_path):
+def test_wrong_answers_are_rejected_for_their_reasons(project):
     """A sample, one of each test cell at least; `make demo` grades them all."""
-    everyone = wrong_answers(assignment, WRONG)
-    random.Random(1).shuffle(everyone)
-    sample = list({person.fails[0]: person for person in everyone}.values())
-    assert len(sample) == len(assignment.tests)
-    assert outcomes(sample, assignment, source_path) == []
+    assert project.outcomes(project.sample_of_wrong()) == []
 
 
 @pytest.mark.slow
-def test_right_answers_have_full_marks_whatever_the_seed(assignment, source_path):
-    solution = Expected("solution", json.dumps(solved(assignment)), (), "")
-    another = Expected("another", json.dumps(solved(assignment, ANOTHER)), (), "")
-    for _ in range(2):  # each Grader draws a seed of its own
-        assert outcomes([solution, another], assignment, source_path) == []
-
-
-def outcomes(people: list[Expected], assignment: Assignment, source_path) -> list[str]:
-    """Grade them together; what did not come out as expected, in words."""
-    told = []
-    everyone = {person.student: person for person in people}
-
-    def judge(job, verdict):
-        if bad := mismatch(everyone[job.student], assignment, verdict, verdict.earned):
-            told.append(f"{job.student} (seed {verdict.seed}): {bad}")
-
-    with Grader(own_work=True) as grader:
-        grader.grade([
-            Job(person.student, source_path, ingest_cells(
-                json.loads(person.content)["cells"], assignment, Limits()))
-            for person in people
-        ], judge)  # fmt: skip
-    return told
+def test_right_answers_have_full_marks_whatever_the_seed(project):
+    people = [project.right("solution"), project.right("another", ANOTHER)]
+    assert project.outcomes(people, seeds=["00" * 16, "5e" * 16]) == []
