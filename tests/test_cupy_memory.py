@@ -208,16 +208,19 @@ def test_the_default_pool(cp):
 
 
 def test_another_device_has_its_own_memory(cp):
-    a = cp.arange(3)
-    before = device.current()
-    device.set_current(device.VirtualDevice(total_memory=1 << 20))
-    try:
-        b = cp.arange(3) + 1
-        assert b.tolist() == [1, 2, 3]
-        del b
-    finally:
-        device.set_current(before)
-    assert (a + 1).tolist() == [1, 2, 3]
+    # Both devices begin at the same address, and the pool keeps a place on each.
+    before, others = device.current(), [device.VirtualDevice(1 << 20) for _ in range(2)]
+    for _ in range(3):
+        arrays = []
+        for other in others:
+            device.set_current(other)
+            try:
+                arrays.append(cp.arange(3) + len(arrays))
+            finally:
+                device.set_current(before)
+        assert arrays[0].data.ptr == arrays[1].data.ptr
+        assert [one.tolist() for one in arrays] == [[0, 1, 2], [1, 2, 3]]
+        del arrays, other
 
 
 def test_pointers(cp):

@@ -26,11 +26,13 @@ _only_as("cupy", __name__)
 
 from . import (  # noqa: E402
     _creation,
+    _objects,
     _operators,
     _reductions,
     _routines,
     _special,
     _table,
+    _types,
     _ufunc,
     cuda,
     exceptions,
@@ -63,8 +65,8 @@ _FUNCTIONS = _operators.FUNCTIONS
 _FUNCTIONS.update(_ufunc.UFUNCS)
 _FUNCTIONS.update(_reductions.FUNCTIONS)
 _FUNCTIONS.update(_routines.table(_table.ROUTINES, _numpy, "cupy"))
-_FUNCTIONS.update({name: getattr(_creation, name) for name in _creation.__all__})
-_FUNCTIONS.update({name: getattr(_special, name) for name in _special.__all__})
+for _part in (_creation, _special, _types, _objects):
+    _FUNCTIONS.update({name: getattr(_part, name) for name in _part.__all__})
 _FUNCTIONS.update({new: _FUNCTIONS[old] for new, old in _table.SAME.items()})
 
 globals().update(_FUNCTIONS)

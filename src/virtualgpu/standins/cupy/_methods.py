@@ -70,7 +70,7 @@ class Methods:
 
     @property
     def flat(self):
-        from ._special import flatiter
+        from ._objects import flatiter
 
         return flatiter(self)
 

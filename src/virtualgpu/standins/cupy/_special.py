@@ -6,9 +6,9 @@ import numpy as np
 
 from . import _launches
 from ._casting import cast
-from ._core import copy_into, fresh, from_host, ndarray, view_of, wrote
+from ._core import copy_into, fresh, from_host, ndarray, wrote
 from ._creation import asarray, asnumpy
-from ._operands import as_array, operand, wrap
+from ._operands import as_array, operand
 
 
 def where(condition, x=None, y=None):
@@ -94,11 +94,11 @@ def put(a, ind, v, mode="wrap") -> None:
     """``a.flat[ind] = v``; ``mode`` 'wrap' is CuPy's default, since no kernel can raise."""
     if mode not in ("wrap", "clip", "raise"):
         raise TypeError("clipmode not understood")
-    indices = np.asarray(_host(ind), dtype=np.int64)
+    indices = np.asarray(on_host(ind), dtype=np.int64)
     if mode == "raise" and indices.size and (
             indices.min() < -a.size or indices.max() >= a.size):
         raise IndexError("invalid entry in indices array")
-    values = np.asarray(_host(v))
+    values = np.asarray(on_host(v))
     converted = np.empty(values.shape, a.dtype)
     cast(values, converted)
     np.put(a._host, indices, converted, mode="wrap" if mode == "raise" else mode)
@@ -152,7 +152,7 @@ def msort(a):
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     """``func1d`` on every slice; it is given CuPy arrays, one after the other."""
     def on_device(part):
-        return _host(func1d(from_host(part), *args, **kwargs))
+        return on_host(func1d(from_host(part), *args, **kwargs))
 
     return from_host(np.asarray(np.apply_along_axis(on_device, axis, operand(arr))))
 
@@ -173,30 +173,9 @@ def piecewise(x, condlist, funclist):
         raise NotImplementedError("Callable functions are not supported currently")
     condition = [operand(one) for one in condlist] if isinstance(condlist, list) else (
         operand(condlist))
-    values = [_host(one) for one in funclist]
+    values = [on_host(one) for one in funclist]
     _launches.record("cupy.piecewise", "routine", size=x.size, exact=False)
     return from_host(np.asarray(np.piecewise(operand(x), condition, values)))
-
-
-class vectorize:
-    """A Python function of single elements.
-
-    Real CuPy translates the function to CUDA and knows a part of Python; here Python itself runs
-    it, element by element: right, slow, and no proof that CuPy can translate it.
-    """
-
-    def __init__(self, pyfunc, otypes=None, doc=None, excluded=None, cache=False,
-                 signature=None):
-        if doc is not None or excluded is not None or cache or signature is not None:
-            raise NotImplementedError("cupy.vectorize takes pyfunc and otypes only")
-        self.pyfunc, self.otypes = pyfunc, otypes
-        self.__doc__ = pyfunc.__doc__
-
-    def __call__(self, *args):
-        hosts = [operand(one) for one in args]
-        made = from_host(np.asarray(np.vectorize(self.pyfunc, self.otypes)(*hosts)))
-        _launches.record(f"vectorized_{self.pyfunc.__name__}", size=made.size)
-        return made
 
 
 def mask_indices(n, mask_func, k=0):
@@ -211,54 +190,6 @@ def byte_bounds(a) -> tuple[int, int]:
     low, high = np.lib.array_utils.byte_bounds(a._host)
     start = a.data.ptr - a._host.__array_interface__["data"][0]
     return low + start, high + start
-
-
-def can_cast(from_, to, casting="safe") -> bool:
-    return np.can_cast(_dtype(from_), to, casting)
-
-
-def common_type(*arrays):
-    """The inexact type that all ``arrays`` can be cast to; float16 where there is none."""
-    return np.common_type(*(one._host for one in arrays)) if arrays else np.float16
-
-
-def result_type(*arrays_and_dtypes) -> np.dtype:
-    return np.result_type(*(_dtype(one) for one in arrays_and_dtypes))
-
-
-def min_scalar_type(a) -> np.dtype:
-    return _dtype(a) if as_array(a) is not None else np.min_scalar_type(a)
-
-
-def issubclass_(arg1, arg2) -> bool:
-    """``issubclass``, False for what is no class."""
-    return isinstance(arg1, type) and issubclass(arg1, arg2)
-
-
-def obj2sctype(rep, default=None):
-    """The scalar type of an object, or ``default``."""
-    if isinstance(rep, type) and issubclass(rep, np.generic):
-        return rep
-    try:
-        return np.dtype(getattr(rep, "dtype", rep)).type
-    except TypeError:
-        return default
-
-
-def issubsctype(arg1, arg2) -> bool:
-    return issubclass(obj2sctype(arg1), obj2sctype(arg2))
-
-
-def issctype(rep) -> bool:
-    """Whether ``rep`` is a type of numbers."""
-    return isinstance(rep, type | np.dtype) and obj2sctype(rep) not in (None, np.object_)
-
-
-def sctype2char(sctype) -> str:
-    found = obj2sctype(sctype)
-    if found is None:
-        raise ValueError("unrecognized type")
-    return np.dtype(found).char
 
 
 def save(file, arr, allow_pickle=None) -> None:
@@ -286,86 +217,13 @@ def from_dlpack(array_, *, device=None, copy=None):
     return take_in(array_)
 
 
-class flatiter:
-    """``a.flat``: the elements in C order, to be read and assigned."""
-
-    def __init__(self, a: ndarray):
-        self._array = a
-
-    @property
-    def base(self) -> ndarray:
-        return self._array
-
-    def __len__(self) -> int:
-        return self._array.size
-
-    def __iter__(self):
-        raise NotImplementedError(
-            "CuPy does not iterate over a.flat, one copy to the host per element; use a.get()")
-
-    def __getitem__(self, index):
-        return from_host(np.asarray(self._array._host.flat[_host(index)]))
-
-    def __setitem__(self, index, value) -> None:
-        self._array._host.flat[_host(index)] = operand(value)
-        wrote(self._array)
-
-    def copy(self) -> ndarray:
-        return self._array.flatten()
-
-
-class broadcast:
-    """Arrays brought to one shape: ``shape``, ``nd``, ``size``, ``values``."""
-
-    def __init__(self, *arrays):
-        hosts = [operand(one) for one in arrays]
-        self.shape = np.broadcast_shapes(*(np.shape(one) for one in hosts))
-        self.nd = self.ndim = len(self.shape)
-        self.size = int(np.prod(self.shape))
-        self.values = [
-            view_of(one, np.broadcast_to(one._host, self.shape)) if isinstance(one, ndarray)
-            else one for one in arrays]
-
-
-class _Grid:
-    """``mgrid`` and ``ogrid``."""
-
-    def __init__(self, host):
-        self._host_grid = host
-
-    def __getitem__(self, key):
-        return wrap(self._host_grid[key], [])
-
-
-class _Concatenator:
-    """``r_`` and ``c_``."""
-
-    def __init__(self, host):
-        self._host_object = host
-
-    def __getitem__(self, key):
-        keys = key if isinstance(key, tuple) else (key,)
-        return wrap(self._host_object[tuple(_host(one) for one in keys)], [])
-
-
-mgrid, ogrid = _Grid(np.mgrid), _Grid(np.ogrid)
-r_, c_ = _Concatenator(np.r_), _Concatenator(np.c_)
-
-
-def _host(x):
+def on_host(x):
     """The host's view of an array of the device, or the thing itself."""
     found = as_array(x)
     return x if found is None else found._host
 
 
-def _dtype(x):
-    found = as_array(x)
-    return x if found is None else found.dtype
-
-
 __all__ = """
-apply_along_axis apply_over_axes broadcast byte_bounds c_ can_cast clip common_type concat
-concatenate copyto cumprod cumsum flatiter from_dlpack issctype issubclass_ issubsctype
-mask_indices mgrid min_scalar_type msort obj2sctype ogrid piecewise put r_ result_type save savetxt
-savez savez_compressed sctype2char take vectorize where
+apply_along_axis apply_over_axes byte_bounds clip concat concatenate copyto cumprod cumsum
+from_dlpack mask_indices msort piecewise put save savetxt savez savez_compressed take where
 """.split()

@@ -97,6 +97,10 @@ class ufunc:
             raise TypeError(
                 f"Wrong number of arguments for {self.name!r}. It must be either {self.nin} or "
                 f"{self.nargs} (with outputs), but given {len(args)}.")
+        if out is None and dtype is None and len(args) == self.nin:
+            made = self._quick(args)
+            if made is not None:
+                return made
         for one in args:
             # Fusion, and other libraries' arrays, take the call over.
             if type(one) is not ndarray and hasattr(
@@ -120,6 +124,36 @@ class ufunc:
                 self._record(inputs, arrays, loop)
         return arrays[0] if self.nout == 1 else tuple(arrays)
 
+    def _quick(self, args):
+        """Arrays of one shape, and Python's numbers: what most calls are. None for the rest."""
+        inputs, key, shape = [], [], None
+        for one in args:
+            kind = type(one)
+            if kind is ndarray:
+                one = one._host
+                if shape is None:
+                    shape = one.shape
+                elif one.shape != shape:
+                    return None
+                kind = one.dtype
+            elif kind is not int and kind is not float:
+                return None
+            inputs.append(one)
+            key.append(kind)
+        found = self._resolved.get((*key, None))
+        if found is None or shape is None or 0 in shape:
+            return None
+        _, loop, results = found
+        arrays = [fresh(shape, result) for result in results]
+        targets = [array._host for array in arrays]
+        special = SPECIAL.get(self.name)
+        with np.errstate(all="ignore"):
+            if special is None or not special(inputs, targets):
+                self._loops(*inputs, out=tuple(targets), casting="unsafe")
+        if _launches.listening():
+            self._record(inputs, arrays, loop)
+        return arrays[0] if self.nout == 1 else tuple(arrays)
+
     def _outs(self, positional, out) -> list:
         if out is not None:
             if positional:
@@ -140,6 +174,7 @@ class ufunc:
 
     def _types(self, inputs, dtype) -> tuple:
         """Types to cast the arguments to (None: NumPy sees to it), of the loop, of the results."""
+        # The same keys as in _quick.
         key = (*(_weak_type(one) for one in inputs), dtype)
         found = self._resolved.get(key)
         if found is None:

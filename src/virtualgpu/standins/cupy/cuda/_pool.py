@@ -18,8 +18,12 @@ from collections import deque
 from virtualgpu.errors import OutOfMemory
 
 from .memory import BaseMemory, Memory, MemoryPointer, OutOfMemoryError, machine
+from .stream import get_current_stream
 
 UNIT = 512  # bytes; CuPy's ALLOCATION_UNIT_SIZE
+# Bytes of places kept beyond the free blocks: a small array splits a large free block, whose place
+# (with all its pages) is soon wanted again.
+SPARE = 64 << 20
 
 
 class _Block:
@@ -91,7 +95,7 @@ class PooledMemory(BaseMemory):
     __slots__ = ("_block", "_pool")
 
     def __init__(self, ptr: int, block: _Block, pool: MemoryPool, owner):
-        super().__init__(ptr, block.size, owner)
+        self.ptr, self.size, self._machine = ptr, block.size, owner
         self._block, self._pool = block, pool
 
     def free(self) -> None:
@@ -119,8 +123,9 @@ class MemoryPool:
         self._lock = threading.Lock()
         self._waiting: deque = deque()  # freed while the pool was busy
         self._used = self._total = self._limit = 0
-        self._places: dict[int, tuple[int, object]] = {}  # freed address → bytes, machine
-        self._by_size: dict[int, list[int]] = {}
+        # Freed places, oldest first: address and machine (each has its own addresses) → bytes.
+        self._places: dict[tuple[int, object], int] = {}
+        self._by_size: dict[int, list[tuple[int, object]]] = {}
         self._kept = 0  # bytes in _places
         self.set_limit(**_environment_limit())
 
@@ -138,7 +143,8 @@ class MemoryPool:
         rounded = -(-size // UNIT) * UNIT
         owner = machine()
         with self._lock:
-            self._collect()
+            if self._waiting:
+                self._collect()
             arena = self._arena()
             block = arena.take(rounded)
             if block is None:
@@ -153,9 +159,11 @@ class MemoryPool:
         return PooledMemory(pointer, block, self, owner)
 
     def _arena(self) -> _Arena:
-        from .stream import current_pointer
-
-        return self._arenas.setdefault(current_pointer(), _Arena())
+        stream = get_current_stream().ptr
+        arena = self._arenas.get(stream)
+        if arena is None:
+            arena = self._arenas[stream] = _Arena()
+        return arena
 
     def _grow(self, size: int) -> None:
         if self._limit and self._total + size > self._limit:
@@ -173,8 +181,8 @@ class MemoryPool:
     def _place(self, size: int, rounded: int, owner, poison: bool) -> int:
         places = self._by_size.get(rounded)
         if places:
-            address = places.pop()
-            _, lives_on = self._places.pop(address)
+            place = address, lives_on = places.pop()
+            del self._places[place]
             self._kept -= rounded
             if lives_on is owner:
                 owner.memory.revive(address, size, poison=poison)
@@ -201,17 +209,19 @@ class MemoryPool:
             self._used -= size
             block.arena.give(block)
             lives_on.memory.retire(address)
-            self._places[address] = (size, lives_on)
-            self._by_size.setdefault(size, []).append(address)
+            self._places[address, lives_on] = size
+            self._by_size.setdefault(size, []).append((address, lives_on))
             self._kept += size
-            self._trim(self._total - self._used)
+            if self._kept > self._total - self._used + SPARE:
+                self._trim(self._total - self._used + SPARE)
 
     def _trim(self, keep: int) -> None:
         """Give back the places freed longest ago until ``keep`` bytes are left."""
         while self._kept > keep:
-            address, (size, lives_on) = next(iter(self._places.items()))
-            del self._places[address]
-            self._by_size[size].remove(address)
+            place, size = next(iter(self._places.items()))
+            address, lives_on = place
+            del self._places[place]
+            self._by_size[size].remove(place)
             self._kept -= size
             lives_on.free(address)
 

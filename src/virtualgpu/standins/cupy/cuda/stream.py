@@ -11,11 +11,6 @@ _handles = itertools.count(0x5000)
 _thread = threading.local()
 
 
-def current_pointer() -> int:
-    """The handle of the current stream; 0 for the null stream."""
-    return get_current_stream().ptr
-
-
 class BaseStream:
     """A queue of work, which is done as soon as it is asked for.
 
@@ -126,9 +121,11 @@ class ExternalStream(BaseStream):
 
 
 def _stack() -> list[BaseStream]:
-    if not hasattr(_thread, "stack"):
+    try:
+        return _thread.stack
+    except AttributeError:
         _thread.stack = [Stream.null]
-    return _thread.stack
+        return _thread.stack
 
 
 def get_current_stream(device_id: int = -1) -> BaseStream:

@@ -1,0 +1,136 @@
+"""What of an array goes to the host: copies, single elements, text; and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+
+
+class HostSide:
+    """Mixed into ``ndarray``."""
+
+    __slots__ = ()
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. "
+            "Please use `.get()` to construct a NumPy array explicitly.")
+
+    def get(self, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
+        """A copy on the host.
+
+        Parameters
+        ----------
+        stream, blocking
+            Accepted; the copy is done when this returns.
+        order : 'C', 'F' or 'A'
+        out : numpy.ndarray, optional
+            Same shape and dtype; written and returned.
+        """
+        if out is None:
+            if order.upper() not in ("C", "F", "A"):
+                raise ValueError(f"unsupported order: {order}")
+            return self._host.copy(order)
+        if not isinstance(out, np.ndarray):
+            raise TypeError("Only numpy.ndarray can be obtained fromcupy.ndarray")
+        if out.dtype != self.dtype:
+            raise TypeError(f"{out.dtype} array cannot be obtained from {self.dtype} array")
+        if out.shape != self.shape:
+            raise ValueError(
+                f"Shape mismatch. Expected shape: {self.shape}, actual shape: {out.shape}")
+        out[...] = self._host
+        return out
+
+    def set(self, arr, stream=None) -> None:
+        """Copy the NumPy array ``arr`` (same shape and dtype) into this one."""
+        if not isinstance(arr, np.ndarray):
+            raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
+        if arr.dtype != self.dtype:
+            raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
+        if arr.shape != self.shape:
+            raise ValueError(
+                f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
+        if not self.flags.forc:
+            raise RuntimeError("Cannot set to non-contiguous array")
+        from ._core import wrote
+
+        self._host[...] = arr
+        wrote(self)
+
+    def item(self):
+        """The one element as a Python number."""
+        if self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return self._host.item()
+
+    def tolist(self):
+        return self._host.tolist()
+
+    def tobytes(self, order="C") -> bytes:
+        return self._host.tobytes(order)
+
+    def tofile(self, fid, sep="", format="%s") -> None:
+        self._host.tofile(fid, sep, format)
+
+    def dump(self, file) -> None:
+        """Pickle to an open binary file."""
+        pickle.dump(self, file, -1)
+
+    def dumps(self) -> bytes:
+        return pickle.dumps(self, -1)
+
+    def __reduce__(self):
+        from ._creation import array
+
+        return array, (self.get(order="A"),)
+
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, memo):
+        return self.copy()
+
+    def __bool__(self) -> bool:
+        if self.size == 0:
+            warnings.warn(
+                "The truth value of an empty array is ambiguous. Returning False, but in future "
+                "this will result in an error. Use `array.size > 0` to check that an array is "
+                "not empty.", DeprecationWarning, stacklevel=2)
+            return False
+        if self.size != 1:
+            raise ValueError("The truth value of an array with more than one element is "
+                             "ambiguous. Use a.any() or a.all()")
+        return bool(self._host.reshape(())[()])
+
+    def __int__(self) -> int:
+        return int(self._host)
+
+    def __float__(self) -> float:
+        return float(self._host)
+
+    def __complex__(self) -> complex:
+        return complex(self._host)
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._host)
+
+    def __len__(self) -> int:
+        if self._host.ndim == 0:
+            raise TypeError("len() of unsized object")
+        return self._host.shape[0]
+
+    def __iter__(self):
+        if self._host.ndim == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self._host.shape[0]))
+
+    def __repr__(self) -> str:
+        return repr(self._host)
+
+    def __str__(self) -> str:
+        return str(self._host)
+
+    def __format__(self, format_spec: str) -> str:
+        return format(self._host, format_spec)

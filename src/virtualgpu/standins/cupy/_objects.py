@@ -1,0 +1,99 @@
+"""Small objects of NumPy's namespace: grids, concatenators, flat iterators, ``vectorize``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _launches
+from ._core import from_host, ndarray, view_of, wrote
+from ._operands import operand, wrap
+from ._special import on_host
+
+
+class vectorize:
+    """A Python function of single elements.
+
+    Real CuPy translates the function to CUDA and knows a part of Python; here Python itself runs
+    it, element by element: right, slow, and no proof that CuPy can translate it.
+    """
+
+    def __init__(self, pyfunc, otypes=None, doc=None, excluded=None, cache=False,
+                 signature=None):
+        if doc is not None or excluded is not None or cache or signature is not None:
+            raise NotImplementedError("cupy.vectorize takes pyfunc and otypes only")
+        self.pyfunc, self.otypes = pyfunc, otypes
+        self.__doc__ = pyfunc.__doc__
+
+    def __call__(self, *args):
+        hosts = [operand(one) for one in args]
+        made = from_host(np.asarray(np.vectorize(self.pyfunc, self.otypes)(*hosts)))
+        _launches.record(f"vectorized_{self.pyfunc.__name__}", size=made.size)
+        return made
+
+
+class flatiter:
+    """``a.flat``: the elements in C order, to be read and assigned."""
+
+    def __init__(self, a: ndarray):
+        self._array = a
+
+    @property
+    def base(self) -> ndarray:
+        return self._array
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __iter__(self):
+        raise NotImplementedError(
+            "CuPy does not iterate over a.flat, one copy to the host per element; use a.get()")
+
+    def __getitem__(self, index):
+        return from_host(np.asarray(self._array._host.flat[on_host(index)]))
+
+    def __setitem__(self, index, value) -> None:
+        self._array._host.flat[on_host(index)] = operand(value)
+        wrote(self._array)
+
+    def copy(self) -> ndarray:
+        return self._array.flatten()
+
+
+class broadcast:
+    """Arrays brought to one shape: ``shape``, ``nd``, ``size``, ``values``."""
+
+    def __init__(self, *arrays):
+        hosts = [operand(one) for one in arrays]
+        self.shape = np.broadcast_shapes(*(np.shape(one) for one in hosts))
+        self.nd = self.ndim = len(self.shape)
+        self.size = int(np.prod(self.shape))
+        self.values = [
+            view_of(one, np.broadcast_to(one._host, self.shape)) if isinstance(one, ndarray)
+            else one for one in arrays]
+
+
+class _Grid:
+    """``mgrid`` and ``ogrid``."""
+
+    def __init__(self, host):
+        self._host_grid = host
+
+    def __getitem__(self, key):
+        return wrap(self._host_grid[key], [])
+
+
+class _Concatenator:
+    """``r_`` and ``c_``."""
+
+    def __init__(self, host):
+        self._host_object = host
+
+    def __getitem__(self, key):
+        keys = key if isinstance(key, tuple) else (key,)
+        return wrap(self._host_object[tuple(on_host(one) for one in keys)], [])
+
+
+mgrid, ogrid = _Grid(np.mgrid), _Grid(np.ogrid)
+r_, c_ = _Concatenator(np.r_), _Concatenator(np.c_)
+
+__all__ = ["broadcast", "c_", "flatiter", "mgrid", "ogrid", "r_", "vectorize"]
