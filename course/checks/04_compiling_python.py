@@ -1,0 +1,166 @@
+"""Checks and hints of "Compiling Python: Numba and JAX on the CPU"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.checks import exercise, require
+from gpucourse.trials import LENGTHS
+
+
+@exercise(
+    "count-window",
+    hints=(
+        "The idea: a counter, a loop over the values, an `if`. Python lets you chain "
+        "comparisons, and so does Numba.",
+        "The shape: `@njit` above `def count_window(values, low, high):`; inside, `count = 0`, "
+        "the loop, `if low < value < high:`, and `return count`.",
+    ),
+)
+def count_window(count):
+    """Right for every length, edge and type, and compiled."""
+    _require_compiled(count)
+    random = np.random.default_rng(41)
+    for dtype in (np.float64, np.float32):
+        for n in LENGTHS:
+            values = random.integers(70, 110, n).astype(dtype)
+            if n > 2:
+                values[n // 2] = np.nan
+            got, expected = count(values, 80.0, 100.0), ((values > 80) & (values < 100)).sum()
+            closed = ((values >= 80) & (values <= 100)).sum()
+            case = f"with {n} {np.dtype(dtype).name} values"
+            require(
+                got == expected or got != closed,
+                f"{case}, the edges 80 and 100 are counted too",
+                look="strictly between: `<` or `<=`?",
+            )
+            require(
+                got == expected,
+                f"{case}, {expected} lie between 80 and 100; yours are {got}",
+                look="which values does the loop see, and what does it do with NaN?",
+            )
+
+
+@exercise(
+    "vectorize",
+    hints=(
+        "The idea: write it for two numbers, with `if` and `elif`. `@vectorize` above it makes "
+        "the loop.",
+        "The shape: `difference = phi1 - phi2`; above π take 2π away, below -π add it; return it.",
+    ),
+)
+def vectorize(delta_phi):
+    """A ufunc: right on both sides of the seam, and it broadcasts."""
+    from numba.np.ufunc.dufunc import DUFunc
+
+    require(
+        isinstance(delta_phi, DUFunc | np.ufunc),
+        f"this is a {type(delta_phi).__name__}, not a ufunc",
+        look="@vectorize above the function, instead of @njit or nothing",
+    )
+    angles = np.linspace(-math.pi, math.pi, 41)
+    table = delta_phi(angles[:, None], angles)
+    require(
+        table.shape == (41, 41),
+        f"41 angles against 41 give a result of shape {table.shape}",
+        look="the function takes two numbers",
+    )
+    difference = angles[:, None] - angles
+    turned = np.round(difference / (2 * math.pi) * 0.999999)  # ±π itself may stay
+    expected = difference - 2 * math.pi * turned
+    for i, k in np.ndindex(table.shape):
+        case = f"for phi1 = {angles[i]:.2f} and phi2 = {angles[k]:.2f}"
+        require(
+            abs(table[i, k]) <= math.pi + 1e-9,
+            f"{case}, the angle is {table[i, k]:.2f}, which is not between -π and π",
+            look="the difference can leave the range on both sides",
+        )
+        require(
+            abs(math.remainder(table[i, k] - expected[i, k], 2 * math.pi)) < 1e-9,
+            f"{case}, the angle is {table[i, k]:.4f}, not {expected[i, k]:.4f}",
+            look="a full turn is 2π, and the sign counts",
+        )
+
+
+@exercise(
+    "fresh-cuts",
+    hints=(
+        "The idea: an argument is looked at in each call, a global only while compiling.",
+        "The shape: the function from above with `cut` as its second argument.",
+    ),
+)
+def fresh_cuts(count):
+    """Each cut got its own answer, from one compiled function."""
+    _require_compiled(count)
+    values = np.random.default_rng(42).uniform(0, 120, 1009)
+    got = {cut: int(count(values, cut)) for cut in (30.0, 85.0, 60.0, 30.0)}
+    for cut, number in got.items():
+        expected = int((values > cut).sum())
+        require(
+            number == expected or len(set(got.values())) > 1,
+            f"for the cuts {', '.join(map(str, got))} the answer is {number} each time",
+            look="does the function use the cut that it is given, or the global one?",
+        )
+        require(
+            number == expected,
+            f"{expected} of the values lie above {cut}; yours are {number}",
+            look="above is `>`, and every value counts once",
+        )
+    signature = [one for one in count.signatures if len(one) == 2]
+    require(
+        len({one[1] for one in signature}) == len(signature),
+        f"the answers are right, but there are {len(signature)} compiled versions",
+        look="one type of cut needs one version",
+    )
+
+
+@exercise(
+    "where",
+    hints=(
+        "The idea: no `if`. Compute the corrected mass of all, and let `jnp.where` choose between "
+        "it and the mass as it was; then once more for those below 20.",
+        "The shape: `jnp.where(masses > 60, 1.02 * masses, masses)`, and its result into "
+        "`jnp.where(masses < 20, 0, …)`.",
+    ),
+)
+def where(corrected):
+    """Compiled by JAX, and right for every length, also for edges."""
+    import jax
+    import jax.numpy as jnp
+
+    require(callable(corrected), f"this is a {type(corrected).__name__}, not a function")
+    random = np.random.default_rng(43)
+    for n in LENGTHS:
+        masses = random.choice([5.0, 19.5, 20.0, 40.0, 60.0, 60.5, 91.0], n).astype(np.float32)
+        got = jax.jit(corrected)(jnp.asarray(masses))
+        require(got is not None, "the function returns None", look="what is `result`?")
+        require(
+            got.shape == masses.shape,
+            f"{n} masses give a result of shape {got.shape}",
+            look="every mass keeps its place",
+        )
+        expected = np.where(masses > 60, np.float32(1.02) * masses, masses)
+        expected = np.where(masses < 20, 0, expected)
+        wrong = np.flatnonzero(~np.isclose(got, expected, rtol=1e-5))
+        if len(wrong):
+            k = wrong[0]
+            require(
+                False,
+                f"a mass of {masses[k]:g} becomes {got[k]:g}, not {expected[k]:g}",
+                look="above 60, below 20, or in between (60 and 20 themselves stay)?",
+            )
+
+
+def _require_compiled(function):
+    require(
+        hasattr(function, "py_func") and hasattr(function, "signatures"),
+        f"this is a {type(function).__name__} that Numba has not seen",
+        look="@njit above the function",
+    )
+    require(
+        not hasattr(function, "forall"),
+        "this is a kernel for a GPU",
+        look="@njit, not @cuda.jit",
+    )

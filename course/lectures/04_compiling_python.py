@@ -1,0 +1,530 @@
+# %% [markdown] id="the-question-asked"
+# ## The same call, four times
+#
+# The function below is a plain Python loop: it works out the masses of 13,114 pairs of muons and adds up those
+# around the mass of the Z boson. One decorator stands above it. We call it four times with the same data
+# and look at the clock: the clock of this computer's own processor, which is all that this lecture uses.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import math
+import time
+
+import awkward as ak
+import numpy as np
+from gpucourse.checks import lecture
+from gpucourse.data import dimuons
+from gpucourse.views.picture import COLOURS, Picture, canvas
+from numba import njit
+
+check, hint = lecture("04_compiling_python")
+
+muons = dimuons().muons
+two = muons[ak.num(muons.pt) == 2]
+pairs = two[two.charge[:, 0] != two.charge[:, 1]]
+columns = [
+    ak.to_numpy(pairs[name][:, k]).astype(np.float64)
+    for k in (0, 1)
+    for name in ("pt", "eta", "phi")
+]
+
+
+@njit
+def mass_around_z(pt1, eta1, phi1, pt2, eta2, phi2):
+    total = 0.0
+    for i in range(pt1.size):
+        angles = math.cosh(eta1[i] - eta2[i]) - math.cos(phi1[i] - phi2[i])
+        mass = math.sqrt(2 * pt1[i] * pt2[i] * angles)
+        if 80 < mass < 100:
+            total += mass
+    return total
+
+
+numba_ms = []
+for _ in range(4):
+    start = time.perf_counter()
+    total = mass_around_z(*columns)
+    numba_ms.append(1000 * (time.perf_counter() - start))
+    print(f"{total:,.1f} GeV in {numba_ms[-1]:10.3f} ms")
+
+# %% [markdown] id="the-question-stands"
+# The same answer each time, and the first call took far longer than the others: a thousand times or more. **What
+# happened in the first call? And what can go wrong because it does not happen again?**
+
+# %% [markdown] id="first-call-predict" tags=["predict"]
+# ## 1. Compile once, run often
+#
+# `@njit` (*no-Python JIT*) does not look at your function until it is called. Then Numba takes the types of
+# the arguments, works out the type of every variable, and lets LLVM make machine code of it: *just in time*.
+# The next call with the same types finds that code and runs it.
+#
+# *Predict:* how long does the loop take without the decorator, as plain Python: less than the first call, or
+# more? `py_func` is the function as you wrote it. (Settle on an answer before you run a cell. The wrong ones
+# teach most.)
+
+# %% id="first-call"
+start = time.perf_counter()
+mass_around_z.py_func(*columns)
+python_ms = 1000 * (time.perf_counter() - start)
+print(f"plain Python {python_ms:8.1f} ms")
+print(f"first call   {numba_ms[0]:8.1f} ms: compiles, then runs")
+print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
+print("compiled for", mass_around_z.signatures)
+
+# %% [markdown] id="first-call-why"
+# Less, most likely: for one pass over thirteen thousand pairs, compiling is a bad bargain. From the second call on,
+# it is a very good one. So **never time the first call** unless you want to know what compiling costs, and
+# compile what is called often or loops long.
+#
+# *Predict:* which of these calls compile again: `float32` arrays; arrays of half the length; arrays of every
+# second element?
+
+# %% id="types"
+for what, arguments in {
+    "float32": [column.astype(np.float32) for column in columns],
+    "half the length": [column[:6557] for column in columns],
+    "every second": [column[::2] for column in columns],
+}.items():
+    before = len(mass_around_z.signatures)
+    mass_around_z(*arguments)
+    again = len(mass_around_z.signatures) > before
+    print(f"{what:16} {'compiled again' if again else 'known already'}")
+
+# %% [markdown] id="types-why"
+# The type of an array is that of its elements, its number of dimensions, and whether it lies in memory without
+# gaps; its length is not part of it. That makes three versions of the function by now. (With
+# `@njit(cache=True)` they are kept on disk for the next session.)
+
+# %% [markdown] id="count-window-task"
+# ### Exercise: count in a window
+#
+# Write `count_window`: how many of the values lie strictly between `low` and `high`? Write it as a loop, and
+# have Numba compile it. NaN lies nowhere. `hint("count-window")` gives a first hint, and called again, a
+# second one.
+
+# %% id="count-window-exercise" tags=["exercise"]
+count_window = None
+### BEGIN SOLUTION
+@njit
+def count_window(values, low, high):
+    count = 0
+    for value in values:
+        if low < value < high:
+            count += 1
+    return count
+### END SOLUTION
+
+
+# %% id="count-window-check"
+check("count-window", count_window)
+
+# %% [markdown] id="passes-predict" tags=["predict"]
+# ## 2. One pass instead of nine
+#
+# NumPy needs no compiler: each of its operations is compiled code already. *Predict:* how many arrays does the
+# expression in `masses_by_numpy` make, and how many bytes are that for 13,114 pairs?
+
+# %% id="passes"
+class Counted(np.ndarray):
+    """An array that counts the arrays which NumPy makes out of it."""
+
+    made = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        Counted.made += 1
+        plain = [one.view(np.ndarray) if isinstance(one, Counted) else one for one in inputs]
+        return getattr(ufunc, method)(*plain, **kwargs).view(Counted)
+
+
+def masses_by_numpy(pt1, eta1, phi1, pt2, eta2, phi2):
+    return np.sqrt(2 * pt1 * pt2 * (np.cosh(eta1 - eta2) - np.cos(phi1 - phi2)))
+
+
+masses = np.asarray(masses_by_numpy(*(column.view(Counted) for column in columns)))
+print(f"{Counted.made} arrays of {masses.nbytes:,} bytes")
+
+# %% [markdown] id="passes-why"
+# Nine, of which one is wanted. Each is written to memory and read again by the next operation; for large arrays
+# that, not arithmetic, is what takes the time. A loop keeps the nine numbers of one pair in registers and
+# makes one pass. Doing several operations in one pass is called **fusing** them.
+#
+# A loop is not always nice to write. `@vectorize` makes a NumPy function (a *ufunc*) out of a function of
+# single numbers: the loop, the broadcasting and `out=` come by themselves.
+
+# %% id="vectorize"
+from numba import vectorize
+
+
+@vectorize
+def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
+    return math.sqrt(2 * pt1 * pt2 * (math.cosh(eta1 - eta2) - math.cos(phi1 - phi2)))
+
+
+print("same masses:", np.allclose(pair_mass(*columns), masses))
+back_to_back = pair_mass(np.linspace(10, 60, 6), 0, 0, np.array([[30], [45]]), 0, math.pi)
+print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
+
+# %% [markdown] id="vectorize-task"
+# ### Exercise: an angle that wraps, as a ufunc
+#
+# The angle between two muons around the beam is `phi1 - phi2`, but 3.1 and -3.1 lie 0.08 apart, not 6.2. Write
+# `delta_phi` for single numbers with `@vectorize`: the difference, brought into the range from -π to π by
+# adding or subtracting 2π.
+
+# %% id="vectorize-exercise" tags=["exercise"]
+delta_phi = None
+### BEGIN SOLUTION
+@vectorize
+def delta_phi(phi1, phi2):
+    difference = phi1 - phi2
+    if difference > math.pi:
+        difference -= 2 * math.pi
+    elif difference < -math.pi:
+        difference += 2 * math.pi
+    return difference
+### END SOLUTION
+
+
+# %% id="vectorize-check"
+check("vectorize", delta_phi)
+
+# %% [markdown] id="prange-predict" tags=["predict"]
+# ## 3. All the cores
+#
+# With `@njit(parallel=True)`, a loop over `prange` is shared out among threads, one for each core. Numba does not
+# check that your loop can be shared out; it takes your word for it.
+#
+# *Predict:* in one of these two functions the threads disturb each other. In which?
+
+# %% id="prange"
+import numba
+from numba import prange
+
+
+@njit(parallel=True)
+def sum_in_parallel(values):
+    total = 0.0
+    for i in prange(values.size):
+        total += values[i]
+    return total
+
+
+@njit(parallel=True)
+def histogram_in_parallel(values, counts):
+    for i in prange(values.size):
+        counts[int(values[i]) % counts.size] += 1
+
+
+many = np.tile(masses, 400)
+print(f"{numba.get_num_threads()} threads, {many.size:,} values")
+print(f"sum:        {sum_in_parallel(many):,.0f} GeV; NumPy: {many.sum():,.0f} GeV")
+missing = []
+for _ in range(10):
+    counts = np.zeros(4, np.int64)
+    histogram_in_parallel(many, counts)
+    missing.append(int(many.size - counts.sum()))
+print("histogram:  values not counted, in ten runs:", *missing)
+
+# %% [markdown] id="prange-why"
+# The histogram. Numba knows `total += …` as a *reduction*: it gives each thread a total of its own and adds
+# those up at the end. But `counts[…] += 1` is three steps (load, add, store), and a thread may load a number
+# that another is just about to change. Then one count is lost. That is a **race**, and it shows when two
+# threads happen to run at the same time: not with one core, not in every run, and another number each time. A
+# GPU has thousands of threads instead of a few, so this question will come back ("Thinking in threads").
+
+# %% [markdown] id="refuses-predict" tags=["predict"]
+# ## 4. What cannot be compiled
+#
+# Machine code needs a type for every variable. *Predict:* a dictionary of cuts, as one might well have it in an
+# analysis. Does Numba take it, run it slowly, or refuse it?
+
+# %% id="refuses" raises="TypingError"
+@njit
+def passes(pt, eta, cuts):
+    return pt > cuts["pt"] and abs(eta) < cuts["eta"]
+
+
+passes(45.0, 1.2, {"pt": 25.0, "eta": 2.4})
+
+# %% [markdown] id="refuses-why"
+# It refuses: `Cannot determine Numba type of <class 'dict'>`. (Outside of this course, Numba's own functions come
+# before it; read such messages from the end.) A Python dictionary may hold anything, so its values have no
+# type. The same holds for lists of mixed things, objects of your classes, and most libraries. What does
+# compile: numbers, tuples, NumPy arrays and most of NumPy's functions, and strings up to a point
+# ([the list](https://numba.readthedocs.io/en/stable/reference/pysupported.html)). A named tuple is the usual
+# way out here: its fields have names *and* types.
+
+# %% id="named-tuple"
+from typing import NamedTuple
+
+
+class Cuts(NamedTuple):
+    pt: float
+    eta: float
+
+
+@njit
+def passes(pt, eta, cuts):
+    return pt > cuts.pt and abs(eta) < cuts.eta
+
+
+print(passes(45.0, 1.2, Cuts(pt=25.0, eta=2.4)))
+
+# %% [markdown] id="stale-predict" tags=["predict"]
+# Now one that compiles, and is wrong. *Predict:* what are the two numbers?
+
+# %% id="stale"
+cut = 60.0
+
+
+@njit
+def count_heavy(values):
+    return np.sum(values > cut)
+
+
+print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cut))
+cut = 85.0
+print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cut))
+
+# %% [markdown] id="stale-why"
+# The same number twice. While compiling, Numba took the value of the global `cut` and built it into the machine
+# code as a constant; nobody looks at the name again. JAX does likewise, as you will see. No error, no warning.
+#
+# ### Exercise: fresh cuts
+#
+# Write `count_above(values, cut)` so that it answers for the cut that it is *given*, compiled once however
+# often the cut changes.
+
+# %% id="stale-exercise" tags=["exercise"]
+count_above = None
+### BEGIN SOLUTION
+@njit
+def count_above(values, cut):
+    return np.sum(values > cut)
+### END SOLUTION
+
+
+# %% id="stale-check"
+check("fresh-cuts", count_above)
+
+# %% [markdown] id="jax-text"
+# ## 5. JAX: another way to compile
+#
+# Numba reads your *code*. JAX *runs* it once, with stand-ins for arrays that have a shape and a type but no
+# values, and writes down which operations they go through. That is **tracing**. The list of operations is
+# called a *jaxpr*; the compiler XLA fuses it and makes machine code, for this processor or for a GPU.
+
+# %% id="jax"
+import jax
+import jax.numpy as jnp
+
+
+@jax.jit
+def masses_by_jax(pt1, eta1, phi1, pt2, eta2, phi2):
+    print("  (Python is running this line)")
+    return jnp.sqrt(2 * pt1 * pt2 * (jnp.cosh(eta1 - eta2) - jnp.cos(phi1 - phi2)))
+
+
+on_device = [jnp.asarray(column, jnp.float32) for column in columns]
+jax_ms = []
+for _ in range(4):
+    start = time.perf_counter()
+    by_jax = masses_by_jax(*on_device).block_until_ready()  # a call returns before it is done
+    jax_ms.append(1000 * (time.perf_counter() - start))
+print("same masses:", np.allclose(by_jax, masses, rtol=1e-3, atol=0.05))
+
+# %% [markdown] id="jax-predict" tags=["predict"]
+# Four calls, and Python ran the function *once*. It prints while it is traced; what is compiled has no `print`
+# in it. Here are the two compilers side by side. *Predict:* what does the picture of four calls look like?
+
+# %% id="calls-picture"
+figure, axes = canvas(7, 2.6)
+numbers = np.arange(4)
+axes.bar(numbers - 0.2, numba_ms, 0.38, color=COLOURS[5], label="Numba: adds up, one thread")
+axes.bar(numbers + 0.2, jax_ms, 0.38, color=COLOURS[1], label="JAX: makes an array")
+axes.axhline(python_ms, color="0.3", linestyle="--", label="plain Python")
+axes.set(yscale="log", ylabel="time [ms]", xticks=numbers,
+         xticklabels=["first call", "second", "third", "fourth"])
+axes.legend(ncols=3, loc="upper right", fontsize=8)
+axes.set_ylim(top=20 * max(*numba_ms, *jax_ms))
+Picture(figure, "Times of four calls on this processor, on a logarithmic scale: with Numba "
+                + ", ".join(f"{t:.2g}" for t in numba_ms) + " ms, with JAX "
+                + ", ".join(f"{t:.2g}" for t in jax_ms)
+                + f" ms; plain Python takes {python_ms:.2g} ms.")
+
+# %% [markdown] id="below-text"
+# ## 6. What they compiled
+#
+# Neither makes a secret of it. First the jaxpr: each line is one operation on whole arrays, nine in all.
+# Then what XLA makes of it.
+
+# %% id="below-jax"
+print(jax.make_jaxpr(masses_by_jax.__wrapped__)(*on_device))
+lowered = masses_by_jax.lower(*on_device)
+print("\nStableHLO, the first lines that compute:")
+print(*[line for line in lowered.as_text().splitlines() if "stablehlo." in line][:3], sep="\n")
+entry = lowered.compile().as_text().split("ENTRY")[1].splitlines()
+steps = [line.strip() for line in entry if " = " in line and "parameter(" not in line]
+print(f"\nwhat runs, after fusing: {len(steps)} step in place of nine")
+print(*[step.split("(")[0] + "(…)" for step in steps], sep="\n")
+
+# %% [markdown] id="below-numba"
+# Nine operations became one *fusion*: one pass over the data, as in the loop.
+#
+# Now Numba. LLVM's language is what all three levels end in: Numba writes it directly, XLA too, and so do
+# Clang and Rust. `fmul` multiplies floats; a type such as `<4 x double>` is four numbers that the processor
+# handles in one go.
+
+# %% id="below-llvm"
+@njit
+def weighted(values, weight):
+    out = np.empty_like(values)
+    for i in range(values.size):
+        out[i] = weight * values[i]
+    return out
+
+
+weighted(masses, 2.0)
+(llvm,) = weighted.inspect_llvm().values()
+print(f"{len(llvm.splitlines())} lines of LLVM IR, of which these multiply:")
+print(*sorted({line.split(" = ")[1].strip() for line in llvm.splitlines() if "fmul" in line})[:4],
+      sep="\n")
+
+# %% [markdown] id="branch-predict" tags=["predict"]
+# ## 7. What JAX cannot trace
+#
+# While tracing there are no values. *Predict:* what happens at this `if`?
+
+# %% id="branch" raises="TracerBoolConversionError"
+@jax.jit
+def correction(mass):
+    if mass > 60:
+        return 1.02 * mass
+    return mass
+
+
+correction(91.2)
+
+# %% [markdown] id="branch-why"
+# An error, `TracerBoolConversionError`: `if` wants to know whether `mass` is above 60, and `mass` is a stand-in that has
+# no value. The message shows which function was traced, which line asked, and on which argument it depends.
+# Numba compiles the same function without a murmur: an `if` is part of the *code* that it reads.
+#
+# *Predict:* and this one, which has no `if`?
+
+# %% id="mask" raises="NonConcreteBooleanIndexError"
+@jax.jit
+def sum_of_heavy(masses):
+    return jnp.sum(masses[masses > 60])
+
+
+sum_of_heavy(by_jax)
+
+# %% [markdown] id="mask-why"
+# `masses[masses > 60]` has a *length* that depends on the values. Every array in a jaxpr has a fixed shape, so
+# there is none for this one. The way out of both: **compute for all, and choose**. `jnp.where(condition, a, b)`
+# takes `a` where the condition holds and `b` elsewhere, element by element; `jnp.sum(x, where=condition)` adds
+# up those for which it holds.
+
+# %% [markdown] id="where-task"
+# ### Exercise: compute for all, and choose
+#
+# Write `corrected(masses)`, which `jax.jit` can compile: masses above 60 are multiplied by 1.02, those below 20
+# become 0, the rest stays. The result has the shape of `masses`.
+
+# %% id="where-exercise" tags=["exercise"]
+def corrected(masses):
+    result = None
+    ### BEGIN SOLUTION
+    result = jnp.where(masses > 60, 1.02 * masses, masses)
+    result = jnp.where(masses < 20, 0, result)
+    ### END SOLUTION
+    return result
+
+
+# %% id="where-check"
+check("where", corrected)
+
+# %% [markdown] id="jax-stale-predict" tags=["predict"]
+# Last, the trap from section 4 again, in JAX. *Predict:* the two numbers; and a third, for an array of another
+# length.
+
+# %% id="jax-stale"
+cut = 60.0
+
+
+@jax.jit
+def count_heavy_by_jax(values):
+    return jnp.sum(values > cut)
+
+
+print(f"above {cut}:", count_heavy_by_jax(by_jax), "and NumPy says", np.sum(masses > cut))
+cut = 85.0
+print(f"above {cut}:", count_heavy_by_jax(by_jax), "and NumPy says", np.sum(masses > cut))
+print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
+
+# %% [markdown] id="jax-stale-why"
+# The second number is stale. The third is right, by accident: for JAX, another length is another type, so it
+# traced anew and saw the new cut. A program that is wrong for some lengths only is harder to find than one that
+# is always wrong. So: **what a compiled function needs, it gets as an argument.**
+#
+# ## 8. Which of the two?
+#
+# | | Numba | JAX |
+# |---|---|---|
+# | you write | loops and `if`, number by number | arrays, no `if` on values |
+# | it compiles | your code, once per set of types | what your code does, once per set of types *and shapes* |
+# | at a good time | the algorithm goes its own way for each element, or builds something up | the work is array operations; derivatives are wanted |
+# | on a GPU | as kernels that you write (`numba.cuda`) | the same text, unchanged |
+# | says no to | untyped Python, with a `TypingError` | values that decide on shape or flow, with a tracer error |
+# | says nothing of | races in `prange`; stale globals | stale globals; `print` that runs once |
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A just-in-time compiler does its work at the first call with new types; later calls reuse it. Never time
+#   the first call, unless compiling is what you ask about.
+# - Fusing makes one pass over the data instead of one for each operation, and needs no arrays in between.
+# - Numba reads your code and wants a type for every variable; JAX runs your code once on stand-ins without
+#   values, and wants a shape for every array.
+# - A global is built in as a constant. What may change is an argument.
+# - `prange` takes your word for it that the turns of the loop do not disturb each other.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - Numba: [a five-minute guide](https://numba.readthedocs.io/en/stable/user/5minguide.html),
+#   [parallel loops](https://numba.readthedocs.io/en/stable/user/parallel.html),
+#   [ufuncs](https://numba.readthedocs.io/en/stable/user/vectorize.html),
+#   [when it refuses](https://numba.readthedocs.io/en/stable/user/troubleshoot.html).
+# - JAX: [just-in-time compilation](https://docs.jax.dev/en/latest/jit-compilation.html),
+#   [the sharp bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
+#   [errors](https://docs.jax.dev/en/latest/errors.html) one by one,
+#   [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html).
+# - [StableHLO](https://openxla.org/stablehlo) and [LLVM IR](https://llvm.org/docs/LangRef.html): the languages
+#   between.
+#
+# Next: kernels in Python ("Numba CUDA"), and more of JAX ("JAX: arrays, compiled").
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 50 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-5 | the question; everyone notes what they think the first call does |
+# | 5-15 | section 1 and `count-window` |
+# | 15-25 | sections 2 and 3; `vectorize` alone |
+# | 25-35 | section 4; `fresh-cuts` in pairs |
+# | 35-50 | sections 5 to 7; `where` is the exercise not to be cut |
+#
+# *Ten minutes late:* leave out section 3 but for its prediction, and section 6.
+#
+# *Where people stall.* They put `@njit` above `delta_phi` and wonder at the check: a ufunc broadcasts, a compiled
+# function of numbers does not. In `where`, they write `if` again, or `np.where`, which wants values.
+#
+# *What someone always asks.* "Is Numba as fast as C?" Both end in LLVM; it mostly is. "Why is my JAX slower
+# than NumPy?" For small arrays, each call costs some microseconds; and for the time of a call, wait with
+# `block_until_ready()`. "Why do the digits differ?" JAX computes in `float32` unless told otherwise.
+#
+# *What goes wrong.* On a computer with one core, `prange` loses nothing: say so. Times differ from run to run and
+# between computers; only the orders of magnitude are the lesson.
