@@ -161,7 +161,7 @@ def in_mandelbrot(cx, cy, limit):
         t = step(t[0], t[1], cx, cy)
         for _ in range(2):
             h = step(h[0], h[1], cx, cy)
-            if math.hypot(h[0], h[1]) > 2:
+            if h[0] * h[0] + h[1] * h[1] > 4:
                 return 0
         if t == h:
             return 1

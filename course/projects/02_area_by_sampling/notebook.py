@@ -29,7 +29,8 @@
 # - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
 #   then run the **test cell** that follows. One that fails says which property does not hold.
 # - `launch("name", grid, block, …)` in a test launches your kernel on copies of the arrays and watches
-#   for races and accesses outside the arrays. `secret_rng()` gives random numbers, in this notebook
+#   for races and accesses outside the arrays; `unwritten(…)` is an array of garbage for it to fill.
+#   `call("name", …)` calls a function of yours. `secret_rng()` gives random numbers, in this notebook
 #   always the same; the grader draws new ones and tries other sizes, launches and seeds.
 # - **Only answer cells are collected.** A helper function or an import in a cell of your own does not
 #   exist for the grader. Keep the names and arguments that are given.
@@ -151,12 +152,12 @@ plt.show()
 # n such products, times 12 / √n, is then a z-score: about 0 ± 1. If u and v are the same number, it
 # comes out as about √n.
 #
-# `neighbour_z(streams, lag)` compares each thread with the next one, which is given `lag` draws less
-# time: u = `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist.
-# It returns the z-score of all these pairs together, as a float.
+# `neighbour_z(streams, lag)` compares each thread, from its draw number `lag` on, with the next thread:
+# u = `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist. It
+# returns the z-score of all these pairs together, as a float.
 #
 # `diagnose(streams)` returns `"same"`, `"weak"`, `"overlap"` or `"good"`. It is tested on fresh
-# specimens of `specimen(…)` above, with 100 to 400 threads and as many draws, shifts from 1 to 32,
+# specimens of `specimen(…)` above, with 100 to 400 threads, 150 to 400 draws and shifts from 1 to 32,
 # and on other weak generators of the same form. Both functions are for the host: NumPy, no loop
 # over numbers. A hint for the weak ones: look at the *first* numbers of all threads, and at what their
 # mean should be.
@@ -174,9 +175,9 @@ def neighbour_z(streams, lag):
     ### END SOLUTION
 
 # %% id="test-neighbour-z" role="test" points=2 starter="PropertyFailed"
-streams = specimen("overlap", 50, 90, secret_rng())
+streams = specimen("overlap", 2, 5000, secret_rng())
 shift = next(s for s in range(1, 33) if streams[0, s] == streams[1, 0])
-n = 49 * (90 - shift)
+n = 5000 - shift
 expect(call("neighbour_z", np.full((3, 5), 0.5), 1, where="host") == 0,
        "numbers that are all 1/2 should give 0: is 1/2 taken off first?")
 expect(0.8 < call("neighbour_z", streams, shift, where="host") / math.sqrt(n) < 1.2,
@@ -618,16 +619,17 @@ else:
 # %% [markdown] id="convergence-why"
 # (c). The error falls with the square root of the number of points: ten times better is a hundred
 # times the work. Thirty repetitions give each dot an uncertainty of 13%, so the slope comes out as
-# −0.5 within a few hundredths. The line is what your `estimate` says from one run alone. That the dots
-# lie on it is the test that a single estimate cannot pass: **streams that repeat each other leave the
-# line.**
+# −0.5 within a few hundredths. The line is what `estimate` claims, from single runs. That the dots lie
+# on it is a test that no single run can pass or fail: **where streams repeat each other, the dots leave
+# the line.**
 #
 # ## 6. No state at all
 #
 # A state for each thread has to be kept and written back, and the result depends on the launch: with
 # other threads, other points. A *counter-based* generator has none of it. It is a function: number i
 # is `f(i, seed)`, scrambled so well that consecutive i give unrelated results. Any thread can make any
-# number at any time. This is how `cuRAND`, `cupy.random`, PyTorch and JAX draw numbers on GPUs today.
+# number at any time. PyTorch's generator on GPUs is the one you are about to write, cuRAND offers it,
+# and JAX has a sister of it.
 #
 # Philox4x32-10 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011)
 # turns a counter of four words of 32 bits (c0, c1, c2, c3) into four random words, under a key of two
@@ -797,7 +799,7 @@ for case, grid, block, n, first, box in (
 #
 # JAX has no hidden state anywhere, so it cannot have one for random numbers either. A *key* is a value;
 # drawing twice with one key gives the same numbers twice. You `split` a key into new ones and use each
-# of them once. (Underneath is a counter-based generator, Threefry, from the same paper.)
+# of them once. (Underneath is Threefry, a counter-based generator from the paper of step 6.)
 #
 # `jax_hits(seed, streams, points)` splits `jax.random.key(seed)` into `streams` keys, draws `points`
 # points in the box from −1 to 1 with each of them, and returns how many are in the unit disc: an array
@@ -958,7 +960,7 @@ for limit in (0, 3):
 #
 # Is it right to count the undecided? Nearly all of them are inside, near the edge, where orbits take
 # long to settle. The few that would still escape make the area too large: by about 0.003 at `limit` =
-# 500, measured with a million points, which is a fifth of the error of 27,000 points.
+# 500, measured with a million points, which is a seventh of the error of 16,000 points.
 #
 # Hints: `hint("mandelbrot-hits")`.
 
@@ -1018,7 +1020,7 @@ def bounded(c, steps):
     return c.size
 
 
-for n in (3000, 9000, 27_000):
+for n in (2000, 6000, 16_000):
     seed = int(secret_rng(f"{n}").integers(2**40))
     total = np.zeros(1, np.int64)
     launch("mandelbrot_hits", 16, 128, seed, 0, n, 500, total, schedules=0)
@@ -1280,7 +1282,7 @@ if device().virtual:
 #   where the next launch finds it.
 # - Count in integers that are wide enough: int32 wraps around at 2³¹, float32 stands still at 2²⁴, and
 #   neither says so.
-# - The error falls with √N; a z-score under six, over all tests, is how to tell chance from mistake.
+# - The error falls as 1/√N; a z-score under six, over all tests, is how to tell chance from mistake.
 # - A counter-based generator makes number i from i alone, so results do not depend on the launch; and
 #   lanes that are done should fetch new work, not wait.
 #
