@@ -62,6 +62,7 @@ evidence: setup ## The long checks in full: all seeds, numba-cuda's suite, a mil
 	$(IN_VENV) -m benchmarks.labelled
 	$(IN_VENV) -m benchmarks.numba_suite
 	$(IN_VENV) -m benchmarks.fuzz --cases 1000000
+	$(IN_VENV) -m benchmarks.project_seeds
 
 # The locks name no index, so that any index or mirror serves them.
 # A pin moves only where pyproject.toml asks, unless LOCK_ARGS=--upgrade.
