@@ -126,6 +126,17 @@ def test_errors_come_when_they_happen(events: ak.Array):
         events.pt[:, 2]
 
 
+def test_addresses_of_arrays_become_the_host_s():
+    import cupy
+
+    from virtualgpu.device import current
+
+    array = cupy.empty(4)
+    hosts = awkward_cuda.host_addresses(np.array([array.data.ptr, 0]))
+    assert hosts.tolist() == [array._host.ctypes.data, 0]
+    assert array.data.ptr not in current().memory.unwritten
+
+
 def test_operations_launch_no_kernels(events: ak.Array):
     with virtualgpu.profile() as profile:
         ak.sum(events.pt, axis=1)
@@ -142,34 +153,22 @@ def test_results_of_host_kernels_count_as_written(events: ak.Array):
     """What Awkward's CPU kernels wrote is no uninitialised memory to a kernel that reads it."""
     from numba import cuda
 
-    counts = ak.to_cupy(ak.num(events))
-    total = cuda.to_device(np.zeros(1, np.int64))
+    charges = ak.to_cupy(ak.sum(events.charge, axis=1))
+    # Their kernel gets these by an array of pointers.
+    first_of_pairs = ak.combinations(events, 2).layout.content.contents[0].index.data
+    totals = cuda.to_device(np.zeros(2, np.int64))
 
     @cuda.jit
-    def add(values, total):
+    def add(values, totals, which):
         i = cuda.grid(1)
         if i < values.size:
-            cuda.atomic.add(total, 0, values[i])
+            cuda.atomic.add(totals, which, values[i])
 
     with virtualgpu.check() as report:
-        add[1, 32](counts, total)
+        add[1, 32](charges, totals, 0)
+        add[1, 32](first_of_pairs, totals, 1)
     assert report.ok, report
-    assert total.copy_to_host()[0] == 6
-
-
-NESTED = [
-    {"met": 10.0, "muons": [{"pt": 45.0, "eta": 0.5, "phi": 0.25, "mass": 0.105, "charge": 1},
-                            {"pt": 44.0, "eta": -0.25, "phi": -2.75, "mass": 0.105, "charge": -1}]},
-    {"met": 3.0, "muons": []},
-    {"met": 1.5, "muons": [{"pt": 5.0, "eta": 1.5, "phi": -1.0, "mass": 0.105, "charge": -1}]},
-]
-
-
-def dimuon_masses(events: ak.Array) -> ak.Array:
-    """Invariant masses of all pairs, massless muons."""
-    one, other = ak.unzip(ak.combinations(events.muons, 2))
-    return np.sqrt(2 * one.pt * other.pt * (
-        np.cosh(one.eta - other.eta) - np.cos(one.phi - other.phi)))
+    assert totals.copy_to_host().tolist() == [0, 0 + 0 + 1 + 4]
 
 
 def test_masses_of_pairs():

@@ -31,7 +31,7 @@ def in_fresh_python(code: str, *folders: Path) -> object:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join(
-            [str(folder) for folder in folders])})
+            [*map(str, folders), os.environ.get("PYTHONPATH", "")])})
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
 
