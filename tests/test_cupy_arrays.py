@@ -261,6 +261,12 @@ def test_reading_what_nobody_wrote_is_found(cp):
     assert report.ok
 
 
+def test_array_work_on_unwritten_memory_is_not_found(cp):
+    with virtualgpu.check() as report:
+        cp.empty(32) + 1
+    assert report.ok
+
+
 def test_work_on_arrays_inside_a_check_is_no_finding(cp):
     with virtualgpu.check() as report:
         a, out = cp.arange(32.0), cp.zeros(1)

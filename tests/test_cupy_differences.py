@@ -224,7 +224,23 @@ def test_comparing_with_what_is_no_number(cp):
     assert (a != object()).tolist() == [True, True]
 
 
+def test_quantiles_have_five_methods(cp):
+    a = cp.arange(4.0)
+    for method in ("linear", "lower", "higher", "midpoint", "nearest"):
+        assert float(cp.percentile(a, 40, method=method)) == np.percentile(a.get(), 40,
+                                                                           method=method)
+    with pytest.raises(ValueError, match="'hazen' method is not yet supported"):
+        cp.quantile(a, 0.4, method="hazen")
+
+
 # -- arguments ----------------------------------------
+
+
+@pytest.mark.parametrize("given", [[3, 1, 2], (3, 1), np.array([3, 1])])
+def test_lists_are_refused_by_type(cp, given):
+    for function in (cp.sort, cp.argsort, cp.flip, cp.median, cp.fft.fft, cp.linalg.norm):
+        with pytest.raises(TypeError, match="Unsupported type"):
+            function(given)
 
 
 def test_ufuncs_have_no_where(cp):

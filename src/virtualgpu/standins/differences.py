@@ -65,6 +65,46 @@ _CUPY = [
         "`empty` shows 0xFE in every byte (int32 −16843010), never a lucky zero",
         "test_standins_differences.py::test_fresh_memory_is_poisoned"),
     Difference(
+        "cupy", "`a[i] = values` with repeated indices",
+        "which of the values stays is undefined",
+        "the last one",
+        "test_cupy_differences.py::test_one_of_the_values_for_a_repeated_index_is_stored"),
+    Difference(
+        "cupy", "`%` and `divmod` of floats",
+        "`x - floor(x / y) * y`, whose last two steps a GPU may take in one",
+        "each step rounded, as the virtual GPU runs the same CUDA C++",
+        "test_cupy_casting.py::test_floor_division_and_remainder_are_cupys_kernels"),
+    Difference(
+        "cupy", "lists and NumPy arrays where an array of the device belongs",
+        "TypeError or AttributeError, by what the function asks of it first",
+        "TypeError that names the type",
+        "test_cupy_differences.py::test_lists_are_refused_by_type"),
+    Difference(
+        "cupy", "`linalg.inv` and `linalg.solve` of a singular matrix",
+        "what cuSOLVER had come to",
+        "NaN; neither raises",
+        "test_cupy_differences.py::test_singular_matrices_raise_nothing"),
+    Difference(
+        "cupy", "`vectorize`",
+        "translates the function to CUDA, and knows a part of Python",
+        "Python itself runs it for each element: no proof that CuPy can translate it",
+        "test_cupy_cuda.py::test_vectorize_and_polynomials"),
+    Difference(
+        "cupy", "DLPack",
+        "capsules of CUDA memory for other libraries",
+        "a copy on the host (`device=\"cpu\"`), or BufferError: no other library has a driver here",
+        "test_cupy_cuda.py::test_dlpack_to_the_host_is_a_copy"),
+    Difference(
+        "cupy", "where arrays lie in a pool",
+        "side by side in blocks of 512 bytes",
+        "apart, with guard zones; `used_bytes`, `total_bytes` and `free_bytes` are CuPy's",
+        "test_cupy_memory.py::test_a_larger_block_is_split_and_joined_again"),
+    Difference(
+        "cupy", "array work on memory that nobody wrote",
+        "compute-sanitizer's initcheck sees CuPy's own kernels too",
+        "`check()` watches kernels of one's own; reads by array work are not found",
+        "test_cupy_arrays.py::test_array_work_on_unwritten_memory_is_not_found"),
+    Difference(
         "cupy", "accesses beyond the end in a kernel",
         "wrong values, or an error without a place",
         "an error with the source line, the block and the thread",

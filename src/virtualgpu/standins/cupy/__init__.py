@@ -64,7 +64,7 @@ __version__ = "14.2.0+virtualgpu"
 _FUNCTIONS = _operators.FUNCTIONS
 _FUNCTIONS.update(_ufunc.UFUNCS)
 _FUNCTIONS.update(_reductions.FUNCTIONS)
-_FUNCTIONS.update(_routines.table(_table.ROUTINES, _numpy, "cupy"))
+_FUNCTIONS.update(_routines.table(_table.ROUTINES, _numpy, "cupy", _reductions.OWN))
 for _part in (_creation, _special, _types, _objects):
     _FUNCTIONS.update({name: getattr(_part, name) for name in _part.__all__})
 _FUNCTIONS.update({new: _FUNCTIONS[old] for new, old in _table.SAME.items()})

@@ -175,7 +175,7 @@ def arange(start, stop=None, step=1, dtype=None):
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
     """``num`` values from ``start`` to ``stop``."""
     if num < 0:
-        raise ValueError(f"linspace with num<0 is not supported: {num}")
+        raise ValueError("linspace with num<0 is not supported")
     ends = [as_array(v)._host if as_array(v) is not None else v for v in (start, stop)]
     with np.errstate(all="ignore"):
         values, step = np.linspace(*ends, num, endpoint, True, dtype, axis)

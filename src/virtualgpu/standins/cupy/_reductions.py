@@ -140,6 +140,20 @@ def _by_name(name: str):
     return lambda a, **given: reduce(name, a, **given)
 
 
+def _with_known_method(function):
+    """CuPy has five of NumPy's ways to choose between two elements."""
+    def run(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+        if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
+            raise ValueError(f"'{method}' method is not yet supported. Please use any other "
+                             "method.")
+        return function(a, q, axis, out, overwrite_input, method, keepdims)
+
+    return run
+
+
+#: What the table's functions call in place of NumPy's.
+OWN = {name: _with_known_method(getattr(np, name)) for name in ("percentile", "quantile")}
+
 FUNCTIONS = {name: _function(name, METHODS[name][1], _by_method(name)) for name in METHODS}
 FUNCTIONS |= {name: _function(name, METHODS[method][1], _by_method(method))
               for name, method in ALIASES.items()}
