@@ -40,10 +40,14 @@ for n in (0, 1, 7, -4):
 """
 # What a submission can do to a class; each is one of twenty in the long run.
 HOSTILE = (
-    "import os\nos._exit(0)", "while True:\n        x = 1", "raise SystemExit",
+    "import os; os._exit(0)",
+    "while True:\n        n += 1",
+    "raise SystemExit",
     "return [0] * 10**9",
-    "import ctypes; ctypes.string_at(0)", "import os\n    while True: os.fork()",
-    "print('x' * 10**8); return 0", "open('/tmp/x', 'w').write('x' * 10**9)",
+    "import ctypes; ctypes.string_at(0)",
+    "import os\n    while True:\n        os.fork()",
+    "print('x' * 10**8); return 0",
+    "open('/tmp/x', 'w').write('x' * 10**8)",
 )
 
 
@@ -145,6 +149,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": path, "JUPYTER_PLATFORM_DIRS": "1", "COLUMNS": "100"}
 
 
-def points_of_body(source: str) -> float | None:
-    """What a trivial answer deserves, from its text: 1 if it is right."""
-    return 1.0 if re.search(r"^    return 2 \* n$", source, re.MULTILINE) else 0.0
+def deserved(course: Path) -> dict[str, float]:
+    """What each submission of a trivial class must get, from its text: 1 point if it is right."""
+    return {path.parts[-3]: 1.0 if re.search(r"\\n    return 2 \* n\\n", path.read_text()) else 0.0
+            for path in sorted((course / "submitted").glob("*/trivial/trivial.ipynb"))}

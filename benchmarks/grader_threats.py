@@ -6,13 +6,14 @@
 
 The submissions are those of ``tests/threats_*.py``: the same files, the same assignments and tests,
 the same virtual GPU. Stock nbgrader runs in bubblewrap without network, sees the machine's files
-read-only, and gets two minutes for a class: its own defence is not what contains it here. It
+read-only, and gets a minute for each of them: its own defence is not what contains it here. It
 grades each file that may stop it in a class of two, with an honest classmate after it.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import shutil
@@ -36,12 +37,17 @@ from threats import Attempt, Course  # noqa: E402
 
 from benchmarks import report  # noqa: E402
 from gpucourse.grading.sandbox import Sandbox, needed_paths  # noqa: E402
+from gpucourse.grading.verdict import digest  # noqa: E402
 
 ATTEMPTS = [*threats_verdict.ATTEMPTS, *threats_answers.ATTEMPTS, *threats_neighbours.ATTEMPTS,
             *threats_files.ATTEMPTS, *threats_kernels.ATTEMPTS]
 # Rows whose files stop nbgrader, its kernel or the machine: each in a class of its own.
 ALONE = {11, 23, 24, 25, 26, 27, *range(33, 46), 61}
-CLASS_SECONDS = 120
+# Two who plant something and find it must be in one class: they stand together in the list.
+LARGEST_CLASS = 10
+CLASS_SECONDS, SUBMISSION_SECONDS = 60, 60
+# What stock nbgrader made so far, of a run that is not done.
+UNFINISHED = REPOSITORY / "build" / "grader_threats_stock.json"
 CONFIGURATION = """c = get_config()
 c.CourseDirectory.course_id = "stock"
 c.Execute.timeout = 20
@@ -62,6 +68,13 @@ class Stock:
         (self.course.root / "nbgrader_config.py").write_text(CONFIGURATION)
         shutil.rmtree(self.course.root / "submitted")
 
+    def moved(self, folder: Path) -> Stock:
+        """The same, in a copy of the folder."""
+        other = copy.copy(self)
+        other.folder, other.course = folder, copy.copy(self.course)
+        other.course.root = folder / "course"
+        return other
+
     def run(self, *arguments: str) -> int | None:
         """Exit code of an nbgrader command; None if it did not end in time."""
         command = ["bwrap", "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop",
@@ -81,7 +94,7 @@ class Stock:
         with open(self.folder / "log.txt", "ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
             try:
-                return process.wait(CLASS_SECONDS * (1 if len(self.students()) < 4 else 10))
+                return process.wait(CLASS_SECONDS + SUBMISSION_SECONDS * len(self.students()))
             except subprocess.TimeoutExpired:
                 return None
             finally:
@@ -159,32 +172,43 @@ def one_line(verdict) -> str:
     return " ".join(text.split())[:200]
 
 
-def stock(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
-    """What stock nbgrader makes of them."""
-    asked = [attempt for attempt in attempts if not attempt.stock]
-    classes = [[attempt] for attempt in asked if attempt.row in ALONE]
+def key(attempt: Attempt) -> str:
+    """Changes with the submission, so that an older result is not taken for it."""
+    return f"{attempt.name} {digest(json.dumps(attempt.cells))[:12]}"
+
+
+def classes(attempts: list[Attempt]) -> list[list[Attempt]]:
+    """Who is graded with whom: small classes, in the order of the list."""
+    found = [[attempt] for attempt in attempts if attempt.row in ALONE]
     for name in threats.NOTEBOOKS:
-        classes.append([attempt for attempt in asked
-                        if attempt.row not in ALONE and attempt.assignment == name])
-    found: dict[str, dict] = {}
+        members = [attempt for attempt in attempts
+                   if attempt.row not in ALONE and attempt.assignment == name]
+        found += [members[start:start + LARGEST_CLASS]
+                  for start in range(0, len(members), LARGEST_CLASS)]
+    return found
+
+
+def stock(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
+    """What stock nbgrader makes of them. A run that was interrupted is gone on with."""
+    known = json.loads(UNFINISHED.read_text()) if UNFINISHED.exists() else {}
+    asked = [attempt for attempt in attempts if not attempt.stock and key(attempt) not in known]
     templates = {}
     for name in threats.NOTEBOOKS:
         templates[name] = Stock(folder / f"stock-{name}")
         if templates[name].run("generate_assignment", name) != 0:
             sys.exit((templates[name].folder / "log.txt").read_text()[-2000:])
-    for number, members in enumerate(filter(None, classes)):
+    for number, members in enumerate(classes(asked)):
         assignment = members[0].assignment
         place = folder / f"class-{number}"
         shutil.copytree(templates[assignment].folder, place, symlinks=True)
-        running = Stock.__new__(Stock)
-        running.folder, running.course = place, Course.__new__(Course)
-        running.course.root = place / "course"
-        running.course.assignments = templates[assignment].course.assignments
-        found |= running.grade(assignment, members)
-        print(f"stock nbgrader: {', '.join(m.name for m in members)}"[:100],
-              {n: found[n] for n in found if n == members[0].name}, flush=True)
+        found = templates[assignment].moved(place).grade(assignment, members)
+        for attempt in members:
+            known[key(attempt)] = found[attempt.name]
+            print(f"stock nbgrader: {attempt.name} {found[attempt.name]}", flush=True)
+        UNFINISHED.parent.mkdir(exist_ok=True)
+        UNFINISHED.write_text(json.dumps(known))
         shutil.rmtree(place, ignore_errors=True)
-    return found
+    return {attempt.name: known[key(attempt)] for attempt in attempts if not attempt.stock}
 
 
 def table(rows: list[dict]) -> str:
@@ -193,7 +217,8 @@ def table(rows: list[dict]) -> str:
     for row in rows:
         mine, theirs = row["ours"], row["stock"]
         reason = f": {shorten(mine['reason'])}" if mine["reason"] else ""
-        lines.append(f"| {row['row']} | {escape(row['tries'])} | {mine['points']:g} of 5"
+        points = "no grade" if mine["points"] is None else f"{mine['points']:g} of 5"
+        lines.append(f"| {row['row']} | {escape(row['tries'])} | {points}"
                      f"{escape(reason)} | {escape(told(row, theirs))} |")
     return "\n".join(lines)
 
@@ -265,6 +290,7 @@ def main() -> int:
     print(json.dumps(summary(rows), indent=1))
     if not options.rows:
         print(report.write("grader_threats", {"summary": summary(rows), "rows": rows}))
+        UNFINISHED.unlink(missing_ok=True)
         if DOCUMENT.exists():
             DOCUMENT.write_text(with_table(DOCUMENT.read_text(), rows))
     return 0 if all(row["ours"]["as expected"] for row in rows) else 1
