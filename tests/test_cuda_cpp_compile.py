@@ -9,6 +9,7 @@ import pytest
 
 import virtualgpu
 from virtualgpu import device
+from virtualgpu.compilers import nvrtc
 from virtualgpu.compilers.headers import HOST_HEADERS
 from virtualgpu.compilers.nvrtc import CompilationError, compile_cuda, source_path
 from virtualgpu.compilers.signatures import kernel_signature
@@ -24,8 +25,11 @@ from virtualgpu.frontends.cuda_function import CudaFunction
     ("--gpu-architecture=compute_80",), ("--gpu-architecture", "compute_80"),
 ])
 def test_architectures_become_virtual_ones(options):
+    """PTX is all that is wanted: no assembler need run."""
     ptx = compile_cuda('extern "C" __global__ void k() { }', options=options).ptx
     assert ".target sm_80" in ptx
+    flags = nvrtc._flags(options, "sm_90")
+    assert [flag for flag in flags if "arch" in flag] == ["--gpu-architecture=compute_80"]
 
 
 def test_line_information_is_always_there():

@@ -259,6 +259,16 @@ def test_reductions_are_free_of_races(cp, norm, shape):
     assert report.ok, report
 
 
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_neighbouring_threads_read_neighbouring_elements(cp, norm, axis, order):
+    x = cp.asarray(np.ones((64, 128)), order=order)
+    with virtualgpu.profile() as profile:
+        norm(x, axis=axis)
+    sectors = x.nbytes // 32
+    assert sectors <= profile.launches[0].counters.global_sectors < 1.1 * sectors + 40
+
+
 def test_a_reduction_is_one_launch(cp, norm):
     x = cp.ones(1000)
     with virtualgpu.launches() as launched:

@@ -111,6 +111,11 @@ class ReductionKernel(_kernel.GeneratedKernel):
         if 0 in shape and not self.identity:
             raise ValueError(f"zero-size array to reduction operation {self.name} which has no "
                              "identity")
+        arrays = [one for one in operands if one.is_array]
+        if len(arrays) == 1 and not arrays[0].contiguous and not any(
+                one.raw for one in self.in_params):
+            # In memory's order: what lies side by side is read side by side.
+            reduced = tuple(sorted(reduced, key=lambda axis: -abs(arrays[0].strides[axis])))
         self._launch(operands, shape, reduced + kept, len(reduced), result, meaning, stream)
         return result
 
