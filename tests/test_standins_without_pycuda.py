@@ -111,6 +111,13 @@ def test_what_does_not_compile_shows_the_compilers_words(driver):
         SourceModule(SOURCE.replace("values[i] *=", "valeus[i] *="))
 
 
+def test_errors_name_the_lines_of_the_source(driver):
+    from pycuda.compiler import SourceModule
+
+    with pytest.raises(driver.CompileError, match=r"line 2|\(2\): error"):
+        SourceModule("#define N 4\n__global__ void f(int *x) { x[0] = M; }")
+
+
 def test_the_device_is_described(driver):
     assert driver.Device.count() == 1
     assert driver.Device(0).compute_capability() == (9, 0)

@@ -19,8 +19,8 @@ class SourceModule:
                  no_extern_c: bool = False, arch=None, code=None, cache_dir=None,
                  include_dirs=()):
         if not no_extern_c:
-            # On one line with the first, so that errors name the source's own lines.
-            source = f'extern "C" {{ {source}\n}}'
+            # Errors name the source's own lines all the same.
+            source = f'extern "C" {{\n#line 1\n{source}\n}}'
         options = (*(options or ()), *(f"-I{folder}" for folder in include_dirs))
         self._module = cupy.RawModule(code=source, options=options)
         try:

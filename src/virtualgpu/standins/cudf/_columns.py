@@ -19,7 +19,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 
-STRING = pd.StringDtype("python", na_value=pd.NA)
+STRING = pd.StringDtype("python")  # whose missing value is <NA>
 _MASKED = {"b": BooleanArray, "i": IntegerArray, "u": IntegerArray, "f": FloatingArray}
 
 

@@ -155,7 +155,8 @@ class Series(NotIterable, Frame):
                 return series.astype(object).where(series.notna(), None)
             return pd.Series(self._column.host(), self._index, name=self.name)
         if not nullable and isinstance(series.dtype, pd.StringDtype):
-            return series.astype("str")
+            texts = series.astype(object).where(series.notna(), None)
+            return texts.infer_objects()  # pandas 3: its own type for text
         return series.astype(nullable_name(series.dtype)) if nullable else series.copy()
 
     def to_cupy(self, dtype=None, copy: bool = False, na_value=None) -> cupy.ndarray:
