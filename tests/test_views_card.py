@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import kernels_to_see as kernels
@@ -187,6 +188,19 @@ def test_a_long_kernel_is_cut():
 def test_everything_is_escaped():
     markup = report(kernels.copy, 1, 32, X, X)._repr_html_()
     assert "i &lt; out.size" in markup and "i < out.size" not in markup
+
+
+def test_without_its_style_sheet_a_view_is_its_words():
+    view = report(kernels.copy, 1, 32, X, X)
+    markup = view._repr_html_()
+    style, rest = markup.split("</style>", 1)
+    assert rest.startswith('<pre class="gpuc-words">') and "Trust Notebook" in rest
+    assert html.escape("each time a warp read, it touched 4 sectors") in rest
+    words = rest[: rest.index("</pre>")].split("\n")
+    assert max(map(len, words)) < 120 and html.escape(view.text).split("\n")[-1] in words
+    assert '<div class="gpuc-picture" hidden="hidden">' in rest
+    assert ".gpuc-words{display:none!important}" in style
+    assert ".gpuc-picture[hidden]{display:block!important}" in style
 
 
 def test_views_stand_beside_each_other():

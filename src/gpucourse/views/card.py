@@ -161,7 +161,7 @@ def _findings_text(findings: list[Finding]) -> str:
     lines = []
     for found in findings[:MOST_FINDINGS]:
         lines.append(textwrap.fill(f"✗ {_KINDS.get(found.kind, found.kind)}: {_message(found)}",
-                                   98, subsequent_indent="  "))
+                                   90, subsequent_indent="  "))
         for place in _places(found):
             lines.append(f"    {_where(place)}: {sources.text(place.filename, place.line)}")
         if found.count > 1:
@@ -211,7 +211,7 @@ def _remarks_markup(remarks: list[words.Remark]) -> str:
 
 def _remarks_text(remarks: list[words.Remark]) -> str:
     return "\n".join(
-        textwrap.fill(f"{r.sign} {r.topic:14} {r.text}", 98, subsequent_indent=" " * 17)
+        textwrap.fill(f"{r.sign} {r.topic:14} {r.text}", 90, subsequent_indent=" " * 17)
         for r in remarks)
 
 

@@ -1,6 +1,7 @@
 """What the views of a launch are made of: HTML that follows the notebook's theme, and plain text.
 
-No script and nothing from the network: a saved notebook, its export and nbviewer show the same.
+No script and nothing from the network: a saved notebook and its export show the same. Where a page
+takes styles and SVG out, there are words.
 Colours of text, lines and paper are JupyterLab's own variables, or what the page has where those
 are missing; fills are translucent or taken from one palette that reads on light and dark.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import html
 import itertools
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from gpucourse.views.picture import COLOURS
@@ -59,11 +61,17 @@ white-space:normal}
 .gpuc .legend i{display:inline-block;width:1em;height:.85em;border-radius:2px;
 margin-right:.4em;vertical-align:-.08em}
 .gpuc details>summary{cursor:pointer;color:var(--gpuc-faint)}
+.gpuc-words{display:none!important}
+.gpuc-picture[hidden]{display:block!important}
 .gpuc-row{display:flex;flex-wrap:wrap;gap:0 2em;align-items:flex-start}
 .gpuc-row>.gpuc{flex:1 1 380px;min-width:0}
 """
 # JupyterLab's own rules for tables and code are specific; the name three times outweighs them.
 _RULES = _STYLE.replace(".gpuc ", ".gpuc.gpuc.gpuc ").strip()
+# JupyterLab takes styles and SVG out of the outputs of notebooks that were run elsewhere.
+_UNTRUSTED = ("In words, because this notebook is not trusted:\n“Trust Notebook” among "
+              "Jupyter's commands shows the picture.")
+_COLUMNS = 88  # of a monospaced font, in a notebook
 _numbers = itertools.count(1)
 
 
@@ -88,7 +96,16 @@ class View:
         return {"text/plain": self.text, "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        return f"<style>{_RULES}</style>{self.markup}"
+        # The words show where the style sheet has been taken out, and the picture only with it.
+        return (f'<style>{_RULES}</style><pre class="gpuc-words">{_UNTRUSTED}\n\n'
+                f'{escape(_wrapped(self.text))}</pre><div class="gpuc-picture" hidden="hidden">{self.markup}</div>')
+
+
+def _wrapped(text: str) -> str:
+    """Long lines of prose broken between words; what is indented is a table and stays."""
+    return "\n".join(
+        line if len(line) <= _COLUMNS or line[:1] == " " else textwrap.fill(line, _COLUMNS)
+        for line in text.split("\n"))
 
 
 def beside(*views: View) -> View:
@@ -156,8 +173,7 @@ def label(x: float, y: float, text: object, size: float = 11, anchor: str = "sta
 def stepper(frames: Sequence[str], names: Sequence[str]) -> str:
     """A slider over frames that needs no script: one radio button for each, drawn as a scale.
 
-    The arrow keys move it once it has been clicked. Where a page strips styles (a notebook that
-    is not trusted), all frames stand below each other.
+    The arrow keys move it once it has been clicked.
     """
     if len(frames) == 1:
         return f"<div>{frames[0]}</div>"
