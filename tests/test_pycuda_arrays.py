@@ -314,6 +314,21 @@ def test_random_numbers(ga):
         curandom.Sobol32RandomNumberGenerator()
 
 
+def test_vector_types(ga):
+    from pycuda.compiler import SourceModule
+
+    point = ga.vec.make_float3(1, 2, 3)
+    assert ga.vec.float3.itemsize == 12 and point["y"] == 2
+    with pytest.raises(TypeError, match="3 values for x, y, z"):
+        ga.vec.make_float3(1, 2)
+    a = ga.to_gpu(np.array([(1, 2), (3, 4)], ga.vec.int2))
+    SourceModule("__global__ void k(int2 *p, float3 by) { p[threadIdx.x].x *= by.z; }"
+                 ).get_function("k")(a, point[()], block=(2, 1, 1))
+    assert a.get()["x"].tolist() == [3, 9]
+    with pytest.raises(NotImplementedError, match="take for each array"):
+        _ = ga.multi_take
+
+
 # -- kernels of elements and reductions ---------------------------------------------------------
 
 

@@ -467,14 +467,15 @@ def test_attributes_of_a_function(drv, module):
 def test_what_is_missing_names_what_to_use(drv):
     import pycuda.compiler
 
-    with pytest.raises(NotImplementedError, match=r"driver\.Memcpy2D .* use a copy for each row"):
+    with pytest.raises(NotImplementedError, match=r"driver\.Memcpy2D is .* use a copy for each row"):
         _ = drv.Memcpy2D
     with pytest.raises(NotImplementedError, match="DynamicSourceModule"):
         _ = pycuda.compiler.DynamicSourceModule
     with pytest.raises(ModuleNotFoundError, match=r"has no module pycuda\.gl"):
         __import__("pycuda.gl")
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = drv.nothing
+    assert not hasattr(drv, "Memcpy2D")
 
 
 def test_types_and_occupancy(drv):

@@ -70,7 +70,8 @@ def zeros_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _nump
     return made
 
 
-_INSTEAD = {
+#: What CuPy has and the stand-in lacks: name → what to use.
+MISSING = {
     "scipy": "scipy on x.get(), and cupy.asarray of the result",
     "signal": "scipy.signal on x.get()",
     "GeneralizedUFunc": "cupy.vectorize, or a loop over the last axes",
@@ -93,10 +94,16 @@ def __getattr__(name: str):
 
     if name in ("jit", "profiler"):
         return importlib.import_module(f".{name}", __name__)
-    if name in _INSTEAD:
-        raise _missing("cupyx", name, _INSTEAD[name])
+    if name in MISSING:
+        raise _missing("cupyx", name, MISSING[name])
     raise AttributeError(f"module 'cupyx' has no attribute {name!r}")
 
 
+__all__ = [
+    "empty_like_pinned", "empty_pinned", "jit", "profiler", "rsqrt", "scatter_add", "scatter_max",
+    "scatter_min", "zeros_like_pinned", "zeros_pinned",
+]  # fmt: skip
+
+
 def __dir__() -> list[str]:
-    return sorted({*(name for name in globals() if not name.startswith("_")), "jit", "profiler"})
+    return __all__

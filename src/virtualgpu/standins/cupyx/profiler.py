@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["benchmark", "profile", "time_range"]
+
 PATIENCE = 10.0  # seconds, where no max_duration is given
 
 

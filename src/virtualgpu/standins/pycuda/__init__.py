@@ -13,5 +13,5 @@ from virtualgpu.standins import only_as
 only_as("pycuda", __name__)
 
 VERSION = (2026, 1)
-VERSION_STATUS = ""
-VERSION_TEXT = "2026.1"
+VERSION_STATUS = "+virtualgpu"
+VERSION_TEXT = "2026.1+virtualgpu"

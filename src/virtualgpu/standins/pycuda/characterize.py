@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+__all__ = ["has_double_support", "has_stack", "platform_bits"]
+
 
 def platform_bits() -> int:
     """Bits of a pointer."""

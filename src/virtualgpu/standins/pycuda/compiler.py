@@ -13,6 +13,9 @@ from virtualgpu.frontends import cuda_cpp
 from ._context import need_context
 from ._errors import CompileError, call
 from ._function import Function, Module
+from ._missing import lookup
+
+__all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 NAME = "kernel.cu"  # what PyCUDA calls every source
 DEFAULT_NVCC_FLAGS = os.environ.get("PYCUDA_DEFAULT_NVCC_FLAGS", "").split()
@@ -117,9 +120,7 @@ def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> cud
         raise CompileError(str(error), ["nvrtc", *flags, NAME], "", error.log) from None
 
 
-def __getattr__(name: str):
-    if name in ("DynamicModule", "DynamicSourceModule", "CudaModule"):
-        raise NotImplementedError(
-            f"pycuda.compiler.{name} links machine code (dynamic parallelism), which the virtual "
-            "GPU does not have; use SourceModule")
-    raise AttributeError(f"module 'pycuda.compiler' has no attribute {name!r}")
+#: What links machine code, which the virtual GPU does not have: name → what to use.
+MISSING = dict.fromkeys(("CudaModule", "DynamicModule", "DynamicSourceModule"),
+                        "SourceModule; dynamic parallelism is missing")
+__getattr__ = lookup("pycuda.compiler", MISSING)

@@ -7,6 +7,11 @@ import numpy as np
 from ._array import GPUArray
 from ._operators import need_contiguous
 
+__all__ = [
+    "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "fabs", "floor", "fmod", "frexp",
+    "ldexp", "log", "log10", "modf", "sin", "sinh", "sqrt", "tan", "tanh",
+]  # fmt: skip
+
 
 def _unary(name: str, function):
     def apply(array: GPUArray, *, out: GPUArray | None = None, stream=None) -> GPUArray:

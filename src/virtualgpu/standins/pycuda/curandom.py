@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._missing import lookup
 from .gpuarray import GPUArray, to_gpu
+
+__all__ = [
+    "MRG32k3aRandomNumberGenerator", "XORWOWRandomNumberGenerator", "rand",
+    "seed_getter_uniform", "seed_getter_unique",
+]  # fmt: skip
 
 _default = np.random.default_rng()
 
@@ -71,17 +77,12 @@ class MRG32k3aRandomNumberGenerator(_Generator):
     """cuRAND's MRG32k3a in name; NumPy's numbers."""
 
 
-class Sobol32RandomNumberGenerator:
-    """Quasi-random numbers: not here."""
-
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("quasi-random numbers: use scipy.stats.qmc and "
-                                  "pycuda.gpuarray.to_gpu")
-
-
-ScrambledSobol32RandomNumberGenerator = Sobol32RandomNumberGenerator
-Sobol64RandomNumberGenerator = Sobol32RandomNumberGenerator
-ScrambledSobol64RandomNumberGenerator = Sobol32RandomNumberGenerator
+#: What the stand-in lacks: name → what to use.
+MISSING = dict.fromkeys((
+    "ScrambledSobol32RandomNumberGenerator", "ScrambledSobol64RandomNumberGenerator",
+    "Sobol32RandomNumberGenerator", "Sobol64RandomNumberGenerator",
+), "quasi-random numbers of scipy.stats.qmc, and pycuda.gpuarray.to_gpu")
+__getattr__ = lookup("pycuda.curandom", MISSING)
 
 
 def _uniform(numbers: np.random.Generator, shape, dtype, from_zero: bool = True) -> np.ndarray:

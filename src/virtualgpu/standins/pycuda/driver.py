@@ -67,6 +67,7 @@ from ._memory import (
     register_host_memory,
     to_device,
 )
+from ._missing import lookup
 
 __all__ = [
     "ArgumentHandler",
@@ -137,8 +138,8 @@ __all__ = [
     "to_device",
 ]  # fmt: skip
 
-# What PyCUDA's driver has and the virtual GPU has not: name → what to use.
-_MISSING = {
+#: What PyCUDA's driver has and the virtual GPU has not: name → what to use.
+MISSING = {
     "Array": "a linear array; the virtual GPU has no textures",
     "ArrayDescriptor": "a linear array; the virtual GPU has no textures",
     "ArrayDescriptor3D": "a linear array; the virtual GPU has no textures",
@@ -174,8 +175,4 @@ def stop_profiler() -> None:
     """See :func:`start_profiler`."""
 
 
-def __getattr__(name: str):
-    if name in _MISSING:
-        raise NotImplementedError(
-            f"pycuda.driver.{name} does not exist on the virtual GPU; use {_MISSING[name]}")
-    raise AttributeError(f"module 'pycuda.driver' has no attribute {name!r}")
+__getattr__ = lookup("pycuda.driver", MISSING)

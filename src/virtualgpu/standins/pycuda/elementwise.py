@@ -12,6 +12,8 @@ from ._array import splay
 from .compiler import SourceModule
 from .tools import ScalarArg, VectorArg, parse_c_arg
 
+__all__ = ["ElementwiseKernel"]
+
 
 def parse_arguments(arguments: Any) -> list[VectorArg | ScalarArg]:
     """Arguments from declarations separated by commas, or a list of them."""

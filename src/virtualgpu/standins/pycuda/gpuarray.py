@@ -11,10 +11,17 @@ import warnings
 import numpy as np
 
 from . import _memory
-from ._array import ArrayFlags as ArrayFlags
-from ._array import GPUArray, scalar_array
-from ._array import splay as splay
+from ._array import ArrayFlags, GPUArray, scalar_array, splay
+from ._missing import lookup
 from ._operators import common_dtype
+from ._vectors import vec
+
+__all__ = [
+    "ArrayFlags", "GPUArray", "all", "any", "arange", "concatenate", "dot", "empty",
+    "empty_like", "if_positive", "max", "maximum", "min", "minimum", "ones", "ones_like",
+    "reshape", "splay", "stack", "subset_dot", "subset_max", "subset_min", "subset_sum", "sum",
+    "take", "to_gpu", "to_gpu_async", "transpose", "vec", "where", "zeros", "zeros_like",
+]  # fmt: skip
 
 # -- making arrays ------------------------------------------------------------------------------
 
@@ -210,3 +217,9 @@ def _extreme(function, a, b, out):
     out = empty_like(array) if out is None else out
     return out._write(function(*(one._host if isinstance(one, GPUArray) else one
                                  for one in (a, b))))
+
+
+#: What the stand-in lacks: name → what to use.
+MISSING = {"multi_take": "take for each array", "multi_put": "an elementwise kernel",
+           "multi_take_put": "an elementwise kernel"}
+__getattr__ = lookup("pycuda.gpuarray", MISSING)

@@ -11,6 +11,8 @@ from .compiler import SourceModule
 from .elementwise import _includes, parse_arguments
 from .tools import VectorArg, dtype_to_ctype
 
+__all__ = ["ReductionKernel"]
+
 BLOCK = 512  # threads
 _BLOCKS = 1024  # most in a launch
 _EACH = 4  # elements a thread takes at least

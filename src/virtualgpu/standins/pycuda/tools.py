@@ -13,6 +13,14 @@ from virtualgpu.machine import launch as machine
 from ._context import Context, Device, _stack
 from ._memory import DeviceAllocation, pagelocked_empty
 
+__all__ = [
+    "DeviceData", "DeviceMemoryPool", "DtypedArgument", "OccupancyRecord",
+    "PageLockedMemoryPool", "PooledDeviceAllocation", "ScalarArg", "VectorArg",
+    "clear_context_caches", "context_dependent_memoize", "dtype_to_ctype",
+    "get_or_register_dtype", "make_default_context", "mark_cuda_test", "parse_c_arg",
+    "parse_c_type", "register_dtype",
+]  # fmt: skip
+
 _TYPES = {
     "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short",
     "uint16": "unsigned short", "int32": "int", "uint32": "unsigned", "int64": "long",

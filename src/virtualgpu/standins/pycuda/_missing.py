@@ -1,0 +1,24 @@
+"""What the stand-in does not have: said by name, with what to use instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Missing(NotImplementedError, AttributeError):
+    """A part of PyCUDA that the stand-in lacks.
+
+    Also an AttributeError, so that ``hasattr`` answers False rather than fail.
+    """
+
+
+def lookup(module: str, lacks: dict[str, str]) -> Callable[[str], None]:
+    """A module's ``__getattr__``: :class:`Missing` for the names in ``lacks``."""
+
+    def __getattr__(name: str) -> None:
+        if name in lacks:
+            raise Missing(f"{module}.{name} is not in PyCUDA's stand-in for machines without a "
+                          f"GPU; use {lacks[name]}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return __getattr__
