@@ -50,7 +50,7 @@ def test_every_picture_is_there_with_its_words_and_small(outputs):
 
 def test_good_and_bad_kernels_are_told_apart(outputs):
     def words(name: str) -> str:
-        return shown(outputs[name])[0]["text/plain"]
+        return " ".join(shown(outputs[name])[0]["text/plain"].split())
 
     assert "as few as would do" in words("card-good") and "✗" not in words("card-good")
     assert "32 sectors of 32 bytes; 4 would do" in words("card-strided")

@@ -65,13 +65,16 @@ def test_copies_keep_layouts_and_aliases():
 
 
 def test_plain_words_say_what_would_do():
-    text = str(report(kernels.strided, 8, 128, X, np.zeros_like(X)))
+    def told(launch) -> str:
+        return " ".join(str(report(*launch)).split())
+
+    text = told(LAUNCHES[1])
     assert re.search(r"! global loads +each time a warp read, it touched 32 sectors of 32 bytes; "
                      r"4 would do", text)
     assert re.search(r"✓ global stores +.*touched 4 sectors of 32 bytes: as few", text)
-    conflicts = str(report(*LAUNCHES[3]))
+    conflicts = told(LAUNCHES[3])
     assert "took 32 turns; 1 would do: bank conflicts cost 992 extra" in conflicts
-    lanes = str(report(*LAUNCHES[4]))
+    lanes = told(LAUNCHES[4])
     assert "blocks of 48 threads do not fill their last warp" in lanes
     assert "parted a warp" in lanes
 

@@ -97,8 +97,9 @@ class View:
 
     def _repr_html_(self) -> str:
         # The words show where the style sheet has been taken out, and the picture only with it.
-        return (f'<style>{_RULES}</style><pre class="gpuc-words">{_UNTRUSTED}\n\n'
-                f'{escape(_wrapped(self.text))}</pre><div class="gpuc-picture" hidden="hidden">{self.markup}</div>')
+        words = f"{_UNTRUSTED}\n\n{escape(_wrapped(self.text))}"
+        return (f'<style>{_RULES}</style><pre class="gpuc-words">{words}</pre>'
+                f'<div class="gpuc-picture" hidden="hidden">{self.markup}</div>')
 
 
 def _wrapped(text: str) -> str:
