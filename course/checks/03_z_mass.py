@@ -126,8 +126,8 @@ NLL = hints(
 
 UNCERTAINTIES = hints(
     "uncertainties",
-    "The idea: `jax.hessian(nll)` is a function with the same arguments as `nll`; its value is the 4 × 4 "
-    "matrix of second derivatives for the first of them.",
+    "The idea: `hessian`, made above the function, has the same arguments as `nll`; its value is the "
+    "4 × 4 matrix of second derivatives for the first of them.",
     "The shape: the square root of the diagonal (`jnp.diag`) of the inverse (`jnp.linalg.inv`), in "
     "this order.",
 )
@@ -135,17 +135,15 @@ UNCERTAINTIES = hints(
 FIT = hints(
     "fit",
     "The idea: at each turn solve H · step = −g for the step (`jnp.linalg.solve`), see whether it is "
-    "worth going, halve it while it leads uphill, and go. Make the compiled functions once, before "
-    "the loop.",
+    "worth going, halve it while it leads uphill, and go. `gradient` and `hessian` are g and H.",
     "The shape:\n"
-    "`gradient, hessian = jax.jit(jax.grad(nll)), jax.jit(jax.hessian(nll))`\n"
     "`parameters = start(edges, counts)`\n"
     "`for _ in range(50):`\n"
     "`    g = gradient(parameters, edges, counts)`\n"
     "`    step = …`\n"
     "`    if …:  # half of -step @ g is what it would gain`\n"
     "`        break`\n"
-    "`    while not nll(parameters + step, …) <= nll(parameters, …):`\n"
+    "`    while not value(parameters + step, …) <= value(parameters, …):`\n"
     "`        step = step / 2`\n"
     "`    parameters = parameters + step`\n"
     "`return parameters, uncertainties(parameters, edges, counts)`",

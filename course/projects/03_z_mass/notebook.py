@@ -929,7 +929,10 @@ for name in ("one", "two"):
 # own diagonal element: that would be the error if the other three were known.)
 #
 # `jax.grad(nll)` and `jax.hessian(nll)` are the exact derivatives for the first argument, by the chain
-# rule rather than by small steps. `jax.jit` compiles them.
+# rule rather than by small steps. `jax.jit` compiles them for the shapes that it meets, once, which
+# takes a second; the answer cells do that for `value`, `gradient` and `hessian`, outside the functions
+# so that all calls share them. Use them. What is compiled keeps the `nll` that it met: **when you
+# change `nll` or `expected_counts`, run these cells again.**
 #
 # - `uncertainties(parameters, edges, counts)` returns the four errors.
 # - `fit(edges, counts)` returns the estimate and its errors: a tuple of two arrays of shape (4,).
@@ -952,30 +955,14 @@ def start(edges, counts):
     return np.array([(edges[fullest] + edges[fullest + 1]) / 2, 2.5, 0.95 * total, 0.05 * total])
 
 # %% id="uncertainties" role="solution"
+hessian = jax.jit(jax.hessian(nll))
+
+
 def uncertainties(parameters, edges, counts):
     """The errors of the parameters at the minimum of nll: float64, shape (4,)."""
     ### BEGIN SOLUTION
-    hessian = jax.jit(jax.hessian(nll))(parameters, edges, counts)
-    return jnp.sqrt(jnp.diag(jnp.linalg.inv(hessian)))
-    ### END SOLUTION
-
-# %% id="fit" role="solution"
-def fit(edges, counts):
-    """The parameters that make nll smallest, and their errors: two arrays of shape (4,)."""
-    ### BEGIN SOLUTION
-    value, gradient, hessian = (jax.jit(f) for f in (nll, jax.grad(nll), jax.hessian(nll)))
-    parameters = start(edges, counts)
-    for _ in range(50):
-        slope = gradient(parameters, edges, counts)
-        step = -jnp.linalg.solve(hessian(parameters, edges, counts), slope)
-        if abs(step @ slope) / 2 < 1e-8:
-            break
-        here = value(parameters, edges, counts)
-        # "Not at most" rather than "more": outside of what makes sense nll is NaN.
-        while not value(parameters + step, edges, counts) <= here:
-            step = step / 2
-        parameters = parameters + step
-    return parameters, uncertainties(parameters, edges, counts)
+    covariance = jnp.linalg.inv(hessian(parameters, edges, counts))
+    return jnp.sqrt(jnp.diag(covariance))
     ### END SOLUTION
 
 # %% id="test-uncertainties" role="test" points=2 starter="PropertyFailed"
@@ -1007,6 +994,27 @@ for name in ("one", "two"):
     expect_close(call("uncertainties", parameters, EDGES, expected, where="host"), errors,
                  "the errors are wrong for other parameters", rtol=1e-3)
 ### END HIDDEN TESTS
+
+# %% id="fit" role="solution"
+value, gradient = jax.jit(nll), jax.jit(jax.grad(nll))
+
+
+def fit(edges, counts):
+    """The parameters that make nll smallest, and their errors: two arrays of shape (4,)."""
+    ### BEGIN SOLUTION
+    parameters = start(edges, counts)
+    for _ in range(50):
+        slope = gradient(parameters, edges, counts)
+        step = -jnp.linalg.solve(hessian(parameters, edges, counts), slope)
+        if abs(step @ slope) / 2 < 1e-8:
+            break
+        here = value(parameters, edges, counts)
+        # "Not at most" rather than "more": outside of what makes sense nll is NaN.
+        while not value(parameters + step, edges, counts) <= here:
+            step = step / 2
+        parameters = parameters + step
+    return parameters, uncertainties(parameters, edges, counts)
+    ### END SOLUTION
 
 # %% id="test-fit" role="test" points=4 starter="PropertyFailed"
 typical = np.array([91.0, 2.7, 8000.0, 400.0])

@@ -1,0 +1,660 @@
+"""Wrong answers that people really give, each with the reason that the grader must find.
+
+``fails`` lists every test cell that must fail; the reason of the first must contain ``reason``.
+Cells that are not named are those of the solution.
+"""
+
+# Stand below the learner's function in its cell and are given.
+FIND_MASSES = '''
+
+@cuda.jit
+def find_masses(pt1, eta1, phi1, pt2, eta2, phi2, masses):
+    i = cuda.grid(1)
+    if i < masses.size:
+        masses[i] = pair_mass(pt1[i], eta1[i], phi1[i], pt2[i], eta2[i], phi2[i])
+'''
+FIRST_PAIR = '''
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def first_pair(events, masses):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        masses[i] = first_mass(events[i].muons)
+'''
+NEAREST_Z = '''
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def nearest_z(events, masses):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        masses[i] = best_mass(events[i].muons)
+'''
+BIN_INDEX = '''@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if value < low:
+        return 0
+    if value < high:
+        return min(int((value - low) / (high - low) * bins) + 1, bins)
+    return bins + 1
+
+
+'''
+
+HESSIAN = "hessian = jax.jit(jax.hessian(nll))\n\n\n"
+GRADIENT = "value, gradient = jax.jit(nll), jax.jit(jax.grad(nll))\n\n\n"
+
+# Those that go on from a wrong mass.
+MASS_TESTS = ["test-pair-mass", "test-first-pair", "test-best-mass", "test-fill-events"]
+MODEL_TESTS = ["test-expected-counts", "test-nll", "test-uncertainties", "test-fit", "test-the-z"]
+
+WRONG = [
+    # -- count_muons and sum_pt ----------------------------------------------------------------
+    {
+        "name": "one-event-per-thread",
+        "kind": "grid smaller than the data",
+        "fails": ["test-count-muons"],
+        "reason": "fewer threads than events",
+        "cells": {"count-muons": '''@cuda.jit(extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    i = cuda.grid(1)
+    if i < len(events):
+        counts[i] = len(events[i].muons)
+'''},
+    },
+    {
+        "name": "a-chunk-of-events-per-thread",
+        "kind": "correct but uncoalesced",
+        "fails": ["test-count-muons"],
+        "reason": "neighbouring threads do not have neighbouring events",
+        "cells": {"count-muons": '''@cuda.jit(extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    chunk = (len(events) + cuda.gridsize(1) - 1) // cuda.gridsize(1)
+    begin = cuda.grid(1) * chunk
+    for i in range(begin, min(begin + chunk, len(events))):
+        counts[i] = len(events[i].muons)
+'''},
+    },
+    {
+        "name": "without-the-extension",
+        "kind": "Awkward Arrays unknown to the kernel",
+        "fails": ["test-count-muons"],
+        "reason": "extensions=[ak.numba.cuda]",
+        "cells": {"count-muons": '''@cuda.jit
+def count_muons(events, counts):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        counts[i] = len(events[i].muons)
+'''},
+    },
+    {
+        "name": "zeroes-without-a-guard",
+        "kind": "out of bounds",
+        "fails": ["test-sum-pt"],
+        "reason": "outside",
+        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    sums[cuda.grid(1)] = 0.0
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        total = 0.0
+        for muon in events[i].muons:
+            total += muon.pt
+        sums[i] = total
+'''},
+    },
+    {
+        "name": "nothing-for-empty-events",
+        "kind": "empty events left out",
+        "fails": ["test-sum-pt"],
+        "reason": "an event without muons does not have the sum 0",
+        # Stores after each muon, so an event without muons is never stored.
+        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        total = 0.0
+        for muon in events[i].muons:
+            total += muon.pt
+            sums[i] = total
+'''},
+    },
+    {
+        "name": "sum-of-vectors",
+        "kind": "vector sum for scalar sum",
+        "fails": ["test-sum-pt"],
+        "reason": "muons back to back do not cancel",
+        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        x = y = 0.0
+        for muon in events[i].muons:
+            x += muon.pt * math.cos(muon.phi)
+            y += muon.pt * math.sin(muon.phi)
+        sums[i] = math.sqrt(x * x + y * y)
+'''},
+    },
+    # -- pair_mass -----------------------------------------------------------------------------
+    {
+        "name": "degrees-for-radians",
+        "kind": "degrees for radians",
+        "fails": MASS_TESTS,
+        "reason": "back to back",
+        "cells": {"pair-mass": '''@cuda.jit(device=True)
+def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
+    opening = math.cosh(eta1 - eta2) - math.cos((phi1 - phi2) * math.pi / 180)
+    return math.sqrt(2.0 * pt1 * pt2 * opening)
+''' + FIND_MASSES},
+    },
+    {
+        "name": "eta-for-theta",
+        "kind": "η for θ",
+        "fails": MASS_TESTS,
+        "reason": "pseudorapidity is not an angle",
+        # As if eta were the angle from the plane across the beam.
+        "cells": {"pair-mass": '''@cuda.jit(device=True)
+def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
+    pz1, pz2 = pt1 * math.tan(eta1), pt2 * math.tan(eta2)
+    e1, e2 = math.sqrt(pt1**2 + pz1**2), math.sqrt(pt2**2 + pz2**2)
+    dot = pt1 * pt2 * math.cos(phi1 - phi2) + pz1 * pz2
+    return math.sqrt(max(2.0 * (e1 * e2 - dot), 0.0))
+''' + FIND_MASSES},
+    },
+    {
+        "name": "mass-squared",
+        "kind": "root forgotten",
+        "fails": MASS_TESTS,
+        "reason": "back to back",
+        "cells": {"pair-mass": '''@cuda.jit(device=True)
+def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
+    return 2.0 * pt1 * pt2 * (math.cosh(eta1 - eta2) - math.cos(phi1 - phi2))
+''' + FIND_MASSES},
+    },
+    {
+        "name": "transverse-mass",
+        "kind": "only the transverse plane",
+        "fails": MASS_TESTS,
+        "reason": "differ in eta alone",
+        "cells": {"pair-mass": '''@cuda.jit(device=True)
+def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
+    return math.sqrt(2.0 * pt1 * pt2 * (1.0 - math.cos(phi1 - phi2)))
+''' + FIND_MASSES},
+    },
+    # -- first_pair ----------------------------------------------------------------------------
+    {
+        "name": "same-sign-pair",
+        "kind": "same-sign pair",
+        "fails": ["test-first-pair"],
+        "reason": "two muons of the same charge are taken for a pair",
+        "cells": {"first-pair": '''@cuda.jit(device=True)
+def first_mass(muons):
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+    return math.nan
+''' + FIRST_PAIR},
+    },
+    {
+        "name": "only-the-first-two-muons",
+        "kind": "only the first two muons",
+        "fails": ["test-first-pair"],
+        "reason": "is not found among three muons",
+        "cells": {"first-pair": '''@cuda.jit(device=True)
+def first_mass(muons):
+    if len(muons) >= 2:
+        one, other = muons[0], muons[1]
+        if one.charge != other.charge:
+            return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+    return math.nan
+''' + FIRST_PAIR},
+    },
+    {
+        "name": "indexes-a-muon-that-is-not-there",
+        "kind": "index past the end of an event",
+        "fails": ["test-first-pair"],
+        "reason": "a mass that is not NaN",
+        # The thread ends there, and its masses stay what they were.
+        "cells": {"first-pair": '''@cuda.jit(device=True)
+def first_mass(muons):
+    one, other = muons[0], muons[1]
+    if one.charge != other.charge:
+        return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+    return math.nan
+''' + FIRST_PAIR},
+    },
+    {
+        "name": "break-ends-one-loop",
+        "kind": "last pair for first pair",
+        "fails": ["test-first-pair"],
+        "reason": "is not found among three muons",
+        "cells": {"first-pair": '''@cuda.jit(device=True)
+def first_mass(muons):
+    mass = math.nan
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                mass = pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+                break
+    return mass
+''' + FIRST_PAIR},
+    },
+    {
+        "name": "returns-from-the-kernel",
+        "kind": "return in a grid-stride loop",
+        "fails": ["test-first-pair"],
+        "reason": "another launch",
+        # Right as long as every thread has one event only.
+        "cells": {"first-pair": '''@cuda.jit(device=True)
+def first_mass(muons):
+    return 0.0
+
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def first_pair(events, masses):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        masses[i] = math.nan
+        muons = events[i].muons
+        for j, one in enumerate(muons):
+            for other in muons[j + 1 :]:
+                if one.charge != other.charge:
+                    masses[i] = pair_mass(one.pt, one.eta, one.phi,
+                                          other.pt, other.eta, other.phi)
+                    return
+'''},
+    },
+    {
+        "name": "zero-for-no-pair",
+        "kind": "missing pair → 0",
+        "fails": ["test-first-pair"],
+        "reason": "two muons of the same charge are taken for a pair",
+        "cells": {"first-pair": '''@cuda.jit(device=True)
+def first_mass(muons):
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+    return 0.0
+''' + FIRST_PAIR},
+    },
+    # -- best_mass -----------------------------------------------------------------------------
+    {
+        "name": "first-for-best",
+        "kind": "first pair for the nearest",
+        "fails": ["test-best-mass", "test-fill-events"],
+        "reason": "when it is not the first two muons",
+        "cells": {"best-mass": '''@cuda.jit(device=True)
+def best_mass(muons):
+    return first_mass(muons)
+''' + NEAREST_Z},
+    },
+    {
+        "name": "neighbours-only",
+        "kind": "only neighbouring muons",
+        "fails": ["test-best-mass", "test-fill-events"],
+        "reason": "of two pairs, the nearer is not taken",
+        "cells": {"best-mass": '''@cuda.jit(device=True)
+def best_mass(muons):
+    best = math.nan
+    least = math.inf
+    for j in range(len(muons) - 1):
+        one, other = muons[j], muons[j + 1]
+        if one.charge != other.charge:
+            mass = pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+            if abs(mass - Z_MASS) < least:
+                least = abs(mass - Z_MASS)
+                best = mass
+    return best
+''' + NEAREST_Z},
+    },
+    {
+        "name": "heaviest-pair",
+        "kind": "distance without its sign",
+        "fails": ["test-best-mass", "test-fill-events"],
+        "reason": "of two pairs, the nearer is not taken",
+        # Without abs: the least of mass - Z_MASS is the lightest pair.
+        "cells": {"best-mass": '''@cuda.jit(device=True)
+def best_mass(muons):
+    best = math.nan
+    least = math.inf
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                mass = pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+                if mass - Z_MASS < least:
+                    least = mass - Z_MASS
+                    best = mass
+    return best
+''' + NEAREST_Z},
+    },
+    {
+        "name": "any-charge",
+        "kind": "same-sign pair among others",
+        "fails": ["test-best-mass", "test-fill-events"],
+        "reason": "two muons of the same charge are taken for a pair",
+        "cells": {"best-mass": '''@cuda.jit(device=True)
+def best_mass(muons):
+    best = math.nan
+    least = math.inf
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            mass = pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+            if abs(mass - Z_MASS) < least:
+                least = abs(mass - Z_MASS)
+                best = mass
+    return best
+''' + NEAREST_Z},
+    },
+    {
+        "name": "a-nan-that-stays",
+        "kind": "NaN hides a good pair",
+        "fails": ["test-best-mass"],
+        "reason": "hides the good pair",
+        # The first pair counts whatever its mass is, and nothing is nearer than NaN.
+        "cells": {"best-mass": '''@cuda.jit(device=True)
+def best_mass(muons):
+    best = math.nan
+    found = False
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                mass = pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+                if not found or abs(mass - Z_MASS) < abs(best - Z_MASS):
+                    best = mass
+                    found = True
+    return best
+''' + NEAREST_Z},
+    },
+    # -- fill_masses ---------------------------------------------------------------------------
+    {
+        "name": "as-in-project-1",
+        "kind": "missing pair → NaN in the histogram",
+        "fails": ["test-fill-masses"],
+        "reason": "whose mass is NaN, are counted somewhere",
+        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "a-chunk-of-masses-per-thread",
+        "kind": "correct but uncoalesced",
+        "fails": ["test-fill-masses"],
+        "reason": "neighbouring threads read masses that lie far apart",
+        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    chunk = (masses.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)
+    begin = cuda.grid(1) * chunk
+    for i in range(begin, min(begin + chunk, masses.size)):
+        if not math.isnan(masses[i]):
+            cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "barrier-inside-the-if",
+        "kind": "divergent barrier",
+        "fails": ["test-fill-masses"],
+        "reason": "barrier",
+        # A thread without a pair leaves early, and the others wait for it.
+        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):
+        if math.isnan(masses[i]):
+            return
+        cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    # -- fill_events ---------------------------------------------------------------------------
+    {
+        "name": "no-pair-as-overflow",
+        "kind": "missing pair → NaN in the histogram",
+        "fails": ["test-fill-events"],
+        "reason": "whose mass is NaN, are counted somewhere",
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        mass = best_mass(events[i].muons)
+        cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "straight-to-global-memory",
+        "kind": "correct but with one global atomic per event",
+        "fails": ["test-fill-events"],
+        "reason": "more atomic additions to global memory",
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        mass = best_mass(events[i].muons)
+        if not math.isnan(mass):
+            cuda.atomic.add(counts, bin_index(mass, low, high, counts.size - 2), 1)
+'''},
+    },
+    {
+        "name": "counts-before-all-is-zero",
+        "kind": "missing barrier",
+        "fails": ["test-fill-events", "test-the-z"],
+        "reason": "race",
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        mass = best_mass(events[i].muons)
+        if not math.isnan(mass):
+            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "only-events-with-two-muons",
+        "kind": "only the first two muons",
+        "fails": ["test-fill-events"],
+        "reason": "some events with a pair are not counted",
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        muons = events[i].muons
+        if len(muons) == 2:
+            mass = best_mass(muons)
+            if not math.isnan(mass):
+                cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    # -- break_even ----------------------------------------------------------------------------
+    {
+        "name": "a-tie-pays",
+        "kind": "off by one",
+        "fails": ["test-break-even"],
+        "reason": "a tie counts as fewer",
+        "cells": {"break-even": '''def break_even(on_the_fly, store, refill):
+    if refill >= on_the_fly:
+        return None
+    return math.ceil(store / (on_the_fly - refill))
+'''},
+    },
+    {
+        "name": "whole-numbers-by-floats",
+        "kind": "rounding of large whole numbers",
+        "fails": ["test-break-even"],
+        "reason": "wrong for large whole numbers",
+        "cells": {"break-even": '''def break_even(on_the_fly, store, refill):
+    if refill >= on_the_fly:
+        return None
+    return int(store / (on_the_fly - refill)) + 1
+'''},
+    },
+    # -- nearest_on_cpu ------------------------------------------------------------------------
+    {
+        "name": "drops-events-without-a-pair",
+        "kind": "events without a pair dropped",
+        "fails": ["test-nearest-on-cpu"],
+        "reason": "not one number for each event",
+        "cells": {"nearest-on-cpu": '''def nearest_on_cpu(events):
+    masses = pair_masses(events.muons, mass=0.0)
+    index = ak.argmin(abs(masses - Z_MASS), axis=1, keepdims=True)
+    return ak.to_numpy(ak.drop_none(ak.firsts(masses[index])))
+'''},
+    },
+    {
+        "name": "combinations-of-any-charge",
+        "kind": "same-sign pair",
+        "fails": ["test-nearest-on-cpu"],
+        "reason": "wrong events have a pair",
+        "cells": {"nearest-on-cpu": '''def nearest_on_cpu(events):
+    masses = pair_masses(events.muons, charges="any", mass=0.0)
+    index = ak.argmin(abs(masses - Z_MASS), axis=1, keepdims=True)
+    return ak.to_numpy(ak.fill_none(ak.firsts(masses[index]), math.nan))
+'''},
+    },
+    # -- expected_counts -----------------------------------------------------------------------
+    {
+        "name": "no-detector",
+        "kind": "resolution left out",
+        "fails": MODEL_TESTS,
+        "reason": "12.6% mean no detector",
+        "cells": {"expected-counts": '''def expected_counts(parameters, edges):
+    mass, width, zs, others = parameters
+    cumulative = jnp.arctan((edges**2 - mass**2) / (mass * width)) / jnp.pi
+    falling = -jnp.diff(edges**-2.0)
+    return zs * jnp.diff(cumulative) + others * falling / falling.sum()
+'''},
+    },
+    {
+        "name": "others-not-normalised",
+        "kind": "background without its scale",
+        "fails": MODEL_TESTS,
+        "reason": "do not add up to B",
+        "cells": {"expected-counts": '''def expected_counts(parameters, edges):
+    mass, width, zs, others = parameters
+    true = edges[:, None] * jnp.exp(-SIGMA * NODES)
+    cumulative = jnp.arctan((true**2 - mass**2) / (mass * width)) / jnp.pi
+    return zs * jnp.diff(cumulative @ WEIGHTS) - others * jnp.diff(edges**-2.0)
+'''},
+    },
+    {
+        "name": "a-loop-over-bins",
+        "kind": "a loop of Python in JAX",
+        "fails": ["test-expected-counts", "test-nll"],
+        "reason": "a loop of Python over the bins",
+        "cells": {"expected-counts": '''def expected_counts(parameters, edges):
+    mass, width, zs, others = parameters
+    scale = edges[0] ** -2.0 - edges[-1] ** -2.0
+    counts = []
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        ends = jnp.stack([low * jnp.exp(-SIGMA * NODES), high * jnp.exp(-SIGMA * NODES)])
+        below, above = jnp.arctan((ends**2 - mass**2) / (mass * width)) / jnp.pi
+        share = (low**-2.0 - high**-2.0) / scale
+        counts.append(zs * jnp.sum((above - below) * WEIGHTS) + others * share)
+    return jnp.stack(counts)
+'''},
+    },
+    # -- nll -----------------------------------------------------------------------------------
+    {
+        "name": "mean-for-sum",
+        "kind": "mean in place of a sum",
+        "fails": ["test-nll", "test-uncertainties", "test-fit", "test-the-z"],
+        "reason": "the sum over the bins is wrong",
+        # The minimum stays where it is; the errors come out eleven times too large.
+        "cells": {"nll": '''def nll(parameters, edges, counts):
+    expected = expected_counts(parameters, edges)
+    return jnp.mean(expected - counts * jnp.log(expected))
+'''},
+    },
+    {
+        "name": "shape-only",
+        "kind": "the total left out of the likelihood",
+        "fails": ["test-nll", "test-uncertainties", "test-fit", "test-the-z"],
+        "reason": "the sum over the bins is wrong",
+        "cells": {"nll": '''def nll(parameters, edges, counts):
+    expected = expected_counts(parameters, edges)
+    return -jnp.sum(counts * jnp.log(expected / expected.sum()))
+'''},
+    },
+    # -- uncertainties and fit -----------------------------------------------------------------
+    {
+        "name": "errors-without-correlations",
+        "kind": "correlations left out of the errors",
+        "fails": ["test-uncertainties", "test-fit", "test-the-z"],
+        "reason": "the errors for 9,000 Zs are wrong",
+        "cells": {"uncertainties": HESSIAN + '''def uncertainties(parameters, edges, counts):
+    return 1 / jnp.sqrt(jnp.diag(hessian(parameters, edges, counts)))
+'''},
+    },
+    {
+        "name": "variances-for-errors",
+        "kind": "root forgotten",
+        "fails": ["test-uncertainties", "test-fit", "test-the-z"],
+        "reason": "the errors for 9,000 Zs are wrong",
+        "cells": {"uncertainties": HESSIAN + '''def uncertainties(parameters, edges, counts):
+    return jnp.diag(jnp.linalg.inv(hessian(parameters, edges, counts)))
+'''},
+    },
+    {
+        "name": "one-step-of-newton",
+        "kind": "not converged",
+        "fails": ["test-fit"],
+        "reason": "do not give them back",
+        "cells": {"fit": GRADIENT + '''def fit(edges, counts):
+    parameters = start(edges, counts)
+    slope = gradient(parameters, edges, counts)
+    curvature = hessian(parameters, edges, counts)
+    parameters = parameters - jnp.linalg.solve(curvature, slope)
+    return parameters, uncertainties(parameters, edges, counts)
+'''},
+    },
+    {
+        "name": "hard-coded-answer",
+        "kind": "hard-coded output",
+        "fails": ["test-fit"],
+        "reason": "do not give them back",
+        # What the fit gives for the bundled sample, or rather what the books say.
+        "cells": {"fit": GRADIENT + '''def fit(edges, counts):
+    total = float(np.sum(counts))
+    parameters = np.array([Z_MASS, Z_WIDTH, 0.96 * total, 0.04 * total])
+    return parameters, uncertainties(parameters, edges, counts)
+'''},
+    },
+]
