@@ -58,10 +58,15 @@ demo: setup ## Grade a class of right and wrong submissions and print the table
 bench: setup ## Measure the virtual GPU against Numba's CUDA simulator and NumPy, in one run
 	$(IN_VENV) -m benchmarks.virtualgpu_speed
 
-evidence: setup ## The long checks in full: all seeds, numba-cuda's suite, a million fuzzed kernels
+evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, the grader's
 	$(IN_VENV) -m benchmarks.labelled
 	$(IN_VENV) -m benchmarks.numba_suite
 	$(IN_VENV) -m benchmarks.fuzz --cases 1000000
+	$(IN_VENV) -m benchmarks.grader_threats
+	$(IN_VENV) -m benchmarks.grader_throughput
+	$(IN_VENV) -m benchmarks.grader_soak
+	$(IN_VENV) -m benchmarks.grader_kills
+	$(IN_VENV) -m benchmarks.grader_seeds
 	$(IN_VENV) -m benchmarks.project_seeds
 
 # The locks name no index, so that any index or mirror serves them.

@@ -269,11 +269,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", type=int, help="numbers of the list; default: all")
     parser.add_argument("--table", action="store_true", help="only write the table again")
+    parser.add_argument("--check", action="store_true", help="fail if that table is not current")
     options = parser.parse_args()
     results = report.RESULTS / "grader_threats.json"
-    if options.table:
+    if options.table or options.check:
         rows = json.loads(results.read_text())["results"]["rows"]
-        DOCUMENT.write_text(with_table(DOCUMENT.read_text(), rows))
+        current = DOCUMENT.read_text()
+        if options.check:
+            return 0 if with_table(current, rows) == current else 1
+        DOCUMENT.write_text(with_table(current, rows))
         return 0
     attempts = [attempt for attempt in ATTEMPTS if not options.rows or attempt.row in options.rows]
     # Beginning with a letter that nbgrader grades before the honest classmate.
