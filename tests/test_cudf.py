@@ -147,6 +147,20 @@ def test_integers_with_nulls_stay_integers(cudf, frame):
     assert charge.fillna(0).dtype == np.int64
 
 
+@pytest.mark.parametrize(("make", "last"), [
+    (lambda cudf: cudf.Series([1, None]), "dtype: int64"),
+    (lambda cudf: cudf.Series(["a"], name="t"), "Name: t, dtype: object"),
+    (lambda cudf: cudf.Series([True, None]), "dtype: bool"),
+    (lambda cudf: cudf.Series([1.5], dtype="float32"), "dtype: float32"),
+    (lambda cudf: cudf.Series([]), "Series([], dtype: object)"),
+    (lambda cudf: cudf.Series(["a"], dtype="category"), "Categories (1, object): ['a']"),
+    (lambda cudf: cudf.Index(["a", "b"]), "Index(['a', 'b'], dtype='object')"),
+    (lambda cudf: cudf.Series([1, 2]).diff(), "dtype: int64"),
+])
+def test_dtypes_are_shown_by_their_names_in_cudf(make, last: str, cudf):
+    assert repr(make(cudf)).splitlines()[-1] == last
+
+
 def test_nan_becomes_null_unless_asked_not_to(cudf, cupy):
     values = cupy.array([1.0, np.nan])
     assert cudf.Series(values).null_count == 1
@@ -310,10 +324,18 @@ def test_groups_go_through_functions_one_by_one_or_by_name(cudf, frame):
     assert frame.groupby("jet", sort=True).apply(spread).to_numpy().tolist() == [10.0, 0.0, 2.5]
     assert [(key, len(group)) for key, group in frame.groupby("jet", sort=True)] == [
         (0, 2), (1, 1), (2, 3)]
+    assert frame.groupby("jet", sort=True).px.max().to_numpy().tolist() == [8.0, 4.0, 1.5]
     totals = frame.groupby("jet", sort=True)["px"].agg([np.sum, "count"])
     assert totals["sum"].to_numpy().tolist() == [6.0, 4.0, 0.75]
     with pytest.raises(TypeError, match="cannot aggregate groups by the function"):
         frame.groupby("jet").agg(lambda column: column.sum())
+
+
+def test_describe_takes_the_columns_of_numbers(cudf):
+    table = cudf.DataFrame(PLAIN).describe()
+    assert list(table.columns) == ["jet", "px"]
+    assert table.loc["max", "px"] == 8.0
+    assert cudf.Series(np.float32(2), index=[0, 1]).dtype == np.float32
 
 
 def test_concat_and_new_columns(cudf, frame):
@@ -441,6 +463,9 @@ def test_what_is_missing_says_what_to_use(make, message: str, cudf):
     (lambda s: s.str, AttributeError, "Can only use .str accessor with string values"),
     (lambda s: s.dt, AttributeError, "Can only use .dt accessor with datetimelike values"),
     (lambda s: type(s)([1, "a"]), TypeError, "Cannot create column with mixed types"),
+    (lambda s: type(s)([1j]), TypeError, "Unsupported type complex128"),
+    (lambda s: (s * 0.5) & s, TypeError, "Operation 'bitwise and' not supported between float64"),
+    (lambda s: np.where(s > 1, 1, 0), TypeError, "no implementation found for 'numpy.where'"),
     (lambda s: type(s)([1.0, {1}]), TypeError, "Cannot create column with mixed types"),
     (lambda s: type(s)(np.zeros((2, 2))), ValueError, "Data must be 1-dimensional"),
     (lambda s: type(s)(np.zeros(2, np.float16)), TypeError, "Unsupported type float16"),

@@ -35,6 +35,11 @@ def give_operators(cls: type) -> None:
         setattr(cls, f"__{name}__", _unary(getattr(operator, f"__{name}__")))
 
 
+def _kind(side) -> str:
+    """The name of a column's dtype or of a number's type."""
+    return str(getattr(side, "dtype", type(side).__name__)).lower()
+
+
 def _operator(function: Callable, name: str) -> Callable:
     def method(self, other):
         left, right = _operands(self, other, name)
@@ -65,6 +70,11 @@ def _operands(self, other, name: str) -> tuple:
     left, right = self._as_pandas(aligning), unwrap(other, aligning)
     if isinstance(right, list | tuple):
         right = np.asarray(right)
+    if name in ("and", "or", "xor"):
+        kinds = [_kind(side) for side in (left, right)]
+        if any(kind.startswith("float") for kind in kinds):
+            raise TypeError(f"Operation 'bitwise {name}' not supported between "
+                            f"{kinds[0]} and {kinds[1]}")
     if name == "truediv" and left.ndim == 1:
         small = _QUOTIENT.get(str(self.dtype))
         if small:

@@ -154,6 +154,8 @@ def settle_objects(objects: np.ndarray):
         return settle(pd.array([None if pd.isna(x) else float(x) for x in objects], "Float64"))
     if kind in ("datetime", "datetime64", "date", "timedelta", "timedelta64"):
         return np.asarray(pd.Series(list(objects)).convert_dtypes())
+    if kind == "complex":
+        raise TypeError("Unsupported type complex128")
     if any(isinstance(one, list | dict | tuple | np.ndarray) for one in objects):
         raise NotImplementedError(
             "columns of lists and structs are not in the stand-in for cuDF: Awkward Arrays hold "
@@ -208,6 +210,9 @@ def _as_column(data, nan_as_null: bool, length: int | None) -> Column:
         if isinstance(data, np.ndarray):
             data = data.reshape(-1).copy()
         return Column(_nans_to_nulls(settle(data), nan_as_null))
+    if isinstance(data, np.generic):
+        data = np.array([data])
+        return Column(_nans_to_nulls(settle(data), nan_as_null).repeat(length or 1))
     if np.isscalar(data) or data is pd.NA or data is None or isinstance(
             data, pd.Timestamp | pd.Timedelta):
         return Column(_nans_to_nulls(settle(_objects([data])), nan_as_null).repeat(length or 1))

@@ -287,6 +287,14 @@ class DataFrame(HostCopies, Frame):
             observed=True, dropna=dropna)
         return DataFrameGroupBy(grouped)
 
+    def describe(self, percentiles=None, include=None, exclude=None) -> DataFrame:
+        """Counts, means and quantiles of the columns of numbers, unless ``include`` says else."""
+        chosen = self._as_pandas()
+        if include is None and exclude is None:
+            numbers = chosen.select_dtypes("number")
+            chosen = chosen if numbers.empty else numbers
+        return wrap(chosen.describe(percentiles, include, exclude))
+
     def merge(self, right, *args, **kwargs) -> DataFrame:
         return wrap(self._as_pandas(True).merge(unwrap(right, True), *args, **kwargs))
 
@@ -309,7 +317,7 @@ give_operators(DataFrame)
 give_indexers(DataFrame)
 give_methods(DataFrame, (
     "abs add add_prefix add_suffix agg all any corr count cov cummax cummin cumprod "
-    "cumsum describe diff div divide drop drop_duplicates dropna duplicated eq equals eval explode "
+    "cumsum div divide drop drop_duplicates dropna duplicated eq equals eval explode "
     "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull keys "
     "kurt kurtosis le lt max mean median melt memory_usage min mod mode mul multiply ne nlargest "
     "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "
@@ -317,6 +325,6 @@ give_methods(DataFrame, (
     "select_dtypes set_index skew sort_index sort_values squeeze stack std sub subtract sum "
     "swaplevel tail take to_csv to_json to_parquet to_string transpose truediv truncate "
     "value_counts var"))
-give_methods(DataFrame, "join mask pivot pivot_table reindex shift unstack where",
+give_methods(DataFrame, "diff join mask pivot pivot_table reindex shift unstack where",
              with_nulls=True)
 give_properties(DataFrame, "T axes ndim size")

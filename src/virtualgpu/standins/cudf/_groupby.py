@@ -78,7 +78,12 @@ class SeriesGroupBy(GroupBy):
 
 
 class DataFrameGroupBy(GroupBy):
-    """Groups of a DataFrame; ``grouped["x"]`` chooses columns."""
+    """Groups of a DataFrame; ``grouped["x"]`` and ``grouped.x`` choose columns."""
+
+    def __getattr__(self, name: str):
+        if not name.startswith("_") and name in self._grouped.obj.columns:
+            return self[name]
+        return super().__getattr__(name)
 
     def __getitem__(self, key):
         chosen = self._grouped[unwrap(key)]

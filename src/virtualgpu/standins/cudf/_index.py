@@ -9,7 +9,7 @@ from ._binary import give_operators
 from ._columns import Column, as_column, settle
 from ._frame import Frame, NotIterable
 from ._names import INDEX
-from ._wrapping import give_methods, give_properties, wrap
+from ._wrapping import as_cudf_says, give_methods, give_properties, wrap
 
 
 class Index(NotIterable, Frame):
@@ -48,7 +48,7 @@ class Index(NotIterable, Frame):
         return len(self._index)
 
     def __repr__(self) -> str:
-        return repr(self._index)
+        return as_cudf_says(repr(self._index))
 
     def __getitem__(self, key):
         from ._wrapping import unwrap

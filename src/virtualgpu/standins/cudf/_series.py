@@ -16,6 +16,7 @@ from ._index import Index
 from ._indexers import give_indexers
 from ._names import SERIES
 from ._wrapping import (
+    as_cudf_says,
     give_methods,
     give_properties,
     pandas_series,
@@ -132,11 +133,7 @@ class Series(NotIterable, Frame):
         return label in self._index
 
     def __repr__(self) -> str:
-        lines = repr(self._as_pandas()).splitlines()
-        if "dtype: " in lines[-1]:
-            start = lines[-1].index("dtype: ")
-            lines[-1] = lines[-1][:start] + f"dtype: {self.dtype}"
-        return "\n".join(lines)
+        return as_cudf_says(repr(self._as_pandas()))
 
     @property
     def valid_count(self) -> int:
@@ -271,14 +268,14 @@ give_operators(Series)
 give_indexers(Series)
 give_methods(Series, (
     "abs add add_prefix add_suffix all any argsort autocorr between clip corr count cov cummax "
-    "cummin cumprod cumsum describe diff div divide dot drop drop_duplicates dropna "
+    "cummin cumprod cumsum describe div divide dot drop drop_duplicates dropna "
     "duplicated eq equals explode factorize fillna ffill bfill floordiv ge gt head interpolate "
     "isin isna isnull keys kurt kurtosis le lt max mean median memory_usage min mod mode mul "
     "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
     "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round rpow rsub "
     "rtruediv sample searchsorted skew sort_index sort_values squeeze std sub subtract "
     "sum tail take truediv truncate var to_json to_string"))
-give_methods(Series, "mask reindex shift unstack where",
+give_methods(Series, "diff mask reindex shift unstack where",
              with_nulls=True)
 give_properties(Series, (
     "hasnans is_monotonic_decreasing is_monotonic_increasing is_unique ndim shape size axes "

@@ -5,6 +5,8 @@ So a function that cannot run on a GPU cannot be applied here either.
 
 from __future__ import annotations
 
+import warnings
+
 import cupy
 import numpy as np
 import pandas as pd
@@ -75,6 +77,7 @@ def _finish(results: np.ndarray, null: np.ndarray) -> Column:
 
 def _launch(function, values: np.ndarray, arguments: tuple) -> cupy.ndarray:
     from numba import cuda, from_dtype, typeof
+    from numba.cuda.core.errors import NumbaPerformanceWarning
 
     try:
         element = from_dtype(values.dtype)
@@ -94,5 +97,8 @@ def _launch(function, values: np.ndarray, arguments: tuple) -> cupy.ndarray:
 
     results = cuda.device_array(len(values), dtype)
     if len(values):
-        kernel.forall(len(values))(results, cuda.to_device(values))
+        with warnings.catch_warnings():
+            # cuDF, too, says nothing of a few rows being a small grid.
+            warnings.simplefilter("ignore", NumbaPerformanceWarning)
+            kernel.forall(len(values))(results, cuda.to_device(values))
     return cupy.asarray(results)

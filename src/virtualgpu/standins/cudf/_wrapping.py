@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import cupy
@@ -45,6 +46,22 @@ def unwrap(value, with_nulls: bool = False):
     if isinstance(value, dict):
         return {key: unwrap(one, with_nulls) for key, one in value.items()}
     return value
+
+
+def as_cudf_says(text: str) -> str:
+    """A repr of pandas with cuDF's names of dtypes: text is object, with nulls or without."""
+    return _DTYPE.sub(lambda found: found[1] + cudf_name(found[2]), text)
+
+
+# "dtype: Int64" under a Series, "dtype='string'" of an Index, "Categories (2, string):".
+_DTYPE = re.compile(r"(dtype(?:: |=\')|Categories \(\d+, )(\w+)(?=$|[\')\n])")
+
+
+def cudf_name(dtype: str) -> str:
+    """cuDF's name for a dtype of pandas: ``int64`` for ``Int64``, ``object`` for text."""
+    if dtype in ("string", "str"):
+        return "object"
+    return {"boolean": "bool"}.get(dtype, dtype.lower())
 
 
 def pandas_method(name: str, with_nulls: bool = False) -> Callable:
