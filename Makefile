@@ -66,7 +66,6 @@ evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, t
 	$(IN_VENV) -m benchmarks.grader_throughput
 	$(IN_VENV) -m benchmarks.grader_soak
 	$(IN_VENV) -m benchmarks.grader_kills
-	$(IN_VENV) -m benchmarks.grader_seeds
 	$(IN_VENV) -m benchmarks.project_seeds
 
 # The locks name no index, so that any index or mirror serves them.

@@ -24,7 +24,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def grader():
-    with batch.Grader(limits=Limits(request_seconds=5, total_seconds=20), workers=2) as grader:
+    with batch.Grader(limits=Limits(request_seconds=8, total_seconds=120), workers=2) as grader:
         yield grader
 
 
