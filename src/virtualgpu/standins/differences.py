@@ -115,6 +115,31 @@ _CUPY = [
         "`virtualgpu.launches()` lists the kernels that CuPy would have launched",
         "test_standins_walk.py::"
         "test_the_formula_is_nine_passes_in_numpy_and_nine_kernels_in_cupy"),
+    Difference(
+        "cupy", "arguments of a `RawKernel` that are not what it declares",
+        "nobody looks: wrong numbers, or an error somewhere",
+        "nobody looks, but too few raise, and `virtualgpu.check()` names each",
+        "test_cupy_kernels_raw.py::test_an_array_of_another_type_is_a_finding"),
+    Difference(
+        "cupy", "`fuse`",
+        "also fuses several reductions and functions that are no ufuncs",
+        "ufuncs, `where`, `astype` and one `sum`, `prod`, `max` or `min` at the end",
+        "test_cupy_kernels_fused.py::test_what_cannot_be_fused_is_named"),
+    Difference(
+        "cupy", "`RawModule(path=...)`",
+        "cubin and PTX",
+        "PTX",
+        "test_cupy_kernels_raw.py::test_modules_from_files"),
+    Difference(
+        "cupy", "`RawKernel(backend='nvcc')` and `jitify=True`",
+        "nvcc compiles; Jitify finds host headers",
+        "NVRTC compiles, with the C library's headers at hand",
+        "test_cupy_kernels_raw.py::test_host_headers_with_nvcc_or_jitify"),
+    Difference(
+        "cupy", "`cupyx.profiler.benchmark` without `max_duration`",
+        "`n_repeat` calls, however long",
+        "stops after 10 s",
+        "test_cupy_kernels_cupyx.py::test_a_benchmark_ends_when_its_time_is_up"),
 ]
 
 _PYCUDA = [
@@ -128,6 +153,41 @@ _PYCUDA = [
         "`Event.time_till` gives milliseconds",
         "NaN",
         "test_standins_differences.py::test_pycuda_events_have_no_times"),
+    Difference(
+        "pycuda", "arguments of a kernel that are not what it declares",
+        "nobody looks: wrong numbers, or an error somewhere",
+        "nobody looks, but too few raise, and `virtualgpu.check()` names each",
+        "test_pycuda_driver.py::test_arguments_that_do_not_fit_are_findings"),
+    Difference(
+        "pycuda", "a kernel's access outside its arrays",
+        "`LogicError` at a later call, and the context is lost",
+        "`LogicError` at the launch, with line, block and thread; work can go on",
+        "test_pycuda_driver.py::test_out_of_bounds"),
+    Difference(
+        "pycuda", "`compile` and `module_from_buffer`",
+        "cubin, PTX and fatbin",
+        "PTX",
+        "test_pycuda_driver.py::test_options_of_nvcc"),
+    Difference(
+        "pycuda", "`curandom`",
+        "cuRAND's streams",
+        "NumPy's: the same distributions, other numbers",
+        "test_pycuda_arrays.py::test_random_numbers"),
+    Difference(
+        "pycuda", "page-locked host arrays",
+        "cannot be paged out, copy faster, may be mapped",
+        "ordinary arrays; `managed_empty` is shared with kernels",
+        "test_pycuda_driver.py::test_host_arrays"),
+    Difference(
+        "pycuda", "`DeviceMemoryPool`",
+        "rounds sizes up to bins",
+        "hands a freed block out again for the same size alone",
+        "test_pycuda_driver.py::test_pools"),
+    Difference(
+        "pycuda", "`gpuarray.take` outside the array",
+        "reads through a texture, which clamps",
+        "`IndexError`",
+        "test_pycuda_arrays.py::test_choosing_elements"),
 ]
 
 _CUDF = [
