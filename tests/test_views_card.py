@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
+import os
 import re
+import subprocess
+import sys
 
 import kernels_to_see as kernels
 import numpy as np
@@ -13,7 +16,7 @@ from numba import cuda
 import virtualgpu
 from gpucourse import beside, report
 from gpucourse.views import listing, words
-from gpucourse.views.runs import copy_arguments, observe
+from gpucourse.views.runs import Launch, copy_arguments, observe
 from virtualgpu.observers.counters import Counters
 
 X = np.arange(1024, dtype=np.float32)
@@ -36,7 +39,7 @@ def profiled(kernel, grid, block, *arguments) -> Counters:
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch[0].py_func.__name__)
 def test_counts_are_those_of_profile(launch):
     expected = profiled(*launch)
-    observed = observe(launch[0], launch[1], launch[2], launch[3:])
+    observed = observe(Launch.of(*launch[:3], launch[3:]))
     assert observed.profile.counters == expected
     text = str(report(*launch))
     assert f"{expected.warp_instructions:,} instruction" in text
@@ -58,7 +61,7 @@ def test_copies_keep_layouts_and_aliases():
     assert view.strides == grid[:, ::2].strides and turned.strides == grid.T.strides
     assert (view.copy_to_host() == grid[:, ::2]).all()
     assert same is again and plain == 3
-    observed = observe(kernels.copy, 1, 32, (np.arange(64.0)[::2], np.zeros(32)))
+    observed = observe(Launch.of(kernels.copy, 1, 32, (np.arange(64.0)[::2], np.zeros(32))))
     assert observed.after[1].copy_to_host().tolist() == list(range(0, 64, 2))
     loads = observed.profile.counters
     assert loads.global_load_sectors == 2 * loads.global_store_sectors
@@ -223,3 +226,22 @@ def test_numbers_in_words():
     assert words.many(1, "branch", "branches") == "1 branch"
     assert words.geometry((4,), (48,)).endswith(
         "192 threads in 8 warps, the last of each block with 16 of 32 lanes")
+
+
+def test_without_the_virtual_gpu_switched_on_it_serves_for_the_launch():
+    """As beside a real GPU: switched on for the launch, and off again."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import numpy as np\nfrom numba import cuda\n"
+        "import gpucourse, virtualgpu\n"
+        "@cuda.jit(fastmath=True)\n"
+        "def scale(x):\n    x[cuda.grid(1)] *= 2\n"
+        "x = np.ones(64, np.float32)\n"
+        "for _ in range(2):\n    text = str(gpucourse.report(scale, 2, 32, x))\n"
+        "    assert not virtualgpu.is_active()\n"
+        "print(text)\nassert (x == 1).all()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, "."], capture_output=True, text=True,
+                         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    assert ran.returncode == 0, ran.stderr
+    assert "scale[2, 32]" in ran.stdout and "✓ global loads" in ran.stdout

@@ -10,11 +10,11 @@ import pytest
 from numba import cuda, int32
 
 import virtualgpu
-from gpucourse import memory, race, timeline, tree
+from gpucourse import memory, race, report, timeline, tree
 from gpucourse.views import memory as memory_view
 from gpucourse.views import replays
 from gpucourse.views.memory import banks, requests, sectors
-from gpucourse.views.runs import traced
+from gpucourse.views.runs import Launch, traced
 from gpucourse.views.timeline import warp_starts
 
 X = np.arange(1024, dtype=np.float32)
@@ -96,7 +96,7 @@ def test_blocks_that_are_no_multiple_of_32_have_short_warps():
 @pytest.mark.parametrize("dtype", [np.int8, np.float32, np.float64, np.complex128])
 def test_sectors_drawn_are_those_counted(kernel, dtype):
     arguments = (np.zeros(1024, dtype), np.zeros(64, dtype))
-    run = traced(kernel, 2, 32, arguments, threads=64)
+    run = traced(Launch.of(kernel, 2, 32, arguments), threads=64)
     expected = counters(kernel, 2, 32, *arguments)
     loads = [r for r in requests(run, run.places[0]) if r.step.kind == "load"]
     drawn = [int(re.match(r"[\d,]+", sectors(r, run.places[0])[1])[0]) for r in loads]
@@ -121,7 +121,7 @@ def wide_words(x, out):
     (wide_words, 64, (np.zeros(64, np.int32), np.zeros(64))),
 ])
 def test_turns_drawn_are_those_counted(kernel, block, arguments):
-    run = traced(kernel, 1, block, arguments)
+    run = traced(Launch.of(kernel, 1, block, arguments))
     expected = counters(kernel, 1, block, *arguments)
     drawn = {"load": 0, "store": 0}
     for request in requests(run, None):
@@ -241,3 +241,27 @@ def test_forgotten_brackets_are_told_by_every_view(view):
         view(kernels.copy[1, 32], X, X)
     with pytest.raises(TypeError, match="the grid is one to three whole numbers"):
         view(kernels.copy, X, X)
+
+
+@cuda.jit
+def dynamic(x):
+    s = cuda.shared.array(0, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads()
+    x[t] = s[cuda.blockDim.x - 1 - t]
+
+
+def test_dynamic_shared_memory_is_asked_for_in_bytes():
+    x = np.arange(64, dtype=np.int32)
+    for view in (report, timeline, race, memory, tree):
+        text = view(dynamic, 1, 64, x, shared_bytes=256).text
+        assert "illegal address" not in text.lower(), view
+    assert "illegal address" in report(dynamic, 1, 64, x, shared_bytes=128).text.lower()
+
+
+@pytest.mark.parametrize("view", [timeline, memory, tree])
+@pytest.mark.parametrize(("grid", "block"), [(0, 32), (1, 0), (1, 5000), (-1, 32)])
+def test_launches_that_no_device_takes_say_why(view, grid, block):
+    with pytest.raises(ValueError, match=r"at least 1|at most 1024|negative"):
+        view(kernels.unguarded, grid, block, np.zeros(4))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpucourse.views import listing, words
 from gpucourse.views.page import View, box, escape, head, note
-from gpucourse.views.runs import Observed, observe
+from gpucourse.views.runs import Launch, Observed, observe
 from virtualgpu import sources
 from virtualgpu.errors import Location
 from virtualgpu.observers.findings import Finding
@@ -24,7 +24,8 @@ _KINDS = {
 }  # fmt: skip
 
 
-def report(kernel: object, grid: object = None, block: object = None, *arguments: object) -> View:
+def report(kernel: object, grid: object = None, block: object = None, *arguments: object,
+           shared_bytes: int = 0) -> View:
     """Launch a kernel on copies of its arguments and show what it did.
 
     Parameters
@@ -34,6 +35,8 @@ def report(kernel: object, grid: object = None, block: object = None, *arguments
         Blocks in the grid, threads in a block: what stands in the brackets of a launch.
     *arguments
         The kernel's arguments. Arrays are copied: yours stay as they are.
+    shared_bytes : int
+        Dynamic shared memory of each block, in bytes.
 
     Returns
     -------
@@ -46,8 +49,9 @@ def report(kernel: object, grid: object = None, block: object = None, *arguments
     TypeError
         What was given is no kernel, no grid or no block; the message says what to write.
     """
-    observed = observe(kernel, grid, block, arguments)
-    return card(observed, timing=_timing(kernel, observed, arguments))
+    launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
+    observed = observe(launch)
+    return card(observed, timing=_timing(launch, observed))
 
 
 def card(observed: Observed, timing: str = "") -> View:
@@ -111,14 +115,14 @@ def from_profile(profile: LaunchProfile, findings: list[Finding]) -> Observed:
                     profile=profile)
 
 
-def _timing(kernel: object, observed: Observed, arguments: tuple) -> str:
+def _timing(launch: Launch, observed: Observed) -> str:
     from gpucourse.device import device
 
     if device().virtual:
         return ""
     from gpucourse.views.real_gpu import sentence
 
-    return sentence(kernel, observed, arguments)
+    return sentence(launch, observed)
 
 
 def _kernels(observed: Sequence[Observed]) -> str:

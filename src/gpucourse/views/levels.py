@@ -13,7 +13,7 @@ import numpy as np
 
 from gpucourse.views.memory import _choose
 from gpucourse.views.page import ORANGE, SKY, VERMILION, View, box, head, label, note, rect, svg
-from gpucourse.views.runs import Observed, Place, check_kernel, dimensions, traced
+from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges
 from gpucourse.views.words import many
 from virtualgpu.observers.trace import Step
@@ -37,12 +37,12 @@ class Node:
 
 
 def tree(kernel: object, grid: object = None, block: object = None, *arguments: object,
-         array: str | int = "shared", dtype: object = None) -> View:
+         array: str | int = "shared", dtype: object = None, shared_bytes: int = 0) -> View:
     """Launch a reduction on copies of its arguments and draw how its first block added up.
 
     Parameters
     ----------
-    kernel, grid, block, *arguments
+    kernel, grid, block, *arguments, shared_bytes
         As for :func:`gpucourse.report`. At most 64 elements are drawn: launch small blocks.
     array : str or int
         Where the values are combined: ``"shared"``, or the name or number of a parameter.
@@ -55,10 +55,8 @@ def tree(kernel: object, grid: object = None, block: object = None, *arguments: 
     View
         A row for each level, the input below. Values that never reach the top are marked.
     """
-    check_kernel(kernel)
-    shape, threads = dimensions(grid, "grid"), dimensions(block, "block")
-    many_threads = int(np.prod(threads))
-    observed = traced(kernel, shape, threads, arguments, threads=many_threads, values=True)
+    launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
+    observed = traced(launch, threads=launch.threads, values=True)
     place = None if array == "shared" else _choose(observed.places, array)
     nodes = list(_nodes(observed, place, dtype))
     widest = max((node.element for node in nodes), default=0) + 1

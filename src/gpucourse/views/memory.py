@@ -24,7 +24,7 @@ from gpucourse.views.page import (
     stepper,
     svg,
 )
-from gpucourse.views.runs import Observed, Place, check_kernel, dimensions, traced
+from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges, warp_starts
 from gpucourse.views.words import WARP, many
 from virtualgpu import sources
@@ -63,12 +63,13 @@ class Request:
 
 
 def memory(kernel: object, grid: object = None, block: object = None, *arguments: object,
-           array: str | int | None = None, steps: int = STEPS, title: str = "") -> View:
+           array: str | int | None = None, steps: int = STEPS, title: str = "",
+           shared_bytes: int = 0) -> View:
     """Launch a kernel on copies of its arguments and draw how its first warps reach one array.
 
     Parameters
     ----------
-    kernel, grid, block, *arguments
+    kernel, grid, block, *arguments, shared_bytes
         As for :func:`gpucourse.report`.
     array : str or int, optional
         The name or number of the kernel's parameter, or ``"shared"`` for shared memory by its
@@ -83,10 +84,9 @@ def memory(kernel: object, grid: object = None, block: object = None, *arguments
     View
         Put two beside each other with ``gpucourse.beside(memory(…), memory(…))``.
     """
-    check_kernel(kernel)
-    shape, threads = dimensions(grid, "grid"), dimensions(block, "block")
-    starts = warp_starts(int(np.prod(threads)), int(np.prod(shape)), WARPS)
-    observed = traced(kernel, shape, threads, arguments, threads=int(starts[-1]))
+    launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
+    starts = warp_starts(launch.threads, launch.blocks, WARPS)
+    observed = traced(launch, threads=int(starts[-1]))
     steps = min(max(1, steps), MOST_STEPS)
     if array == "shared":
         return _view(observed, list(requests(observed, None)), "shared memory", banks, steps, title)

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 from gpucourse.views.page import View, box, escape, head, note, stepper
 from gpucourse.views.replays import MOST_THREADS, Replay, record
-from gpucourse.views.runs import Observed, check_kernel, observe
+from gpucourse.views.runs import Launch, Observed, observe
 from virtualgpu.observers.findings import Finding
 
 
-def race(kernel: object, grid: object = None, block: object = None, *arguments: object) -> View:
+def race(kernel: object, grid: object = None, block: object = None, *arguments: object,
+         shared_bytes: int = 0) -> View:
     """Launch a kernel on copies of its arguments; where it has a race, replay it step by step.
 
     Parameters
     ----------
-    kernel, grid, block, *arguments
+    kernel, grid, block, *arguments, shared_bytes
         As for :func:`gpucourse.report`. Small launches (at most 2,048 threads) are run in other
         orders too, until one shows how an update is lost.
 
@@ -29,8 +30,8 @@ def race(kernel: object, grid: object = None, block: object = None, *arguments: 
     View
         The steps of two threads, side by side with the memory between them.
     """
-    check_kernel(kernel)
-    observed = observe(kernel, grid, block, arguments)
+    launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
+    observed = observe(launch)
     races = [found for found in observed.findings if found.kind == "race"]
     title = f"{observed.kernel}: "
     if not races:
@@ -46,7 +47,7 @@ def race(kernel: object, grid: object = None, block: object = None, *arguments: 
     if found is None:
         text = f"{races[0].message} (which thread the other was is no longer known)"
         return View(box(head(title + "a race"), note(text)), f"{title}{text}")
-    replays = record(kernel, observed, arguments, found)
+    replays = record(launch, observed, found)
     return _view(observed, found, replays)
 
 

@@ -17,39 +17,39 @@ import numpy as np
 from gpucourse.device import device
 from gpucourse.views import card
 from gpucourse.views.page import View, box, note
-from gpucourse.views.runs import Observed, copy_arguments, launch, observe, to_host
+from gpucourse.views.runs import Launch, Observed, copy_arguments, observe, to_host
 from virtualgpu.errors import VirtualGPUError
 
 #: Launches that are timed, after one that warms up: their median is what counts.
 REPEATS = 21
 
 
-def sentence(kernel: object, observed: Observed, arguments: tuple) -> str:
+def sentence(launch: Launch, observed: Observed) -> str:
     """The time of a kernel on the GPU in words, and where the counts come from."""
     counted = "Counts are from the virtual GPU, which measures no time."
     if observed.error is not None:
         return f"Not run on the {device().name}, because the launch fails. {counted}"
-    elapsed = milliseconds(kernel, observed.grid, observed.block, arguments)
+    elapsed = milliseconds(launch)
     return (f"{elapsed:.3g} ms on the {device().name} (CUDA events, median of {REPEATS} launches "
             f"after one to warm up). {counted}")
 
 
-def milliseconds(kernel: object, grid: tuple, block: tuple, arguments: tuple) -> float:
+def milliseconds(launch: Launch) -> float:
     """Median time of a launch on the device at hand, between two CUDA events.
 
     All launches work on one set of copies, so a kernel that changes its input sees it changed.
     """
     from numba import cuda
 
-    copies = copy_arguments(arguments)
+    copies = copy_arguments(launch.arguments)
     times = []
     with warnings.catch_warnings(action="ignore"):
-        launch(kernel, grid, block, copies)
+        launch.run(launch.kernel, copies)
         cuda.synchronize()
         for _ in range(REPEATS):
             start, stop = cuda.event(), cuda.event()
             start.record()
-            launch(kernel, grid, block, copies)
+            launch.run(launch.kernel, copies)
             stop.record()
             stop.synchronize()
             times.append(cuda.event_elapsed_time(start, stop))
@@ -65,7 +65,7 @@ class WatchedOnGPU:
 
     def __init__(self):
         self.error: VirtualGPUError | None = None
-        self.launches: list[tuple] = []
+        self.launches: list[Launch] = []
 
     def __enter__(self) -> WatchedOnGPU:
         from numba.cuda.dispatcher import _LaunchConfiguration
@@ -75,7 +75,8 @@ class WatchedOnGPU:
 
         def call(configured, *args):
             kept = tuple(np.array(a) if isinstance(a, np.ndarray) else to_host(a) for a in args)
-            launches.append((configured.dispatcher, configured.griddim, configured.blockdim, kept))
+            launches.append(Launch(configured.dispatcher, configured.griddim,
+                                   configured.blockdim, kept, configured.sharedmem))
             return original(configured, *args)
 
         _LaunchConfiguration.__call__ = call
@@ -99,8 +100,8 @@ class WatchedOnGPU:
         if not self.launches:
             return View(box(note(NOTHING)), NOTHING)
         views = []
-        for kernel, grid, block, arguments in self.launches[:MOST_CARDS]:
-            observed = observe(kernel, grid, block, arguments)
-            views.append(card.card(observed, sentence(kernel, observed, arguments)))
+        for launch in self.launches[:MOST_CARDS]:
+            observed = observe(launch)
+            views.append(card.card(observed, sentence(launch, observed)))
         return View("".join(view.markup for view in views),
                     "\n\n".join(view.text for view in views))

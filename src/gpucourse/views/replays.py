@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpucourse.views.runs import Observed, Place, traced
+from gpucourse.views.runs import Launch, Observed, Place, traced
 from virtualgpu import sources
+from virtualgpu.errors import BudgetExceeded
 from virtualgpu.machine.memory import POISON
 from virtualgpu.observers.findings import Finding
 from virtualgpu.observers.trace import Step
@@ -63,17 +64,18 @@ class Replay:
         return tuple((event.who, event.kind) for event in self.events)
 
 
-def record(kernel, observed: Observed, arguments: tuple, found: Finding) -> list[Replay]:
+def record(launch: Launch, observed: Observed, found: Finding) -> list[Replay]:
     """One recording in which an update is lost; or else two that differ in the order."""
     pair = np.array([_number(observed, found.block, found.thread),
                      _number(observed, found.other.block, found.other.thread)])
-    threads = int(np.prod(observed.grid)) * int(np.prod(observed.block))
+    if isinstance(observed.error, BudgetExceeded):
+        return []  # it probably never ends, and would not under any seed
+    threads = launch.blocks * launch.threads
     seeds = [*SEEDS, None] if threads <= MOST_THREADS else [None]
     at_once: list[Replay] = []
     best: list[Replay] = []
     for seed in seeds:
-        run = traced(kernel, observed.grid, observed.block, arguments, seed=seed,
-                     threads=np.unique(pair), values=True)
+        run = traced(launch, seed=seed, threads=np.unique(pair), values=True)
         replay = _replay(run, pair, found, seed)
         if replay is None:
             continue

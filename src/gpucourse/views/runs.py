@@ -45,6 +45,41 @@ class Place:
         return self.address + last + self.dtype.itemsize
 
 
+@dataclass(frozen=True)
+class Launch:
+    """What to launch: a kernel, what stands in its brackets, and its arguments."""
+
+    kernel: object
+    grid: Triple
+    block: Triple
+    arguments: tuple
+    shared_bytes: int = 0  # of dynamic shared memory in each block
+
+    @classmethod
+    def of(cls, kernel: object, grid: object, block: object, arguments: tuple,
+           shared_bytes: int = 0) -> Launch:
+        """Check what a learner gave. Raises TypeError that says what to write instead."""
+        check_kernel(kernel)
+        return cls(kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments,
+                   shared_bytes)
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def threads(self) -> int:
+        """In each block."""
+        return math.prod(self.block)
+
+    def run(self, kernel: object, arguments: list) -> None:
+        """Launch by the kernel's own convention: Numba's brackets or CuPy's tuples."""
+        if hasattr(kernel, "py_func"):
+            kernel[self.grid, self.block, 0, self.shared_bytes](*arguments)
+        else:
+            kernel(self.grid, self.block, tuple(arguments), shared_mem=self.shared_bytes)
+
+
 @dataclass
 class Observed:
     """One watched launch: what was found, what was counted or traced, and what stopped it."""
@@ -60,10 +95,10 @@ class Observed:
     after: list = field(default_factory=list)  # the arguments, as the kernel left them
 
 
-def observe(kernel: object, grid: object, block: object, arguments: tuple) -> Observed:
+def observe(launch: Launch) -> Observed:
     """Launch once under every checker and the counters. A fault becomes a finding."""
     with virtualgpu.profile() as profile, virtualgpu.check() as report:
-        observed = _run(kernel, grid, block, arguments)
+        observed = _run(launch)
     observed.findings = findings_of(report, observed)
     # A kernel of the learner's may be launched through helpers that launch more (a fill): the
     # kernel itself comes last.
@@ -71,15 +106,14 @@ def observe(kernel: object, grid: object, block: object, arguments: tuple) -> Ob
     return observed
 
 
-def traced(kernel: object, grid: object, block: object, arguments: tuple, *,
-           seed: int | None = None, **options) -> Observed:
+def traced(launch: Launch, *, seed: int | None = None, **options) -> Observed:
     """Launch once and write down the steps; ``options`` are those of ``instruments.trace``."""
     with instruments.trace(**options) as trace:
         if seed is None:
-            observed = _run(kernel, grid, block, arguments)
+            observed = _run(launch)
         else:
             with virtualgpu.schedule(seed):
-                observed = _run(kernel, grid, block, arguments)
+                observed = _run(launch)
     observed.trace = trace.launches[-1] if trace.launches else None
     if observed.trace is None:
         # No device takes such a launch: there is nothing to draw, and the error says why.
@@ -96,10 +130,9 @@ def findings_of(report: Report, observed: Observed) -> list[Finding]:
     return findings
 
 
-def _run(kernel: object, grid: object, block: object, arguments: tuple) -> Observed:
-    name = check_kernel(kernel)
-    shape, threads = dimensions(grid, "grid"), dimensions(block, "block")
-    observed = Observed(name, shape, threads)
+def _run(launch: Launch) -> Observed:
+    kernel, arguments = launch.kernel, launch.arguments
+    observed = Observed(check_kernel(kernel), launch.grid, launch.block)
     if not virtualgpu.is_active():
         arguments = tuple(map(to_host, arguments))
     with on_virtual_gpu(kernel) as runnable, warnings.catch_warnings():
@@ -107,7 +140,7 @@ def _run(kernel: object, grid: object, block: object, arguments: tuple) -> Obser
         copies = copy_arguments(arguments)
         observed.places = list(_places(kernel, copies))
         try:
-            launch(runnable, shape, threads, copies)
+            launch.run(runnable, copies)
         except VirtualGPUError as error:
             observed.error = error
         observed.after = copies
@@ -164,14 +197,6 @@ def _is_raw(kernel: object) -> bool:
     return type(kernel).__name__ == "RawKernel" and hasattr(kernel, "name")
 
 
-def launch(kernel: object, grid: Triple, block: Triple, arguments: list) -> None:
-    """Launch by the kernel's own convention: Numba's brackets or CuPy's tuples."""
-    if hasattr(kernel, "py_func"):
-        kernel[grid, block](*arguments)
-    else:
-        kernel(grid, block, tuple(arguments))
-
-
 @contextmanager
 def on_virtual_gpu(kernel: object) -> Iterator[object]:
     """The kernel in a form that runs on the virtual GPU, also beside a real one.
@@ -186,7 +211,11 @@ def on_virtual_gpu(kernel: object) -> Iterator[object]:
 
     virtualgpu.activate(force=True)
     try:
-        yield cuda.jit(kernel.py_func) if _is_numba(kernel) else _compiled_anew(kernel)
+        if _is_numba(kernel):
+            fast = kernel.targetoptions.get("fastmath", False)
+            yield cuda.jit(fastmath=fast)(kernel.py_func)
+        else:
+            yield _compiled_anew(kernel)
     finally:
         virtualgpu.deactivate()
 
@@ -195,8 +224,8 @@ def _compiled_anew(kernel: object):
     """A CuPy RawKernel of a real GPU, as one of the virtual GPU."""
     module = virtualgpu.Module.from_cuda(kernel.code, options=tuple(kernel.options or ()))
 
-    def launch(grid: Triple, block: Triple, arguments: tuple) -> None:
-        module.launch(kernel.name, grid, block, list(arguments))
+    def launch(grid: Triple, block: Triple, arguments: tuple, shared_mem: int = 0) -> None:
+        module.launch(kernel.name, grid, block, list(arguments), shared_bytes=shared_mem)
 
     return launch
 

@@ -29,7 +29,7 @@ from gpucourse.views.page import (
     rect,
     svg,
 )
-from gpucourse.views.runs import Observed, check_kernel, dimensions, traced
+from gpucourse.views.runs import Launch, Observed, traced
 from gpucourse.views.words import WARP, many
 from virtualgpu import sources
 from virtualgpu.observers.trace import Step
@@ -73,12 +73,12 @@ class Column:
 
 
 def timeline(kernel: object, grid: object = None, block: object = None, *arguments: object,
-             warps: int = WARPS, steps: int = STEPS) -> View:
+             warps: int = WARPS, steps: int = STEPS, shared_bytes: int = 0) -> View:
     """Launch a kernel on copies of its arguments and draw what its first warps did, step by step.
 
     Parameters
     ----------
-    kernel, grid, block, *arguments
+    kernel, grid, block, *arguments, shared_bytes
         As for :func:`gpucourse.report`.
     warps, steps : int
         How many warps from the first one, at most 12, and how many steps, at most 240. What is
@@ -89,20 +89,18 @@ def timeline(kernel: object, grid: object = None, block: object = None, *argumen
     View
         A band for each warp, 32 lanes high; the pointer over a step shows its line and threads.
     """
-    check_kernel(kernel)
-    shape, threads = dimensions(grid, "grid"), dimensions(block, "block")
+    launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
     warps, steps = min(max(1, warps), MOST_WARPS), min(max(1, steps), MOST_STEPS)
-    in_block = int(np.prod(threads))
-    first = warp_starts(in_block, int(np.prod(shape)), warps)
-    observed = traced(kernel, shape, threads, arguments, threads=int(first[-1]))
+    first = warp_starts(launch.threads, launch.blocks, warps)
+    observed = traced(launch, threads=int(first[-1]))
     columns = list(_columns(observed.trace.steps, int(first[-1])))
     return _View(observed, columns, first, steps).view()
 
 
 def warp_starts(in_block: int, blocks: int, warps: int) -> np.ndarray:
     """The number of the first thread of each of the first warps, and the one after the last."""
-    per_block = -(-in_block // WARP)
-    number = np.arange(min(warps, per_block * blocks) + 1)
+    per_block = max(1, -(-in_block // WARP))  # an empty block is refused where it is launched
+    number = np.arange(min(warps, per_block * max(0, blocks)) + 1)
     starts = number // per_block * in_block + number % per_block * WARP
     return np.minimum(starts, blocks * in_block)
 
