@@ -331,6 +331,47 @@ def test_lists_of_records_in_records():
     assert results == pytest.approx([dimuon_masses(events)[0, 0], -3.0, -1.0], rel=1e-14)
 
 
+def test_vectors_have_their_properties_in_kernels():
+    import vector
+    from numba import cuda
+
+    vector.register_awkward()
+
+    @jit
+    def kernel(events, out):
+        i = cuda.grid(1)
+        if i < len(events):
+            out[i] = 0
+            for muon in events[i]:
+                out[i] += muon.px
+
+    muons = ak.with_name(ak.Array(NESTED).muons, "Momentum4D")
+    assert launch(kernel, ak.to_backend(muons, "cuda")) == pytest.approx(
+        ak.sum(muons.px, axis=1).to_list(), rel=1e-14)
+
+
+@pytest.mark.parametrize("lists", [
+    [[[1.0, 2.0], []], [[3.0]], []],
+    [[1.0, None], [2.0], []],
+    [[True], [False, True], []],
+    np.arange(6.0).reshape(3, 2),
+], ids=["lists of lists", "missing values", "booleans", "regular"])
+def test_iteration_over_other_lists(lists):
+    from numba import cuda
+
+    @jit
+    def kernel(lists, out):
+        i = cuda.grid(1)
+        if i < len(lists):
+            count = 0
+            for _ in lists[i]:
+                count += 1
+            out[i] = count
+
+    array = ak.Array(lists)
+    assert launch(kernel, ak.to_backend(array, "cuda")) == ak.num(array).to_list()
+
+
 def test_jagged_numbers(events: ak.Array):
     from numba import cuda
 

@@ -35,8 +35,8 @@ packages answer.
 - **What a stand-in lacks raises `NotImplementedError`** with the name and what to use instead.
 - **No times.** Events give NaN, and nothing claims to be a GPU's speed.
 - **A stand-in is no installed package**: `pip list` does not show it, `find_spec` says where it
-  lies, and its `__version__` ends in `+virtualgpu`. A package that was imported before is set
-  aside and comes back with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
+  lies, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. A package that was imported
+  before is set aside and comes back with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
 
 Where a GPU is there but PyCUDA is not, `%load_ext gpucourse` has `import pycuda` say how to
 install it and find PyCUDA's basic calls on CuPy (`gpucourse.without_pycuda`). That has been tried
