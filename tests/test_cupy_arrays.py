@@ -178,6 +178,8 @@ def test_numba_kernels_take_the_arrays_themselves(cp):
     assert a.tolist() == list(range(1, 11))
     add_one[1, 32](a[::2])
     assert a.tolist() == [2, 2, 4, 4, 6, 6, 8, 8, 10, 10]
+    add_one[1, 32](a[:2:-1])
+    assert a.tolist() == [2, 2, 4, 5, 7, 7, 9, 9, 11, 11]
 
 
 def test_numbas_arrays_are_taken_without_a_copy(cp):
