@@ -9,7 +9,7 @@ import pytest
 
 import virtualgpu
 from virtualgpu import device
-from virtualgpu.compilers import nvrtc
+from virtualgpu.compilers import messages, nvrtc
 from virtualgpu.compilers.headers import HOST_HEADERS
 from virtualgpu.compilers.nvrtc import CompilationError, compile_cuda, source_path
 from virtualgpu.compilers.signatures import kernel_signature
@@ -154,10 +154,15 @@ def test_paths_that_exist_nowhere_are_not_shown():
 
 
 def test_warnings_are_of_the_source_not_of_cudas_headers():
-    quiet = '#include <cuda/std/complex>\nextern "C" __global__ void k(double *x) { *x = 1; }'
-    assert compile_cuda(quiet).log == ""
-    loud = compile_cuda(quiet.replace("*x = 1", "int unused")).log
-    assert "unused" in loud and "cccl" not in loud
+    header = "/cuda/include/thing.hpp(7): warning #1-D: old\n  x\n  ^"
+    mine = "kernel.cu(3): warning #177-D: unused\n  int x;\n      ^"
+    remark = "Remark: The warnings can be suppressed"
+    of_the_source = messages.of_the_source
+    assert of_the_source(f"{header}\n\n{remark}\n\n", ["/cuda/include"]) == ""
+    assert of_the_source(f"{header}\n\n{remark}\n\n{mine}\n\n", ["/cuda/include"]) == (
+        f"{remark}\n\n{mine}\n")
+    assert of_the_source("", ["/cuda/include"]) == ""
+    assert "unused" in compile_cuda('extern "C" __global__ void k() { int unused; }').log
 
 
 # -- lines --------------------------------------------------------------------------------------

@@ -484,9 +484,9 @@ def test_types_and_occupancy(drv):
     assert tools.dtype_to_ctype(np.float32) == "float"
     assert tools.dtype_to_ctype(np.complex128) == "pycuda::complex<double>"
     with pytest.raises(ValueError, match="unable to map"):
-        tools.dtype_to_ctype([("x", "f4")])
-    tools.get_or_register_dtype("point", np.dtype([("x", "f4")]))
-    assert tools.dtype_to_ctype([("x", "f4")]) == "point"
+        tools.dtype_to_ctype([("q", "f4")])
+    tools.get_or_register_dtype("point", np.dtype([("q", "f4")]))
+    assert tools.dtype_to_ctype([("q", "f4")]) == "point"
     assert isinstance(tools.parse_c_arg("const unsigned int *__restrict__ x"), tools.VectorArg)
     parsed = tools.parse_c_arg("long long n")
     assert (parsed.name, parsed.dtype, parsed.struct_char) == ("n", np.int64, "q")
