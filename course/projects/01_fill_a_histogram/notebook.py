@@ -368,6 +368,16 @@ expect_equal(counts, rows.sum(axis=0, dtype=np.int32), "wrong for another number
 ### END HIDDEN TESTS
 
 # %% [markdown] id="look-private"
+# Below is *your* tree for seven sums, drawn from what your threads did. Does every sum reach the top?
+# Before the kernel is written there is nothing to draw.
+
+# %% id="draw-tree"
+from gpucourse import report, tree
+
+seven = np.arange(1, 8, dtype=np.int32).reshape(7, 1)  # seven rows, one slot: 28 in all
+tree(merge_rows, 1, 7, seven, np.zeros(1, np.int32))
+
+# %% [markdown] id="look-peak"
 # Both kernels together fill the region of the Z from the real masses. Before your kernels work, the
 # picture is empty.
 
@@ -877,9 +887,12 @@ plt.show()
 # For the first point: a block can leave its histogram in a row of its own, and a second launch adds up
 # the rows. For the second: which threads read neighbouring values, and neighbouring slots? For the
 # third: lanes wait when they want the same slot of the same histogram. Who says that a block must have
-# only one?
+# only one? The card of `fill_shared` shows where you start from: turns, sectors and the lines that cost.
 #
 # Hints: `hint("golf-kernels")`, `hint("histogram-golf")`.
+
+# %% id="card-shared"
+report(fill_shared, 16, 256, masses, 0.0, 120.0, np.zeros(82, np.int32))
 
 # %% id="golf-kernels" role="solution"
 COPIES = 8  # histograms in each block

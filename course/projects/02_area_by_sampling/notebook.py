@@ -1077,7 +1077,13 @@ except NotImplementedError:
 #
 # Points outside escape after a few turns, points near the edge take hundreds. The 32 lanes of a warp
 # share one instruction at a time: while one lane iterates, the others, long done, wait for it. That is
-# *divergence*, and it can be counted.
+# *divergence*, and it can be seen and counted. Below is one warp of your kernel with 32 points: a column
+# is a step, a row a lane, and pale lanes wait.
+
+# %% id="see-divergence"
+from gpucourse import report, timeline
+
+timeline(mandelbrot_hits, 1, 32, 3, 0, 32, 12, np.zeros(1, np.int64))
 
 # %% id="count-divergence"
 import virtualgpu
@@ -1234,7 +1240,12 @@ if device().virtual:
     right.set(xlabel="lanes at work [%]", xlim=(0, 100))
     plt.show()
 
+# %% id="card-fast"
+report(mandelbrot_fast, 4, 128, 3, 0, 10_000, 500, np.zeros(1, np.int64))
+
 # %% [markdown] id="divergence-why"
+# The card has it line by line.
+#
 # With the formulas for cardioid and disc alone, instructions fall to about half, and the fraction
 # of busy lanes falls *as well*, from 14% to 6%: what was taken away was mostly work that lanes did
 # together. The fraction alone is no measure of anything. Count what you pay for.
