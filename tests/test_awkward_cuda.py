@@ -400,6 +400,7 @@ def test_an_array_on_the_cpu_backend_is_refused(events: ak.Array):
 
 def test_iteration_needs_the_mend():
     """Where this fails numba-cuda or Awkward no longer needs it: remove ``mend_iteration``."""
+    import os
     import subprocess
     import sys
 
@@ -415,7 +416,8 @@ def test_iteration_needs_the_mend():
         "    for x in array[0]:\n"
         "        out[0] = x\n"
         "kernel[1, 1](ak.to_backend(ak.Array([[1.0]]), 'cuda'), cupy.zeros(1))\n")
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     assert ran.returncode == 1
     assert "No definition for lowering iternext" in ran.stderr
 
