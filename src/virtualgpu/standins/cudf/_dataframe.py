@@ -308,16 +308,13 @@ class DataFrame(HostCopies, Frame):
         for name in self._columns:
             yield name, self._series(name)
 
-    def hash_values(self, method: str = "murmur3", seed=None):
-        raise NotImplementedError(
-            "cudf.DataFrame.hash_values is not in the stand-in for cuDF: its hashes would differ")
 
 
 give_operators(DataFrame)
 give_indexers(DataFrame)
 give_methods(DataFrame, (
-    "abs add add_prefix add_suffix agg all any corr count cov cummax cummin cumprod "
-    "cumsum div divide drop drop_duplicates dropna duplicated eq equals eval explode "
+    "abs add add_prefix add_suffix agg all any clip corr count cov cummax cummin cumprod "
+    "cumsum div divide dot drop drop_duplicates dropna duplicated eq equals eval explode "
     "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull keys "
     "kurt kurtosis le lt max mean median melt memory_usage min mod mode mul multiply ne nlargest "
     "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "

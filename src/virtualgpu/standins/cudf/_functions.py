@@ -61,12 +61,6 @@ def to_numeric(arg, errors="raise", downcast=None):
     return wrap(pd.to_numeric(unwrap(arg), errors, downcast))
 
 
-def cut(x, bins, *args, **kwargs):
-    raise NotImplementedError(
-        "cudf.cut gives intervals, which are not in the stand-in for cuDF: "
-        "use Series.digitize in cuDF on a GPU, or pandas.cut on .to_pandas()")
-
-
 def get_dummies(data, *args, **kwargs):
     return wrap(pd.get_dummies(unwrap(data), *args, **kwargs))
 
