@@ -482,7 +482,8 @@ def test_columns_are_of_equal_length(cudf):
         cudf.DataFrame({"a": [1, 2], "b": [1]})
 
 
-@pytest.mark.parametrize("name", ["Series.rolling", "DataFrame.to_arrow", "DataFrame.hash_values", "cut", "Grouper"])
+@pytest.mark.parametrize("name", [
+    "Series.rolling", "DataFrame.to_arrow", "DataFrame.hash_values", "cut", "Grouper"])
 def test_missing_names_say_so(name: str, cudf):
     owner, _, attribute = name.rpartition(".")
     thing = {"Series": cudf.Series([1]), "DataFrame": cudf.DataFrame({"a": [1]}), "": cudf}[owner]
