@@ -22,7 +22,6 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import find_all_files
-from sqlalchemy.exc import SAWarning
 from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.grading.assignment import Assignment
@@ -104,7 +103,7 @@ class GradebookWriter:
         book.update_or_create_student(job.student)
         with warnings.catch_warnings():
             # nbgrader's own way of adding rows, of which SQLAlchemy complains each time.
-            warnings.simplefilter("ignore", SAWarning)
+            warnings.filterwarnings("ignore", message="Object of type <Submitted")
             submission = book.update_or_create_submission(
                 assignment, job.student,
                 timestamp=(folder / "timestamp.txt").read_text(encoding="utf-8").strip())
