@@ -12,11 +12,13 @@ import virtualgpu
 
 @pytest.fixture(scope="module")
 def cp() -> Iterator:
+    was_active = virtualgpu.is_active()
     virtualgpu.activate()
     import cupy
 
     yield cupy
-    virtualgpu.deactivate()
+    if not was_active:
+        virtualgpu.deactivate()
 
 
 def greater_root(xp, a, b, c):

@@ -13,11 +13,13 @@ from virtualgpu.errors import MemoryAccessError
 
 @pytest.fixture(scope="module")
 def cp() -> Iterator:
+    was_active = virtualgpu.is_active()
     virtualgpu.activate()
     import cupy
 
     yield cupy
-    virtualgpu.deactivate()
+    if not was_active:
+        virtualgpu.deactivate()
 
 
 @pytest.fixture(scope="module")

@@ -26,11 +26,13 @@ greater_root(const double *a, const double *b, const double *c, double *out, int
 
 @pytest.fixture(scope="module")
 def cp() -> Iterator:
+    was_active = virtualgpu.is_active()
     virtualgpu.activate()
     import cupy
 
     yield cupy
-    virtualgpu.deactivate()
+    if not was_active:
+        virtualgpu.deactivate()
 
 
 @pytest.fixture(scope="module")

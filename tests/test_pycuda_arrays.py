@@ -15,12 +15,14 @@ from virtualgpu.errors import MemoryAccessError
 
 @pytest.fixture(scope="module")
 def ga() -> Iterator:
+    was_active = virtualgpu.is_active()
     virtualgpu.activate()
     import pycuda.autoinit
     import pycuda.gpuarray
 
     yield pycuda.gpuarray
-    virtualgpu.deactivate()
+    if not was_active:
+        virtualgpu.deactivate()
 
 
 @pytest.fixture

@@ -45,12 +45,14 @@ __global__ void three(char a, double b, short c, double *out)
 
 @pytest.fixture(scope="module")
 def drv() -> Iterator:
+    was_active = virtualgpu.is_active()
     virtualgpu.activate()
     import pycuda.autoinit
     import pycuda.driver
 
     yield pycuda.driver
-    virtualgpu.deactivate()
+    if not was_active:
+        virtualgpu.deactivate()
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +158,19 @@ def test_arrays_of_numba_and_cupy(drv, module):
         increment(array, block=(4, 1, 1))
         back = array.get() if hasattr(array, "get") else array.copy_to_host()
         assert back.tolist() == [1, 2, 3, 4]
+
+
+def test_pointers_of_ones_own(drv, module):
+    class Mine(drv.PointerHolderBase):
+        def get_pointer(self):
+            return int(memory) + 4
+
+    memory = drv.to_device(np.zeros(2, np.int32))
+    module.get_function("increment")(Mine(), block=(1, 1, 1))
+    drv.memset_d32(Mine(), int(drv.from_device(Mine(), 1, np.int32)[0]) + 1, 1)
+    assert drv.from_device(memory, 2, np.int32).tolist() == [0, 2]
+    with pytest.raises(NotImplementedError, match="get_pointer"):
+        int(drv.PointerHolderBase())
 
 
 def test_check_and_profile_see_launches(drv, module):
@@ -467,7 +482,8 @@ def test_attributes_of_a_function(drv, module):
 def test_what_is_missing_names_what_to_use(drv):
     import pycuda.compiler
 
-    with pytest.raises(NotImplementedError, match=r"driver\.Memcpy2D is .* use a copy for each row"):
+    words = r"driver\.Memcpy2D is .* use a copy for each row"
+    with pytest.raises(NotImplementedError, match=words):
         _ = drv.Memcpy2D
     with pytest.raises(NotImplementedError, match="DynamicSourceModule"):
         _ = pycuda.compiler.DynamicSourceModule

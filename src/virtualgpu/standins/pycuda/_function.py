@@ -16,7 +16,14 @@ from virtualgpu.frontends.kernel_arguments import Argument, array_argument, numb
 
 from ._context import Context, Event, need_context
 from ._errors import LogicError, call
-from ._memory import DeviceAllocation, ManagedAllocation, mem_alloc_like, memcpy_dtoh, memcpy_htod
+from ._memory import (
+    DeviceAllocation,
+    ManagedAllocation,
+    PointerHolderBase,
+    mem_alloc_like,
+    memcpy_dtoh,
+    memcpy_htod,
+)
 
 
 class function_attribute:
@@ -235,7 +242,7 @@ class Function:
 def _argument(value: Any, position: int) -> Argument:
     if isinstance(value, np.number):
         return number_argument(value)
-    if isinstance(value, DeviceAllocation) or hasattr(value, "_pooled"):
+    if isinstance(value, DeviceAllocation | PointerHolderBase) or hasattr(value, "_pooled"):
         return Argument(struct.pack("<Q", int(value)))
     if isinstance(value, ArgumentHandler):
         address = int(value.get_device_alloc())

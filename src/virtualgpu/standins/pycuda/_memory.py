@@ -48,6 +48,18 @@ class DeviceAllocation:
             self.free()
 
 
+class PointerHolderBase:
+    """Base of one's own classes that stand for a device address: ``get_pointer`` gives it."""
+
+    def get_pointer(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__}.get_pointer: return the address")
+
+    def __int__(self) -> int:
+        return self.get_pointer()
+
+    __index__ = __int__
+
+
 class ManagedAllocation(DeviceAllocation):
     """Memory that host and device share; it is the ``.base`` of the arrays over it."""
 
