@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from virtualgpu.compilers.nvrtc import CompilationError, compile_cuda
+from virtualgpu.ptx import parse
 
 _TABLE = "virtualgpu_signature_table"
 _PROBE = r"""
@@ -44,7 +45,7 @@ template <class F> struct signature;
 template <class... A> struct signature<void (*)(A...)> {
     static constexpr __device__ table<A...> get()
     { return table<A...>{{int(sizeof...(A)), (one<A>::pointer * 65536 * 256
-                          + one<A>::letter * 65536 + one<A>::bytes)...}}; }
+                          + one<A>::letter * 65536 + (one<A>::bytes & 65535))...}}; }
 };
 }
 """
@@ -91,9 +92,6 @@ def kernel_signature(source: str, kernel: str, options: tuple[str, ...] = (),
 
     None where the compiler cannot say: a kernel that is overloaded, or known by its mangled name.
     """
-    from virtualgpu.machine.types import DTYPES
-    from virtualgpu.ptx import parse
-
     probe = (f'{_PROBE}extern "C" __device__ const auto {_TABLE} = '
              f"virtualgpu_signature::signature<decltype(&{kernel})>::get();\n")
     try:
@@ -103,7 +101,9 @@ def kernel_signature(source: str, kernel: str, options: tuple[str, ...] = (),
     variable = parse(compiled.ptx).variables.get(_TABLE)
     if variable is None or not variable.values:
         return () if variable is not None else None
-    values = np.array(variable.values, np.uint64).astype(DTYPES[variable.element])
+    # The compiler writes bytes or words, and leaves zeros at the end out.
+    width = int("".join(filter(str.isdigit, variable.element))) // 8
+    values = np.array([value & ((1 << 8 * width) - 1) for value in variable.values], f"u{width}")
     raw = values.tobytes().ljust(variable.size, b"\0")
     count, *codes = np.frombuffer(raw, np.int32).tolist()
     return tuple(
