@@ -159,6 +159,46 @@ def test_numpys_functions_take_cupys_arrays(cp):
     assert cp.get_array_module(np.ones(2), 3) is np
 
 
+@pytest.mark.parametrize("call", [
+    "all()", "any(axis=0)", "argmax(1)", "argmin()", "argpartition(1)[..., 1]", "argsort()",
+    "argsort(axis=0)", "astype('f4')", "byteswap()", "clip(-1, 1)", "clip(max=0.5)",
+    "compress(rows, axis=0)", "conj()", "copy()", "cumprod(axis=1)", "cumsum()", "diagonal(1)",
+    "dot(x.T)", "flatten('F')", "max(0)", "mean(axis=1, keepdims=True)", "min()", "nonzero()",
+    "prod(0)", "ravel()", "repeat(2, axis=1)", "reshape(6, 4)", "reshape((3, -1), order='F')",
+    "round(1)", "squeeze()", "std(ddof=1)", "std(0, None, None, 1)", "sum(0, 'f4')", "sum((0, 1))",
+    "swapaxes(0, 1)", "take(where, axis=1)", "trace()", "transpose()", "transpose(1, 0)", "var(1)",
+    "view('i8')", "T", "mT", "real", "imag", "tolist()", "tobytes()", "flat[3:7]",
+    "ravel()[:4].searchsorted(x[0])", "ndim",
+])
+def test_methods_are_numpys(cp, call):
+    host = np.random.default_rng(3).normal(size=(4, 6))
+    results = []
+    for module in (np, cp):
+        names = {"x": module.asarray(host), "rows": module.asarray([True, False, True, True]),
+                 "where": module.asarray([0, 5, 2])}
+        results.append(eval(f"x.{call}", names))
+    expected, found = results
+    if isinstance(expected, tuple):
+        expected, found = np.stack(expected), cp.stack(found)
+    if isinstance(expected, np.ndarray | np.generic):
+        assert type(found) is cp.ndarray
+        found = found.get()
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    else:
+        assert found == expected
+
+
+def test_sorting_in_place(cp):
+    a = cp.array([[3, 1], [0, 2]])
+    a.sort(axis=0)
+    assert a.tolist() == [[0, 1], [3, 2]]
+    a.partition(0)
+    assert a.tolist() == [[0, 1], [2, 3]]
+    with pytest.raises(np.exceptions.AxisError, match="rank of zero"):
+        cp.array(1).sort()
+
+
 def test_libraries_with_the_array_protocol_have_their_turn(cp):
     class Mine:
         __array_ufunc__ = None

@@ -8,7 +8,7 @@ from ._missing import missing
 from ._operators import named
 
 _SAME = (
-    "argpartition argsort choose compress cumprod cumsum diagonal dot nonzero ravel repeat round "
+    "argpartition argsort choose cumprod cumsum diagonal dot nonzero ravel repeat round "
     "searchsorted squeeze swapaxes trace"
 ).split()
 
@@ -194,6 +194,10 @@ class Methods:
                       "copy, or x.get()")
 
     # -- numbers -------------------------------------------------------------------------------
+
+    def compress(self, condition, axis=None, out=None):
+        """The parts along an axis for which the condition holds."""
+        return named("compress")(condition, self, axis, out)
 
     def clip(self, min=None, max=None, out=None):
         return named("clip")(self, min, max, out)
