@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba.cuda.random import xoroshiro128p_dtype
 from project_class import ProjectClass
+from scipy.stats import binom, chi2
 
 import virtualgpu
 from gpucourse.grading import cells
@@ -281,6 +282,35 @@ def test_error_of_the_written_question(solution):
     _, error = solution["estimate"](78540, 100_000, 4.0)
     assert error == pytest.approx(0.005, rel=0.05)
     assert (3.1432 - math.pi) / error == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.slow
+def test_bad_luck_fails_a_right_answer_less_than_once_in_a_million(project, setup, solution):
+    """Exact probabilities of every z-score that the tests look at, hidden ones included."""
+    seen = []
+
+    def recorded(hits, n, p):
+        seen.append((n, p))
+        return setup["z_score"](hits, n, p)
+
+    for cell in project.assignment.tests:
+        cells.run(cell.source, cell.grade_id, {**solution, "z_score": recorded})
+    # That hits come as if x and y were one number is refuted, not accepted.
+    accepted = [(n, p) for n, p in seen if p != math.sqrt(0.5)]
+    assert 30 < len(accepted) < 100
+    bad_luck = 0.0
+    for n, p in accepted:
+        off = setup["Z_LIMIT"] * math.sqrt(n * p * (1 - p))
+        bad_luck += binom.cdf(math.ceil(n * p - off) - 1, n, p) + binom.sf(n * p + off, n, p)
+    # Sums of squares: 24 seeds, 8,192 threads, 500 and 777 streams of JAX, neighbours of those.
+    bad_luck += chi2.sf(90, 24) + chi2.cdf(1.9, 24)
+    for n, limit in ((8192, 6), (500, 8), (777, 8)):
+        off = limit * math.sqrt(2 * n)
+        bad_luck += chi2.sf(n + off, n) + chi2.cdf(n - off, n)
+    bad_luck += 2 * 2e-9
+    # 13 good specimens, the mean of whose first numbers is looked at.
+    bad_luck += 13 * 2e-9
+    assert bad_luck < 1e-6
 
 
 # --- known-wrong answers --------------------------------------------------------------------------
