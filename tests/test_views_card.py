@@ -90,6 +90,16 @@ def test_hottest_line_is_shaded_most():
     assert max(shades) == 0.5
 
 
+def test_a_lines_cost_counts_instructions_and_the_further_turns_of_memory():
+    counted = Counters(
+        warp_instructions=10, global_load_requests=2, global_load_sectors=8,
+        shared_store_requests=1, shared_store_wavefronts=4, shared_store_conflicts=3,
+        global_atomics=64, global_atomic_requests=2, atomic_passes=7)
+    assert listing.turns(counted) == 10 + (8 - 2) + 3 + (7 - 2)
+    part, = listing.parts(profiled(*LAUNCHES[1]), "strided")
+    assert sum(line.cost for line in part.lines) == pytest.approx(1)
+
+
 def test_findings_come_first_and_say_where():
     view = report(kernels.no_barrier, 1, 64, X[:64], np.zeros(64, np.float32))
     text = str(view)
