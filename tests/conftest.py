@@ -48,13 +48,22 @@ OF_STANDINS = ("test_awkward_cuda", "test_cudf", "test_cupy", "test_pycuda", "te
 
 @pytest.fixture(scope="module", autouse=True)
 def stand_ins_answer(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests of stand-ins run on a machine with a GPU too: virtualgpu is told that it has none."""
+    """Tests of stand-ins run on a machine with a GPU too: virtualgpu is told that it has none.
+
+    They switch the virtual GPU off at their end; modules that switched it on when they were
+    collected find it on again.
+    """
+    import virtualgpu
+
     if not request.module.__name__.rpartition(".")[2].startswith(OF_STANDINS):
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("virtualgpu.activation.gpu_is_present", lambda: False)
+        was_active = virtualgpu.is_active()
         yield
+    if was_active and not virtualgpu.is_active():
+        virtualgpu.activate(force=True)
 
 
 @cache
