@@ -144,6 +144,14 @@ def test_operations_launch_no_kernels(events: ak.Array):
     assert not profile.launches
 
 
+def test_an_attempt_before_the_stand_ins_does_no_harm(monkeypatch: pytest.MonkeyPatch):
+    """Awkward keeps the CuPy that it met first, which may be one that needs a GPU."""
+    from awkward._nplikes.cupy import Cupy
+
+    monkeypatch.setitem(vars(Cupy.instance()), "_module", "a CuPy that cannot work here")
+    assert ak.sum(ak.to_backend(ak.Array([1.0, 2.0]), "cuda")) == 3
+
+
 def test_backends_do_not_mix(events: ak.Array):
     with pytest.raises(ValueError, match="incompatible backends"):
         events.pt + ak.Array(MUONS).pt

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _VIEWS = "awkward._connect.numba.arrayview"
 _BACKEND = "awkward._backends.cupy"
 _CONNECT = "awkward._connect.cuda"
+_MISSING = object()
 _replaced: list[tuple[Any, str, Any]] = []
 
 
@@ -48,12 +49,16 @@ def restore() -> None:
         forget(name)
     while _replaced:
         owner, name, value = _replaced.pop()
-        setattr(owner, name, value)
+        if value is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:
-    if getattr(owner, name) is not value:
-        _replaced.append((owner, name, getattr(owner, name)))
+    before = vars(owner).get(name, _MISSING)
+    if before is not value:
+        _replaced.append((owner, name, before))
         setattr(owner, name, value)
 
 
@@ -77,8 +82,23 @@ def _synchronize(stream: object = None) -> None:
     """Nothing is ever in flight, and kernels have told their errors."""
 
 
+class _CupyOfTheDay:
+    """What Awkward's one Cupy object calls its module, also where an earlier attempt made it."""
+
+    def __get__(self, instance: Any, owner: type) -> ModuleType:
+        return _import_cupy()
+
+    def __set__(self, instance: Any, module: ModuleType) -> None:
+        """What its constructor finds counts again when this is gone."""
+        vars(instance)["_module"] = module
+
+
+_cupy_of_the_day = _CupyOfTheDay()
+
+
 def _route_backend(backends: ModuleType) -> None:
     _replace(backends.CupyBackend, "__getitem__", _host_kernel)
+    _replace(backends.Cupy, "_module", _cupy_of_the_day)
 
 
 def _host_kernel(backend: Any, index: tuple) -> HostKernel:
