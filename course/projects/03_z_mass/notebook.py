@@ -201,7 +201,7 @@ def reference(events, choose):
 # %% id="test-count-muons" role="test" points=2 starter="PropertyFailed"
 sample = dimuons(2048, seed=int(secret_rng().integers(1 << 30)))
 counts = unwritten(len(sample), np.int32)
-counted = launch("count_muons", 16, 128, sample, counts, schedules=1).counters
+counted = launch("count_muons", 16, 128, sample, counts, schedules=0).counters
 expect_equal(counts, ak.num(sample.muons), "wrong even with a thread for each event")
 counts = unwritten(len(sample), np.int32)
 launch("count_muons", 3, 64, sample, counts, schedules=0)
@@ -267,7 +267,8 @@ expect(counted.global_store_sectors <= 2 * len(sample) // 4,
 #
 # $$ m = \sqrt{2\,p_1\,p_2\,\bigl(\cosh(\eta_1 - \eta_2) - \cos(\varphi_1 - \varphi_2)\bigr)} $$
 #
-# where $p_1$ and $p_2$ are the transverse momenta. (Leaving the muon's mass out costs 0.3 MeV at the
+# where $p_1$ and $p_2$ are the transverse momenta. (Other formulas subtract large numbers that are
+# nearly equal, and the events are in float32, which has seven digits: stay with this one. Leaving the muon's mass out costs 0.3 MeV at the
 # Z; the statistical error will be seventy times that.)
 #
 # `pair_mass` is a *device function*: kernels call it, and it returns a number. Use `math`.
@@ -359,8 +360,8 @@ def first_pair(events, masses):
     ### END SOLUTION
 
 # %% id="test-first-pair" role="test" points=3 starter="PropertyFailed"
-plus, minus = (20.0, 0.5, 0.0, 1), (30.0, -0.5, 3.0, -1)
-few = events_of([plus, minus], [minus, plus], [plus, plus, minus], [minus, plus, plus],
+plus, minus, third = (20.0, 0.5, 0.0, 1), (30.0, -0.5, 3.0, -1), (25.0, -1.0, 1.5, 1)
+few = events_of([plus, minus], [minus, plus], [plus, third, minus], [minus, plus, third],
                 [plus, plus], [plus], [])
 masses = unwritten(len(few), np.float64)
 launch("first_pair", 1, 32, few, masses, schedules=1)
@@ -378,7 +379,9 @@ for n in (0, 1, 31, 33, 129, 1009):
     launch("first_pair", 2, 96, sample, masses, schedules=n == 33)
     expect_equal(np.isnan(masses), np.isnan(expected),
                  "wrong events have a pair, for another number of events or another launch")
-    expect_close(masses, expected, rtol=1e-3, otherwise="the pair that is taken is not the first")
+    # In float32 the mass of two fast muons side by side is known to 0.1 GeV at best.
+    expect_close(masses, expected, rtol=1e-3, atol=0.2,
+                 otherwise="the pair that is taken is not the first")
 late = events_of([plus] * 40 + [minus, (9.0, 0.0, 1.0, -1)], [minus] * 40 + [plus])
 masses = unwritten(2, np.float64)
 launch("first_pair", 1, 32, late, masses, schedules=0)
@@ -444,7 +447,8 @@ for n in (0, 1, 31, 33, 129, 1009):
     masses, expected = unwritten(n, np.float64), reference(sample, nearest)
     launch("nearest_z", 2, 96, sample, masses, schedules=n == 33)
     expect_equal(np.isnan(masses), np.isnan(expected), "wrong events have a pair")
-    expect_close(distances(masses), distances(expected), rtol=1e-3, atol=5e-3,
+    # In float32 the mass of two fast muons side by side is known to 0.1 GeV at best.
+    expect_close(distances(masses), distances(expected), rtol=1e-3, atol=0.2,
                  otherwise="another pair of the event lies nearer to the Z")
 rng = secret_rng("crowd")
 crowd = events_of([(*rng.uniform([5, -2, -3], [60, 2, 3]), 1 if rng.random() < 0.5 else -1)
@@ -526,13 +530,14 @@ def masses_in(slots, low, high, bins, rng):
 # %% id="test-fill-masses" role="test" points=3 starter="PropertyFailed"
 masses = masses_in(secret_rng().integers(0, 62, 2000), 60.0, 120.0, 60, secret_rng("inside"))
 counts = np.zeros(62, np.int32)
-counted = launch("fill_masses", 4, 64, masses, 60.0, 120.0, counts, schedules=1).counters
+counted = launch("fill_masses", 4, 64, masses, 60.0, 120.0, counts, schedules=0).counters
 expect_equal(counts, histogram_of(masses, 60.0, 120.0, 60), "the counts are wrong")
 masses[::3] = math.nan
 counts = np.full(62, 5, np.int32)
 launch("fill_masses", 4, 64, masses, 60.0, 120.0, counts, schedules=0)
-expect_equal(counts.sum() - 5 * 62, np.count_nonzero(~np.isnan(masses)),
-             "events without a pair, whose mass is NaN, are counted somewhere")
+counted_now, pairs = counts.sum() - 5 * 62, np.count_nonzero(~np.isnan(masses))
+expect(counted_now <= pairs, "events without a pair, whose mass is NaN, are counted somewhere")
+expect(counted_now == pairs, "pairs are lost when there are masses of NaN between them")
 expect_equal(counts, 5 + histogram_of(masses, 60.0, 120.0, 60),
              "wrong when some masses are NaN, or when counts does not begin at zero")
 if counted is not None:  # a real GPU does not tell
@@ -549,7 +554,7 @@ for n, grid, block, bins in cases:
     masses[secret_rng(f"none {n}").random(n) < 0.2] = math.nan
     masses.setflags(write=False)
     counts = np.zeros(bins + 2, np.int32)
-    launch("fill_masses", grid, block, masses, -2.0, 3.0, counts, schedules=n == 33)
+    launch("fill_masses", grid, block, masses, -2.0, 3.0, counts, schedules=n == 129)
     expect_equal(counts, histogram_of(masses, -2.0, 3.0, bins), "wrong for no masses" if n == 0
                  else "wrong for another number of masses, another launch or other bins")
 nothing = np.full(100, math.nan)
@@ -605,12 +610,13 @@ def clear_events(n, seed, low, high, bins, **options):
 sample = clear_events(900, int(secret_rng().integers(1 << 30)), 60.0, 120.0, 60)
 expected = histogram_of(reference(sample, nearest), 60.0, 120.0, 60)
 counts = np.zeros(62, np.int32)
-counted = launch("fill_events", 4, 64, sample, 60.0, 120.0, counts, schedules=1).counters
+counted = launch("fill_events", 4, 64, sample, 60.0, 120.0, counts, schedules=0).counters
 expect(counts.sum() <= expected.sum(),
        "events without a pair, whose mass is NaN, are counted somewhere")
 expect(counts.sum() == expected.sum(), "some events with a pair are not counted")
 expect_equal(counts, expected, "the counts are wrong")
 if counted is not None:  # a real GPU does not tell
+    launch("fill_events", 2, 32, sample[:100], 60.0, 120.0, np.zeros(62, np.int32), schedules=1)
     expect(counted.global_stores == 0, "something is stored in global memory besides the counts")
     expect(counted.global_atomics <= 4 * 62,
            "more atomic additions to global memory than one for each slot of each block")
@@ -701,7 +707,7 @@ for _ in range(8):
     expect(type(number) is int, "the number of histograms is not a whole number")
     expect(store + number * refill < number * on_the_fly, "it does not pay yet at that number")
     expect(store + (number - 1) * refill >= (number - 1) * on_the_fly, "it pays already before")
-expect(pays_from(10**18 + 1, 10**18, 10**18) == 10**18 + 1, "wrong for large whole numbers")
+expect(pays_from(5, 10**18 + 1, 2) == (10**18 + 1) // 3 + 1, "wrong for large whole numbers")
 expect(pays_from(50, 10, 80) is None, "wrong when filling costs more than doing all anew")
 ### END HIDDEN TESTS
 
@@ -799,7 +805,8 @@ if written(best_mass, nearest_on_cpu):
 #
 # $$ F(m) = \frac{1}{\pi} \arctan \frac{m^2 - M^2}{M\,\Gamma} + \text{a constant} $$
 #
-# so a Z lands between masses $a$ and $b$ with the probability $F(b) - F(a)$.
+# so a Z lands between masses $a$ and $b$ with the probability $F(b) - F(a)$. (The generator cuts off the
+# farthest tails. That is a per cent in the number of Zs, and nothing in their mass.)
 #
 # **The detector.** It multiplies each pt by $e^{0.01 g}$, where $g$ is normal with mean 0 and standard
 # deviation 1. A pair's mass is multiplied by $e^{\sigma g}$ with $\sigma = 0.01/\sqrt 2$. If $g$ were
