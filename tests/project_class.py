@@ -49,13 +49,12 @@ class ProjectClass:
         """A submission that must earn everything: the solution, some cells replaced."""
         return Expected(name, json.dumps(solved(self.assignment, changed)), (), "")
 
-    def sample_of_wrong(self) -> list[Expected]:
-        """One known-wrong answer for each test cell, as the first that it fails."""
+    def sample_of_wrong(self, count: int) -> list[Expected]:
+        """Known-wrong answers that fail at different test cells, always the same ones."""
         everyone = wrong_answers(self.assignment, self.wrong)
         random.Random(1).shuffle(everyone)
         sample = list({person.fails[0]: person for person in everyone}.values())
-        assert len(sample) == len(self.assignment.tests)
-        return sample
+        return sample[:count]
 
     def outcomes(self, people: Iterable[Expected], seeds: Iterable[str] = ("",)) -> list[str]:
         """Grade everybody with every seed; what did not come out as expected, in words."""

@@ -233,11 +233,12 @@ def test_points_add_up(project):
 
 @pytest.mark.slow
 def test_wrong_answers_are_rejected_for_their_reasons(project):
-    """A sample, one of each test cell at least; `make demo` grades them all."""
-    assert project.outcomes(project.sample_of_wrong()) == []
+    """A sample; `make demo` grades them all."""
+    assert project.outcomes(project.sample_of_wrong(4)) == []
 
 
 @pytest.mark.slow
 def test_right_answers_have_full_marks_whatever_the_seed(project):
+    """A sample; `python -m benchmarks.project_seeds` takes 200 seeds."""
     people = [project.right("solution"), project.right("another", ANOTHER)]
-    assert project.outcomes(people, seeds=["00" * 16, "5e" * 16]) == []
+    assert project.outcomes(people, seeds=["5e" * 16]) == []
