@@ -18,7 +18,7 @@ def slices(values, n):
     return jnp.mean(values[:n])
 
 
-@wrong("pad", "the mean is nan.*leave elements out by `where`")
+@wrong("pad", "which elements are added")
 def lets_rubbish_in(values, n):
     return jnp.mean(values) * values.size / n
 

@@ -1,0 +1,149 @@
+"""Checks and hints of "Random numbers in parallel"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.checks import exercise, require
+from gpucourse.trials import LEFTOVER, LENGTHS, launched
+
+
+@exercise(
+    "estimate",
+    hints=(
+        "The idea: each thread has an estimate of its own, four times its hits by its points. π is "
+        "their mean; how far they scatter tells how far the mean may be off.",
+        "The shape: `each = 4 * hits / points`, `each.mean()`, and `each.std(ddof=1)` divided by "
+        "the root of the number of threads.",
+    ),
+)
+def estimate(estimate):
+    """π, and an error that falls with the root of the number of threads."""
+    random = np.random.default_rng(71)
+    for threads, points in ((2, 10), (129, 64), (4096, 64), (1009, 200)):
+        hits = random.binomial(points, math.pi / 4, threads)
+        answer = estimate(hits.copy(), points)
+        require(
+            isinstance(answer, tuple) and len(answer) == 2 and None not in answer,
+            f"the function returns {answer!r}, not two numbers: π and its error",
+        )
+        pi, error = answer
+        each = 4 * hits / points
+        case = f"with {threads} threads of {points} points"
+        require(
+            np.isclose(pi, each.mean()),
+            f"{case}, π is {pi:.5g}, not {each.mean():.5g}",
+            look="four times the share of the points inside",
+        )
+        right = each.std(ddof=1) / math.sqrt(threads)
+        require(
+            not np.isclose(error, each.std(ddof=1)),
+            f"{case}, {error:.3g} is the spread of single threads, not the error of their mean",
+            look="divide by the root of their number",
+        )
+        require(
+            np.isclose(error, right),
+            f"{case}, the error is {error:.4g}, not {right:.4g}",
+            look="the standard deviation (ddof=1) of the threads' own estimates, and the root",
+        )
+
+
+@exercise(
+    "counter",
+    hints=(
+        "The idea: number the draws, not the threads. Two draws for each point: which two numbers "
+        "can only point `i` have?",
+        "The shape: in the loop of `fill`, `random(key, 2 * i)` for x and `random(key, 2 * i + 1)` "
+        "for y.",
+    ),
+)
+def counter(kernel):
+    """The same points for every launch, and no number twice."""
+    key = np.uint64(99)
+    shapes = ((2, 64), (1, 32), (3, 33), (9, 128))
+    for n in LENGTHS:
+        found = []
+        for blocks, threads in shapes:
+            start = np.full(n, float(LEFTOVER))
+            _, x, y = launched(kernel, blocks, threads, key, start, start.copy(), seeds=())
+            case = f"with {n} points and a launch of [{blocks}, {threads}]"
+            for name, values in (("x", x), ("y", y)):
+                missing = np.flatnonzero(values == LEFTOVER)
+                require(
+                    not len(missing),
+                    f"{case}, {name}[{missing[0] if len(missing) else 0}] was never written",
+                    look="a grid-stride loop goes on until no element is left",
+                )
+            found.append((x, y))
+        for (blocks, threads), points in zip(shapes[1:], found[1:], strict=True):
+            require(
+                np.array_equal(found[0], points),
+                f"with {n} points, a launch of [{blocks}, {threads}] gives other points than one "
+                f"of {list(shapes[0])}",
+                look="is the counter the number of the element, or that of the thread?",
+            )
+        x, y = found[0]
+        twice = 2 * n - np.unique(np.concatenate([x, y])).size
+        require(
+            not twice,
+            f"with {n} points, {twice} of the {2 * n} numbers come twice",
+            look="list the counters of points 0, 1 and 2: is each there once?",
+        )
+        outside = np.concatenate([x, y])
+        require(
+            ((outside >= 0) & (outside < 1)).all(),
+            f"with {n} points, a coordinate is {outside[(outside < 0) | (outside >= 1)][:1]}",
+            look="random(key, …) gives numbers in [0, 1)",
+        )
+        other = launched(kernel, 2, 64, np.uint64(100), np.zeros(n), np.zeros(n), seeds=())[1]
+        require(
+            n == 0 or not np.array_equal(other, x),
+            "another key gives the same points",
+            look="random(key, …)",
+        )
+
+
+@exercise(
+    "chi-square",
+    hints=(
+        "The idea: count how many values fall into each bin (`np.bincount` of `values * bins`, cut "
+        "to whole numbers), also where none does, and put the counts into the formula.",
+        "The shape: `counts = np.bincount((values * bins).astype(int), minlength=bins)`, "
+        "`each = values.size / bins`, then χ², then z.",
+    ),
+)
+def chi_square(chi_square_z):
+    """Near zero for good numbers, large for bad ones, negative for those too even."""
+    random = np.random.default_rng(72)
+    cases = {
+        "uniform numbers": random.random(1009),
+        "numbers that never reach the last bins": 0.7 * random.random(513),
+        "perfectly even numbers": np.arange(640) / 640,
+        "all the same": np.full(129, 0.3),
+    }
+    for name, values in cases.items():
+        for bins in (16, 2, 33):
+            got = chi_square_z(values.copy(), bins)
+            require(got is not None, "the function returns None", look="what is `z`?")
+            counts = np.bincount((values * bins).astype(int), minlength=bins)
+            each = values.size / bins
+            chi = ((counts - each) ** 2 / each).sum()
+            right = (chi - (bins - 1)) / math.sqrt(2 * (bins - 1))
+            case = f"for {name} in {bins} bins"
+            require(
+                not np.isclose(got, chi) or np.isclose(got, right),
+                f"{case}, {got:.4g} is χ² itself",
+                look="subtract what is expected, divide by its spread",
+            )
+            require(
+                not np.isclose(got, abs(right)) or right >= 0,
+                f"{case}, z is {got:.4g}; it should be negative",
+                look="counts that are too even are told by the sign",
+            )
+            require(
+                np.isclose(got, right),
+                f"{case}, z is {got:.4g}, not {right:.4g}",
+                look="does every bin count, also an empty one, and is e = n/b?",
+            )
