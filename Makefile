@@ -46,6 +46,7 @@ test: setup ## Run every test
 build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
 	$(IN_VENV) -m gpucourse.build.environments
 	$(VENV)/bin/gpucourse build
+	$(IN_VENV) -m virtualgpu.standins docs/standins.md
 
 check: setup ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/ruff check
@@ -55,8 +56,10 @@ check: setup ## Lint, and see that what is generated is current and that the cou
 demo: setup ## Grade a class of right and wrong submissions and print the table
 	$(VENV)/bin/gpucourse demo
 
-bench: setup ## Measure the virtual GPU against Numba's CUDA simulator and NumPy, in one run
+bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 	$(IN_VENV) -m benchmarks.virtualgpu_speed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m benchmarks.cupy_arrays
+	$(IN_VENV) -m benchmarks.views_speed
 
 evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, the grader's
 	$(IN_VENV) -m benchmarks.labelled
