@@ -258,7 +258,7 @@ def test_the_model_is_what_the_generator_does(setup, solved):
         np.array([Z_MASS, Z_WIDTH, 1.0, 0.0]), setup["EDGES"]))
     # The arctan goes on below a mass of 0, which takes 0.9% from the sum.
     assert 0.008 < 1 - u.shape[1] * expected.sum() / counts.sum() < 0.01
-    expected *= counts.sum() / expected.sum()
+    expected = expected * (counts.sum() / expected.sum())
     chi2 = np.sum((counts - expected) ** 2 / expected)
     assert abs(chi2 - 120) < 5 * math.sqrt(2 * 120)
 

@@ -143,7 +143,7 @@ FIT = hints(
     "`    step = …`\n"
     "`    if …:  # half of -step @ g is what it would gain`\n"
     "`        break`\n"
-    "`    while not value(parameters + step, …) <= value(parameters, …):`\n"
+    "`    while not compiled_nll(parameters + step, …) <= compiled_nll(parameters, …):`\n"
     "`        step = step / 2`\n"
     "`    parameters = parameters + step`\n"
     "`return parameters, uncertainties(parameters, edges, counts)`",

@@ -741,6 +741,8 @@ if all(traffic.values()) and traffic and written(break_even):
 #   them the mass 0, as above, and float64 (`ak.values_astype`). Then `(a + b).mass` is a pair's mass.
 # - `ak.argmin(…, axis=1, keepdims=True)` has an index that can stand in brackets; `ak.firsts` makes a
 #   list of at most one a value or None; `ak.fill_none` does the rest, with `ak.to_numpy`.
+# - A pair whose mass is NaN is passed over here too. `ak.argmin` does not know that NaN is nobody's
+#   nearest, so such masses have to go before.
 #
 # Hints: `hint("nearest-on-cpu")`.
 
@@ -937,8 +939,8 @@ for name in ("one", "two"):
 #
 # `jax.grad(nll)` and `jax.hessian(nll)` are the exact derivatives for the first argument, by the chain
 # rule rather than by small steps. `jax.jit` compiles them for the shapes that it meets, once, which
-# takes a second; the answer cells do that for `value`, `gradient` and `hessian`, outside the functions
-# so that all calls share them. Use them. What is compiled keeps the `nll` that it met: **when you
+# takes a second; the answer cells make `hessian`, `compiled_nll` and `gradient`, outside the
+# functions so that all calls share them. Use them. What is compiled keeps the `nll` that it met: **when you
 # change `nll` or `expected_counts`, run these cells again.**
 #
 # - `uncertainties(parameters, edges, counts)` returns the four errors.
@@ -1003,7 +1005,7 @@ for name in ("one", "two"):
 ### END HIDDEN TESTS
 
 # %% id="fit" role="solution"
-value, gradient = jax.jit(nll), jax.jit(jax.grad(nll))
+compiled_nll, gradient = jax.jit(nll), jax.jit(jax.grad(nll))
 
 
 def fit(edges, counts):
@@ -1015,9 +1017,9 @@ def fit(edges, counts):
         step = -jnp.linalg.solve(hessian(parameters, edges, counts), slope)
         if abs(step @ slope) / 2 < 1e-8:
             break
-        here = value(parameters, edges, counts)
+        here = compiled_nll(parameters, edges, counts)
         # "Not at most" rather than "more": outside of what makes sense nll is NaN.
-        while not value(parameters + step, edges, counts) <= here:
+        while not compiled_nll(parameters + step, edges, counts) <= here:
             step = step / 2
         parameters = parameters + step
     return parameters, uncertainties(parameters, edges, counts)
@@ -1120,8 +1122,7 @@ if written(best_mass, fill_events):
     from gpucourse import report
 
     small = ak.to_backend(events[:2000], "cuda")
-    counts = cuda.to_device(np.zeros(122, np.int32))
-    display(report(fill_events, 8, 128, small, 60.0, 120.0, counts))
+    display(report(fill_events, 8, 128, small, 60.0, 120.0, np.zeros(122, np.int32)))
 
 # %% [markdown] id="reflection-question"
 # ## Think, and write

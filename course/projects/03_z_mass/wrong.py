@@ -39,7 +39,7 @@ def bin_index(value, low, high, bins):
 '''
 
 HESSIAN = "hessian = jax.jit(jax.hessian(nll))\n\n\n"
-GRADIENT = "value, gradient = jax.jit(nll), jax.jit(jax.grad(nll))\n\n\n"
+GRADIENT = "compiled_nll, gradient = jax.jit(nll), jax.jit(jax.grad(nll))\n\n\n"
 
 # Those that go on from a wrong mass.
 MASS_TESTS = [
@@ -498,6 +498,30 @@ def fill_events(events, low, high, counts):
         muons = events[i].muons
         if len(muons) == 2:
             mass = best_mass(muons)
+            if not math.isnan(mass):
+                cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "five-turns-are-enough",
+        "kind": "grid smaller than the data",
+        "fails": ["test-the-z"],
+        "reason": "the errors of mass and width are wrong",
+        # Enough for a few hundred events; of 50,000 it leaves out every fifth.
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for turn in range(5):
+        i = cuda.grid(1) + turn * cuda.gridsize(1)
+        if i < len(events):
+            mass = best_mass(events[i].muons)
             if not math.isnan(mass):
                 cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
     cuda.syncthreads()
