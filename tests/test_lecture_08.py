@@ -20,7 +20,7 @@ def test_the_derivative_is_that_of_differences_and_vanishes_at_the_best_angle(sh
     by_differences = np.gradient(metres, angles)
     # Made of steps of 0.02 s, the distance has small kinks: there, differences miss.
     assert np.median(np.abs(by_differences - slopes)) < 0.1
-    assert (np.diff(slopes[::50]) < 0).all()  # "falls all the way"
+    assert (np.diff(slopes[::50]) < 0).all()  # but for the wiggles
     assert 35 < np.degrees(angles[names["best"]]) < 42
     assert abs(slopes[names["best"]]) < 0.5
 

@@ -52,10 +52,12 @@ axes.set(xlabel="angle [degrees]", xlim=(0, 90))
 axes.legend()
 Picture(figure, f"Distance against the angle of the throw: it rises to {metres[best]:.0f} m at "
                 f"{degrees[best]:.0f} degrees and falls to {metres[-1]:.0f} m at 86 degrees. Its "
-                "derivative falls all the way and crosses zero where the distance is largest.")
+                "derivative falls, with wiggles for flat throws, and is zero where the distance is "
+                "largest.")
 
 # %% [markdown] id="the-question-stands"
-# With drag it is not 45°. But look at what nobody wrote: no loop over the thousand angles, and no formula for
+# With drag it is not 45°. (The wiggles on the left are the steps of 0.02 s: a flat throw has few of them, and
+# the derivative is that of the function as it is written.) But look at what nobody wrote: no loop over the thousand angles, and no formula for
 # the derivative. **`distance` is a function of two numbers. What made it one of arrays, and what made its
 # derivative?**
 
