@@ -42,7 +42,9 @@ from gpucourse.grading.verdict import digest  # noqa: E402
 ATTEMPTS = [*threats_verdict.ATTEMPTS, *threats_answers.ATTEMPTS, *threats_neighbours.ATTEMPTS,
             *threats_files.ATTEMPTS, *threats_kernels.ATTEMPTS]
 # Rows whose files stop nbgrader, its kernel or the machine: each in a class of its own.
-ALONE = {11, 23, 24, 25, 26, 27, *range(33, 46), 61}
+ALONE = {11, 23, 24, 25, 26, 27, *range(32, 46), 61}
+# Of the others only their points are compared; every page of stock feedback shows hidden tests.
+ABOUT_FEEDBACK = {19, 20, 31}
 # Two who plant something and find it must be in one class: they stand together in the list.
 LARGEST_CLASS = 10
 CLASS_SECONDS, SUBMISSION_SECONDS = 60, 60
@@ -112,14 +114,14 @@ class Stock:
             self.course.hand_in(Attempt(0, "a-victim", ""))
         ended = self.run("autograde", assignment)
         scores = self.scores(assignment)
-        if {19, 20, 31} & {attempt.row for attempt in attempts}:
+        if ABOUT_FEEDBACK & {attempt.row for attempt in attempts}:
             self.run("generate_feedback", assignment)
         found = {}
         for attempt in attempts:
             notes = [] if scores.get(HONEST) == 5.0 else ["stops the class"]
             if ended is None:
                 notes.append("does not end")
-            notes += self.left_behind(assignment, attempt.name)
+            notes += self.left_behind(assignment, attempt)
             found[attempt.name] = {"points": scores.get(attempt.name), "notes": notes}
         return found
 
@@ -132,11 +134,11 @@ class Stock:
                     for submission in gradebook.assignment_submissions(assignment)
                     if (self.course.root / "autograded" / submission.student.id).is_dir()}
 
-    def left_behind(self, assignment: str, name: str) -> list[str]:
+    def left_behind(self, assignment: str, attempt: Attempt) -> list[str]:
         """What the instructor, or the student, finds afterwards and should not."""
-        notes = []
+        notes, name = [], attempt.name
         feedback = self.course.root / "feedback" / name / assignment
-        for path in feedback.rglob("*") if feedback.is_dir() else ():
+        for path in feedback.rglob("*") if attempt.row in ABOUT_FEEDBACK else ():
             if not path.is_file():
                 continue
             text = path.read_text(encoding="utf-8", errors="replace")
