@@ -276,13 +276,10 @@ def test_24_nodes_are_enough(setup, solved, monkeypatch):
 def test_the_shares_that_the_tests_name(setup, solved):
     peak = solved["expected_counts"](np.array([91.25, 2.5, 1.0, 0.0]), setup["EDGES"])
     assert round(float(peak.sum()), 3) == 0.973 and round(float(peak[62]), 3) == 0.106
+    function = solved["expected_counts"]
     for sigma, share in ((1e-9, 0.126), (2 * setup["SIGMA"], 0.082)):
-        other = dict(solved, SIGMA=sigma)
-        cell = next(c for c in solved["expected_counts"].__code__.co_consts if c)
-        assert cell  # the docstring: the function is the one of the solution
-        function = type(solved["expected_counts"])(solved["expected_counts"].__code__, other)
-        peak = function(np.array([91.25, 2.5, 1.0, 0.0]), setup["EDGES"])
-        assert round(float(peak[62]), 3) == share
+        other = type(function)(function.__code__, dict(solved, SIGMA=sigma))
+        assert round(float(other(np.array([91.25, 2.5, 1.0, 0.0]), setup["EDGES"])[62]), 3) == share
 
 
 def test_the_fit_is_unbiased_and_its_errors_are_right(solved):
@@ -328,11 +325,11 @@ def test_released_answers_are_stubs_inside_functions(project):
 
 @pytest.mark.slow
 def test_wrong_answers_are_rejected_for_their_reasons(project):
-    """A sample, one of each test cell at least; `make demo` grades them all."""
-    assert project.outcomes(project.sample_of_wrong()) == []
+    """A few, of test cells all through the notebook; `make demo` grades them all."""
+    assert project.outcomes(project.sample_of_wrong()[::4]) == []
 
 
 @pytest.mark.slow
-def test_right_answers_have_full_marks_whatever_the_seed(project):
-    solution, another = project.right("solution"), project.right("another", ANOTHER)
-    assert project.outcomes([solution, another], ["5eed" * 8, "0123" * 8]) == []
+def test_right_answers_have_full_marks(project):
+    """Ours and another; a fresh seed every time."""
+    assert project.outcomes([project.right("solution"), project.right("another", ANOTHER)]) == []
