@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 from pathlib import Path
 
@@ -20,10 +20,12 @@ LECTURES = [lesson.id for lesson in COURSE.lessons if isinstance(lesson, Lecture
 
 def wrong_answers() -> list:
     """(lecture, exercise, answers, what the check says) of all files of wrong answers."""
+    files = {id: f"lecture_{id[:2]}_wrong" for id in LECTURES}
     return [
         pytest.param(id, *case.values, id=f"{id[:2]}:{case.id}")
-        for id in LECTURES
-        for case in importlib.import_module(f"lecture_{id[:2]}_wrong").WRONG
+        for id, file in files.items()
+        if importlib.util.find_spec(file)
+        for case in importlib.import_module(file).WRONG
     ]
 
 
@@ -43,7 +45,8 @@ def test_every_exercise_has_two_wrong_answers_or_more(lecture):
     known = [case.values[1] for case in WRONG if case.values[0] == lecture]
     exercises = load_lesson(lecture).exercises
     assert len(exercises) >= 3
-    assert [name for name in exercises if known.count(name) < 2] == []
+    short = [name for name in exercises if known.count(name) < 2]
+    assert short == [], f"write them into tests/lecture_{lecture[:2]}_wrong.py"
 
 
 @pytest.mark.parametrize("lecture", LECTURES)
