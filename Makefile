@@ -126,7 +126,7 @@ $(STAMP): requirements/base.txt pyproject.toml Makefile
 	    echo "No Python 3.11, 3.12 or 3.13 here, and uv could not fetch one. Install one and run" \
 	      "make again, or name it: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }; \
 	fi; \
-	"$$uv" pip sync -q --python $(IN_VENV) --require-hashes requirements/base.txt; \
+	"$$uv" pip sync -q --compile-bytecode --python $(IN_VENV) --require-hashes requirements/base.txt; \
 	"$$uv" pip install -q --python $(IN_VENV) --no-deps --editable .; \
 	$(VENV)/bin/jupyter labextension disable --log-level=ERROR $(ANNOUNCEMENTS); \
 	touch $@; \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -64,6 +65,24 @@ def stand_ins_answer(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     if was_active and not virtualgpu.is_active():
         virtualgpu.activate(force=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_shell_is_left() -> Iterator[None]:
+    """Whoever asks for the notebook's names would find those of another test's IPython."""
+    yield
+    core = sys.modules.get("IPython.core.interactiveshell")
+    if core is not None and core.InteractiveShell.initialized():
+        core.InteractiveShell.instance().restore_sys_module_state()
+        core.InteractiveShell.clear_instance()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def awkward_arrays_are_iterated() -> None:
+    """As `%load_ext gpucourse` does, before any test compiles a kernel."""
+    from gpucourse import awkward_cuda
+
+    awkward_cuda.mend_iteration()
 
 
 @cache

@@ -56,7 +56,10 @@ def in_a_fork(action: Callable[[], None], folder: Path) -> tuple[int, str]:
     # The fork's Grader would ask after a server that is this process's child and not its own.
     forkserver._forkserver._stop()
     with tempfile.TemporaryFile() as output:
-        child = os.fork()
+        with warnings.catch_warnings():
+            # JAX, where another test imported it, warns of forks; the child does not use it.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            child = os.fork()
         if child == 0:
             code = 1
             try:

@@ -52,9 +52,9 @@ def unpack_array(data: bytes) -> np.ndarray:
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
     except ProtocolError:
         raise
-    except Exception:
+    except Exception as error:
         # NumPy parses the header as Python text: half a dozen kinds of error can come of it.
-        raise ProtocolError("a malformed array") from None
+        raise ProtocolError(f"a malformed array ({type(error).__name__})") from None
     if dtype.kind not in PLAIN_KINDS or dtype.hasobject or fortran:
         raise ProtocolError("an array that does not hold plain numbers")
     if any(not isinstance(length, int) or length < 0 for length in shape) or len(shape) > 8:
