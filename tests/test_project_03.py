@@ -24,7 +24,7 @@ KINDS = {
     "return in a grid-stride loop",
     "index past the end of an event", "empty events left out", "NaN hides a good pair",
     "correct but with one global atomic per event", "events without a pair dropped",
-    "a loop of Python in JAX", "resolution left out", "correlations left out of the errors",
+    "resolution left out", "correlations left out of the errors",
     "not converged", "hard-coded output",
 }  # fmt: skip
 

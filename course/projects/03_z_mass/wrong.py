@@ -600,23 +600,6 @@ def fill_events(events, low, high, counts):
     return zs * jnp.diff(cumulative @ WEIGHTS) - others * jnp.diff(edges**-2.0)
 '''},
     },
-    {
-        "name": "a-loop-over-bins",
-        "kind": "a loop of Python in JAX",
-        "fails": ["test-expected-counts", "test-nll"],
-        "reason": "a loop of Python over the bins",
-        "cells": {"expected-counts": '''def expected_counts(parameters, edges):
-    mass, width, zs, others = parameters
-    scale = edges[0] ** -2.0 - edges[-1] ** -2.0
-    counts = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
-        ends = jnp.stack([low * jnp.exp(-SIGMA * NODES), high * jnp.exp(-SIGMA * NODES)])
-        below, above = jnp.arctan((ends**2 - mass**2) / (mass * width)) / jnp.pi
-        share = (low**-2.0 - high**-2.0) / scale
-        counts.append(zs * jnp.sum((above - below) * WEIGHTS) + others * share)
-    return jnp.stack(counts)
-'''},
-    },
     # -- nll -----------------------------------------------------------------------------------
     {
         "name": "mean-for-sum",
