@@ -77,6 +77,14 @@ def no_shell_is_left() -> Iterator[None]:
         core.InteractiveShell.clear_instance()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def jax_computes_in_float32() -> Iterator[None]:
+    """As it does by default, whatever a notebook run in this process has set for itself."""
+    yield
+    if (jax := sys.modules.get("jax")) is not None:
+        jax.config.update("jax_enable_x64", False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def awkward_arrays_are_iterated() -> None:
     """As `%load_ext gpucourse` does, before any test compiles a kernel."""

@@ -109,7 +109,7 @@ class Program:
     """
 
     def __init__(self, module, entry: str, fine: bool = False):
-        from virtualgpu.machine import emit, if_conversion
+        from virtualgpu.machine import emit, if_conversion, liveness
 
         self.module = module
         self.fine = fine
@@ -127,7 +127,7 @@ class Program:
             self._split(code)
         for block in self.blocks:
             emit.prepare(self, block)
-        self._liveness()
+        liveness.solve(self)
         # Where lanes stand that have just told others something.
         self.after_atomics = {
             block.index + 1 for block in self.blocks
@@ -343,48 +343,6 @@ class Program:
 
             raise UnsupportedInstruction(f"registers of type .{declared}")
         return self.slot(code, register.name, REGISTER_DTYPES[declared])
-
-    # -- liveness ------------------------------------------------------------------------------
-
-    def successors(self, block: Block) -> tuple[int, ...]:
-        after = (block.index + 1,)
-        if block.kind == "goto":
-            onward = (block.target,)
-        elif block.kind == "branch":
-            onward = (block.target, *after)
-        elif block.kind == "indexed":
-            onward = block.targets
-        elif block.kind in ("exit", "return", "trap"):
-            onward = ()
-        else:
-            onward = after
-        return onward if block.guard is None else (*onward, *after)
-
-    def _liveness(self) -> None:
-        """Which registers each block needs and leaves, by iteration to the fixed point."""
-        for code in self.functions.values():
-            returned = frozenset(
-                code.slots[v.name] for v in code.function.returns if v.name in code.slots
-            )
-            live_in = {b.index: frozenset() for b in code.blocks}
-            again = True
-            while again:
-                again = False
-                for block in reversed(code.blocks):
-                    out = frozenset().union(*(live_in[s] for s in self.successors(block)))
-                    if block.kind == "return":
-                        out |= returned
-                    block.live_out = out
-                    kept = (out - set(block.receives)) | set(block.passes)
-                    needed = block.reads | (kept - block.writes)
-                    if block.guard is not None:
-                        needed |= out | {block.guard[0]}
-                    needed = frozenset(needed)
-                    if needed != live_in[block.index]:
-                        live_in[block.index] = needed
-                        again = True
-            for block in code.blocks:
-                block.live_in = live_in[block.index]
 
 
 def ends_block(instruction: Instruction) -> bool:
