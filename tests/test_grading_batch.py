@@ -13,6 +13,8 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import LIMITS, NAMESPACES, NONE, at_least
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 
+DOUBLE = "def double(values):\n    return values\n"
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
@@ -51,6 +53,20 @@ def test_a_class_with_wrong_and_hostile_submissions(grader, source):
     # Identical work is run once; what is said of the file itself stays each one's own.
     assert verdicts[1].tests == verdicts[5].tests
     assert verdicts[5].notices == ["a remark of its own"]
+
+
+def test_the_next_submission_runs_while_a_verdict_is_written(source, monkeypatch):
+    """Writing takes as long as grading a small notebook; one after the other halves the rate."""
+    began = []
+    start = batch.Grader._start
+    monkeypatch.setattr(batch.Grader, "_start", lambda grader, job, attempt: (
+        began.append(job.student), start(grader, job, attempt))[1])
+    jobs = [batch.Job(f"s{n}", source, submitted(toy(), double=f"# {n}\n" + DOUBLE))
+            for n in range(4)]
+    at_each_verdict = []
+    with batch.Grader(workers=1) as grader:
+        grader.grade(jobs, lambda job, verdict: at_each_verdict.append(len(began)))
+    assert at_each_verdict == [2, 3, 4, 4]
 
 
 @pytest.mark.parametrize("disaster", ["die", "raise", "chatter"])

@@ -45,6 +45,10 @@ def grade(
         "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
 ) -> None:
     """Grade a project notebook with its hidden tests, or a class in its course directory."""
+    from gpucourse.grading import fork_server
+
+    if not scheduler:
+        fork_server.warm_up()
     if what.is_file():
         from gpucourse.grading import commands
 
@@ -71,6 +75,9 @@ def regrade(
         "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
 ) -> None:
     """Grade submissions again; manual grades and comments stay."""
+    from gpucourse.grading import fork_server
+
+    fork_server.warm_up()
     from gpucourse.grading import classes
 
     raise typer.Exit(classes.regrade(
