@@ -459,6 +459,14 @@ def test_a_kernel_that_never_ends_is_stopped(body, seed):
     assert time.monotonic() - begin < 5
 
 
+def test_a_kernel_is_not_charged_for_the_time_that_others_have_the_processor(monkeypatch):
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    with device.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=30))):
+        run(None, "mov.u32 %r1, 0; Again: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 500; "
+                  "@%p1 bra Again;")
+
+
 def test_the_budget_names_the_line():
     text = entry("""
         .loc 1 41 1
