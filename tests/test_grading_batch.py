@@ -5,8 +5,9 @@ from __future__ import annotations
 import nbformat
 import pytest
 from grading_toy import submitted, toy, toy_notebook
+from nbformat.v4 import new_markdown_cell
 
-from gpucourse.grading import batch
+from gpucourse.grading import batch, fork_server
 from gpucourse.grading.classroom import Classroom
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
@@ -20,7 +21,9 @@ DOUBLE = "def double(values):\n    return values\n"
 def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("course") / "source" / "ps1" / "toy.ipynb"
     path.parent.mkdir(parents=True)
-    nbformat.write(toy_notebook(), path)
+    notebook = toy_notebook()
+    notebook.cells.append(new_markdown_cell("Who likes `import vector` finds it there."))
+    nbformat.write(notebook, path)
     return path
 
 
@@ -67,6 +70,18 @@ def test_the_next_submission_runs_while_a_verdict_is_written(source, monkeypatch
     with batch.Grader(workers=1) as grader:
         grader.grade(jobs, lambda job, verdict: at_each_verdict.append(len(began)))
     assert at_each_verdict == [2, 3, 4, 4]
+
+
+def test_what_the_course_imports_is_imported_before_the_forks(source):
+    """JAX takes a second: not in each worker."""
+    answer = "import sys\nif '{}' not in sys.modules: raise ValueError\n" + DOUBLE
+    wanted = fork_server.heavy_imports([source, source / "missing"])
+    assert wanted == ["vector"]
+    with batch.Grader(workers=1, sources=[source]) as grader:
+        there, absent = grader.grade([
+            batch.Job(name, source, submitted(toy(), double=answer.format(name)))
+            for name in ("vector", "hist")])
+    assert "ValueError" not in str(there.notices) and "ValueError" in str(absent.notices)
 
 
 @pytest.mark.parametrize("disaster", ["die", "raise", "chatter"])

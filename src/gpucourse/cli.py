@@ -48,7 +48,8 @@ def grade(
     from gpucourse.grading import fork_server
 
     if not scheduler:
-        fork_server.warm_up()
+        notebooks = [what] if what.is_file() else what.glob("source/*/*.ipynb")
+        fork_server.warm_up(fork_server.heavy_imports(notebooks))
     if what.is_file():
         from gpucourse.grading import commands
 
@@ -77,7 +78,7 @@ def regrade(
     """Grade submissions again; manual grades and comments stay."""
     from gpucourse.grading import fork_server
 
-    fork_server.warm_up()
+    fork_server.warm_up(fork_server.heavy_imports(course.glob("source/*/*.ipynb")))
     from gpucourse.grading import classes
 
     raise typer.Exit(classes.regrade(

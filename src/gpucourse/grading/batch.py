@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from gpucourse.grading.assignment import Assignment
-from gpucourse.grading.fork_server import warm_up
+from gpucourse.grading.fork_server import heavy_imports, warm_up
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import FLOOR, ForkServer, Sandbox, at_least
@@ -105,23 +105,27 @@ class Grader:
         The code is the user's own: no floor on the isolation level.
     unsafe
         Grade below the floor all the same.
+    sources
+        The instructor's notebooks, if known: what they import is imported once, before the forks.
     """
 
     def __init__(self, *, hidden: Iterable[Path] = (), limits: Limits | None = None,
                  workers: int = 0, own_work: bool = False, unsafe: bool = False,
-                 level: str | None = None) -> None:
+                 level: str | None = None, sources: Iterable[Path] = ()) -> None:
         self.limits = limits or Limits()
+        self.imports = heavy_imports(sources)
         self.workers = workers or default_workers()
         self.seed = new_seed()
-        self._sandbox = Sandbox(list(hidden), self.limits, level)
-        self._make_sandbox = lambda: Sandbox(list(hidden), self.limits, level)
+        hidden = list(hidden)
+        self._make_sandbox = lambda: Sandbox(hidden, self.limits, level, self.imports)
+        self._sandbox = self._make_sandbox()
         self._no_floor = own_work or unsafe
         self._context = multiprocessing.get_context("forkserver")
         self._assignments: dict[Path, Assignment] = {}
 
     def __enter__(self) -> Grader:
         # The two fork servers import their libraries at the same time.
-        warm_up()
+        warm_up(self.imports)
         self._sandbox.__enter__()
         if not self._no_floor and not at_least(self.level):
             self._sandbox.close()

@@ -78,7 +78,8 @@ class Class:
 
             return ClusterGrader(self.scheduler, unsafe=unsafe)
         workers = self.workers or self.config.GradeWithOracle.get("workers", 0)
-        return Grader(hidden=hidden_folders(self.root, self.config), workers=workers, unsafe=unsafe)
+        return Grader(hidden=hidden_folders(self.root, self.config), workers=workers, unsafe=unsafe,
+                      sources=self.root.glob("source/*/*.ipynb"))
 
     def assignments(self) -> list[str]:
         """Those that somebody has handed in. Raises NotReady where there is none."""

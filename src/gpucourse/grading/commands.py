@@ -31,7 +31,8 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     assignment = Assignment.load(source)
     job = Job("", source, ingest_file(notebook, assignment))
     try:
-        with console.status(f"grading {notebook.name}"), Grader(own_work=True, workers=1) as grader:
+        with (console.status(f"grading {notebook.name}"),
+              Grader(own_work=True, workers=1, sources=[source]) as grader):
             (verdict,) = grader.grade([job])
     except SandboxError as error:
         console.print(f"The grader could not start: {error}", style="red", markup=False)
