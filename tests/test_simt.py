@@ -507,6 +507,20 @@ except KeyboardInterrupt:
     assert done.stdout == "interrupted True\n", done.stderr
 
 
+@pytest.mark.parametrize("body", [
+    "bar.warp.sync %rd1;", "shfl.sync.down.b32 %r1|%p1, %r1, 1, 31, %rd1;",
+    "vote.sync.ballot.b32 %r1, %p1, %rd1;", "match.any.sync.b32 %r1, %r1, %rd1;",
+])
+def test_a_member_mask_of_64_bits(body):
+    with pytest.raises(PTXSyntaxError, match="a member mask has 32 bits: %rd1 has not"):
+        per_thread(body)
+
+
+def test_a_parameter_of_128_bits():
+    with pytest.raises(UnsupportedInstruction, match=r"registers of type \.b128"):
+        per_thread("call (), f;", before=".func f() { .param .b128 wide; ret; }")
+
+
 def test_a_kernel_after_one_that_failed():
     """What a failed launch held is given back."""
     gpu = virtualgpu.VirtualDevice(1 << 20)
