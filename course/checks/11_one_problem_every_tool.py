@@ -9,6 +9,10 @@ import numpy as np
 from gpucourse.checks import exercise, require
 
 
+#: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
+STEPS = 20
+
+
 @exercise(
     "ship",
     hints=(
@@ -23,11 +27,11 @@ def ship(burning_ship):
     import virtualgpu
 
     for width, height in ((97, 61), (64, 32), (33, 1), (1, 33), (1, 1)):
-        real = np.linspace(-2.0, 1.2, width, dtype=np.float32)
-        imag = np.linspace(-1.6, 0.6, height, dtype=np.float32)
+        real = np.linspace(-1.87, 1.23, width, dtype=np.float32)
+        imag = np.linspace(-1.57, 0.61, height, dtype=np.float32)
         case = f"with {width} × {height} pixels"
         with virtualgpu.profile() as profile, virtualgpu.launches() as listed:
-            steps = burning_ship(real.copy(), imag.copy(), 60)
+            steps = burning_ship(real.copy(), imag.copy(), STEPS)
         require(
             isinstance(steps, np.ndarray),
             f"{case}, the function returns a {type(steps).__name__}, not a NumPy array",
@@ -38,15 +42,15 @@ def ship(burning_ship):
             f"{case}, the picture has the shape {steps.shape}, not {(height, width)}",
             look="imag.size rows and real.size columns",
         )
-        expected = _ship(real, imag, 60)
+        expected = _ship(real, imag, STEPS)
         wrong = np.argwhere(np.asarray(steps) != expected)
-        plain = _ship(real, imag, 60, sign_lost=False)
+        plain = _ship(real, imag, STEPS, sign_lost=False)
         require(
             not np.array_equal(steps, plain) or np.array_equal(plain, expected),
             f"{case}, this is the Mandelbrot set",
             look="where do x and y lose their signs?",
         )
-        if len(wrong) > max(3, 0.005 * steps.size):
+        if len(wrong) > max(3, 0.01 * steps.size):
             row, column = (int(k) for k in wrong[0])
             require(
                 False,
@@ -90,9 +94,9 @@ def _asks_jax(function) -> bool:
             return True
         code = getattr(one, "__code__", None)
         if code is not None:
-            scope = one.__globals__
+            scope = getattr(one, "__globals__", {})
             waiting.extend(scope[name] for name in code.co_names if name in scope)
-            waiting.extend(cell.cell_contents for cell in one.__closure__ or ())
+            waiting.extend(cell.cell_contents for cell in getattr(one, "__closure__", None) or ())
     return False
 
 
@@ -115,7 +119,7 @@ def _ship(real, imag, limit, sign_lost=True):
     hints=(
         "The idea: memory delivers `bandwidth` bytes a second, and for each the program does "
         "`intensity` operations. That, or the peak: whichever is less.",
-        "The shape: `if intensity * bandwidth < peak:` then that product and `\"memory\"`; "
+        'The shape: `if intensity * bandwidth < peak:` then that product and `"memory"`; '
         "otherwise what the starter has.",
     ),
 )
@@ -215,7 +219,7 @@ def pad_and_mask(interval_sums):
     longest = 17
     # Whole numbers: sums are exact in any order.
     signal = random.integers(1, 50, 400).astype(np.float32)
-    for intervals in (1, 33, 200):
+    for intervals in (1, 33, 64):
         starts = random.integers(0, signal.size, intervals)
         stops = np.minimum(starts + random.integers(0, longest + 1, intervals), signal.size)
         starts[0], stops[0] = signal.size - 3, signal.size

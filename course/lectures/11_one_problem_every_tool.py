@@ -233,7 +233,7 @@ def by_pycuda(real, imag, limit):
     return out
 
 
-print("RawKernel and PyCUDA give the same picture:",
+print("on", pycuda.autoprimaryctx.device.name(), "RawKernel and PyCUDA give the same picture:",
       np.array_equal(by_raw(real, imag, LIMIT), by_pycuda(real, imag, LIMIT)))
 
 # %% [markdown] id="numba-cuda-text"
@@ -444,7 +444,8 @@ for name, (launches, flops, nbytes) in work.items():
 # %% [markdown] id="cost-why"
 # Nearly a thousand times as many. (And more operations: whole arrays cannot stop early for the points that have
 # left.) The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one number.
-# That is what *fusing* is about, and why JAX, which fuses a turn of the loop into one pass, lies between the two.
+# That is what *fusing* is about. JAX, which fuses each turn of the loop into a few passes over memory, lies between
+# the two.
 #
 # But its lanes part: neighbours stay for different numbers of steps. Here is its card.
 
@@ -456,8 +457,7 @@ gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256
 
 # %% [markdown] id="compile-text"
 # Two more costs are real on any machine, for they arise on the CPU: compiling, and writing. The time to compile is
-# measured here and now, on this machine. Lines of code count what Python or the CUDA compiler executes, without
-# blank lines, brackets alone, and comments.
+# measured here and now, on this machine.
 
 # %% id="compile"
 from virtualgpu.compilers.nvrtc import compile_to_ptx
@@ -471,16 +471,21 @@ def seconds(work):
 
 arrays = jax.ShapeDtypeStruct(real.shape, real.dtype), jax.ShapeDtypeStruct(imag.shape, imag.dtype)
 signature = (float32[::1], float32[::1], cuda.types.int64, cuda.types.int32[:, ::1])
-fresh = f"// {time.time()}\n" + SOURCE  # a source that no cache knows
+fresh_kernel = picture_kernel(stays_single)  # one that was never compiled, as is the source:
+fresh = f"// {time.time()}\n" + SOURCE
 compiling = {
     "Numba, CPU": seconds(numba_picture.recompile),
-    "Numba CUDA": seconds(lambda: cuda.compile_ptx(stays_cuda.py_func, signature, cc=(9, 0))),
-    "CUDA C++ by NVRTC": seconds(lambda: compile_to_ptx(fresh)),
+    "Numba CUDA": seconds(lambda: cuda.compile_ptx(fresh_kernel.py_func, signature, cc=(9, 0))),
+    "CUDA C++, NVRTC": seconds(lambda: compile_to_ptx(fresh)),
     "JAX": seconds(lambda: jax.jit(jax_picture.__wrapped__, static_argnames="limit")
                    .lower(*arrays, limit=LIMIT).compile()),
 }
+print(*(f"{took:6.2f} s to compile: {name}" for name, took in compiling.items()), sep="\n")
 
+# %% [markdown] id="lines-text"
+# And how much there is to read: the lines that Python or the CUDA compiler does something with.
 
+# %% id="lines"
 def lines(*texts):
     """Lines of functions (by their bytecode) and of CUDA sources (that hold a letter)."""
     count = 0
@@ -503,17 +508,48 @@ written = {
     "CuPy, RawKernel": lines(SOURCE, blocks_for, by_raw),
     "PyCUDA": lines(SOURCE, blocks_for, by_pycuda),
 }
-print(*(f"{took:6.2f} s to compile: {name}" for name, took in compiling.items()), sep="\n")
 print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n")
 
 # %% [markdown] id="compare-text"
-# And all in one view. It times what ran on this machine's processor, or on its GPU if it has one, and counts what
-# ran on the virtual GPU; the two are never put on one axis. (Pixels at the edge differ by the fma, as you know
-# by now.)
+# And all in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it has
+# one, and counts what ran on the virtual GPU; the two are never put on one axis. (Pixels at the edge differ by the
+# fma, as you know by now.) Look at the memory moved: one kernel stands out.
 
 # %% id="compare"
 small = real[::4].copy(), imag[::4].copy()
 gpucourse.compare(tools, *small, LIMIT)
+
+# %% [markdown] id="outlier-predict" tags=["predict"]
+# The `ElementwiseKernel` moves some forty times as much memory as the `RawKernel`, with the *same body*. *Predict:*
+# what does it carry to and fro? (In CuPy, the names of arrays in the body are references: `steps` is not a variable
+# beside the array, it *is* the array's element.)
+
+# %% id="outlier"
+COUNT_IN_A_REGISTER = (
+    BODY.replace("steps = 0", "int k = 0").replace("steps <", "k <").replace("++steps", "++k")
+    + "    steps = k;"
+)
+frugal = cp.ElementwiseKernel(
+    "float32 cx, float32 cy, int32 limit", "int32 steps", COUNT_IN_A_REGISTER, "stays_frugal")
+
+
+def by_frugal(real, imag, limit):
+    return frugal(cp.asarray(real)[None, :], cp.asarray(imag)[:, None], limit).get()
+
+
+print("the same picture:", np.array_equal(by_frugal(*small, LIMIT), by_elementwise(*small, LIMIT)))
+for name, run in (("as it was", by_elementwise), ("counting in a register", by_frugal)):
+    with virtualgpu.profile() as profile:
+        run(*small, LIMIT)
+    if profile.launches:  # CuPy's kernels are seen where they run on the virtual GPU
+        counts = profile.counters
+        moved = 32 * (counts.global_load_sectors + counts.global_store_sectors)
+        print(f"{name:24}{counts.global_stores:10,} stores{moved / 1000:10,.1f} kB moved")
+
+# %% [markdown] id="outlier-why"
+# `++steps` stores into global memory in every turn. With a variable of its own the loop stays in registers, and one
+# store at the end is enough. The answer was right all along; only the count showed it. (The RawKernel had it by luck:
+# its `steps` was a local variable.)
 
 # %% [markdown] id="roofline-text"
 # ## 5. The roofline
@@ -578,7 +614,7 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 
 # %% [markdown] id="roofline-why"
 # The arrays lie far down the slope. There, the 67 TFLOPS of an H100 are of no use: with 0.07 operations for each
-# byte it can do a third of one TFLOPS. The kernel lies near the corner, where memory and arithmetic are used up
+# byte it can do a quarter of one TFLOPS. The kernel lies near the corner, where memory and arithmetic are used up
 # together; with a larger `LIMIT` it moves to the right, under the ceiling.
 #
 # So before you tune anything, ask on which side you are. Under the slope: move fewer bytes (fuse, use smaller
@@ -638,10 +674,10 @@ print(f"Numba on this processor: {1e9 * cpu:.0f} ns for a pixel, measured")
 print(f"{'by the model of a T4, at best':32}{'ns for a pixel':>16}{'wins from n =':>16}")
 for name, amounts in work.items():
     start, gpu = modelled(*amounts, GPUS["T4"])
-    print(f"{name:32}{1e9 * gpu:16.2f}{str(crossover(cpu, start, gpu)):>16}")
+    print(f"{name:32}{1e9 * gpu:16.2f}{crossover(cpu, start, gpu)!s:>16}")
 start, gpu = modelled(*work["one kernel (Numba CUDA)"], GPUS["T4"])
 with_compiling = crossover(cpu, start + compiling["Numba CUDA"], gpu)
-print(f"{'one kernel, compiled for it':32}{1e9 * gpu:16.2f}{str(with_compiling):>16}")
+print(f"{'one kernel, compiled for it':32}{1e9 * gpu:16.2f}{with_compiling!s:>16}")
 
 # %% id="crossover-picture"
 sizes = np.geomspace(10, 1e9, 60)
@@ -664,9 +700,9 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
                 "one kernel first, arrays later, and last the kernel that must be compiled first.")
 
 # %% [markdown] id="crossover-why"
-# Some tens or hundreds of pixels for the kernel, some ten thousands for a thousand launches, and *millions* if the
-# kernel is compiled for this one picture. (The numbers depend on your processor. Where this machine has a GPU, the
-# green points are measured on it.) So the honest answer to "is the GPU faster?" is another question: how often,
+# Some tens or hundreds of pixels for the kernel; some ten thousands or more for a thousand launches; a million or more
+# if the kernel is compiled for this one picture. (The numbers depend on your processor. Where this machine has a GPU,
+# the green points are measured on it.) So the honest answer to "is the GPU faster?" is another question: how often,
 # how large, and where are the data before and after?
 
 # %% [markdown] id="toast-text"
