@@ -199,3 +199,18 @@ def test_a_whole_number_may_be_a_float():
         return None if cpu <= gpu else start // (cpu - gpu) + 1
 
     assert load_lesson(ID).outcome("crossover", by_floor).passed
+
+
+def test_beside_a_gpu_its_own_times_are_in_the_picture(repository, names):
+    """The cell's other branch, with the virtual GPU in the part of the real one."""
+    from types import SimpleNamespace
+
+    from gpucourse.build.registry import load_course
+    from gpucourse.build.source import read_source
+
+    course = load_course(repository)
+    cells = {cell.name: cell for cell in read_source(course, course.lesson(ID)).cells}
+    scope = dict(names) | {"device": lambda: SimpleNamespace(virtual=False), "seconds": lambda f: 1}
+    exec(cells["crossover-picture"].source, scope)
+    (axes,) = scope["figure"].axes
+    assert len(axes.lines) == 4 + 4

@@ -512,8 +512,9 @@ print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n"
 
 # %% [markdown] id="compare-text"
 # And all in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it has
-# one, and counts what ran on the virtual GPU; the two are never put on one axis. (Pixels at the edge differ by the
-# fma, as you know by now.) Look at the memory moved: one kernel stands out.
+# one, and counts what ran on the virtual GPU; the two are never put on one axis. All functions take NumPy arrays and
+# return one, so that a GPU's times have the copies in them; compiling is left out, for the first call does not count.
+# (Pixels at the edge differ by the fma, as you know by now.) Look at the memory moved: one kernel stands out.
 
 # %% id="compare"
 small = real[::4].copy(), imag[::4].copy()
@@ -563,9 +564,9 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 # | NVIDIA T4 (what Colab lends) | 2018 | 8.1 TFLOPS | 320 GB/s | PCIe 3.0 × 16, 16 GB/s each way |
 # | NVIDIA H100 SXM | 2022 | 67 TFLOPS | 3,350 GB/s | PCIe 5.0 × 16, 64 GB/s each way |
 #
-# (Published by NVIDIA: the [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/) and the
-# [H100](https://www.nvidia.com/en-us/data-center/h100/). A fma counts as two operations. Real programs stay
-# below such numbers.)
+# (As NVIDIA publishes them: product brief and [page of the T4](https://www.nvidia.com/en-us/data-center/tesla-t4/),
+# data sheet and [page of the H100](https://www.nvidia.com/en-us/data-center/h100/); PCIe by its standards, rounded. An
+# fma counts as two operations. Real programs stay below such numbers.)
 #
 # ### Exercise: what can be had
 #
@@ -631,9 +632,9 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 # > time = launches × 5 µs + bytes to and from the host / its bandwidth + the larger of (flops / peak) and (bytes of
 # > memory / bandwidth)
 #
-# It is a model of the *best* case, not a measurement: 5 µs for a launch is an assumption, of the order that is
-# published; launching from Python costs some more, and no program reaches the peaks. Real GPUs win later than
-# this says.
+# It is a model of the *best* case, not a measurement. 5 µs for a launch is an assumption: published figures lie
+# between a few microseconds and a few tens. No program reaches the peaks, and no copy the rate of its bus. Real GPUs
+# win later than this says.
 #
 # ### Exercise: the crossover
 #
@@ -690,7 +691,7 @@ axes.loglog(sizes, compiling["Numba CUDA"] + start + sizes * gpu, ":", color=col
             label="T4, model: one kernel, and compiling it")
 if not device().virtual:
     for n in (4, 16, 64, 256):
-        few = real[:: WIDTH // (8 * n)].copy(), imag[:: HEIGHT // (4 * n)].copy()
+        few = real[:: max(1, WIDTH // (8 * n))].copy(), imag[:: max(1, HEIGHT // (4 * n))].copy()
         took = min(seconds(lambda few=few: by_numba_cuda(*few, LIMIT)) for _ in range(5))
         axes.plot(few[0].size * few[1].size, took, "o", color="#009E73")  # this GPU, measured
 axes.set(xlabel="pixels", ylabel="seconds")
@@ -709,7 +710,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # ## 7. A port of real size
 #
 # TOAST is a large Python program with which people study the cosmic microwave background. Its pipelines are spread
-# over many machines by MPI, and their work is done in kernels of C++ with OpenMP. In 2022 to 2024 a group at NERSC
+# over many machines by MPI, and their work is done in kernels of C++ with OpenMP. Around 2023 a group at NERSC
 # and Berkeley brought **13 of these kernels** to the GPUs of the supercomputer Perlmutter, with JAX (and, to
 # compare, with OpenMP's directives for GPUs). What they report:
 #
@@ -773,14 +774,14 @@ check("pad-and-mask", interval_sums)
 # | each element goes its own way; trees, histograms, stencils | Numba CUDA | threads and shared memory, in Python | a library has it already |
 # | a kernel that exists in CUDA C++, or needs the newest hardware | CuPy `RawKernel` or `RawModule` | all of CUDA, with CuPy's arrays around it | nobody in the group reads C++ |
 # | the same, with contexts, streams and memory in your own hands | PyCUDA, or NVIDIA's `cuda.core` | nothing is hidden | you only want the kernel |
-# | tables | cuDF | pandas' way of working | they fit into a cache |
+# | tables | cuDF | pandas' way of working | they are small |
 # | events of unequal length | Awkward Arrays | no padding | they are of equal length |
 # | linear algebra, FFT, sorting, random numbers | the library: CuPy, JAX, nvmath-python | tuned for years | never write it yourself |
 # | one small array, one time | NumPy, or Numba on the CPU | see section 6 | |
 #
 # Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right: it is the test of
-# all others. Keep data on the device between steps, whatever the tool: CuPy, Numba, PyCUDA and JAX hand
-# arrays to each other without a copy. And measure (or count) before you rewrite.
+# all others. Keep data on the device between steps, whatever the tool: on a GPU, CuPy, Numba, PyCUDA and
+# JAX hand arrays to each other without a copy, by DLPack or the CUDA array interface. And measure (or count) before you rewrite.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
