@@ -69,6 +69,14 @@ def test_importing_says_how_to_install_pycuda(capsys: pytest.CaptureFixture[str]
     assert Path(pycuda.__file__).parent.parent.name == "without_pycuda"
 
 
+def test_the_primary_context_is_the_one_that_there_is(driver):
+    import pycuda.autoinit
+    import pycuda.autoprimaryctx
+
+    assert pycuda.autoprimaryctx.context is pycuda.autoinit.context
+    assert pycuda.autoprimaryctx.device is pycuda.autoinit.device
+
+
 def test_arrays_are_copied_as_in_out_and_inout_say(driver, scale):
     values = np.arange(40, dtype=np.float32)
     untouched = values.copy()
