@@ -9,9 +9,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import virtualgpu
+from gpucourse import awkward_cuda
 from gpucourse.build.regions import SOLUTION, unwrap_regions
 from gpucourse.build.registry import load_course
 from gpucourse.build.source import read_source
+
+
+def without_gpu() -> None:
+    """As ``%load_ext gpucourse`` leaves a kernel where there is no GPU; other tests undo it."""
+    virtualgpu.activate(force=True)
+    awkward_cuda.mend_iteration()
+    awkward_cuda.route_to_cpu_kernels()
 
 
 @cache
@@ -20,7 +28,7 @@ def solved(repository: Path, id: str) -> dict[str, SimpleNamespace]:
 
     Only errors that a cell announces with ``raises=`` are caught.
     """
-    virtualgpu.activate(force=True)
+    without_gpu()
     course = load_course(repository)
     names: dict = {"__name__": "lecture"}
     cells = {}
