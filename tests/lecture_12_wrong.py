@@ -48,7 +48,7 @@ def gathers_all(mine):
     )
 
 
-@wrong("spread", "unbound axis name")
+@wrong("spread", 'one axis, and its name is "rows"')
 def wrong_axis(mine):
     mean = jax.lax.pmean(mine.mean(), "x")
     return mean, jnp.sqrt(jax.lax.pmean(((mine - mean) ** 2).mean(), "x"))

@@ -189,6 +189,12 @@ def _mapped(function, count, in_specs, out_specs):
     )
     mesh = jax.make_mesh((count,), ("rows",), axis_types=(AxisType.Auto,), devices=devices[:count])
     mapped = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs))
+    try:
+        mapped.lower(jax.ShapeDtypeStruct((4 * count, 7), np.float32))
+    except AssertionError as error:  # what JAX has to say of an axis that it does not know
+        require(str(error), "JAX does not know an axis that psum or ppermute is given",
+                look='this mesh has one axis, and its name is "rows"')
+        raise
     return mapped, lambda values: jax.device_put(values, NamedSharding(mesh, P("rows")))
 
 
