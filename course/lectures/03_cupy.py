@@ -18,7 +18,7 @@ from gpucourse.views.picture import COLOURS, Picture, canvas
 
 check, hint = lecture("03_cupy")
 RADIUS, LIGHT = 1.1, 0.3  # m, m/ns
-n = pick(gpu=10_000_000, virtual=100_000)
+n = pick(gpu=4_000_000, virtual=100_000)
 
 random = np.random.default_rng(3)
 x, y, z = random.normal(0, 0.05, (3, n))  # where the particles start [m]
@@ -377,15 +377,15 @@ check("reduction", first_at_lid)
 # and you launch it with `kernel((blocks,), (threads,), (arguments…))`: so many **blocks** of so many **threads**,
 # each of which runs the text once.
 #
-# This one was published, in a tutorial, in just this shape. `gpucourse.report` runs it on copies of its arguments
-# and says what it did. 1,000 particles, 8 blocks of 128 threads. *Predict:* is the answer right?
+# Here is our formula once more: thread `i` takes particle `i`. `gpucourse.report` runs a kernel on copies of its
+# arguments and says what it did. 1,000 particles, 8 blocks of 128 threads. *Predict:* is the answer right?
 
 # %% id="raw"
 UNGUARDED = r"""
 extern "C" __global__
 void wall(const double *a, const double *b, const double *c, double *time)
 {
-    int i = blockDim.x * blockIdx.x + threadIdx.x;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
     time[i] = (-b[i] + sqrt(b[i] * b[i] - 4 * a[i] * c[i])) / (2 * a[i]);
 }
 """
@@ -402,7 +402,7 @@ GUARDED = r"""
 extern "C" __global__
 void wall(const double *a, const double *b, const double *c, double *time, int n)
 {
-    int i = blockDim.x * blockIdx.x + threadIdx.x;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
         time[i] = (-b[i] + sqrt(b[i] * b[i] - 4 * a[i] * c[i])) / (2 * a[i]);
 }
@@ -441,7 +441,7 @@ GAPS = r"""
 extern "C" __global__
 void gaps(const double *time, double *gap, int n)
 {
-    int i = blockDim.x * blockIdx.x + threadIdx.x;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
 }
 """
 ### BEGIN SOLUTION
@@ -449,7 +449,7 @@ GAPS = r"""
 extern "C" __global__
 void gaps(const double *time, double *gap, int n)
 {
-    int i = blockDim.x * blockIdx.x + threadIdx.x;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n - 1)
         gap[i] = time[i + 1] - time[i];
 }
@@ -461,15 +461,21 @@ gaps = cp.RawKernel(GAPS, "gaps")
 check("raw", gaps)
 
 # %% [markdown] id="raw-memory-text"
-# Each time is read twice, by neighbours. Does that move it twice? See what your kernel's warps (32 threads, which
-# read together) touch. (Empty as long as your kernel is.)
+# Each time is wanted twice, by neighbours. *Predict:* 64 times are 16 pieces of 32 bytes, which memory moves as a
+# whole. How many pieces do your kernel's **warps** (32 threads, which read together) ask for? (The picture is
+# empty as long as your kernel is.)
 
 # %% id="raw-memory"
 in_order = cp.sort(d_times[:64])
 gpucourse.memory(gaps, 1, 64, in_order, cp.zeros(63), np.int32(64), array="argument 0",
                  title="gaps reads the times")
 
-# %% [markdown] id="interchange-text"
+# %% [markdown] id="raw-memory-why"
+# Each warp asks twice, for 8 pieces and, shifted by one element, for up to 9: some 33 in all. Neighbours side by side are
+# what a GPU likes, and a real one has a small cache that will hold the second request's pieces already. "Thinking
+# in threads" looks at patterns that it does not like.
+
+# %% [markdown] id="interchange-text" tags=["predict"]
 # ## 7. One array, many libraries
 #
 # A kernel may be written in Python just as well: Numba's CUDA kernels (there is a lecture on them, "Numba CUDA:
@@ -509,8 +515,8 @@ for array in (made_by_numba, seen_by_cupy):
 # | PyTorch | `torch.from_dlpack(x)` | `cp.from_dlpack(y)` |
 # | NumPy | `x.get()`: a copy, for it lies elsewhere | `cp.asarray(y)`: a copy |
 #
-# **DLPack** is the other standard: a function call instead of an attribute, for every kind of device, and it sees
-# to it that the taker waits for unfinished work. (JAX and PyTorch have no device here when there is no
+# **DLPack** is the other standard: a function call instead of an attribute, for every kind of device. Both also
+# tell in which queue of the device (its *stream*) there may be unfinished work, so that the taker waits for it. (JAX and PyTorch have no device here when there is no
 # GPU, so these two rows do not run without one.)
 
 # %% [markdown] id="measuring-predict" tags=["predict"]
@@ -525,8 +531,9 @@ for array in (made_by_numba, seen_by_cupy):
 # print(time.perf_counter() - start)
 # ```
 #
-# The time it takes to write nine notes, and, at the first call, to compile. Not one kernel. `cupyx.profiler.benchmark`
-# does it right: some calls to warm up, then events on the device's own clock, and it waits for them.
+# `cupyx.profiler.benchmark` calls a function some times to warm up, then again with events before and after it, on the
+# device's own clock, and waits for them. On a GPU it prints two times for each function: the host's, and the
+# GPU's.
 
 # %% id="measuring"
 from cupyx.profiler import benchmark
@@ -539,6 +546,9 @@ for function in (time_to_wall, fused_time):
         print(result)
 
 # %% [markdown] id="measuring-why"
+# The clock of the host measures how long it takes to write nine notes and, at the first call, to compile. Not one
+# kernel. `benchmark` shows it too, as `CPU`, beside the time that counts.
+#
 # Without a GPU there is no such time, and nothing here will make one up. What there is: counts. A kernel that
 # only reads, adds and writes cannot be faster than memory delivers. An H100 (SXM) moves at most 3.35 TB per
 # second, says NVIDIA's data sheet of 2023:
@@ -602,5 +612,5 @@ for name, bytes_each in (("nine kernels", 8 * sum(arrays)), ("one kernel", fused
 #
 # *What someone always asks.* "Does `import cupy as np` do?" Often; until a plot, a list or a text comes. "Why is
 # the first call slow?" CuPy compiles each kernel when it is first used, and keeps it on disk
-# (`~/.cupy/kernel_cache`): the second run of the program is quicker. "Is CuPy tied to NVIDIA?" There are builds for
-# AMD's ROCm, called experimental.
+# (`~/.cupy/kernel_cache`): the second run of the program is quicker. "Is CuPy tied to NVIDIA?" Nearly: its support of
+# AMD's ROCm is called experimental in its own documentation.
