@@ -58,7 +58,9 @@ def test_where_cupy_differs_from_numpy(shown):
 def test_the_formula_needs_seven_arrays_at_once(shown):
     held = re.findall(r"in use: (\d\.\d) arrays, held by the pool: (\d\.\d)", shown["pool"].text)
     assert held == [("3.0", "3.0"), ("4.0", "7.0"), ("3.0", "7.0"), ("3.0", "3.0")]
-    assert "limit set to" in str(shown["out-of-memory"].error)
+    error = str(shown["out-of-memory"].error)
+    asked, had, limit = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes", error))
+    assert had == 6 * asked and had < limit < had + asked
     assert shown["out-of-memory"].names["pool"].get_limit() == 0
 
 

@@ -49,12 +49,12 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 # %% [markdown] id="mixing-predict" tags=["predict"]
 # ## 1. Arrays that live elsewhere
 #
-# `cp.asarray` copies a NumPy array to the device, `.get()` copies one back. *Predict:* `d_times` is on the
-# device, `times` is not. What is `d_times - times`: a CuPy array, a NumPy array, or an error? (Settle on an
-# answer before you run a cell. The wrong ones teach most.)
+# `cp.asarray` copies a NumPy array to the device, `.get()` copies one back. *Predict:* `d_a` is on the
+# device, `a` is not. What is `d_a - a`: a CuPy array, a NumPy array, or an error? (Settle on an answer before you
+# run a cell. The wrong ones teach most.)
 
 # %% id="mixing" raises="TypeError"
-d_times - times
+d_a - a
 
 # %% [markdown] id="mixing-why"
 # An error: `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to travel, and the path
@@ -189,7 +189,7 @@ finally:
     pool.free_all_blocks()
 
 # %% [markdown] id="out-of-memory-why"
-# Not enough. Read it from the left: what was asked for last (one array), what was held by then, and the limit.
+# Not enough. Read it from the left: what was asked for last (one array), what was held by then (six), and the limit.
 # On a full GPU you get the same error without the limit. What helps, in this order: delete what you no longer
 # need, use `float32`, work in chunks, make fewer intermediate results (section 4).
 
