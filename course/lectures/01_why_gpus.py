@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## A GPU loses against a Python loop
 #
-# A GPU adds and multiplies tens of trillions of times a second. Python needs some hundred nanoseconds for one step of a pendulum. Who
-# is first to follow a pendulum for a thousand steps? Run the cell: the same function, once with Python's numbers
-# and once with arrays on a GPU.
+# A GPU adds and multiplies tens of trillions of times a second. Python needs a few tenths of a
+# microsecond for one step of a pendulum. Who is first to follow a pendulum for a thousand steps? Run the cell:
+# the same function, once with Python's numbers and once with arrays on a GPU.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -298,9 +298,9 @@ for count in (1_000, 1_000_000):
               f"{work / (trips + work):.0%}")
 
 # %% [markdown] id="transfer-why"
-# On large arrays a twentieth, or a fiftieth: the link decides. (On small ones all of it is starting up.) These are bounds from published figures and our
-# 4 µs; real copies are slower, above all from ordinary, *pageable* memory, since the driver first moves it to where the link
-# can fetch it. What helps is to carry less:
+# For a million numbers, a twentieth or less: the link decides. (For a thousand, all of it is starting up.) These are bounds
+# from published figures and our 4 µs; real copies are slower, above all from ordinary, *pageable* memory, since the
+# driver first moves it to where the link can fetch it. What helps is to carry less:
 #
 # ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there and
 # back: most of the time goes into six copies. Below, the array is copied once, the host launches three
@@ -399,6 +399,7 @@ def hundred_times(n):
     return run
 
 
+# %% id="jobs"
 JOBS = [
     Job("one sum, carried there and back", 1 + 3, 3 * 8, 3 * 8, one_sum),
     Job("20 steps of n pendulums", 20 * 5 + 3, 3 * 8, 20 * 12 * 8, pendulums),
@@ -439,22 +440,22 @@ check("crossover", crossover)
 # right, the table says "never" throughout.)
 
 # %% id="lab"
-print(f"{'':37}{'this CPU':>12}{'T4':>9}{'H100':>9}   wins from n =")
-print(f"{'':37}{'measured':>12}{'at least, in ns each':>19}{'T4':>8}{'H100':>11}")
+cpu_each = {job.on_cpu: seconds(job.on_cpu(100_000)) / 100_000 for job in JOBS}  # measured here
 verdicts = {}
+print(f"{'ns for each element':37}{'this CPU':>10}{'T4':>9}{'H100':>9}{'T4 wins from':>16}{'H100 from':>13}")
 for job in JOBS:
-    cpu_each = seconds(job.on_cpu(100_000)) / 100_000
-    each = [job.per_element(gpu) for gpu in (T4, H100)]
-    sizes = [crossover(job.starts, gpu_each, cpu_each) for gpu_each in each]
+    prices = [job.per_element(gpu) for gpu in (T4, H100)]
+    sizes = [crossover(job.starts, price, cpu_each[job.on_cpu]) for price in prices]
     verdicts[job.name] = sizes
-    told = [f"{n:,}" if n else "never" for n in sizes]
-    print(f"{job.name:37}{cpu_each * 1e9:12.2f}{each[0] * 1e9:9.2f}{each[1] * 1e9:9.2f}{told[0]:>9}{told[1]:>11}")
+    nanoseconds = [1e9 * each for each in (cpu_each[job.on_cpu], *prices)]
+    told = [f"n = {n:,}" if n else "never" for n in sizes]
+    print(f"{job.name:37}{nanoseconds[0]:10.2f}{nanoseconds[1]:9.2f}{nanoseconds[2]:9.2f}{told[0]:>16}{told[1]:>13}")
 
 # %% [markdown] id="lab-why"
-# "Never" stands where the link alone takes longer for an element than your CPU takes for the whole job: then a GPU of any
-# size loses, and a job of any size too. It mostly hits the first and the third line; how many of them, depends on your CPU and on the
-# link. The last line is the same job as the third, carried once: **not what you compute decides, but how often
-# you carry**.
+# (The GPUs' columns are the model's: at least so long.) "Never" stands where an element costs the GPU more than your CPU,
+# mostly for the link alone: then no number of elements helps. It is the first and the third line that this
+# threatens; whether it hits them depends on your CPU and on the link. The last line is the same job as the third,
+# carried once: **not what you compute decides, but how often you carry**.
 #
 # And the pendulum of the beginning? One of them: lost. Look at many:
 
@@ -464,10 +465,18 @@ sizes = [10**k for k in range(pick(gpu=7, virtual=6))]
 measured = [seconds(job.on_cpu(n)) * 1e3 for n in sizes]
 figure, axes = canvas(8.5, 3.2)
 axes.loglog(sizes, measured, "o-", color=COLOURS[6], label="NumPy, measured here, one core")
+if not device().virtual:
+
+    def on_device(n):
+        angles, speeds = cp.linspace(0.2, 1.0, n), cp.zeros(n)
+        return lambda: (swing(angles, speeds, 20, cp), cp.cuda.Device().synchronize())
+
+    on_gpu = [seconds(on_device(n)) * 1e3 for n in sizes]
+    axes.loglog(sizes, on_gpu, "s-", color=COLOURS[2], label=f"{device().name}, measured")
 for gpu, style in ((T4, "--"), (H100, ":")):
     axes.loglog(sizes, [job.on_gpu(gpu, n) * 1e3 for n in sizes], style, color=COLOURS[5],
                 label=f"{gpu.name}: model, at least")
-axes.set(xlabel="pendulums", ylabel="20 steps [ms]")
+axes.set(xlabel="pendulums", ylabel="time for 20 steps [ms]")
 axes.legend()
 Picture(figure, f"Time for 20 steps against the number of pendulums, both logarithmic. NumPy, measured: "
                 f"{measured[0]:.2f} ms for one and {measured[-1]:.1f} ms for {sizes[-1]:,}. The models of two GPUs are flat at "
@@ -475,7 +484,7 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
                 "below NumPy from there on.")
 
 # %% [markdown] id="lab-picture-why"
-# The flat part is the GPU starting and being nearly empty: ten thousand pendulums take it no longer than one. On the right
+# The flat part is the GPU starting and being nearly empty: ten thousand pendulums take it hardly longer than one. On the right
 # it is full, and NumPy's line has crossed the models'. With a real GPU the crossing lies further to the right, for
 # these are bounds; but it is there.
 #
@@ -492,11 +501,11 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 # | tool | what you write | what to know |
 # |---|---|---|
 # | [CuPy](https://docs.cupy.dev/en/stable/) | NumPy and SciPy | closest to what you know; one kernel per operation unless you fuse. Lecture "CuPy" |
-# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; the largest community |
+# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning |
 # | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses, differentiates; wants its own style. Lecture "JAX" |
 # | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` speeds up pandas code as it stands. Lecture "Tables on the device" |
 # | [Awkward Array](https://awkward-array.org/) | arrays of lists | jagged data, in Numba kernels too. Lecture "Jagged data" |
-# | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | most approachable kernels; since June 2026 in maintenance: security and critical bugs only |
+# | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
 # | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | the same kernels | its successor, where development goes on; young, and not yet a complete replacement |
 # | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
 # | [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/) | Python around CUDA C++ | NVIDIA's own devices, streams, compiling and launching; stable since 1.0 |
