@@ -559,9 +559,10 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 #
 # *Ten minutes late:* skip `in-flight` and the timeline, and give the solution of `crossover`.
 #
-# *Where people stall.* In `ferry`, `d_heat.max()` is an array on the device, and `hottest[step] = d_heat.max()` fails
-# with CuPy's refusal to convert; that is the lesson: say `ferry.back`. In `crossover`, people round down, or
-# divide by a negative gain.
+# *Where people stall.* In `ferry`, all of `d_heat` is fetched to find its maximum: `d_heat.max()` finds it on the
+# device. (`hottest[step] = d_heat.max()` is accepted as well: NumPy asks for a number, and CuPy carries one over without
+# the ferry's knowledge. A good moment to say that carrying is easily overlooked.) In `crossover`, people round down,
+# or divide by a negative gain.
 #
 # *What someone always asks.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and
 # the starts remain. "Why 4 µs?" An assumption near the best that is reported; with Python in between it is rather 10. "So is a GPU 100 times
