@@ -154,39 +154,36 @@ check("lookup", offsets_of)
 # the memory of a deleted array show as free, say in `nvidia-smi`?
 
 # %% id="pool"
-pool = cp.get_default_memory_pool()
-del d_times, d_few
-pool.free_all_blocks()  # back to the driver with all that is not in use
-before, ours = pool.used_bytes(), d_a.nbytes
+pool = cp.cuda.MemoryPool()  # a pool of our own, to see this formula alone
 
 
 def held(when):
-    used, total = (bytes_ - before for bytes_ in (pool.used_bytes(), pool.total_bytes()))
-    print(f"{when:24} in use: {3 + used / ours:.1f} arrays, held by the pool: {3 + total / ours:.1f}")
+    used, total = pool.used_bytes() / d_a.nbytes, pool.total_bytes() / d_a.nbytes
+    print(f"{when:24} in use: {used:.1f} arrays, held by the pool: {total:.1f}")
 
 
-held("a, b and c")
-d_times = time_to_wall(d_a, d_b, d_c)
-held("the formula has run")
-del d_times
-held("the result is deleted")
-pool.free_all_blocks()
+with cp.cuda.using_allocator(pool.malloc):
+    three = [cp.asarray(part) for part in (a, b, c)]
+    held("a, b and c")
+    result = time_to_wall(*three)
+    held("the formula has run")
+    del result
+    held("the result is deleted")
+pool.free_all_blocks()  # back to the driver with all that is not in use
 held("free_all_blocks()")
 
 # %% [markdown] id="pool-why"
 # Seven. While NumPy's expression is worked out, up to four intermediate results live at once: `-b`, `b**2`,
 # `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as taken; a
-# memory leak it is not. `free_all_blocks()` gives it back, where somebody else needs it.
+# memory leak it is not. `free_all_blocks()` gives it back, where somebody else needs it. (The pool that CuPy uses
+# unasked is `cp.get_default_memory_pool()`.)
 #
 # *Predict:* the data fit twice. Is that enough? Here the pool may hold six arrays:
 
 # %% id="out-of-memory" raises="OutOfMemoryError"
-pool.set_limit(size=before + 3 * ours + 4096)
-try:
-    d_times = time_to_wall(d_a, d_b, d_c)
-finally:
-    pool.set_limit(size=0)  # no limit again
-    pool.free_all_blocks()
+pool.set_limit(size=6 * d_a.nbytes + 4096)
+with cp.cuda.using_allocator(pool.malloc):
+    time_to_wall(*three)
 
 # %% [markdown] id="out-of-memory-why"
 # Not enough. Read it from the left: what was asked for last (one array), what was held by then (six), and the limit.
