@@ -87,7 +87,7 @@ else:
 # | its memory holds | up to 6 TB | 80 GB |
 #
 # (Makers' figures.) A number from the GPU's memory takes some 400 cycles of its clock to arrive, at 1.755 GHz: 0.23 µs
-# ([published in 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). *Predict:* if each thread asks for
+# ([table 3 of a study of 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). *Predict:* if each thread asks for
 # one number of 8 bytes and waits, how many threads must be waiting at any moment to keep 3.35 TB/s busy: 100, 10,000
 # or 100,000? (Settle on an answer before you run a cell. The wrong ones teach most.)
 
@@ -516,7 +516,10 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 # | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; wants a recent driver (580 or later) |
 # | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
 #
-# Start at the top: a library call that does what you need is faster than your kernel and costs nothing to
+# (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
+# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere.)
+#
+# Start at the top: a library call that does what you need is mostly faster than your own kernel, and costs nothing to
 # maintain. Go down the list when no call does. Most of these take each other's arrays without a copy, so
 # choosing one is no marriage. ("One problem, every tool" solves one problem with all that this course teaches.)
 
