@@ -85,7 +85,8 @@ def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
         printed, error = io.StringIO(), None
         with contextlib.redirect_stdout(printed):
             try:
-                exec(compile(source, cell.name, "exec"), names)
+                # As a notebook compiles it: this file's own `annotations` must not reach the cell.
+                exec(compile(source, cell.name, "exec", dont_inherit=True), names)
             except Exception as raised:
                 if type(raised).__name__ not in cell.raises:
                     raise
