@@ -6,7 +6,7 @@ does no harm, and the check can say which line of it is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,15 +40,24 @@ def launched(
         f"this is a {type(kernel).__name__}, not a kernel",
         look="the name of the function under @cuda.jit, without parentheses",
     )
+    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds)
+
+
+def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
+    """What ``launch`` gives, which is called under every checker and in the order of each seed.
+
+    For launches by other libraries than Numba: see :func:`launched`, and
+    :mod:`gpucourse.cpp_trials`.
+    """
     with virtualgpu.check() as report:
-        after = _launch(kernel, blocks, threads, arguments)
+        after = launch()
     if not report.ok:
         first = report.findings[0]
         places = [first.location] + ([first.other] if first.other else [])
         require(False, first.message, look="\nand ".join(map(_place, places)))
     for seed in seeds:
         with virtualgpu.schedule(seed):
-            again = _launch(kernel, blocks, threads, arguments)
+            again = launch()
         require(
             all(np.array_equal(a, b, equal_nan=True) for a, b in zip(after, again, strict=True)),
             "the answer changes with the order in which the threads run",
