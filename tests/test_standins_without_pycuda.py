@@ -121,8 +121,8 @@ def test_errors_name_the_lines_of_the_source(driver):
 def test_constant_memory_is_set_from_an_array(driver):
     from pycuda.compiler import SourceModule
 
-    module = SourceModule("__constant__ float weights[4];"
-                          "__global__ void weigh(float *x) { x[threadIdx.x] *= weights[threadIdx.x]; }")
+    module = SourceModule("__constant__ float weights[4]; __global__ void weigh(float *x) "
+                          "{ x[threadIdx.x] *= weights[threadIdx.x]; }")
     address, _ = module.get_global("weights")
     weights, x = np.array([1, 2, 3, 4], np.float32), np.full(4, 10, np.float32)
     driver.memcpy_htod(address, weights)

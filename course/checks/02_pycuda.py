@@ -94,13 +94,8 @@ def fitting_types(scaled):
     }
     for case, (values, by) in cases.items():
         before = np.array(values)
-        with virtualgpu.check() as report, virtualgpu.profile() as profile:
+        with _found(f"with {case}"), virtualgpu.profile() as profile:
             result = scaled(values, by)
-        require(
-            report.ok,
-            f"with {case}: {report.findings[0].message if report.findings else ''}",
-            look="which type does the kernel declare, and which has what you hand over?",
-        )
         require(
             isinstance(result, np.ndarray) and result.dtype == np.float32,
             f"with {case}, the result is {_kind(result)}, not an array of float32",
@@ -140,15 +135,9 @@ def copy_once(after_layers):
         before, expected = pt.copy(), pt.copy()
         for factor in factors:
             expected *= np.float32(factor)
-        with _copies() as copies, virtualgpu.check() as report:
-            with virtualgpu.profile() as profile:
-                result = after_layers(pt, factors)
         case = f"with {n} muons and {layers} layers"
-        require(
-            report.ok,
-            f"{case}: {report.findings[0].message if report.findings else ''}",
-            look="`mem_alloc` counts bytes; the kernel counts elements",
-        )
+        with _copies() as copies, _found(case), virtualgpu.profile() as profile:
+            result = after_layers(pt, factors)
         require(
             np.array_equal(pt, before),
             f"{case}, the array that came in has changed",
@@ -211,7 +200,7 @@ def field_table(paths_through, pt, phi, charge):
             look="is the table written before the launch, each time, as seven `float`s?",
         )
     require(
-        all(np.array_equal(a, b) for paths, copies in kept for a, b in zip(paths, copies, strict=True)),
+        all(np.array_equal(paths, copies) for paths, copies in kept),
         "the arrays that one call returned have changed with the next",
         look="make new arrays in each call",
     )
@@ -257,6 +246,28 @@ def _copies() -> Iterator[dict[str, int]]:
     finally:
         for name, original in known.items():
             setattr(drv, name, original)
+
+
+@contextmanager
+def _found(case: str) -> Iterator[None]:
+    """Fail for what the checkers of the virtual GPU find; arguments that do not fit come first."""
+    error = None
+    with virtualgpu.check() as report:
+        try:
+            yield
+        except Exception as raised:
+            error = raised
+    for finding in sorted(report.findings, key=lambda one: one.kind != "arguments"):
+        if finding.kind == "arguments" or error is None:
+            require(False, f"{case}: {finding.message}", look=_LOOK.get(finding.kind))
+    if error is not None:
+        raise error
+
+
+_LOOK = {
+    "arguments": "which type does the kernel declare, and which has what you hand over?",
+    "uninitialised": "is the array copied to the device before the first launch?",
+}
 
 
 def _callable(answer) -> None:
