@@ -57,7 +57,7 @@ wrong("first-kernel", "element 0 is .*0.3 times the field", "no parentheses")(
 wrong("first-kernel", "race: ", "a loop")(
     kernel("for (int i = 0; i < n; i++) radius[i] = pt[i] / (0.3f * field);")
 )
-wrong("first-kernel", r"line 3: expression must have pointer-to-object.*opening quotes", "field[i]")(
+wrong("first-kernel", "line 3: expression must have pointer.*opening quotes", "field[i]")(
     kernel(NUMBER + "if (i < n) radius[i] = pt[i] / (0.3f * field[i]);").replace("\n{\n", " {\n")
 )
 wrong("first-kernel", "illegal address", "one too many")(

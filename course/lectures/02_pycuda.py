@@ -305,10 +305,9 @@ print("times 3:       ", np.array([1.0, 2.0]).view(np.float32) * np.float32(3))
 print("as float64:    ", (np.array([1.0, 2.0]).view(np.float32) * np.float32(3)).view(np.float64))
 
 # %% [markdown] id="silence-check-text"
-# That 91.1876 was not touched at all is the only sign in sight, and with another factor 1.0 may come out as
-# something that looks quite sensible. Integers are no better: `np.arange(8)` is `int64`, and an `int *` kernel
-# sees 0, 0, 1, 0, 2, 0, 3, 0. A number that is too wide (`np.float64(3)` for `float by`) moves all arguments
-# behind it.
+# Here 5,120 stands out. In the mean of a million masses it would not, and the last two numbers look sensible.
+# Integers are no better: `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3, 0. A number
+# that is too wide (`np.float64(3)` for `float by`) moves all arguments behind it.
 #
 # **This is the most frequent mistake with kernels in strings.** The virtual GPU lets it pass as the library
 # does, and tells you if you ask (a real GPU cannot know, and the report stays empty there):
