@@ -424,6 +424,14 @@ def test_apply_compiles_for_the_device(cudf):
     assert series.apply(shifted, args=(10,)).to_numpy().tolist() == [-1.0, 11.0, 11.5]
 
 
+@pytest.mark.parametrize(("always", "kind"), [(-1, "int64"), (0.5, "float64"), (True, "bool")])
+def test_apply_takes_functions_that_give_the_same_always(always, kind: str, cudf):
+    result = cudf.Series([1.0, 2.0]).apply(lambda x: always)
+    assert result.dtype == kind
+    assert result.to_numpy().tolist() == [always, always]
+    assert cudf.Series([1.0]).apply(lambda x: -1).to_numpy().tolist() == [-1]
+
+
 def test_apply_leaves_nulls_null(cudf):
     result = cudf.Series([1, None, 3]).apply(lambda x: x + 1)
     assert result.dtype == np.int64
