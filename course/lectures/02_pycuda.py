@@ -520,9 +520,9 @@ check("field-table", paths_through, pt, phi, charge)
 # %% [markdown] id="today-predict" tags=["predict"]
 # ## 6. Its place today
 #
-# PyCUDA was among the first to bring CUDA to Python, and reaches nearly everything in CUDA's driver API. It is
-# still released (2026.1, of January 2026), as source: to install it takes a C++ compiler and the CUDA
-# toolkit, and to run it `nvcc`. Two younger tools take the same strings:
+# PyCUDA was among the first to bring CUDA to Python, and set out to offer the whole of its driver API. It is still
+# released (2026.1, of January 2026), as source: to install it takes a C++ compiler and the CUDA toolkit, and to run it
+# `nvcc`. Two younger tools take the same strings:
 #
 # | | PyCUDA | CuPy's `RawKernel` | `cuda.core` |
 # |---|---|---|---|

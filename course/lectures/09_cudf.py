@@ -168,7 +168,7 @@ print("cuDF:", known["tried"].dtype, "  pandas:", in_pandas["tried"].dtype)
 
 # %% [markdown] id="left-join-why"
 # pandas has no way to leave an integer out: the column becomes `float64`, and the hole `NaN`. A column of
-# cuDF has a **mask** beside its values, one bit for each row, which says whether the row has a value. So every type
+# cuDF may have a **mask** beside its values, one bit for each row, which says whether the row has a value. So every type
 # can have holes, called **null** and shown as `<NA>`, and integers stay integers.
 #
 # Text works too. The characters of a column lie in one long array, a second one says where each string begins,
@@ -326,9 +326,9 @@ def label(pt):
 table["pt"].apply(label)
 
 # %% [markdown] id="own-why"
-# `user defined function compilation failed.` What Numba cannot compile, cuDF cannot apply: text put together,
-# dicts, lists that grow, calls of libraries. The message does not say which line it was; to find out, compile it
-# yourself, or look at the exception's cause:
+# `user defined function compilation failed.` is the last line, below pages from inside Numba. What Numba cannot compile,
+# cuDF cannot apply: text put together, dicts, lists that grow, calls of libraries. The reason is what the error was
+# raised *from*, its cause. Here it is alone, for another such function:
 
 # %% id="own-cause"
 try:
@@ -447,11 +447,10 @@ Picture(figure, "Share of the time that goes into copying, worked out from bandw
                 "back, and still a fifth at 300 passes one way.")
 
 # %% [markdown] id="pays-why"
-# 75. An analysis that loads a table, adds up one column and ends is a journey with a stop of one minute: it will not
-# be faster than pandas by much, if at all. One that loads once, then filters, joins, groups and fits, and takes home a
-# histogram of 120 numbers, pays. This is arithmetic with the best case of each, not a measurement; the ratio is similar
-# on other GPUs. (`cudf.read_parquet` reads a compressed file straight to the device and unpacks it there, so the journey
-# is shorter.)
+# 75. An analysis that loads a table, adds up one column and ends spends nearly all of its time on the way. One that
+# loads once, then filters, joins, groups and fits, and takes home a histogram of 120 numbers, pays. This is arithmetic
+# with the best case of each, not a measurement; for another GPU, look up its two numbers, and divide.
+# (`cudf.read_parquet` carries a compressed file to the device and unpacks it there, so the journey is shorter.)
 #
 # The fixed cost decides for small tables. Every verb is some Python, then one or several launches of kernels, whether for
 # ten rows or for ten million. The table of conditions with its five rows has nothing to win on a GPU, and neither has
