@@ -7,7 +7,7 @@ does no harm, and the check can say which line of it is wrong.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,15 +47,24 @@ def launched(
     )
     if _out_of_sight(arguments):
         return _launch(kernel, blocks, threads, arguments)
+    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds)
+
+
+def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
+    """What ``launch`` gives, which is called under every checker and in the order of each seed.
+
+    For launches by other libraries than Numba: see :func:`launched`, and
+    :mod:`gpucourse.cpp_trials`.
+    """
     with virtualgpu.check() as report:
-        after = _launch(kernel, blocks, threads, arguments)
+        after = launch()
     if not report.ok:
         first = report.findings[0]
         places = [first.location] + ([first.other] if first.other else [])
         require(False, first.message, look="\nand ".join(map(_place, places)))
     for seed in seeds:
         with virtualgpu.schedule(seed):
-            again = _launch(kernel, blocks, threads, arguments)
+            again = launch()
         require(
             all(
                 a is b or np.array_equal(a, b, equal_nan=True)
