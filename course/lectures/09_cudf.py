@@ -46,7 +46,7 @@ for library in (pd, cudf):
 # (Without a GPU, this course's stand-in for cuDF does the table work with pandas. It gives cuDF's answers and
 # refuses what cuDF refuses; it has no times to show.)
 
-# %% [markdown] id="groups-predict" tags=["predict"]
+# %% [markdown] id="the-table-text"
 # ## 1. The same verbs
 #
 # Here is the table of all 71,009 muons, on the device, one row for each. From here on it stays there.
@@ -55,7 +55,7 @@ for library in (pd, cudf):
 table = cudf.DataFrame(columns)
 print(table.head(4), table.dtypes, sep="\n")
 
-# %% [markdown] id="groups-task" tags=["predict"]
+# %% [markdown] id="groups-predict" tags=["predict"]
 # A *columnar* table: each column is one array on the device, in [Arrow's](https://arrow.apache.org) layout.
 # *Predict:* five muons of three events, in no order. Of the sums by event, which comes first with pandas, and
 # which with cuDF? (Settle on an answer first. The wrong ones teach most.)
@@ -150,7 +150,7 @@ check("pairs", pairs_of)
 # Each event belongs to a run, and what was known of the runs stands in another table: a small one, as tables of
 # conditions are. (It is made up for this lecture.) Nothing is known of run 3.
 #
-# *Predict:* a left join keeps all events. `tried` holds integers. What stands there for run 3, and of what type
+# *Predict:* a left join keeps all runs. `tried` holds integers. What stands there for run 3, and of what type
 # is the column then: with pandas, and with cuDF?
 
 # %% id="left-join"
