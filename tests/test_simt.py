@@ -516,6 +516,15 @@ def test_a_member_mask_of_64_bits(body):
         per_thread(body)
 
 
+@pytest.mark.parametrize("text", [
+    "cvta.to.global.u64 %rd3, !%rd1;", "cvta.to.global.u64 %rd3, !%p1;", "mov.pred %p1, !%r1;",
+    "add.u32 %r1, %r1, !%p1;", "st.global.u32 [%rd1], !%r1;", "selp.b32 %r1, 1, 2, !%rd1;",
+])
+def test_only_predicates_are_negated(text):
+    with pytest.raises(PTXSyntaxError, match="only predicates are negated by !"):
+        per_thread(text)
+
+
 def test_a_parameter_of_128_bits():
     with pytest.raises(UnsupportedInstruction, match=r"registers of type \.b128"):
         per_thread("call (), f;", before=".func f() { .param .b128 wide; ret; }")
