@@ -168,8 +168,8 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
 # %% [markdown] id="matmul-why"
 # With all of `b` on every device nothing is sent, and every device needs the memory. With `b` by
 # rows, it is gathered for the product. With `a` by columns each device makes a part of *every* element, and an
-# all-reduce adds them. Memory, messages, layout: you choose two. This is how large neural networks are
-# cut.
+# all-reduce adds them. Less memory or fewer messages: the layout decides. Large neural networks are cut in just
+# these ways.
 
 # %% [markdown] id="shard-map-text"
 # ## 3. Your own messages: `shard_map`
