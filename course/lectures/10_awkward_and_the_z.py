@@ -625,8 +625,9 @@ draw_histogram(by_two_hardest, "The two hardest muons of each event")
 # ## Where to read on
 #
 # - Awkward Array: [direct constructors](https://awkward-array.org/doc/main/user-guide/how-to-create-constructors.html),
-#   for the layouts; [combinations](https://awkward-array.org/doc/main/user-guide/how-to-combinatorics-cartesian.html);
-#   [Numba CUDA](https://awkward-array.org/doc/main/user-guide/how-to-use-in-numba-cuda.html).
+#   for the layouts; [combinations](https://awkward-array.org/doc/main/reference/generated/ak.combinations.html);
+#   [on GPUs](https://awkward-array.org/doc/main/user-guide/how-to-math-gpu.html), and in
+#   [Numba's CUDA kernels](https://awkward-array.org/doc/main/user-guide/how-to-use-in-numba-cuda.html).
 # - uproot: [getting started](https://uproot.readthedocs.io/en/latest/basic.html), with `iterate` for files that
 #   do not fit into memory.
 # - [vector](https://vector.readthedocs.io) and [hist](https://hist.readthedocs.io): what four-vectors and

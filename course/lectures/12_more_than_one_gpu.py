@@ -168,8 +168,8 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
 # %% [markdown] id="matmul-why"
 # With all of `b` on every device nothing is sent, and every device needs the memory. With `b` by
 # rows, it is gathered for the product. With `a` by columns each device makes a part of *every* element, and an
-# all-reduce adds them. Memory, messages, layout: you choose two. This is how large neural networks are
-# cut.
+# all-reduce adds them. Less memory or fewer messages: the layout decides. Large neural networks are cut in just
+# these ways.
 
 # %% [markdown] id="shard-map-text"
 # ## 3. Your own messages: `shard_map`
@@ -376,8 +376,8 @@ def draw_scaling(step_time, side=8192):
 draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 
 # %% [markdown] id="scaling-why"
-# Ten and a half times. The strips get thinner, and the rows at their edges stay as long as they were: what does not shrink
-# with the devices, wins. Two laws put it in a line each, for a share *s* of the work that does not
+# Ten and a half times. The strips get thinner, and the rows at their edges stay as long as they were: what does
+# not shrink with the devices, wins. Two laws put it in a line each, for a share *s* of the work that does not
 # shrink:
 #
 # - **Amdahl** (1967), the same work: at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With *s* = 5%,
@@ -563,12 +563,13 @@ check("pipeline", pipeline)
 
 # %% [markdown] id="pipeline-why"
 # Three streams, three buffers, no event: the order within each stream keeps a buffer's copies and launches
-# apart. It is the pattern of the Numba cell above (which lets Numba make the buffers). On a real GPU the units are not alike:
-# where copies take longer than kernels, nothing hides them, and the answer is to copy less.
+# apart. It is the pattern of the Numba cell above. (That one lets Numba make a buffer for each chunk. In earnest,
+# make three before the loop: on a GPU, allocating memory may wait for everything else.) On a real GPU the units
+# are not alike: where copies take longer than kernels, nothing hides them, and the answer is to copy less.
 #
 # Two more rules of order: the **default stream**, which you use when you name none, waits for all other
-# streams and makes them wait (`cuda.per_thread_default_stream()` does not); and JAX orders everything by
-# what depends on what, and has no streams to forget.
+# streams and makes them wait, except for those that were made `non_blocking`; and JAX orders everything by what
+# depends on what, and has no streams to forget.
 
 # %% [markdown] id="dask-text"
 # ## 7. Workers and tasks: Dask
@@ -662,16 +663,15 @@ if HAS_DASK:
 # nothing of streams, so the GPU has to be done first:
 #
 # ```python
-# from mpi4py import MPI                      # describes, not run here
+# from mpi4py import MPI
 # import cupy
 #
 # ranks = MPI.COMM_WORLD
 # mine = cupy.full((64, 512), float(ranks.rank))
-# total = cupy.empty(())
-# local = mine.sum()
-# cupy.cuda.get_current_stream().synchronize()   # MPI must not read before the GPU has written
+# local, total = mine.sum(), cupy.empty(())
+# above, below = cupy.zeros(512), cupy.zeros(512)
+# cupy.cuda.get_current_stream().synchronize()   # MPI must not touch what the GPU has yet to write
 # ranks.Allreduce(local, total, op=MPI.SUM)      # psum
-# above, below = (cupy.zeros(512) for _ in range(2))
 # up, down = ranks.rank - 1 if ranks.rank else MPI.PROC_NULL, (ranks.rank + 1) % ranks.size or MPI.PROC_NULL
 # ranks.Sendrecv(mine[-1], dest=down, recvbuf=above, source=up)    # ppermute, downwards
 # ranks.Sendrecv(mine[0], dest=up, recvbuf=below, source=down)     # and upwards
@@ -679,8 +679,8 @@ if HAS_DASK:
 #
 # **mpi4jax** has the same calls as functions that `jax.jit` compiles: `mpi4jax.allreduce(x, op=MPI.SUM)` and
 # `mpi4jax.sendrecv(mine[-1], above, source=up, dest=down)` return the result, for JAX's arrays cannot be
-# written to. (Programs written before version 0.8 hand a *token* from call to call to keep them in order; today JAX does
-# that.) And **JAX itself** goes beyond one computer: each process calls `jax.distributed.initialize()`, and then
+# written to. (Older programs hand a *token* from call to call to keep them in order; today JAX does that by
+# itself.) And **JAX itself** goes beyond one computer: each process calls `jax.distributed.initialize()`, and then
 # `jax.devices()` lists the GPUs of all; meshes, `shard_map` and all of this lecture stay as they are, and NVIDIA's
 # NCCL carries the messages.
 #
