@@ -82,7 +82,8 @@ def scale(values, factor, out):
     ### END SOLUTION
 """
 
-TEST_SCALE = """for n in (100, 33, 0):
+TEST_SCALE = """hidden_values = (100, 33, 0)
+for n in hidden_values:
     values = secret_rng(str(n)).uniform(size=n)
     values.setflags(write=False)
     out = unwritten(n, np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from threats import COUNT, LIMITS, SCALE, Attempt
 
@@ -145,6 +146,12 @@ except ImportError:
 SIXTEEN = ", ".join(f".param .u64 p{n}" for n in range(7)) + ", .param .f64 f, " + ", ".join(
     f".param .u64 q{n}" for n in range(7))
 ENDLESS_PTX = HEAD + f".visible .entry k({SIXTEEN}) {{ L: bra L; }}"
+# Reads far out of bounds in a line that is said to stand in another file: which one is quoted?
+SPY_PTX = HEAD + f"""
+.visible .entry k({SIXTEEN}) {{ .reg .b64 %a; .loc 1 LINE 1
+ mov.u64 %a, 64; ld.global.u32 %a, [%a]; ret; }}
+.file 1 "{{}}"
+"""
 WAITS_FOR_ITSELF = "the student compiles its own kernels in a notebook: nothing is handed over"
 
 
@@ -203,4 +210,12 @@ ATTEMPTS = [
     kernel(64, "ptx-hangs", "PTX made by hand that fits and never ends",
            BY_HAND.format(ENDLESS_PTX), limits=SHORT, says="never finishes",
            stock=WAITS_FOR_ITSELF),
+    *(kernel(64, f"ptx-spies-{name}", f"PTX made by hand that gives {what} as its source",
+             BY_HAND.format(SPY_PTX.replace("{}", str(path)).replace("LINE", str(line))),
+             says="outside its arrays", stock=WAITS_FOR_ITSELF)
+      for name, what, path, line in (
+          ("on-a-test", "a hidden test", "/notebook cells/test-scale.py", 1),
+          ("on-a-file", "a file of the grader", Path(__file__).with_name("threats.py"), 38),
+          ("on-a-device", "a file without an end", "/dev/zero", 1),
+          ("nowhere", "a name that no file can have", "a\0b", 1))),
 ]

@@ -6,11 +6,14 @@ seen, so a frontend may register a *namer* that turns it into words such as ``ce
 
 from __future__ import annotations
 
+import contextlib
 import linecache
-from collections.abc import Callable
+import os.path
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 _namers: list[Callable[[str], str | None]] = []
+_may_quote: list[Callable[[str], bool]] = []
 
 
 def register_namer(namer: Callable[[str], str | None]) -> None:
@@ -34,8 +37,24 @@ def name(filename: str | None) -> str:
     return PurePath(filename).name
 
 
+@contextlib.contextmanager
+def quoting(allowed: Callable[[str], bool]) -> Iterator[None]:
+    """Quote only lines of files for which ``allowed(filename)`` is true, while this lasts.
+
+    Whoever runs PTX from strangers needs it: the PTX may give any file as its source.
+    """
+    _may_quote.append(allowed)
+    try:
+        yield
+    finally:
+        _may_quote.remove(allowed)
+
+
 def text(filename: str | None, line: int | None) -> str:
-    """The stripped source line, or an empty string where it cannot be read."""
-    if not filename or not line:
+    """The stripped source line, or an empty string where it cannot be read or quoted."""
+    if not filename or not line or not all(allowed(filename) for allowed in _may_quote):
+        return ""
+    # Neither a device, whose first line may have no end, nor a name that no file can have.
+    if filename not in linecache.cache and not os.path.isfile(filename):
         return ""
     return linecache.getline(filename, line).strip()
