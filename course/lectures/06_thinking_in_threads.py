@@ -1170,7 +1170,7 @@ gpucourse.beside(*(
 
 # %% [markdown] id="banks-why"
 # The neighbours. In their first level lane `t` wants word `2t`: lanes 0 and 16 both want bank 0, and so on, so
-# every request takes two turns; in the second level four. Move the slider to see the rows pile up. In the
+# every request takes two turns; in the second level four. Click on requests 3 and 9 to see the rows pile up. In the
 # other fold, lane `t` wants word `t`, and each lane has a bank to itself.
 #
 # The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`,

@@ -672,23 +672,21 @@ def modelled(launches, flops, nbytes, gpu):
 
 
 print(f"Numba on this processor: {1e9 * cpu:.0f} ns for a pixel, measured")
+models = {name: modelled(*amounts, GPUS["T4"]) for name, amounts in work.items()}
+start, gpu = models["one kernel (Numba CUDA)"]
+models["one kernel, and compiling it"] = start + compiling["Numba CUDA"], gpu
+wins = {name: crossover(cpu, *costs) for name, costs in models.items()}
 print(f"{'by the model of a T4, at best':32}{'ns for a pixel':>16}{'wins from n =':>16}")
-for name, amounts in work.items():
-    start, gpu = modelled(*amounts, GPUS["T4"])
-    print(f"{name:32}{1e9 * gpu:16.2f}{crossover(cpu, start, gpu)!s:>16}")
-start, gpu = modelled(*work["one kernel (Numba CUDA)"], GPUS["T4"])
-with_compiling = crossover(cpu, start + compiling["Numba CUDA"], gpu)
-print(f"{'one kernel, compiled for it':32}{1e9 * gpu:16.2f}{with_compiling!s:>16}")
+for name, (_, gpu) in models.items():
+    print(f"{name:32}{1e9 * gpu:16.2f}{wins[name]!s:>16}")
 
 # %% id="crossover-picture"
 sizes = np.geomspace(10, 1e9, 60)
 figure, axes = canvas(9, 3.6)
 axes.loglog(sizes, sizes * cpu, color="#222222", label="Numba, this processor (measured rate)")
-for (name, amounts), colour in zip(work.items(), ("#D55E00", "#0072B2"), strict=True):
-    start, gpu = modelled(*amounts, GPUS["T4"])
-    axes.loglog(sizes, start + sizes * gpu, "--", color=colour, label=f"T4, model: {name}")
-axes.loglog(sizes, compiling["Numba CUDA"] + start + sizes * gpu, ":", color=colour,
-            label="T4, model: one kernel, and compiling it")
+colours = ("#D55E00", "#0072B2", "#CC79A7")
+for (name, (start, gpu)), colour, style in zip(models.items(), colours, ("--", "-.", ":"), strict=True):
+    axes.loglog(sizes, start + sizes * gpu, style, color=colour, label=f"T4, model: {name}")
 if not device().virtual:
     for n in (4, 16, 64, 256):
         few = real[:: max(1, WIDTH // (8 * n))].copy(), imag[:: max(1, HEIGHT // (4 * n))].copy()
@@ -696,13 +694,14 @@ if not device().virtual:
         axes.plot(few[0].size * few[1].size, took, "o", color="#009E73")  # this GPU, measured
 axes.set(xlabel="pixels", ylabel="seconds")
 axes.legend(fontsize=8)
+crossings = "; ".join(f"{name}: {f'at {n:,} pixels' if n else 'never'}" for name, n in wins.items())
 Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's line is straight; the model's "
-                "lines for a T4 are level at first, then rise more slowly than the processor's, and cross it: "
-                "one kernel first, arrays later, and last the kernel that must be compiled first.")
+                f"lines for a T4 are level at first, then rise. They cross the processor's: {crossings}.")
 
 # %% [markdown] id="crossover-why"
 # Some tens or hundreds of pixels for the kernel; some ten thousands or more for a thousand launches; a million or more
-# if the kernel is compiled for this one picture. (The numbers depend on your processor. Where this machine has a GPU,
+# if the kernel is compiled for this one picture. (The numbers depend on your processor; with many cores it may stay
+# ahead of the arrays for ever, and then there is `None`. Where this machine has a GPU,
 # the green points are measured on it.) So the honest answer to "is the GPU faster?" is another question: how often,
 # how large, and where are the data before and after?
 
