@@ -17,19 +17,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbclient
-import nbformat
 from nbformat import NotebookNode
 
 from gpucourse.build import notebooks
-from gpucourse.build.problems import Problem
+from gpucourse.build.execution import execute
+from gpucourse.build.problems import CourseError, Problem
 from gpucourse.build.registry import Course, Lecture
 from gpucourse.build.source import Cell, Source
 from gpucourse.checks import Exercise, read_exercises
 from gpucourse.verdicts import CHECK_MIME
-
-#: Seconds that one cell may take: a lesson's longest takes a few.
-CELL_TIMEOUT = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +69,13 @@ def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str
 
 def run(notebook: NotebookNode, source: Source, folder: Path) -> list[RanCell]:
     """Run a notebook of ``source`` in a fresh kernel that starts in ``folder``, errors and all."""
-    notebook = nbformat.from_dict(notebook)  # a copy: the client writes outputs into it
-    start = next(place for place in (folder, *folder.parents) if place.is_dir())
-    client = nbclient.NotebookClient(
-        notebook,
-        timeout=CELL_TIMEOUT,
-        kernel_name="python3",
-        allow_errors=True,
-        # Kernels warn on the terminal that they talk over TCP; these stay on this machine.
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(start)}},
-    )
-    client.execute()
+    return what_ran(execute(notebook, folder), source)
+
+
+def what_ran(executed: NotebookNode, source: Source) -> list[RanCell]:
+    """What came out of each code cell of an executed notebook of ``source``."""
     ids = {notebooks.cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
-    ran = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    ran = [cell for cell in executed.cells if cell.cell_type == "code"]
     return [_ran(ids[cell.id], cell.outputs) for cell in ran]
 
 
@@ -139,6 +128,14 @@ def _starter_project(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mist
         return (cell.starter,) if cell.role == "test" else cell.raises
 
     yield from _errors(ran, expected)
+
+
+def judge_solved(course: Course, source: Source, executed: NotebookNode) -> None:
+    """Raise CourseError, naming cells, where an executed solution is not as its source says."""
+    path = source.path.relative_to(course.root)
+    mistakes = _solved(what_ran(executed, source), {})
+    if problems := [Problem(path, line, text) for line, text in mistakes]:
+        raise CourseError(problems)
 
 
 def _solved(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mistakes:
