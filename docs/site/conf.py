@@ -10,8 +10,9 @@ exclude_patterns = ["_static"]
 nb_execution_mode = "off"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
-# Notebooks go from a title to "###" where an exercise opens a section.
-suppress_warnings = ["myst.header"]
+# Notebooks go from a title to "###" where an exercise opens a section; messages of compilers and
+# examples with "…" are no Python.
+suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 
 html_theme = "furo"
 html_static_path = ["_static"]

@@ -37,8 +37,10 @@
     section.firstChild.textContent = title;
     return section;
   }
-  const content = (page) => page.lastChild;
+  const content = (page) => page.querySelector(".content");
   const height = (page) => content(page).getBoundingClientRect().height;
+  const leadsOn = (block) => isHeading(block)
+    || (block.classList.contains("prose") && block.textContent.trim().endsWith(":"));
   const isHeading = (block) => /^H[1-6]$/.test(block.firstElementChild?.tagName || "");
 
   /* Makes the only block of a page as much smaller as it needs to be. */
@@ -48,12 +50,40 @@
       block.style.zoom = size.toFixed(2);
     }
     if (height(page) > ROOM) {
-      const above = block.getBoundingClientRect().top - content(page).getBoundingClientRect().top;
-      const size = Number(block.style.zoom) || 1;
-      block.style.maxHeight = `${Math.floor((ROOM - above - 24) / size)}px`;
       block.classList.add("scrolls");
+      for (let part = ROOM; height(page) > ROOM && part > 100; part -= 20) {
+        block.style.maxHeight = `${part}px`;
+      }
     }
   }
+
+  /* Code as large as its slide has room for. */
+  function grow(page) {
+    if ([...content(page).children].some((one) => one.style.zoom)) return;
+    for (let size = 22; size > 17; size -= 1) {
+      page.style.setProperty("--code-size", `${size}px`);
+      const lines = [...page.querySelectorAll(".highlight pre, .output > pre")];
+      if (height(page) <= ROOM && lines.every((one) => one.scrollWidth <= one.clientWidth)) return;
+    }
+    page.style.removeProperty("--code-size");
+  }
+
+  /* The block that a code cell begins with, for one of its pieces or outputs. */
+  function cellOf(block) {
+    let first = block;
+    while (/\b(code|output)\b/.test(first.className) && !first.classList.contains("starts")
+           && first.previousElementSibling) first = first.previousElementSibling;
+    return first;
+  }
+  /* A block and all after it on its slide, with what leads to it: headings, "as follows:". */
+  function from(block) {
+    const found = [block];
+    for (let next = block.nextElementSibling; next; next = next.nextElementSibling) found.push(next);
+    for (let last = block.previousElementSibling; last && leadsOn(last);
+         last = last.previousElementSibling) found.unshift(last);
+    return found;
+  }
+  const onlyHeadings = (page) => [...content(page).children].every(isHeading);
 
   function layOut(flow) {
     const blocks = [...flow.querySelectorAll(":scope > .block")];
@@ -64,45 +94,33 @@
     const begin = () => {
       page = slide(column.childElementCount ? title : "");
       column.append(page);
-      return page;
     };
     begin();
     for (const block of blocks) {
-      const heading = isHeading(block) && !/^H2$/.test(block.firstElementChild.tagName);
-      if ((block.classList.contains("breaks") || heading) && content(page).childElementCount
-          && !onlyHeadings(page)) begin();
+      const breaks = block.classList.contains("breaks") || /^H[34]$/.test(
+        block.firstElementChild?.tagName || "");
+      if (breaks && !onlyHeadings(page)) begin();
       content(page).append(block);
-      if (height(page) <= ROOM) continue;
-      // A heading, and a code cell whose first piece is all that stands here, go along.
-      const along = [block];
-      for (let last = block.previousElementSibling; last; last = last.previousElementSibling) {
-        if (!isHeading(last)) break;
-        along.unshift(last);
-      }
-      if (along.length < content(page).childElementCount) {
+      // First the whole cell goes on a new slide; if it is higher than one, its parts do.
+      for (const first of new Set([cellOf(block), block])) {
+        if (height(page) <= ROOM) break;
+        const along = from(first);
+        if (along.length === content(page).childElementCount) continue;
         begin();
         content(page).append(...along);
       }
       if (height(page) > ROOM) fit(page);
     }
-    column.querySelectorAll(".page").forEach((one) => {
-      if (!content(one).childElementCount) one.remove();
-    });
+    column.querySelectorAll(".page").forEach(grow);
     const notes = flow.querySelector("aside.notes");
     if (notes) column.firstElementChild.append(notes);
   }
-  const onlyHeadings = (page) => [...content(page).children].every(isHeading);
 
   /* Everything on its slide? Tests read this, and the console says which is not. */
   function judge() {
     const pages = [...document.querySelectorAll("section.page")];
-    const full = pages.filter((page) => {
-      const style = page.getAttribute("style");
-      page.style.cssText = "display:block;visibility:hidden;position:absolute";
-      const over = height(page) > ROOM + 1 || content(page).scrollWidth > WIDTH + 1;
-      page.setAttribute("style", style || "");
-      return over;
-    });
+    const full = pages.filter((page) => !height(page) || height(page) > ROOM + 1
+      || content(page).scrollWidth > WIDTH + 1);
     full.forEach((page) => console.warn("a slide overflows:", page.textContent.slice(0, 80)));
     document.body.dataset.slides = pages.length;
     document.body.dataset.overflows = full.length;
@@ -113,10 +131,10 @@
     await mathIsSet();
     // Measured at its real size, before reveal.js scales everything to the window.
     const slides = document.querySelector(".slides");
-    slides.style.cssText = `width:${WIDTH}px;position:absolute`;
+    slides.classList.add("measured");
     slides.querySelectorAll("section.flow").forEach(layOut);
     judge();
-    slides.style.cssText = "";
+    slides.classList.remove("measured");
     await Reveal.initialize({
       width: WIDTH, height: HEIGHT, margin: 0.045, center: false, hash: true,
       slideNumber: "c/t", navigationMode: "linear", transition: "none",

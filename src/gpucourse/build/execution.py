@@ -76,10 +76,23 @@ def solved(
     # A machine that also draws the site's other lessons is slower than one that runs a test.
     done = execute(notebook, course.root / "solutions", timeout=5 * CELL_TIMEOUT)
     judge(done)
+    _forget_machine(done, course.root)
     for old in kept.parent.glob(f"{id}-*.ipynb"):
         old.unlink()
     write_atomically(kept, nbformat.writes(done))
     return done
+
+
+def _forget_machine(notebook: NotebookNode, root: Path) -> None:
+    """Tracebacks name files: shown as seen from the course's folder, not from this machine's."""
+    prefixes = {str(root): ".", sys.prefix: ".venv", sys.base_prefix: "python"}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.output_type == "error":
+                text = "\n".join(output.traceback)
+                for prefix in sorted(prefixes, key=len, reverse=True):
+                    text = text.replace(f"{prefix}/", f"{prefixes[prefix]}/")
+                output.traceback = text.split("\n")
 
 
 def fingerprint(course: Course, source: Source) -> str:

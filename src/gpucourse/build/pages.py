@@ -25,6 +25,7 @@ from gpucourse.build.regions import (
 from gpucourse.build.registry import Lecture, Lesson, Project
 from gpucourse.build.showcase import Shown
 from gpucourse.build.source import ANSWERS, Cell
+from gpucourse.verdicts import CHECK_MIME
 
 #: Documents of the repository that are pages, as globs.
 DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "grading/README.md", "course/README.md",
@@ -78,7 +79,7 @@ def _parts(lesson: Lesson, origin: Cell, cell: NotebookNode) -> Iterator[Noteboo
         if cell.cell_type == "markdown":
             yield new_markdown_cell(cell.source, id=cell.id)
         else:
-            yield new_code_cell(cell.source, id=cell.id, outputs=cell.outputs,
+            yield new_code_cell(cell.source, id=cell.id, outputs=_readable(cell.outputs),
                                 execution_count=cell.execution_count)
         return
     if cell.cell_type == "markdown":
@@ -89,8 +90,16 @@ def _parts(lesson: Lesson, origin: Cell, cell: NotebookNode) -> Iterator[Noteboo
     answer = fold("One answer", f"```python\n{cell.source}\n```")
     yield new_markdown_cell(answer, id=f"{cell.id}-answer")
     if cell.outputs:
-        yield new_code_cell("", id=f"{cell.id}-outputs", outputs=cell.outputs,
+        yield new_code_cell("", id=f"{cell.id}-outputs", outputs=_readable(cell.outputs),
                             metadata={"tags": ["remove-input"]})
+
+
+def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Outputs without the forms that are for machines alone."""
+    for output in outputs:
+        if CHECK_MIME in output.get("data", {}):
+            del output.data[CHECK_MIME]
+    return outputs
 
 
 def starter(lesson: Lesson, cell: Cell) -> str | None:

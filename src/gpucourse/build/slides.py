@@ -35,6 +35,7 @@ MATHJAX = Path("sphinx-mathjax-offline") / "static" / "mathjax" / "tex-svg-full.
 _REVEAL_FILES = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js",
                  "LICENSE")
 _OWN_FILES = ("deck.css", "deck.js")
+_ERROR_LINES = 24
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -90,7 +91,8 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
                 if block.startswith("<h2"):
                     columns.append([])
                 begins = number == 0 or re.match("<h[1-6]", block)
-                columns[-1].append(_block(block, "prose", starts=bool(begins)))
+                columns[-1].append(_block(block, "prose", starts=bool(begins),
+                                          breaks=predicting and number == 0))
         else:
             columns[-1] += _code_blocks(cell, starter(lesson, origin), predicting)
             predicting = False
@@ -151,8 +153,8 @@ def output(shown: NotebookNode) -> str:
         kind = "stderr" if shown.name == "stderr" else "stdout"
         return f'<pre class="{kind}">{_plain(shown.text)}</pre>' if shown.text.strip() else ""
     if shown.output_type == "error":
-        text = "\n".join(shown.traceback) or f"{shown.ename}: {shown.evalue}"
-        return f'<pre class="error">{_plain(text)}</pre>'
+        text = _ANSI.sub("", "\n".join(shown.traceback)) or f"{shown.ename}: {shown.evalue}"
+        return f'<pre class="error">{_plain(_ends(text, shown.ename))}</pre>'
     data = shown.data
     if "text/html" in data:
         return f'<div class="html">{data["text/html"]}</div>'
@@ -162,6 +164,15 @@ def output(shown: NotebookNode) -> str:
     if "image/png" in data:
         return f'<img src="data:image/png;base64,{data["image/png"].strip()}" alt="{words}">'
     return f"<pre>{words}</pre>" if words else ""
+
+
+def _ends(traceback: str, error: str) -> str:
+    """A long traceback without its middle: where it began, and the message."""
+    lines = traceback.split("\n")
+    if len(lines) <= _ERROR_LINES:
+        return traceback
+    last = max((n for n, line in enumerate(lines) if error in line), default=len(lines) - 8)
+    return "\n".join([*lines[:9], "    ⋮", *lines[max(last, 9) : max(last, 9) + 10]])
 
 
 def _plain(text: str) -> str:
