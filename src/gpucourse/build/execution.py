@@ -7,6 +7,7 @@ as long as nothing that it depends on has changed, the next call reads it from t
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import sys
 from collections.abc import Callable
@@ -45,7 +46,8 @@ def execute(notebook: NotebookNode, folder: Path, timeout: int = CELL_TIMEOUT) -
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(start)}},
     )
-    client.execute()
+    # client.execute() would leave its event loop open when it is called in a thread.
+    asyncio.run(client.async_execute())
     return notebook
 
 
@@ -68,10 +70,14 @@ def solved(
     notebook is not kept. ``notice`` is told the lesson that is being run.
     """
     notebook = solution(course, source)
+    kept = course.root / CACHE / f"{source.lesson.id}-{fingerprint(course, source)}.ipynb"
+    if not kept.is_file():
+        _run_and_keep(course, source, notebook, kept, judge, notice)
+    return nbformat.read(kept, as_version=4)
+
+
+def _run_and_keep(course, source, notebook, kept, judge, notice) -> None:
     id = source.lesson.id
-    kept = course.root / CACHE / f"{id}-{fingerprint(course, source)}.ipynb"
-    if kept.is_file():
-        return nbformat.read(kept, as_version=4)
     notice(id)
     # A machine that also draws the site's other lessons is slower than one that runs a test.
     done = execute(notebook, course.root / "solutions", timeout=5 * CELL_TIMEOUT)
@@ -80,7 +86,6 @@ def solved(
     for old in kept.parent.glob(f"{id}-*.ipynb"):
         old.unlink()
     write_atomically(kept, nbformat.writes(done))
-    return done
 
 
 def _forget_machine(notebook: NotebookNode, root: Path) -> None:

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -25,7 +26,8 @@ from gpucourse.build.problems import CourseError, Problem
 from gpucourse.build.registry import Project, find_root
 from gpucourse.build.showcase import Shown, show_course
 
-SOURCE = Path("build") / "site-source"
+#: What Sphinx reads, and its own cache, relative to the folder for such things.
+_SOURCE, _DOCTREES = "site-source", "site-doctrees"
 
 
 def stage(root: Path, folder: Path, shown: list[Shown], assets: Path) -> None:
@@ -68,29 +70,32 @@ def run_line(shown: Shown, url: str) -> str:
     return line
 
 
-def sphinx(python: Path, source: Path, target: Path) -> None:
+def sphinx(python: Path, source: Path, target: Path, cache: Path) -> None:
     """Build the HTML; a warning, such as a link that leads nowhere, is an error."""
     shutil.rmtree(target, ignore_errors=True)
-    # Sphinx's own cache lies beside the site, not in it.
     command = [python, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going",
-               "-d", source.with_name("site-doctrees"), source, target]
+               "-d", cache, source, target]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     if done.returncode:
         raise CourseError([Problem(Path(source.name), None, line)
                            for line in done.stderr.strip().splitlines()])
 
 
-def build(root: Path, target: Path, python: Path, *, run: bool = True, notice=print) -> int:
+def build(
+    root: Path, target: Path, python: Path, *, work: Path, run: bool = True,
+    notice: Callable[[str], None] = str,
+) -> int:
     """The whole site in ``target``; returns its number of pages.
 
+    ``python`` is the one that has Sphinx; ``work`` a folder for what Sphinx reads and remembers;
+    without ``run`` the lessons have no outputs.
     Raises CourseError where a lesson's cell does what it should not, where Sphinx has something
     to say, and where a page of the result has a dead link or loads from the network.
     """
     course, shown = show_course(root, run=run, notice=notice)
     assets = slides.assets(python)
-    source = root / SOURCE
-    stage(root, source, shown, assets)
-    sphinx(python, source, target)
+    stage(root, work / _SOURCE, shown, assets)
+    sphinx(python, work / _SOURCE, target, work / _DOCTREES)
     slides.write(root, target / "slides", course, shown, assets)
     if found := mistakes(target):
         raise CourseError(found)
@@ -125,7 +130,7 @@ def main() -> int:
                 raise CourseError(found)
             print(f"{number} decks: open {target / 'index.html'}")
         else:
-            number = build(root, target, python, notice=notice)
+            number = build(root, target, python, work=root / "build", notice=notice)
             print(f"{number} pages: open {target / 'index.html'}")
     except CourseError as error:
         print(error, file=sys.stderr)
