@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,14 +27,18 @@ from gpucourse.build.source import Source
 CELL_TIMEOUT = 120
 #: Where executed notebooks are kept, relative to the course's root.
 CACHE = Path("build") / "executed"
+_HIDDEN_GPU = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
 # Parts of this package that no cell of a lesson uses.
 _NOT_USED_BY_LESSONS = ("gpucourse/build/", "gpucourse/grading/", "gpucourse/cli.py")
 
 
-def execute(notebook: NotebookNode, folder: Path, timeout: int = CELL_TIMEOUT) -> NotebookNode:
+def execute(
+    notebook: NotebookNode, folder: Path, timeout: int = CELL_TIMEOUT, hidden_gpu: bool = False
+) -> NotebookNode:
     """A copy of ``notebook`` with its outputs, from a fresh kernel that starts in ``folder``.
 
     A cell that raises stops nothing. Where ``folder`` does not exist, the nearest above it serves.
+    With ``hidden_gpu`` the virtual GPU answers, whatever the machine has.
     """
     notebook = nbformat.from_dict(notebook)  # a copy: the client writes outputs into it
     start = next(place for place in (folder, *folder.parents) if place.is_dir())
@@ -47,7 +52,7 @@ def execute(notebook: NotebookNode, folder: Path, timeout: int = CELL_TIMEOUT) -
         resources={"metadata": {"path": str(start)}},
     )
     # client.execute() would leave its event loop open when it is called in a thread.
-    asyncio.run(client.async_execute())
+    asyncio.run(client.async_execute(env={**os.environ, **(_HIDDEN_GPU if hidden_gpu else {})}))
     return notebook
 
 
@@ -66,6 +71,8 @@ def solved(
 ) -> NotebookNode:
     """The executed solution of a lesson, from the cache where nothing has changed.
 
+    It runs on the virtual GPU: the site shows no output that only a GPU gives.
+
     ``judge`` is called on a fresh one and raises where a cell did what it should not: such a
     notebook is not kept. ``notice`` is told the lesson that is being run.
     """
@@ -80,7 +87,8 @@ def _run_and_keep(course, source, notebook, kept, judge, notice) -> None:
     id = source.lesson.id
     notice(id)
     # A machine that also draws the site's other lessons is slower than one that runs a test.
-    done = execute(notebook, course.root / "solutions", timeout=5 * CELL_TIMEOUT)
+    folder = course.root / "solutions"
+    done = execute(notebook, folder, timeout=5 * CELL_TIMEOUT, hidden_gpu=True)
     judge(done)
     _forget_machine(done, course.root)
     for old in kept.parent.glob(f"{id}-*.ipynb"):

@@ -122,7 +122,7 @@ def _code_blocks(cell: NotebookNode, unsolved: str | None, predicting: bool) -> 
 
 def _block(inside: str, kind: str, *, starts: bool = False, breaks: bool = False,
            fragment: bool = False) -> str:
-    """What stays together. ``starts``: a good place for a new slide; ``breaks``: one begins here."""
+    """What stays together. ``starts``: a cell begins here; ``breaks``: a slide does."""
     classes = ["block", kind, *(name for name, there in (
         ("starts", starts), ("breaks", breaks), ("fragment", fragment)) if there)]
     return f'<div class="{" ".join(classes)}">{inside}</div>\n'
