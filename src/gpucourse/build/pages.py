@@ -87,7 +87,8 @@ def _parts(lesson: Lesson, origin: Cell, cell: NotebookNode) -> Iterator[Noteboo
         yield new_markdown_cell(fold("One answer", cell.source), id=f"{cell.id}-answer")
         return
     yield new_code_cell(unsolved, id=cell.id)
-    answer = fold("One answer", f"```python\n{cell.source}\n```")
+    fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", cell.source)), 3)
+    answer = fold("One answer", f"{fence}python\n{cell.source}\n{fence}")
     yield new_markdown_cell(answer, id=f"{cell.id}-answer")
     if cell.outputs:
         yield new_code_cell("", id=f"{cell.id}-outputs", outputs=_readable(cell.outputs),
