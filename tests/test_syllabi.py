@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ def mistakes(rows: list[Row], course: Course) -> list[str]:
     """What does not agree: with the clock, or with ``course.toml``."""
     found = []
     timed = [row for row in rows if row.start is not None]
-    for row, following in zip(timed, timed[1:], strict=False):
+    for row, following in itertools.pairwise(timed):
         if row.start + row.minutes != following.start:
             found.append(f"{row.text[:30]}: ends when nothing begins")
     taken: dict[str, int] = {}
@@ -85,7 +86,7 @@ def test_one_day_is_a_working_day_with_a_lunch():
     rows = read("one_day")
     assert rows[0].start == 9 * 60 and rows[-1].start <= 17 * 60 + 30
     assert [row.minutes for row in rows if row.text == "lunch"] == [60]
-    for row, following in zip(rows, rows[1:], strict=False):
+    for row, following in itertools.pairwise(rows):
         assert row.minutes <= 90
         assert row.minutes + following.minutes <= 130 or {"break", "lunch"} & {
             row.text, following.text}
