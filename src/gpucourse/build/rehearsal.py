@@ -8,11 +8,12 @@ The rules, for each lesson that ``course.toml`` lists:
 - a starter project fails in its test cells alone, each with the error its source names;
 - in its solutions nothing raises;
 - every exercise is checked and has hints;
-- no cell prints warnings.
+- no cell prints warnings, and none shows a picture without words for those who cannot see it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +31,17 @@ from gpucourse.verdicts import CHECK_MIME
 
 @dataclass(frozen=True, slots=True)
 class RanCell:
-    """What came out of one cell: its error if it raised, its checks' outcomes, its warnings."""
+    """What came out of one cell: its error if it raised, its checks' outcomes, its warnings.
+
+    ``wordless`` says that it shows a picture without a description.
+    """
 
     cell: Cell
     error: str | None
     message: str
     outcomes: tuple[dict, ...]
     stderr: str
+    wordless: bool
 
 
 def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str) -> list[Problem]:
@@ -95,7 +100,20 @@ def _ran(cell: Cell, outputs: list[NotebookNode]) -> RanCell:
             for output in outputs
             if output.output_type == "stream" and output.name == "stderr"
         ),
+        wordless=any(_is_wordless(output.get("data", {})) for output in outputs),
     )
+
+
+def _is_wordless(data: dict) -> bool:
+    """Whether an output is a picture, and nothing says in words what it shows."""
+    shown = data.get("text/html", "")
+    if not shown:
+        # Neither JupyterLab nor nbconvert gives such a picture an alt text.
+        return any(kind.startswith("image/") for kind in data)
+    tags = re.findall(r"<img\b[^>]*>", shown, re.DOTALL)
+    drawn = re.findall(r"<svg\b[^>]*>", shown, re.DOTALL)
+    return any(not re.search(r"""\balt=["'][^"']""", tag) for tag in tags) or any(
+        not re.search(r"""\b(aria-label|aria-hidden)=["'][^"']""", tag) for tag in drawn)
 
 
 Mistakes = Iterator[tuple[int, str]]
@@ -164,6 +182,9 @@ def _warnings(ran: list[RanCell]) -> Mistakes:
         if item.stderr.strip() and not item.cell.raises:
             first = item.stderr.strip().split("\n")[0]
             yield item.cell.line, f"cell {item.cell.name!r} prints a warning: {first}"
+        if item.wordless:
+            text = "shows a picture without words: gpucourse.views.picture.Picture(figure, alt)"
+            yield item.cell.line, f"cell {item.cell.name!r} {text}"
 
 
 def _hint_mistakes(source: Source, exercises: dict[str, Exercise]) -> Mistakes:
