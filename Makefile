@@ -39,7 +39,7 @@ help: ## List the verbs
 setup: $(STAMP) ## Install everything into .venv (quick when nothing has changed)
 
 course: setup ## Open JupyterLab on the course
-	@XLA_PYTHON_CLIENT_PREALLOCATE=false $(VENV)/bin/jupyter lab \
+	@PATH="$(abspath $(VENV))/bin:$$PATH" XLA_PYTHON_CLIENT_PREALLOCATE=false $(VENV)/bin/jupyter lab \
 	  $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
 	  --LabApp.default_url=/lab/tree/lectures $(COURSE_ARGS)
 

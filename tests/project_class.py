@@ -66,7 +66,7 @@ class ProjectClass:
             if bad := mismatch(person, self.assignment, verdict, verdict.earned):
                 told.append(f"{job.student} (seed {verdict.seed}): {bad}")
 
-        with Grader(own_work=True) as grader:
+        with Grader(own_work=True, sources=[self.path]) as grader:
             grader.grade([
                 Job(person.student, self.path, ingest_cells(
                     json.loads(person.content)["cells"], self.assignment, Limits()), seed=seed)

@@ -354,6 +354,15 @@ def test_outside_the_course_the_message_says_where_to_go(
             "### BEGIN SOLUTION\nc\n### END SOLUTION",
             "if a:\n    pass  # your code here\npass  # your code here",
         ),
+        (
+            'code = r"""\n__global__ void f() {\n    ### BEGIN SOLUTION\n    return;\n'
+            '    ### END SOLUTION\n}\n"""\n### BEGIN SOLUTION\ng()\n### END SOLUTION',
+            'code = r"""\n__global__ void f() {\n    // your code here\n}\n"""\n# your code here',
+        ),
+        (
+            'text = """\n### BEGIN SOLUTION\na\n### END SOLUTION\n"""\nname = """__global__"""',
+            'text = """\n# your code here\n"""\nname = """__global__"""',
+        ),
     ],
 )
 def test_starters_keep_the_code_around_them_valid(source: str, starter: str):

@@ -171,6 +171,29 @@ def test_nan_becomes_null_unless_asked_not_to(cudf, cupy):
     assert (zero / zero).null_count == 0, "a NaN that arithmetic makes is no null"
 
 
+def test_nan_and_null_are_two_things_in_one_column(cudf):
+    both = cudf.Series([1, np.nan, None, 3], nan_as_null=False)
+    assert both.dtype == np.float64
+    assert repr(both).splitlines()[:4] == [
+        "0     1.0", "1     NaN", "2    <NA>", "3     3.0"]
+    assert both.null_count == 1
+    assert both.isna().to_numpy().tolist() == [False, True, True, False]
+    assert both.mean() == 2
+    assert both.count() == 2
+    assert both.fillna(0).to_numpy().tolist() == [1, 0, 0, 3]
+    assert len(both.dropna()) == 2
+    assert both.nans_to_nulls().null_count == 2
+    assert cudf.Series([1, np.nan], nan_as_null=False).null_count == 0
+    assert cudf.Series([1, np.nan]).dtype == np.int64
+
+
+def test_nan_of_arithmetic_becomes_null_when_asked(cudf):
+    quotient = cudf.Series([0.0, 1.0]) / cudf.Series([0.0, 1.0])
+    assert quotient.null_count == 0
+    assert quotient.nans_to_nulls().null_count == 1
+    assert quotient.null_count == 0, "the column itself is as it was"
+
+
 def test_nan_beside_nulls_becomes_null(cudf):
     quotient = cudf.Series([0.0, 1.0, None]) / cudf.Series([0.0, 1.0, 1.0])
     assert quotient.null_count == 2
@@ -399,6 +422,14 @@ def test_apply_compiles_for_the_device(cudf):
         return x * 0.5 + by if x > 1 else -1.0
 
     assert series.apply(shifted, args=(10,)).to_numpy().tolist() == [-1.0, 11.0, 11.5]
+
+
+@pytest.mark.parametrize(("always", "kind"), [(-1, "int64"), (0.5, "float64"), (True, "bool")])
+def test_apply_takes_functions_that_give_the_same_always(always, kind: str, cudf):
+    result = cudf.Series([1.0, 2.0]).apply(lambda x: always)
+    assert result.dtype == kind
+    assert result.to_numpy().tolist() == [always, always]
+    assert cudf.Series([1.0]).apply(lambda x: -1).to_numpy().tolist() == [-1]
 
 
 def test_apply_leaves_nulls_null(cudf):

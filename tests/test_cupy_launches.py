@@ -136,3 +136,13 @@ def test_lists_nest_and_end(cp):
 
 def test_empty_arrays_launch_nothing(cp):
     assert launched(lambda: cp.zeros(0) + 1) == []
+
+
+def test_where_cupy_itself_answers_the_list_says_that_it_knows_nothing(cp, monkeypatch):
+    """On a machine with a GPU the stand-ins are not installed, and nothing is recorded."""
+    monkeypatch.setattr(recorder.finder, "is_installed", lambda: False)
+    found = launched(lambda: None)
+    assert not found.exact
+    assert "nsys profile" in str(found)
+    monkeypatch.undo()
+    assert str(launched(lambda: None)) == "no kernel"

@@ -122,6 +122,18 @@ def test_limit(cp, pool):
     assert pool.get_limit() == 0
 
 
+def test_more_than_the_device_has_leaves_the_pool_as_it_was(cp):
+    """CuPy tells what was held before, and takes the failed request off its total again."""
+    pool = cp.cuda.MemoryPool()
+    with cp.cuda.using_allocator(pool.malloc):
+        kept = cp.zeros(64)
+        with pytest.raises(cp.cuda.OutOfMemoryError, match=r"allocating 1,099,511,627,776 bytes "
+                           r"\(allocated so far: 512 bytes\)\."):
+            cp.empty(2**40, cp.uint8)
+    assert (pool.used_bytes(), pool.total_bytes(), pool.n_free_blocks()) == (512, 512, 0)
+    assert kept.sum() == 0
+
+
 def test_arrays_in_cycles_are_collected_before_it_fails(cp, pool):
     class Node:
         pass

@@ -53,6 +53,19 @@ def test_a_run_goes_on_where_it_stopped(repository, sample, tmp_path):
     assert record["chunks_done"] == [[0, 2]]
 
 
+def test_what_failed_is_tried_again(repository, sample, tmp_path):
+    """After a mend; a case that fails no more counts as what it is now."""
+    results = tmp_path / "fuzz.json"
+    fuzz(repository, results, "--cases", "10", "--jobs", "1", "--chunk", "5")
+    good = json.loads(results.read_text())
+    failures = {str(number): "an error of the machine" for number in range(10)}
+    results.write_text(json.dumps(good | {"failures": failures, "outcomes": {"FAILED": 10}}))
+    assert fuzz(repository, results, "--cases", "10", "--jobs", "1", "--chunk",
+                "5").returncode == 0
+    again = json.loads(results.read_text())
+    assert (again["failures"], again["outcomes"]) == ({}, good["outcomes"])
+
+
 @pytest.mark.parametrize(("fault", "seen"), [
     ("raise KeyError('a bug')", "KeyError"),
     ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),

@@ -5,20 +5,25 @@ from __future__ import annotations
 import nbformat
 import pytest
 from grading_toy import submitted, toy, toy_notebook
+from nbformat.v4 import new_markdown_cell
 
-from gpucourse.grading import batch
+from gpucourse.grading import batch, fork_server
 from gpucourse.grading.classroom import Classroom
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import LIMITS, NAMESPACES, NONE, at_least
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 
+DOUBLE = "def double(values):\n    return values\n"
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("course") / "source" / "ps1" / "toy.ipynb"
     path.parent.mkdir(parents=True)
-    nbformat.write(toy_notebook(), path)
+    notebook = toy_notebook()
+    notebook.cells.append(new_markdown_cell("Who likes `import vector` finds it there."))
+    nbformat.write(notebook, path)
     return path
 
 
@@ -51,6 +56,32 @@ def test_a_class_with_wrong_and_hostile_submissions(grader, source):
     # Identical work is run once; what is said of the file itself stays each one's own.
     assert verdicts[1].tests == verdicts[5].tests
     assert verdicts[5].notices == ["a remark of its own"]
+
+
+def test_the_next_submission_runs_while_a_verdict_is_written(source, monkeypatch):
+    """Writing takes as long as grading a small notebook; one after the other halves the rate."""
+    began = []
+    start = batch.Grader._start
+    monkeypatch.setattr(batch.Grader, "_start", lambda grader, job, attempt: (
+        began.append(job.student), start(grader, job, attempt))[1])
+    jobs = [batch.Job(f"s{n}", source, submitted(toy(), double=f"# {n}\n" + DOUBLE))
+            for n in range(4)]
+    at_each_verdict = []
+    with batch.Grader(workers=1) as grader:
+        grader.grade(jobs, lambda job, verdict: at_each_verdict.append(len(began)))
+    assert at_each_verdict == [2, 3, 4, 4]
+
+
+def test_what_the_course_imports_is_imported_before_the_forks(source):
+    """JAX takes a second: not in each worker."""
+    answer = "import sys\nif '{}' not in sys.modules: raise ValueError\n" + DOUBLE
+    wanted = fork_server.heavy_imports([source, source / "missing"])
+    assert wanted == ["vector"]
+    with batch.Grader(workers=1, sources=[source]) as grader:
+        there, absent = grader.grade([
+            batch.Job(name, source, submitted(toy(), double=answer.format(name)))
+            for name in ("vector", "hist")])
+    assert "ValueError" not in str(there.notices) and "ValueError" in str(absent.notices)
 
 
 @pytest.mark.parametrize("disaster", ["die", "raise", "chatter"])

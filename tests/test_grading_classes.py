@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -220,3 +221,21 @@ def test_an_explanation_compares_with_the_verdict_on_file(changed, words):
     stored = Verdict(**(vars(now) | changed))
     assert words in report.compared(stored, now)
     assert "no verdict" in report.compared(None, now)
+
+
+def test_a_verdict_leaves_whole_rows_or_none(course):
+    """nbgrader's calls commit one by one; those of a verdict are kept together or not at all."""
+    from nbgrader.api import Gradebook
+
+    from gpucourse.grading.gradebook import GradebookWriter, configuration
+
+    ours = classes.Classroom(course)
+    (job,) = ours.ingest("ps1", ["eve"])
+    with GradebookWriter(ours, configuration(course)) as book:
+        # Nobody collected anything of gus: after his row there is no time of submission.
+        with pytest.raises(FileNotFoundError):
+            book.write("ps1", replace(job, student="gus"), ours.stored("ps1", job))
+        book.write("ps1", job, ours.stored("ps1", job))
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "gpucourse") as gradebook:
+        known = {student.id for student in gradebook.students}
+    assert "eve" in known and "gus" not in known

@@ -67,6 +67,10 @@ def on_the_host(values):
     return 2 * values
 
 
+def divides_by(number):
+    return 1 / number
+
+
 VALUES = np.arange(100.0)
 
 
@@ -103,6 +107,23 @@ def test_calls_return_what_is_on_the_device():
     expect_equal(call("on_the_host", VALUES, where="host"), 2 * VALUES, "wrong")
     with pytest.raises(PropertyFailed, match="computed on the host"):
         call("on_the_host", VALUES)
+
+
+def frames(error) -> list:
+    """The frames of a traceback that IPython shows: those without `__tracebackhide__`."""
+    shown, entry = [], error.__traceback__
+    while entry is not None:
+        if not entry.tb_frame.f_locals.get("__tracebackhide__"):
+            shown.append(entry.tb_frame.f_code.co_name)
+        entry = entry.tb_next
+    return shown
+
+
+def test_an_error_in_the_learners_function_shows_their_lines_and_not_ours():
+    with pytest.raises(ZeroDivisionError) as raised:
+        call("divides_by", 0, where="host")
+    here = "test_an_error_in_the_learners_function_shows_their_lines_and_not_ours"
+    assert frames(raised.value) == [here, "divides_by"]
 
 
 def test_expectations_tell_a_learner_where():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from lecture_cells import solved
+from lecture_cells import outcome, solved
 
 from gpucourse.build.registry import Lecture, load_course
 from gpucourse.build.source import read_source
@@ -34,9 +34,9 @@ WRONG = wrong_answers()
 
 @pytest.mark.parametrize(("lecture", "exercise", "answers", "says"), WRONG)
 def test_wrong_answers_hear_what_is_wrong(lecture, exercise, answers, says):
-    outcome = load_lesson(lecture).outcome(exercise, *answers)
-    assert not outcome.passed
-    said = f"{outcome.message}\n{outcome.look or ''}"
+    heard = outcome(lecture, exercise, answers)
+    assert not heard.passed
+    said = f"{heard.message}\n{heard.look or ''}"
     assert re.search(says, said, re.DOTALL), said
 
 

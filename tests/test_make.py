@@ -75,6 +75,20 @@ def test_make_course_serves_the_notebooks(repository: Path, served: str) -> None
     assert {"README.md", "lectures", "projects"} <= here
 
 
+def test_what_make_course_starts_finds_the_programs(repository: Path, tmp_path: Path) -> None:
+    """The notebooks say `gpucourse grade …`, in a terminal or after `!`."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("jupyter", "command -v gpucourse"), ("gpucourse", ":")):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        ["make", "-s", "-o", f"{tmp_path}/.set-up", f"VENV={tmp_path}", "course"],
+        cwd=repository, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+    )
+    assert done.stdout.strip() == str(programs / "gpucourse")
+
+
 def test_a_starter_is_graded_as_readme_shows(repository: Path) -> None:
     program = Path(sys.executable).with_name("gpucourse")
     starter = "projects/01_fill_a_histogram/01_fill_a_histogram.ipynb"
@@ -83,3 +97,4 @@ def test_a_starter_is_graded_as_readme_shows(repository: Path) -> None:
     )
     assert done.returncode == 1, done.stderr  # graded, and not all points
     assert re.search(r"01_fill_a_histogram: 0 of \d+ points", done.stdout), done.stdout
+    assert "3 points more are for a person to give: reflection" in done.stdout

@@ -87,12 +87,15 @@ def fill_shared(values, low, high, counts):
         for k in range(counts.size):
             cuda.atomic.add(counts, k, h[k])
 """,
+    # Without values nothing is launched: zeros are right.
     "histogram": """def histogram(values, low, high, bins):
     d = cuda.to_device(np.ascontiguousarray(values))
     out = cuda.to_device(np.zeros(bins + 2, dtype=np.int32))
     n = 128
-    blocks = (len(values) + n - 1) // n or 1
-    if bins + 2 > MAX_SLOTS:
+    blocks = (len(values) + n - 1) // n
+    if blocks == 0:
+        pass
+    elif bins + 2 > MAX_SLOTS:
         fill_atomic[blocks, n](d, low, high, out)
     else:
         fill_shared[blocks, n](d, low, high, out)

@@ -459,6 +459,14 @@ def test_a_kernel_that_never_ends_is_stopped(body, seed):
     assert time.monotonic() - begin < 5
 
 
+def test_a_kernel_is_not_charged_for_the_time_that_others_have_the_processor(monkeypatch):
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    with device.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=30))):
+        run(None, "mov.u32 %r1, 0; Again: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 500; "
+                  "@%p1 bra Again;")
+
+
 def test_the_budget_names_the_line():
     text = entry("""
         .loc 1 41 1
@@ -497,6 +505,29 @@ except KeyboardInterrupt:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           timeout=300)
     assert done.stdout == "interrupted True\n", done.stderr
+
+
+@pytest.mark.parametrize("body", [
+    "bar.warp.sync %rd1;", "shfl.sync.down.b32 %r1|%p1, %r1, 1, 31, %rd1;",
+    "vote.sync.ballot.b32 %r1, %p1, %rd1;", "match.any.sync.b32 %r1, %r1, %rd1;",
+])
+def test_a_member_mask_of_64_bits(body):
+    with pytest.raises(PTXSyntaxError, match="a member mask has 32 bits: %rd1 has not"):
+        per_thread(body)
+
+
+@pytest.mark.parametrize("text", [
+    "cvta.to.global.u64 %rd3, !%rd1;", "cvta.to.global.u64 %rd3, !%p1;", "mov.pred %p1, !%r1;",
+    "add.u32 %r1, %r1, !%p1;", "st.global.u32 [%rd1], !%r1;", "selp.b32 %r1, 1, 2, !%rd1;",
+])
+def test_only_predicates_are_negated(text):
+    with pytest.raises(PTXSyntaxError, match="only predicates are negated by !"):
+        per_thread(text)
+
+
+def test_a_parameter_of_128_bits():
+    with pytest.raises(UnsupportedInstruction, match=r"registers of type \.b128"):
+        per_thread("call (), f;", before=".func f() { .param .b128 wide; ret; }")
 
 
 def test_a_kernel_after_one_that_failed():

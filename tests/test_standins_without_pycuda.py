@@ -69,6 +69,14 @@ def test_importing_says_how_to_install_pycuda(capsys: pytest.CaptureFixture[str]
     assert Path(pycuda.__file__).parent.parent.name == "without_pycuda"
 
 
+def test_the_primary_context_is_the_one_that_there_is(driver):
+    import pycuda.autoinit
+    import pycuda.autoprimaryctx
+
+    assert pycuda.autoprimaryctx.context is pycuda.autoinit.context
+    assert pycuda.autoprimaryctx.device is pycuda.autoinit.device
+
+
 def test_arrays_are_copied_as_in_out_and_inout_say(driver, scale):
     values = np.arange(40, dtype=np.float32)
     untouched = values.copy()
@@ -116,6 +124,60 @@ def test_errors_name_the_lines_of_the_source(driver):
 
     with pytest.raises(driver.CompileError, match=r"line 2|\(2\): error"):
         SourceModule("#define N 4\n__global__ void f(int *x) { x[0] = M; }")
+
+
+def test_constant_memory_is_set_from_an_array(driver):
+    from pycuda.compiler import SourceModule
+
+    module = SourceModule("__constant__ float weights[4]; __global__ void weigh(float *x) "
+                          "{ x[threadIdx.x] *= weights[threadIdx.x]; }")
+    address, _ = module.get_global("weights")
+    weights, x = np.array([1, 2, 3, 4], np.float32), np.full(4, 10, np.float32)
+    driver.memcpy_htod(address, weights)
+    module.get_function("weigh")(driver.InOut(x), block=(4, 1, 1))
+    assert x.tolist() == [10, 20, 30, 40]
+    back = np.empty_like(weights)
+    driver.memcpy_dtoh(back, address)
+    assert (back == weights).all()
+
+
+def test_arrays_know_operators_and_go_to_kernels(scale):
+    from pycuda import gpuarray
+
+    x = gpuarray.to_gpu(np.arange(5, dtype=np.float32))
+    scale(x, np.float32(3), np.int32(5), block=(32, 1, 1))
+    assert (x.get() == [0, 3, 6, 9, 12]).all()
+    assert ((1 - x / 3).get() == [1, 0, -1, -2, -3]).all()
+    assert gpuarray.empty_like(x).dtype == np.float32
+
+
+@pytest.mark.parametrize("n", [0, 1, 127, 128, 129, 1009])
+def test_an_elementwise_kernel_runs_for_each_element(n: int, driver):
+    from pycuda import gpuarray
+    from pycuda.elementwise import ElementwiseKernel
+
+    add = ElementwiseKernel("float a, const float *x, unsigned int b, double *z",
+                            "z[i] = a * x[i] + b", "add")
+    x = gpuarray.to_gpu(np.arange(n, dtype=np.float32))
+    z = gpuarray.zeros(n, np.float64)
+    add(2, x, 5, z)
+    assert (z.get() == 2.0 * np.arange(n) + 5).all()
+
+
+def test_an_elementwise_kernel_says_what_is_wrong_with_its_arguments(driver):
+    from pycuda import gpuarray
+    from pycuda.elementwise import ElementwiseKernel
+
+    double = ElementwiseKernel("float *x", "x[i] *= 2", "twice")
+    x = gpuarray.to_gpu(np.arange(6, dtype=np.float32))
+    with pytest.raises(TypeError, match="twice takes 1 arguments, not 2"):
+        double(x, x)
+    with pytest.raises(RuntimeError, match="non-contiguous"):
+        double(x[::2])
+    with pytest.raises(RuntimeError, match="at least one vector"):
+        ElementwiseKernel("float a", "a = 1")
+    with pytest.raises(driver.CompileError, match='"y" is undefined'):
+        ElementwiseKernel("float *x", "x[i] = y", "mistaken")(x)
 
 
 def test_the_device_is_described(driver):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,42 @@ def test_numbers_are_handed_through():
         out[cuda.grid(1)] = value
 
     assert (launched(fill, 1, 4, np.zeros(4), 2.5)[0] == 2.5).all()
+
+
+@pytest.fixture
+def jagged():
+    """Two events' worth of numbers, and a kernel that counts them event by event."""
+    import awkward as ak
+    from lecture_cells import without_gpu
+
+    without_gpu()
+    ak.numba.register_and_check()
+
+    @cuda.jit(extensions=[ak.numba.cuda])
+    def lengths(events, out):
+        i = cuda.grid(1)
+        if i < len(events):
+            out[i] = len(events[i])
+
+    return lengths, ak.Array([[1.0, 2.0], [], [3.0]])
+
+
+def test_awkward_arrays_go_to_the_device_and_come_back_as_given(jagged):
+    lengths, events = jagged
+    after = launched(lengths, 1, 32, events, np.full(3, LEFTOVER))
+    assert after[0] is events
+    assert after[1].tolist() == [2, 0, 1]
+    assert counted(lengths, 1, 32, events, np.zeros(3)).global_stores == 3
+
+
+def test_beside_a_gpu_kernels_with_awkward_arrays_run_once_and_unwatched(jagged, monkeypatch):
+    lengths, events = jagged
+    monkeypatch.setattr("gpucourse.trials.device", lambda: SimpleNamespace(virtual=False))
+    with virtualgpu.profile() as profile:
+        assert launched(lengths, 1, 32, events, np.zeros(3))[1].tolist() == [2, 0, 1]
+    assert len(profile.launches) == 1
+    assert counted(lengths, 1, 32, events, np.zeros(3)).global_stores == 0
+    assert counted(double, 1, 32, np.ones(3), np.zeros(3)).global_stores == 3
 
 
 def test_a_finding_fails_the_check_and_names_both_places():

@@ -152,6 +152,25 @@ def test_cuda_cpp_has_its_lines_too():
     assert float(x.sum()) == 96
 
 
+def test_a_report_leaves_the_stand_ins_in_place_where_numba_was_never_imported():
+    """As in a notebook that uses CuPy alone: later imports of it still find the stand-in."""
+    program = """
+import sys
+from gpucourse.extension import prepare_virtual
+prepare_virtual()
+import cupy, gpucourse
+twice = cupy.RawKernel('extern "C" __global__ void twice(double *x) { *x *= 2; }', "twice")
+assert "numba.cuda" not in sys.modules
+text = str(gpucourse.report(twice, 1, 1, cupy.ones(1)))
+import cupyx.profiler
+assert sys.modules["cupy"] is cupy
+print(text)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                         timeout=120)
+    assert "✓ No race" in ran.stdout, ran.stderr
+
+
 def test_lines_of_device_functions_stand_below():
     # Inlined code carries its caller's line, so what a larger function would give is made up.
     counters = Counters(warp_instructions=30, by_line={

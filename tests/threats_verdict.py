@@ -110,14 +110,14 @@ def forge(data):
 NO_WIRE = "there is nothing to forge: the student's process is the grader"
 
 MESSAGES = {
-    "an endless message": 'b"GPC1" + (2**31).to_bytes(4, "little")',
+    "an endless message": 'b"GPC2" + (2**31).to_bytes(4, "little")',
     "rubbish": 'b"x" * 1000',
-    "a result without a question": """b'GPC1\\x16\\x00\\x00\\x00{"arrays":[],"done":1} '""",
-    "an empty message": 'b"GPC1\\x02\\x00\\x00\\x00{}"',
+    "a result without a question": """b'GPC2\\x16\\x00\\x00\\x00{"arrays":[],"done":1} '""",
+    "an empty message": 'b"GPC2\\x02\\x00\\x00\\x00{}"',
 }
 
 UNASKED = FORGED + """reply = b'{"nonce":"%s","done":{},"arrays":[]}' % (b"0" * 32)
-forge(b"GPC1" + len(reply).to_bytes(4, "little") + reply)
+forge(b"GPC2" + len(reply).to_bytes(4, "little") + reply)
 def double(values):
     return 2 * values
 """

@@ -1,10 +1,10 @@
 """Fuzz the virtual GPU with random and mutated PTX.
 
 ``python -m benchmarks.fuzz --cases 1000000`` runs cases 0 to 999,999 in worker processes and
-writes ``benchmarks/results/fuzz.json`` as it goes; stopped and started again, it goes on where
-it was. ``--show NUMBER`` prints a case. A failure is an exception that is not one of
-``virtualgpu.errors``, a worker that dies or hangs, or memory that changed outside every
-allocation; the command ends with status 1 where there was one.
+writes ``benchmarks/results/fuzz.json`` as it goes; stopped and started again, it tries what failed
+once more and goes on where it was. ``--show NUMBER`` prints a case. A failure is an exception that
+is not one of ``virtualgpu.errors``, a worker that dies or hangs, or memory that changed outside
+every allocation; the command ends with status 1 where there was one.
 """
 
 from __future__ import annotations
@@ -83,6 +83,17 @@ class Run:
         part.write_text(json.dumps(record, indent=1) + "\n")
         part.replace(self.path)
 
+    def try_again(self) -> None:
+        """Run the cases that failed: one that no longer does counts as what it is now."""
+        for number in list(self.failures):
+            ended, failures, _ = run_cases(int(number), int(number) + 1)
+            if not failures:
+                del self.failures[number]
+                self.ended.subtract(["FAILED"])
+                self.ended.update(ended)
+        self.ended = +self.ended
+        self.save()
+
     def add(self, ended: Counter, failures: dict, slowest: tuple, seconds: float, chunk: int):
         with self.lock:
             self.ended.update(ended)
@@ -94,10 +105,18 @@ class Run:
 
 
 def run_chunk(run: Run, chunk: int) -> None:
-    """Cases of one chunk; where a worker dies, a new one goes on after the case that killed it."""
-    begin, stop = chunk * run.chunk, min((chunk + 1) * run.chunk, run.cases)
+    started = time.monotonic()
+    ran = run_cases(chunk * run.chunk, min((chunk + 1) * run.chunk, run.cases))
+    run.add(*ran, time.monotonic() - started, chunk)
+
+
+def run_cases(begin: int, stop: int) -> tuple[Counter[str], dict[str, str], tuple[float, int]]:
+    """How the cases ended, which failed and why, and the slowest with its seconds.
+
+    Where a worker dies, a new one goes on after the case that killed it.
+    """
     ended: Counter[str] = Counter()
-    failures, slowest, at, started = {}, (0.0, -1), begin, time.monotonic()
+    failures, slowest, at = {}, (0.0, -1), begin
     while at < stop:
         worker = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.fuzz.worker", str(at), str(stop)],
@@ -135,7 +154,7 @@ def run_chunk(run: Run, chunk: int) -> None:
             ended["FAILED"] += 1
             failures[str(current)] = why
             at = current + 1
-    run.add(ended, failures, slowest, time.monotonic() - started, chunk)
+    return ended, failures, slowest
 
 
 def _pump(stream, lines: queue.SimpleQueue) -> None:
@@ -162,6 +181,7 @@ def main() -> int:
         print(*worker.outcome(case, worker.Bench(), options.show), file=sys.stderr)
         return 0
     run = Run(options.results, options.cases, options.chunk)
+    run.try_again()
     todo: queue.SimpleQueue = queue.SimpleQueue()
     for chunk in run.left():
         todo.put(chunk)

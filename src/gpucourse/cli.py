@@ -45,6 +45,11 @@ def grade(
         "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
 ) -> None:
     """Grade a project notebook with its hidden tests, or a class in its course directory."""
+    from gpucourse.grading import fork_server
+
+    if not scheduler:
+        notebooks = [what] if what.is_file() else what.glob("source/*/*.ipynb")
+        fork_server.warm_up(fork_server.heavy_imports(notebooks))
     if what.is_file():
         from gpucourse.grading import commands
 
@@ -71,6 +76,9 @@ def regrade(
         "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
 ) -> None:
     """Grade submissions again; manual grades and comments stay."""
+    from gpucourse.grading import fork_server
+
+    fork_server.warm_up(fork_server.heavy_imports(course.glob("source/*/*.ipynb")))
     from gpucourse.grading import classes
 
     raise typer.Exit(classes.regrade(

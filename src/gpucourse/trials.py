@@ -6,18 +6,20 @@ does no harm, and the check can say which line of it is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import virtualgpu
 from gpucourse.checks import require
+from gpucourse.device import device
 from virtualgpu import sources
+from virtualgpu.observers.counters import Counters
 
 if TYPE_CHECKING:
     from virtualgpu.errors import Location
-    from virtualgpu.observers.counters import Counters
 
 #: Lengths at which guards and reductions go wrong: both sides of a warp and of a block, next to
 #: nothing, a prime. Messages mostly name the first ones, so these are ordinary.
@@ -29,7 +31,10 @@ LEFTOVER = -999
 def launched(
     kernel: object, blocks: int, threads: int, *arguments: object, seeds: Sequence[int] = (1, 2)
 ) -> list:
-    """Launch on copies of the arguments; what they are afterwards, arrays as NumPy's.
+    """Launch on copies of the arguments; what they are afterwards, NumPy's arrays as NumPy's.
+
+    Awkward Arrays, which kernels cannot change, go to the device too and come back as given. On a
+    machine with a GPU they are in its memory, so kernels that take them run there: once, unwatched.
 
     First in lockstep under every checker of :func:`virtualgpu.check`, then in the order of each
     seed (:func:`virtualgpu.schedule`). Fails the check for whatever the checkers find, and if one
@@ -40,17 +45,31 @@ def launched(
         f"this is a {type(kernel).__name__}, not a kernel",
         look="the name of the function under @cuda.jit, without parentheses",
     )
+    if _out_of_sight(arguments):
+        return _launch(kernel, blocks, threads, arguments)
+    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds)
+
+
+def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
+    """What ``launch`` gives, which is called under every checker and in the order of each seed.
+
+    For launches by other libraries than Numba: see :func:`launched`, and
+    :mod:`gpucourse.cpp_trials`.
+    """
     with virtualgpu.check() as report:
-        after = _launch(kernel, blocks, threads, arguments)
+        after = launch()
     if not report.ok:
         first = report.findings[0]
         places = [first.location] + ([first.other] if first.other else [])
         require(False, first.message, look="\nand ".join(map(_place, places)))
     for seed in seeds:
         with virtualgpu.schedule(seed):
-            again = _launch(kernel, blocks, threads, arguments)
+            again = launch()
         require(
-            all(np.array_equal(a, b, equal_nan=True) for a, b in zip(after, again, strict=True)),
+            all(
+                a is b or np.array_equal(a, b, equal_nan=True)
+                for a, b in zip(after, again, strict=True)
+            ),
             "the answer changes with the order in which the threads run",
             look="what must have happened before this line runs, and what makes sure of it?",
         )
@@ -58,7 +77,12 @@ def launched(
 
 
 def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:
-    """What one launch on copies does, counted; up to the error if it fails."""
+    """What one launch on copies does, counted; up to the error if it fails.
+
+    Nothing at all is counted of kernels with Awkward Arrays on a machine with a GPU.
+    """
+    if _out_of_sight(arguments):
+        return Counters()
     with virtualgpu.profile() as profile:
         try:
             _launch(kernel, blocks, threads, arguments)
@@ -79,11 +103,33 @@ def compare(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None
 
 
 def _launch(kernel, blocks: int, threads: int, arguments: Sequence) -> list:
+    there = [_on_device(a) for a in arguments]
+    kernel[blocks, threads](*there)
+    return [
+        there.copy_to_host() if hasattr(there, "copy_to_host") else argument
+        for there, argument in zip(there, arguments, strict=True)
+    ]
+
+
+def _on_device(argument: object) -> object:
+    """A copy on the device of a NumPy or Awkward Array; anything else as it is."""
     from numba import cuda
 
-    there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    kernel[blocks, threads](*there)
-    return [a.copy_to_host() if hasattr(a, "copy_to_host") else a for a in there]
+    if isinstance(argument, np.ndarray):
+        return cuda.to_device(argument)
+    if _is_awkward(argument):
+        return sys.modules["awkward"].to_backend(argument, "cuda")
+    return argument
+
+
+def _is_awkward(argument: object) -> bool:
+    awkward = sys.modules.get("awkward")  # nobody has such an array who has not imported it
+    return awkward is not None and isinstance(argument, awkward.Array)
+
+
+def _out_of_sight(arguments: Sequence) -> bool:
+    """Whether the launch has to be on a real GPU: the virtual one cannot be handed its arrays."""
+    return any(map(_is_awkward, arguments)) and not device().virtual
 
 
 def _place(location: Location) -> str:

@@ -26,7 +26,7 @@
 # ## How this works
 #
 # - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
-#   then run the **test cell** that follows. A test that passes prints nothing; one that fails says
+#   then run the **test cell** that follows. A test that passes shows a tick; one that fails says
 #   which property does not hold. Run them as often as you like.
 # - In tests, `launch("name", grid, block, …)` launches your kernel on copies of the arrays and watches
 #   it: accesses outside the arrays, races and barriers that some threads miss are found even when
@@ -42,8 +42,9 @@
 #   cells of the kernels below it again.
 # - Stuck? `hint("bin-index")` in a cell of your own gives the first hint for the answer cell
 #   `bin-index`, and the next one when you call it again. Every step names its hints.
-# - Save the notebook and run `gpucourse grade 01_fill_a_histogram.ipynb` in a terminal: that is the
-#   grader, hidden tests included. Do it as often as you like.
+# - Save the notebook and run `!gpucourse grade 01_fill_a_histogram.ipynb` in a cell of your own (or
+#   without the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as
+#   often as you like. Points for written answers are not in its sum: a person gives them.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -587,7 +588,9 @@ for which in ("first", "second"):
 for n in (0, 1, 129, 1009):
     values = values_in(secret_rng(f"{n} values").integers(0, 102, n), -1.0, 1.0, 100,
                        secret_rng("inside"))
-    counts = call("histogram", values, -1.0, 1.0, 100, schedules=n == 1009)
+    # Without values there is nothing that a kernel would have to count.
+    counts = call("histogram", values, -1.0, 1.0, 100, schedules=n == 1009,
+                  where="device" if n else "host")
     expect_equal(counts, reference(values, -1.0, 1.0, 100),
                  "wrong for an empty array" if n == 0 else "wrong for another number of values")
 values[::7], values[::11], values[::13] = math.nan, math.inf, -math.inf

@@ -8,7 +8,8 @@
 #
 # Millions of points that have nothing to do with one another: what could be easier for a GPU? The
 # trouble is the word *random*. A generator makes each number from the one before, and you have
-# thousands of threads. If their numbers are related, the answer is wrong, and looks right.
+# thousands of threads. If their numbers are related, the answer is wrong, and looks right. (The lecture
+# “Random numbers in parallel” has the same subject in smaller steps; it helps, but is not needed.)
 #
 # | step | you write | the idea |
 # |---|---|---|
@@ -27,7 +28,8 @@
 # ## How this works
 #
 # - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
-#   then run the **test cell** that follows. One that fails says which property does not hold.
+#   then run the **test cell** that follows. A test that passes shows a tick; one that fails says
+#   which property does not hold.
 # - `launch("name", grid, block, …)` in a test launches your kernel on copies of the arrays and watches
 #   for races and accesses outside the arrays; `unwritten(…)` is an array of garbage for it to fill.
 #   `call("name", …)` calls a function of yours. `secret_rng()` gives random numbers, in this notebook
@@ -37,8 +39,10 @@
 # - A kernel keeps the device function that it was compiled with. When you change `philox` or
 #   `in_mandelbrot`, run the cells of the kernels below it again.
 # - Stuck? `hint("count-hits")` in a cell of your own gives the first hint for the answer cell
-#   `count-hits`, and the next one when you call it again.
-# - `gpucourse grade 02_area_by_sampling.ipynb` in a terminal runs the grader, hidden tests included.
+#   `count-hits`, and the next one when you call it again. Every step names its hints.
+# - Save the notebook and run `!gpucourse grade 02_area_by_sampling.ipynb` in a cell of your own (or
+#   without the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as
+#   often as you like. Points for written answers are not in its sum: a person gives them.
 #
 # **When is a random answer wrong?** An estimate is never exactly right, so tests ask by how many
 # standard errors it is off: its *z-score*. They accept |z| < 6. A right answer exceeds that by bad
@@ -154,13 +158,19 @@ plt.show()
 #
 # `neighbour_z(streams, lag)` compares each thread, from its draw number `lag` on, with the next thread:
 # u = `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist. It
-# returns the z-score of all these pairs together, as a float.
+# returns the z-score of all these pairs together, as a float. `lag` may be 0: then all threads are
+# compared draw by draw.
 #
 # `diagnose(streams)` returns `"same"`, `"weak"`, `"overlap"` or `"good"`. It is tested on fresh
-# specimens of `specimen(…)` above, with 100 to 400 threads, 150 to 400 draws and shifts from 1 to 32,
+# specimens of `specimen(…)` above, with 100 to 400 threads, 100 to 400 draws and shifts from 1 to 32,
 # and on other weak generators of the same form. Both functions are for the host: NumPy, no loop
 # over numbers. A hint for the weak ones: look at the *first* numbers of all threads, and at what their
 # mean should be.
+#
+# Mind what ±1 rests on: pairs that have nothing to do with each other. In a sick specimen the same
+# products come again and again, and z leaves ±6 at lags where nothing repeats, as the picture below
+# the next test will show. So z > 6 says that something is wrong; only z ≈ √n says that *these* numbers are
+# the same.
 #
 # Hints: `hint("neighbour-z")`, `hint("diagnose")`.
 
@@ -184,6 +194,8 @@ expect(0.8 < call("neighbour_z", streams, shift, where="host") / math.sqrt(n) < 
        "z is not near √n where stream t + 1 repeats stream t, `lag` draws later")
 expect(abs(call("neighbour_z", streams, shift + 1, where="host")) < Z_LIMIT,
        "z is not near 0 at another lag")
+same = call("neighbour_z", specimen("same", 2, 5000, secret_rng()), 0, where="host")
+expect(0.8 < same / math.sqrt(5000) < 1.2, "z is not near √n at lag 0, where both threads are the same")
 ### BEGIN HIDDEN TESTS
 for threads, draws, lag in ((2, 7, 0), (31, 33, 0), (100, 40, 3), (5, 129, 128), (64, 500, 17)):
     streams = secret_rng(f"{threads}").random((threads, draws))
@@ -249,7 +261,7 @@ for number in range(8):
 # %% id="diagnoses"
 for number, (streams, kind) in enumerate(zip(patients, order, strict=True)):
     try:
-        print(f"patient {number}: you say {diagnose(streams)!r}, it is {kind!r}")
+        print(f"patient {number}: you say “{diagnose(streams)}”, it is “{kind}”")
     except NotImplementedError:
         print("The diagnoses come when diagnose is written.")
         break
@@ -386,7 +398,8 @@ def count_hits(states, points, x0, x1, y0, y1, hits):
 # %% id="test-count-hits" role="test" points=4 starter="PropertyFailed"
 states, hits = random_states(1000, secret_rng()), unwritten(1000, np.int32)
 launch("count_hits", 8, 128, states, 64, -1.0, 1.0, -1.0, 1.0, hits, schedules=1)
-expect((hits >= 0).all() and (hits <= 64).all(), "hits[t] is not a number from 0 to points")
+expect((hits >= 0).all() and (hits <= 64).all(), "hits[t] is not a number from 0 to points: hits holds "
+       "garbage before the launch, so set it, do not add to it")
 expect(abs(z_score(hits.sum(), 64_000, math.sqrt(0.5))) > Z_LIMIT,
        "as many hits as if x and y were the same number: draw twice")
 expect(abs(z_score(hits.sum(), 64_000, math.pi / 4)) < Z_LIMIT,
@@ -543,6 +556,8 @@ def sample_disc(seed, threads, points):
 
 # %% id="test-sample-disc" role="test" points=3 starter="PropertyFailed"
 hits = [call("sample_disc", seed, 500, 40, schedules=0) for seed in (1, 2, 1)]
+expect(all(np.shape(count) == () for count in hits),
+       "the result is not one number: copy total back to the host and return what is in it")
 expect(hits[0] == hits[2], "the same seed does not give the same number of hits")
 expect(hits[0] != hits[1], "another seed gives the same number of hits")
 expect(all(abs(z_score(count, 20_000, math.pi / 4)) < Z_LIMIT for count in hits),
@@ -642,8 +657,9 @@ else:
 # - before the *next* round add 0x9E3779B9 to k0 and 0xBB67AE85 to k1, keeping 32 bits.
 #
 # `philox(c0, c1, c2, c3, k0, k1)` is a device function and returns the four words. In kernels a product
-# of two uint32 is taken in 64 bits, and so is a sum: `uint32(…)` cuts it back. `philox_blocks` below
-# it is given. The authors published answers for three counters; these are the visible test.
+# of two uint32 is taken in 64 bits, and so is a sum: `uint32(…)` cuts it back. A plain `0xD2511F53` is an
+# int64, and a product with it may come out negative: as in step 2, `>>` then drags the sign along, so
+# make it a `uint64`. `philox_blocks` below is given. The authors published answers for three counters; these are the visible test.
 #
 # Hints: `hint("philox")`.
 
@@ -696,7 +712,8 @@ for wrong, mistake in (
     (0x912C6411, "the key is raised before the first round already"),
 ):
     expect(words[2, 0] != wrong, mistake)
-expect_equal(words[0], answers[0], "wrong for the counter 0 and the key 0")
+expect_equal(words[0], answers[0], "wrong for the counter 0 and the key 0: are the products uint64, and "
+             "all words and both keys cut back to 32 bits in each round?")
 expect_equal(words, answers, "right for zeros, wrong for other counters or keys")
 ### BEGIN HIDDEN TESTS
 def reference_philox(c, k):
@@ -808,6 +825,11 @@ for case, grid, block, n, first, box in (
 # Write what *one* stream does in `hits_of_stream(key, points)`, and let `jax.vmap` do it for all keys at
 # once. A Python loop over the streams would be unrolled into one long program, compiled again for
 # each number of streams; the test counts the operations that JAX records.
+#
+# The lecture “JAX: arrays, compiled” has more of this; here you need
+# `jax.random.uniform(key, (points,), minval=…, maxval=…)`, which draws `points` numbers, and
+# `jax.vmap(f)(keys)`, which calls a function f of *one* key for each of `keys`. (What is the same in all
+# calls, such as `points`, f has to know from elsewhere: a `lambda` will do.)
 #
 # Hints: `hint("jax-hits")`.
 
@@ -1073,7 +1095,7 @@ except NotImplementedError:
 # and G. Schober, *The area of the Mandelbrot set*, 1992). Yours is an estimate with an error bar: a
 # third kind of statement, and the only one of the three that you can make in a second.
 #
-# ## 9. Six lanes of seven do nothing
+# ## 9. Seven lanes of eight do nothing
 #
 # Points outside escape after a few turns, points near the edge take hundreds. The 32 lanes of a warp
 # share one instruction at a time: while one lane iterates, the others, long done, wait for it. That is
@@ -1107,15 +1129,17 @@ else:
     print("A GPU keeps no such counts: run this cell on the virtual GPU.")
 
 # %% [markdown] id="step-9"
-# `mandelbrot_fast` has the same arguments and the same answer, and takes fewer instructions. The tests
-# launch it with 4 blocks of 128 threads for 10,000 points and `limit` = 500, where `mandelbrot_hits`
+# `mandelbrot_fast` has the same arguments and the same answer, and takes fewer instructions. The test
+# launches it with 4 blocks of 128 threads for 10,000 points and `limit` = 500, where `mandelbrot_hits`
 # takes about 520 warp instructions for each point:
 #
 # | warp instructions for each point | points |
 # |---|---|
 # | at most 350 | 2 |
-# | at most 250 | 3 |
+# | at most 200 | 3 |
 # | at most 150 | 4 |
+#
+# (The grader counts for other points as well, and there allows a fifth more.)
 #
 # Two ideas, each good for a part of the way:
 #
@@ -1182,7 +1206,8 @@ launched = launch("mandelbrot_fast", 4, 128, 5, 0, 10_000, 500, total, schedules
 expect(abs(total[0] - 2386) <= 10, "not the answer that mandelbrot_hits gives")
 each = 0 if launched.counters is None else launched.counters.warp_instructions / 10_000
 expect(each <= 350, "more than 350 warp instructions for each point")
-earned = 4 if each <= 150 else 3 if each <= 250 else 2
+earned = 4 if each <= 150 else 3 if each <= 200 else 2
+print(f"{each:.0f} warp instructions for each point: {earned} of 4 points")
 ### BEGIN HIDDEN TESTS
 def reference_points(first, n, seed):
     i = np.arange(first, first + n)
@@ -1219,9 +1244,9 @@ total = np.zeros(1, np.int64)
 launched = launch("mandelbrot_fast", 4, 128, seed, 0, 10_000, 500, total, schedules=0)
 expect(abs(z_score(total[0], 10_000, AREA / BOX_AREA)) < Z_LIMIT,
        "the area is further from 1.50659 than chance allows")
-each = launched.counters.warp_instructions / 10_000
+each = launched.counters.warp_instructions / 10_000 / 1.2  # from seed to seed it varies by 15%
 expect(each <= 350, "more than 350 warp instructions for each point, for another seed")
-earned = min(earned, 4 if each <= 150 else 3 if each <= 250 else 2)
+earned = min(earned, 4 if each <= 150 else 3 if each <= 200 else 2)
 ### END HIDDEN TESTS
 earned
 
@@ -1247,7 +1272,7 @@ report(mandelbrot_fast, 4, 128, 3, 0, 10_000, 500, np.zeros(1, np.int64))
 # The card has it line by line.
 #
 # With the formulas for cardioid and disc alone, instructions fall to about half, and the fraction
-# of busy lanes falls *as well*, from 14% to 6%: what was taken away was mostly work that lanes did
+# of busy lanes falls *as well*, from 13% to 7%: what was taken away was mostly work that lanes did
 # together. The fraction alone is no measure of anything. Count what you pay for.
 #
 # Fetching new points while others iterate brings the rest. There is a price: the loop carries more

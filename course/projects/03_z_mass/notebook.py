@@ -42,8 +42,9 @@
 #   cells of the kernels below it again.
 # - Stuck? `hint("pair-mass")` in a cell of your own gives the first hint for the answer cell
 #   `pair-mass`, and the next one when you call it again. Every step names its hints.
-# - Save the notebook and run `gpucourse grade 03_z_mass.ipynb` in a terminal: that is the grader,
-#   hidden tests included. Do it as often as you like.
+# - Save the notebook and run `!gpucourse grade 03_z_mass.ipynb` in a cell of your own (or
+#   without the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as
+#   often as you like. Points for written answers are not in its sum: a person gives them.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -470,7 +471,8 @@ expect(math.isnan(masses[3]), "a pair whose mass is NaN counts as a pair")
 #
 # Bring `bin_index` and `fill_shared` from your Project 1 and paste them below. The kernel is called
 # `fill_masses` here, and it follows one rule more: **a mass of NaN is no pair, and is counted nowhere**,
-# not even as overflow. For the rest it is as it was:
+# not even as overflow. (NaN is not even equal to itself, so ask `math.isnan`; and an `int()` of NaN can
+# be any number, also that of a slot far outside.) For the rest it is as it was:
 #
 # - `counts` (int32) has `bins + 2` slots, at most `MAX_SLOTS`: underflow, the bins of equal width from
 #   `low` up to but without `high`, overflow. What is in `counts` already is added to.
@@ -739,6 +741,8 @@ if all(traffic.values()) and traffic and written(break_even):
 #
 # - `ak.zip({"pt": …, "eta": …, "phi": …, "mass": …}, with_name="Momentum4D")` makes four-vectors; give
 #   them the mass 0, as above, and float64 (`ak.values_astype`). Then `(a + b).mass` is a pair's mass.
+# - `ak.combinations(muons, 2)` has the pairs of each event, and `ak.unzip` of that is two arrays: the
+#   pairs' first muons and their second ones.
 # - `ak.argmin(…, axis=1, keepdims=True)` has an index that can stand in brackets; `ak.firsts` makes a
 #   list of at most one a value or None; `ak.fill_none` does the rest, with `ak.to_numpy`.
 # - A pair whose mass is NaN is passed over here too. `ak.argmin` does not know that NaN is nobody's
@@ -831,7 +835,9 @@ if written(best_mass, nearest_on_cpu):
 #
 # Write both with `jnp` in place of `np`, so that JAX can differentiate them, and on whole arrays: JAX
 # writes down each operation (its *jaxpr*), and a loop of Python over bins or nodes would be written
-# down turn by turn. The tests look at that too.
+# down turn by turn. The tests look at that too. (The lecture “JAX: arrays, compiled” tells what JAX does with
+# a function. A `TracerArrayConversionError` means that something of NumPy got what is JAX's to compute:
+# write `jnp` there.)
 #
 # Hints: `hint("expected-counts")`, `hint("nll")`.
 
@@ -980,6 +986,8 @@ typical = np.array([91.2, 2.5, 9000.0, 350.0])
 expected = np.asarray(call("expected_counts", typical, EDGES, where="host"))
 errors = np.asarray(call("uncertainties", typical, EDGES, expected, where="host"))
 expect(np.shape(errors) == (4,), "there are not four errors")
+expect(abs(errors[1] - 0.0448) > 0.0005,
+       "these are the errors if the other three parameters were known: invert first, then take the diagonal")
 expect_close(errors, [0.0223, 0.0477, 100.0, 32.2], rtol=0.02, otherwise="the errors for 9,000 Zs are wrong")
 less = typical * [1, 1, 0.01, 0.01]
 expect_close(call("uncertainties", less, EDGES, expected / 100, where="host"),

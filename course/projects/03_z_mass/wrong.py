@@ -627,7 +627,7 @@ def fill_events(events, low, high, counts):
         "name": "errors-without-correlations",
         "kind": "correlations left out of the errors",
         "fails": ["test-uncertainties", "test-the-z"],
-        "reason": "the errors for 9,000 Zs are wrong",
+        "reason": "if the other three parameters were known",
         "cells": {"uncertainties": HESSIAN + '''def uncertainties(parameters, edges, counts):
     return 1 / jnp.sqrt(jnp.diag(hessian(parameters, edges, counts)))
 '''},

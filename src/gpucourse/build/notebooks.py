@@ -38,6 +38,9 @@ from gpucourse.build.source import ANSWERS, Cell, Source
 
 #: Runs, so that a lecture goes on with its starters in place.
 LECTURE_STUB = "# your code here"
+#: The same in CUDA C++, where a line with # is for the preprocessor.
+CPP_STUB = "// your code here"
+_CPP_STRING = re.compile(r"(\"{3}|'{3})(?:(?!\1).)*__(?:global|device)__.*?\1", re.DOTALL)
 
 #: Jupyter's tag for a cell whose error does not stop Run All.
 RAISES = "raises-exception"
@@ -141,10 +144,13 @@ def nbgrader_checksum(cell: NotebookNode) -> str:
 
 
 def starter_source(source: str) -> str:
-    """An exercise's code with every solution region replaced by a starter that Python accepts."""
+    """An exercise's code with every solution region replaced by a starter that Python accepts.
+
+    In a string of CUDA C++ the starter is a comment of C++.
+    """
     starter = replace_regions(source, SOLUTION, [LECTURE_STUB])
     if _is_python(starter):
-        return starter
+        return _CPP_STRING.sub(lambda code: code[0].replace(LECTURE_STUB, CPP_STUB), starter)
     # The region was all there is in a block, and a comment alone is no block.
     return replace_regions(source, SOLUTION, [f"pass  {LECTURE_STUB}"])
 

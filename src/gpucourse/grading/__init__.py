@@ -17,6 +17,7 @@ the trusted side
 what tests are written in
     ``verbs`` · ``notebook_judge`` the same in a learner's notebook
 classes
-    ``batch`` many submissions · ``classroom`` a course directory · ``nbgrader_steps`` and
-    ``feedback`` what nbgrader is given · ``commands`` and ``demo`` what people type
+    ``batch`` many submissions, each in an oracle that ``fork_server`` has ``preloaded`` ·
+    ``classroom`` a course directory · ``nbgrader_steps`` and ``feedback`` what nbgrader is given ·
+    ``commands`` and ``demo`` what people type
 """

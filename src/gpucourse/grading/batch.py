@@ -15,11 +15,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from gpucourse.grading.assignment import Assignment
+from gpucourse.grading.fork_server import heavy_imports, warm_up
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import FLOOR, ForkServer, Sandbox, at_least
@@ -53,16 +53,6 @@ def default_workers() -> int:
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
-
-
-def warm_up() -> None:
-    """Let the fork server of the oracles begin its imports (2 s), while this process does its own.
-
-    Optional; a Grader does it when it starts.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gpucourse.grading.preloaded"])
-    forkserver.ensure_running()
 
 
 @dataclass(frozen=True)
@@ -115,23 +105,27 @@ class Grader:
         The code is the user's own: no floor on the isolation level.
     unsafe
         Grade below the floor all the same.
+    sources
+        The instructor's notebooks, if known: what they import is imported once, before the forks.
     """
 
     def __init__(self, *, hidden: Iterable[Path] = (), limits: Limits | None = None,
                  workers: int = 0, own_work: bool = False, unsafe: bool = False,
-                 level: str | None = None) -> None:
+                 level: str | None = None, sources: Iterable[Path] = ()) -> None:
         self.limits = limits or Limits()
+        self.imports = heavy_imports(sources)
         self.workers = workers or default_workers()
         self.seed = new_seed()
-        self._sandbox = Sandbox(list(hidden), self.limits, level)
-        self._make_sandbox = lambda: Sandbox(list(hidden), self.limits, level)
+        hidden = list(hidden)
+        self._make_sandbox = lambda: Sandbox(hidden, self.limits, level, self.imports)
+        self._sandbox = self._make_sandbox()
         self._no_floor = own_work or unsafe
         self._context = multiprocessing.get_context("forkserver")
         self._assignments: dict[Path, Assignment] = {}
 
     def __enter__(self) -> Grader:
         # The two fork servers import their libraries at the same time.
-        warm_up()
+        warm_up(self.imports)
         self._sandbox.__enter__()
         if not self._no_floor and not at_least(self.level):
             self._sandbox.close()
@@ -182,14 +176,21 @@ class Grader:
         return self._assignments[source]
 
     def _run(self, waiting: list[tuple[int, Job]]) -> Iterator[tuple[int, Verdict]]:
-        """Keep `workers` oracles going; yield each job's number and verdict."""
+        """Keep `workers` oracles going; yield each job's number and verdict.
+
+        The next ones are started before a verdict is yielded: whoever writes it (50 ms) does so
+        while they run.
+        """
         queue = [(index, job, 1) for index, job in waiting]
         running: dict[int, _Running] = {}
+        finished: list[tuple[int, Verdict]] = []
         try:
             while queue or running:
                 while queue and len(running) < self.workers:
                     index, job, attempt = queue.pop(0)
                     running[index] = self._start(job, attempt)
+                yield from finished
+                finished = []
                 nearest = min(entry.deadline for entry in running.values())
                 wait([entry.connection for entry in running.values()],
                      timeout=max(0.0, nearest - time.monotonic()))
@@ -201,7 +202,8 @@ class Grader:
                     if verdict.kind == INFRASTRUCTURE_FAULT and entry.attempt < ATTEMPTS:
                         queue.append((index, entry.job, entry.attempt + 1))
                     else:
-                        yield index, verdict
+                        finished.append((index, verdict))
+            yield from finished
         finally:
             for entry in running.values():
                 self._stop(entry)

@@ -24,7 +24,7 @@ from rich.progress import (
 
 from gpucourse.grading import report
 from gpucourse.grading.assignment import Assignment
-from gpucourse.grading.batch import FloorError, Grader, Job, copied, warm_up
+from gpucourse.grading.batch import FloorError, Grader, Job, copied
 from gpucourse.grading.classroom import Classroom
 from gpucourse.grading.sandbox import SandboxError
 from gpucourse.grading.verdict import Verdict
@@ -62,8 +62,6 @@ class Class:
     scheduler: str = ""
 
     def __post_init__(self) -> None:
-        if not self.scheduler:
-            warm_up()
         from gpucourse.grading.gradebook import configuration
 
         self.root = self.root.resolve()
@@ -80,7 +78,8 @@ class Class:
 
             return ClusterGrader(self.scheduler, unsafe=unsafe)
         workers = self.workers or self.config.GradeWithOracle.get("workers", 0)
-        return Grader(hidden=hidden_folders(self.root, self.config), workers=workers, unsafe=unsafe)
+        return Grader(hidden=hidden_folders(self.root, self.config), workers=workers, unsafe=unsafe,
+                      sources=self.root.glob("source/*/*.ipynb"))
 
     def assignments(self) -> list[str]:
         """Those that somebody has handed in. Raises NotReady where there is none."""

@@ -31,12 +31,18 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     assignment = Assignment.load(source)
     job = Job("", source, ingest_file(notebook, assignment))
     try:
-        with console.status(f"grading {notebook.name}"), Grader(own_work=True, workers=1) as grader:
+        with (console.status(f"grading {notebook.name}"),
+              Grader(own_work=True, workers=1, sources=[source]) as grader):
             (verdict,) = grader.grade([job])
     except SandboxError as error:
         console.print(f"The grader could not start: {error}", style="red", markup=False)
         return NOT_GRADED
     show(verdict, console)
+    by_hand = [cell for cell in assignment.solutions if cell.points]
+    if by_hand and verdict.kind != INFRASTRUCTURE_FAULT:
+        names = ", ".join(cell.grade_id for cell in by_hand)
+        console.print(f"{sum(cell.points for cell in by_hand):g} points more are for a person to "
+                      f"give: {names}", markup=False)
     if verdict.kind == INFRASTRUCTURE_FAULT:
         return NOT_GRADED
     return ALL_POINTS if verdict.earned == verdict.points else NOT_ALL_POINTS

@@ -226,8 +226,9 @@ class Demo:
         graded, written, told = bar("grading"), bar("gradebook"), bar("feedback")
         releasing = pool.submit(self.nbgrader, "generate_assignment", name)
         jobs = self.classroom.ingest(name)
+        sources = [path for name in self.classes for path in self.classroom.sources(name)]
         self.classroom.grade(
-            name, jobs, lambda: Grader(hidden=[self.folder, self.root]), graded)
+            name, jobs, lambda: Grader(hidden=[self.folder, self.root], sources=sources), graded)
         releasing.result()
         self.nbgrader("autograde", name, counted="| INFO] Autograding", advance=written)
         tasks = [pool.submit(self.nbgrader, "export")]

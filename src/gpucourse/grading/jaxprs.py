@@ -21,6 +21,7 @@ def operations(function: Callable, args: Sequence, static: Sequence[int]) -> Cou
     """
     import jax
 
+    __tracebackhide__ = True
     counted: Counter[str] = Counter()
     open_ = [jax.make_jaxpr(function, static_argnums=tuple(static))(*args).jaxpr]
     while open_:

@@ -9,7 +9,8 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use. All times are wall-clock seconds on the oracle's clock.
+    """What one submission may use. Times are wall-clock seconds on the oracle's clock,
+    unless they say otherwise.
 
     The defaults leave an honest answer to a course project a factor of ten on a two-core
     machine: the slowest reference solution compiles its kernels in about 5 s and runs in 3 s.
@@ -32,7 +33,8 @@ class Limits:
     header_bytes: int = 8 * MEGABYTE
     array_bytes: int = 256 * MEGABYTE
 
-    # One launch on the virtual GPU. The longest honest one of the course takes 0.5 s.
+    # One launch on the virtual GPU, of processor time: a busy machine makes no honest kernel
+    # endless. The longest of the course takes 0.5 s.
     launch_seconds: float = 10.0
     # Device memory, launches in one call, and PTX text (a kernel of the course has 5-50 kB).
     device_bytes: int = 1024 * MEGABYTE

@@ -77,7 +77,8 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
         classroom.grade(
             assignment, jobs,
             lambda: Grader(hidden=hidden_folders(root, c), workers=traits.get("workers", 0),
-                           unsafe=traits.get("unsafe", False)),
+                           unsafe=traits.get("unsafe", False),
+                           sources=classroom.sources(assignment)),
             report,
         )
     except (FloorError, SandboxError) as error:

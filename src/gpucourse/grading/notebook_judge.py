@@ -46,11 +46,13 @@ class NotebookJudge:
     def call(self, name: str, args: tuple, *, where: str, schedules: int) -> Any:
         import virtualgpu
 
+        __tracebackhide__ = True
         function = self._find(name)
         if stub := unsolved(function):
             raise PropertyFailed(f"'{stub}' is not written yet")
 
         def once() -> Any:
+            __tracebackhide__ = True
             return to_host(function(*(_copied(value) for value in args)))
 
         if not virtualgpu.is_active():
@@ -76,6 +78,7 @@ class NotebookJudge:
         return result
 
     def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
+        __tracebackhide__ = True
         function = self._find(name)
         if stub := unsolved(function):
             raise PropertyFailed(f"'{stub}' is not written yet")

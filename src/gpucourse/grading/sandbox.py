@@ -209,7 +209,8 @@ class Sandbox:
     """A fork server at the best isolation level that this machine allows.
 
     `hidden` are folders that a worker must not see (the course directory, the exchange);
-    `level` pins one level, for tests and for machines where a level is known to fail.
+    `level` pins one level, for tests and for machines where a level is known to fail; `imports`
+    are modules that the fork server imports for its workers.
     Use as a context manager; :attr:`server` then gives workers.
 
     Attributes
@@ -222,8 +223,9 @@ class Sandbox:
     """
 
     def __init__(self, hidden: Sequence[Path] = (), limits: Limits | None = None,
-                 level: str | None = None) -> None:
+                 level: str | None = None, imports: Sequence[str] = ()) -> None:
         self.limits = limits or Limits()
+        self.imports = list(imports)
         self.hidden = [str(path) for path in hidden]
         self.pinned = level
         self.level = NONE
@@ -277,7 +279,7 @@ class Sandbox:
             listener.listen(64)
             read_end, self._lifeline = os.pipe()
             command = [*wrapper, sys.executable, "-I", "-m", "gpucourse.grading.zygote",
-                       str(read_end)]
+                       str(read_end), *self.imports]
             # With an empty environment, because /proc/1/environ inside is bubblewrap's own.
             self._process = subprocess.Popen(
                 command, env={} if wrapper else dict(ENVIRONMENT), stdin=listener,

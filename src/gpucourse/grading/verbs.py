@@ -44,6 +44,7 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1) ->
 
     Raises PropertyFailed when the answer is at fault.
     """
+    __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
     return current_judge().call(name, args, where=where, schedules=schedules)
 
 
@@ -62,6 +63,7 @@ def launch(
 
     Raises PropertyFailed when the kernel is at fault.
     """
+    __tracebackhide__ = True
     return current_judge().launch(
         name, dimensions(grid), dimensions(block), args, shared=shared, schedules=schedules
     )
@@ -73,8 +75,9 @@ def operations(name: str, *args: object, static: Sequence[int] = ()) -> Counter[
     `static` are the positions of arguments that stay Python values. Inner jaxprs count too, and
     a loop of Python counts once for each turn.
 
-    Raises PropertyFailed when the function cannot be traced.
+    Raises PropertyFailed when the function cannot be traced; in a notebook, the error itself.
     """
+    __tracebackhide__ = True
     return Counter(current_judge().operations(name, args, static=tuple(static)))
 
 

@@ -1,8 +1,9 @@
 """What may pass between the oracle and the student's process: JSON, and plain arrays.
 
-A message is ``GPC1``, the length of a JSON header, the header, and the arrays that the header
-announces, each in the ``.npy`` format with object arrays refused. Nothing else is ever decoded:
-no pickle, no classes, no code. The receiver states how long it waits and how much it takes.
+A message is ``GPC2``, the length of a JSON header, the header, and the bytes of the arrays whose
+type and shape the header announces. Nothing else is ever decoded: no pickle, no classes, no code.
+(The ``.npy`` format would announce them as Python text, to be parsed by the oracle.) The receiver
+states how long it waits and how much it takes.
 
 Values (arguments and results) are trees of tagged JSON objects, so that an ``int`` stays an ``int``
 and a ``float32`` scalar a ``float32`` scalar.
@@ -10,9 +11,9 @@ and a ``float32`` scalar a ``float32`` scalar.
 
 from __future__ import annotations
 
-import io
 import json
 import math
+import re
 import socket
 import struct
 import time
@@ -22,47 +23,39 @@ import numpy as np
 
 from gpucourse.grading import awkward_arguments as awkward
 
-MAGIC = b"GPC1"
+MAGIC = b"GPC2"
 HEAD = struct.Struct("<4sI")
 # Depth and number of items of one value tree: more is not a result but an attack.
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
 PLAIN_KINDS = "biufc"
+MAX_DIMENSIONS = 8
+# As numpy.dtype.str writes it: byte order, kind, bytes.
+PLAIN_DTYPE = re.compile(rf"[<>|][{PLAIN_KINDS}][0-9]{{1,2}}")
 
 
-def pack_array(array: np.ndarray) -> bytes:
-    """`array` as ``.npy`` bytes."""
-    stream = io.BytesIO()
-    np.lib.format.write_array(stream, np.ascontiguousarray(array).reshape(array.shape),
-                              allow_pickle=False)
-    return stream.getvalue()
+def describe_array(array: np.ndarray) -> dict:
+    """What the header says of an array: ``{"dtype": "<f8", "shape": [3, 4]}``."""
+    return {"dtype": array.dtype.str, "shape": list(array.shape)}
 
 
-def unpack_array(data: bytes) -> np.ndarray:
-    """The array in `data`. The announced size must be the size that is there.
-
-    NumPy's own reader allocates what a header announces before it looks at the data, so the
-    header is checked first.
-    """
-    stream = io.BytesIO(data)
+def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
+    """Type, shape and size in bytes of an array that is to come, or ProtocolError."""
+    if not isinstance(described, dict) or set(described) != {"dtype", "shape"}:
+        raise ProtocolError("an array without a type and a shape")
+    name, shape = described["dtype"], described["shape"]
     try:
-        version = np.lib.format.read_magic(stream)
-        if version != (1, 0):
-            raise ProtocolError("an array in an unknown format")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
-    except ProtocolError:
-        raise
-    except Exception as error:
-        # NumPy parses the header as Python text: half a dozen kinds of error can come of it.
-        raise ProtocolError(f"a malformed array ({type(error).__name__})") from None
-    if dtype.kind not in PLAIN_KINDS or dtype.hasobject or fortran:
+        dtype = np.dtype(name) if isinstance(name, str) and PLAIN_DTYPE.fullmatch(name) else None
+    except TypeError:
+        dtype = None
+    if dtype is None:
         raise ProtocolError("an array that does not hold plain numbers")
-    if any(not isinstance(length, int) or length < 0 for length in shape) or len(shape) > 8:
+    if (not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS
+            or not all(type(length) is int and length >= 0 for length in shape)
+            # NumPy's own bound, which an array of no elements can break too.
+            or math.prod(filter(None, shape)) * dtype.itemsize > np.iinfo(np.intp).max):
         raise ProtocolError("an array with an impossible shape")
-    body = data[stream.tell():]
-    if math.prod(shape) * dtype.itemsize != len(body):
-        raise ProtocolError("an array whose size is not the one it announces")
-    return np.frombuffer(body, dtype=dtype).reshape(shape)
+    return dtype, tuple(shape), math.prod(shape) * dtype.itemsize
 
 
 def encode(value: object, arrays: list[np.ndarray], device_array=None, depth: int = 0) -> dict:
@@ -164,14 +157,13 @@ class Wire:
 
     def send(self, header: dict, arrays: list[np.ndarray] = (), deadline: float | None = None):
         """Send one message; Closed if the other side is gone, OutOfTime if it does not read."""
-        packed = [pack_array(array) for array in arrays]
-        text = json.dumps(header | {"arrays": [len(data) for data in packed]}).encode()
+        text = json.dumps(header | {"arrays": [describe_array(a) for a in arrays]}).encode()
         try:
             self._wait(deadline)
             self.socket.sendall(HEAD.pack(MAGIC, len(text)) + text)
-            for data in packed:
+            for array in arrays:
                 self._wait(deadline)
-                self.socket.sendall(data)
+                self.socket.sendall(array.tobytes())
         except TimeoutError:
             raise OutOfTime from None
         except OSError:
@@ -189,12 +181,15 @@ class Wire:
             header = json.loads(self._read(length, deadline))
         except (ValueError, RecursionError):
             raise ProtocolError("a message that is not JSON") from None
-        sizes = header.pop("arrays", None) if isinstance(header, dict) else None
-        if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
+        described = header.pop("arrays", None) if isinstance(header, dict) else None
+        if not isinstance(described, list):
             raise ProtocolError("a message without its parts")
-        if any(size < 0 for size in sizes) or sum(sizes) > self.array_bytes:
+        # Looked at before any memory is taken for them.
+        parts = [announced(one) for one in described]
+        if sum(size for _, _, size in parts) > self.array_bytes:
             raise ProtocolError("a message larger than is allowed")
-        return header, [unpack_array(self._read(size, deadline)) for size in sizes]
+        return header, [np.frombuffer(self._read(size, deadline), dtype=dtype).reshape(shape)
+                        for dtype, shape, size in parts]
 
     def close(self) -> None:
         self.socket.close()

@@ -11,7 +11,9 @@ than the server is, so two workers cannot see each other.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -109,12 +111,18 @@ def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: 
 
 
 def main() -> None:
-    """Standard input is the listening socket, standard output tells when the server is ready."""
+    """Standard input is the listening socket, standard output tells when the server is ready.
+
+    Arguments: the lifeline's number, and modules that the workers will import.
+    """
     from gpucourse.grading.worker import preload
 
     listener = socket.socket(fileno=os.dup(0))
     lifeline = int(sys.argv[1])
     preload()
+    for module in sys.argv[2:]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     # What is there now stays: collecting it in each worker would copy its pages.
     gc.collect()
     gc.freeze()

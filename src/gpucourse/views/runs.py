@@ -17,6 +17,7 @@ from virtualgpu.errors import VirtualGPUError
 from virtualgpu.observers.findings import Finding, Report, from_error
 from virtualgpu.observers.profiling import LaunchProfile
 from virtualgpu.observers.trace import LaunchTrace
+from virtualgpu.standins import finder
 
 Triple = tuple[int, int, int]
 
@@ -133,7 +134,7 @@ def findings_of(report: Report, observed: Observed) -> list[Finding]:
 def _run(launch: Launch) -> Observed:
     kernel, arguments = launch.kernel, launch.arguments
     observed = Observed(check_kernel(kernel), launch.grid, launch.block)
-    if not virtualgpu.is_active():
+    if _virtual_is_aside():
         arguments = tuple(map(to_host, arguments))
     with on_virtual_gpu(kernel) as runnable, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small grids and of copies, both meant so here
@@ -204,7 +205,7 @@ def on_virtual_gpu(kernel: object) -> Iterator[object]:
     Beside a real GPU the virtual one is put in its place for the time of the launch, and the
     kernel is compiled anew from its Python source, for the virtual GPU's compute capability.
     """
-    if virtualgpu.is_active():
+    if not _virtual_is_aside():
         yield kernel
         return
     from numba import cuda
@@ -218,6 +219,15 @@ def on_virtual_gpu(kernel: object) -> Iterator[object]:
             yield _compiled_anew(kernel)
     finally:
         virtualgpu.deactivate()
+
+
+def _virtual_is_aside() -> bool:
+    """Whether something else than the virtual GPU answers launches now.
+
+    Where the stand-ins are in place, ``numba.cuda`` is hooked as soon as somebody imports it:
+    until then the virtual GPU does not count as active, and must not be deactivated either.
+    """
+    return not (virtualgpu.is_active() or finder.is_installed())
 
 
 def _compiled_anew(kernel: object):

@@ -175,6 +175,8 @@ def _mask(emitter, operand):
     """How to read a member mask before the block runs: a slot, or its value."""
     if isinstance(operand, Register):
         slot = emitter.program.register(emitter.code, operand)
+        if emitter.program.dtypes[slot].itemsize != 4:
+            raise PTXSyntaxError(f"a member mask has 32 bits: {operand.name} has not")
         emitter.read(slot)
         return slot
     return np.array([operand.value & 0xFFFF_FFFF], U32)

@@ -167,7 +167,9 @@ class Emitter:
             raise PTXSyntaxError(f"unexpected operand {operand}")
         name = operand.name
         if name.startswith("!"):
-            return f"(~{self.get(Register(name[1:]), np.dtype('?'))})"
+            if want.kind != "b" or self.code.function.registers[name[1:]] != "pred":
+                raise PTXSyntaxError(f"{name}: only predicates are negated by !")
+            return f"(~{self.get(Register(name[1:]), want)})"
         if name in self.code.function.registers:
             slot = self.program.register(self.code, operand)
             return self.cast(*self.read(slot), want)

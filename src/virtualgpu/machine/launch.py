@@ -52,7 +52,8 @@ class Budget:
     instructions : float
         Instructions, counted for each lane.
     seconds : float
-        Wall time. The environment variable ``VIRTUALGPU_TIME_LIMIT`` sets the default.
+        Processor time of the launching thread, which does all the work: a busy machine stops
+        no kernel sooner. The environment variable ``VIRTUALGPU_TIME_LIMIT`` sets the default.
     nbytes : int
         Host memory for shared and local memory of one wave.
     """
@@ -107,7 +108,7 @@ class Launch:
         self._values: dict = {}
         self._parameter_address: int | None = None
         self._workspace: int | None = None
-        self._deadline = time.monotonic() + self.budget.seconds
+        self._deadline = time.thread_time() + self.budget.seconds
         self._ticks = 0
         self.packed_shared = program.packed_shared + self.dynamic_shared
         extents = [*program.shared_extents]
@@ -196,10 +197,10 @@ class Launch:
                 f"{self.budget.instructions:,.0f}: does this loop end?",
                 barriers.location(wave, group))
         # Observers can make one block cost as much as a thousand.
-        if (self.observers or not self._ticks & 63) and time.monotonic() > self._deadline:
+        if (self.observers or not self._ticks & 63) and time.thread_time() > self._deadline:
             raise BudgetExceeded(
-                f"the kernel ran for {self.budget.seconds:g} s and was stopped: does this loop "
-                "end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more)",
+                f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped: "
+                "does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more)",
                 barriers.location(wave, group))
 
     def reserve(self, nbytes: int, what: str) -> None:

@@ -272,9 +272,10 @@ class GlobalMemory:
     def copy(self, target: int, origin: int, nbytes: int) -> None:
         self._bytes[self._span(target, nbytes, "copy on the device")] = self.read(origin, nbytes)
         to, of = self.extent(target), self.extent(origin)
-        if to and of and to[0] in self.unwritten:
-            self.unwritten[to[0]].copy_from(
-                self.unwritten.get(of[0]), target - to[0], origin - of[0], nbytes)
+        if to and of and (known := self.unwritten.get(to[0])) is not None:
+            known.copy_from(self.unwritten.get(of[0]), target - to[0], origin - of[0], nbytes)
+            if not known.left:
+                del self.unwritten[to[0]]
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         self._bytes[self._span(address, nbytes, "fill")] = byte

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from virtualgpu.errors import LinkError, Location, PTXSyntaxError
+from virtualgpu.errors import LinkError, Location, PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine.access import SharedLayout
 from virtualgpu.machine.types import REGISTER_DTYPES
 from virtualgpu.ptx import Function, Instruction, Label, Register, Symbol, Variable, Vector
@@ -180,7 +180,7 @@ class Program:
                                               function.parameters):
                 continue
             if variable.space == "param" and not variable.is_array:
-                self.slot(code, variable.name, REGISTER_DTYPES[variable.element])
+                self.slot(code, variable.name, register_dtype(variable.element))
             elif variable.space in ("local", "param"):
                 offset = -(-offset // variable.align) * variable.align
                 code.frame[variable.name] = offset
@@ -338,11 +338,14 @@ class Program:
         declared = code.function.registers.get(register.name)
         if declared is None:
             raise PTXSyntaxError(f"register {register.name} is not declared")
-        if declared not in REGISTER_DTYPES:
-            from virtualgpu.errors import UnsupportedInstruction
+        return self.slot(code, register.name, register_dtype(declared))
 
-            raise UnsupportedInstruction(f"registers of type .{declared}")
-        return self.slot(code, register.name, REGISTER_DTYPES[declared])
+
+def register_dtype(declared: str) -> np.dtype:
+    """How registers, and parameters that are passed in registers, of a PTX type are held."""
+    if declared not in REGISTER_DTYPES:
+        raise UnsupportedInstruction(f"registers of type .{declared}")
+    return REGISTER_DTYPES[declared]
 
 
 def ends_block(instruction: Instruction) -> bool:

@@ -24,7 +24,7 @@ class Written:
     def add(self, start: int, end: int) -> None:
         """The host wrote bytes ``start`` to ``end``."""
         if end - start == self.nbytes:
-            self.left = 0
+            self.left, self.spans, self._map = 0, [(0, self.nbytes)], None
         elif self._map is not None:
             part = self._map[start:end]
             self.left -= part.size - int(np.count_nonzero(part))

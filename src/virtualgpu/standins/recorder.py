@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtualgpu.standins import finder
+
 _listening: list[Launches] = []
 
 
@@ -57,7 +59,13 @@ class Launched:
 
 
 class Launches(list[Launched]):
-    """The kernels of one ``with`` block, in order."""
+    """The kernels of one ``with`` block, in order.
+
+    ``recorded`` is False where the originals answer, on a machine with a GPU: they keep no list,
+    so an empty one says nothing there.
+    """
+
+    recorded: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -66,9 +74,12 @@ class Launches(list[Launched]):
     @property
     def exact(self) -> bool:
         """Whether ``len`` is the number of kernels that the original would launch."""
-        return all(one.exact for one in self)
+        return self.recorded and all(one.exact for one in self)
 
     def __str__(self) -> str:
+        if not self.recorded:
+            return ("not recorded: the GPU runs these kernels, and a profiler lists them "
+                    "(nsys profile --stats=true python ...)")
         return "\n".join(f"{i:>3} {one}" for i, one in enumerate(self, 1)) or "no kernel"
 
 
@@ -90,6 +101,7 @@ def record(name: str, kind: str = "elementwise", *, size: int = 0, exact: bool =
 def launches() -> Iterator[Launches]:
     """List what the originals of the stand-ins would launch inside the ``with``."""
     mine = Launches()
+    mine.recorded = finder.is_installed()
     _listening.append(mine)
     try:
         yield mine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cupy
 from cupy.cuda.compiler import CompileException
 
-from .driver import CompileError, Function
+from .driver import CompileError, Function, Variable
 
 
 class SourceModule:
@@ -33,5 +33,5 @@ class SourceModule:
         return Function(self._module.get_function(name), name)
 
     def get_global(self, name: str) -> tuple:
-        """Address and bytes of a module's variable; CuPy tells the address alone."""
-        return self._module.get_global(name), None
+        """A module's variable, for copies, and its bytes, which CuPy does not tell: None."""
+        return Variable(self._module.get_global(name)), None

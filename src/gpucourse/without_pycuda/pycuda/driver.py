@@ -42,6 +42,18 @@ class DeviceAllocation:
         return cupy.ndarray((self.size,), np.uint8, self._pointer)
 
 
+class Variable:
+    """A ``__constant__`` or ``__device__`` variable of a module, to copy to and from."""
+
+    def __init__(self, pointer):
+        self._pointer = pointer
+
+    def __int__(self) -> int:
+        return self._pointer.ptr
+
+    __index__ = __int__
+
+
 class ArgumentHandler:
     """A host array as an argument: what happens to it around a launch."""
 
@@ -103,13 +115,13 @@ def mem_alloc(nbytes: int) -> DeviceAllocation:
     return DeviceAllocation(nbytes)
 
 
-def memcpy_htod(target: DeviceAllocation, source: np.ndarray) -> None:
+def memcpy_htod(target: DeviceAllocation | Variable, source: np.ndarray) -> None:
     """Host to GPU."""
     source = np.ascontiguousarray(source)
     target._pointer.copy_from_host(ctypes.c_void_p(source.ctypes.data), source.nbytes)
 
 
-def memcpy_dtoh(target: np.ndarray, source: DeviceAllocation) -> None:
+def memcpy_dtoh(target: np.ndarray, source: DeviceAllocation | Variable) -> None:
     """GPU to host; ``target`` must be contiguous."""
     source._pointer.copy_to_host(ctypes.c_void_p(target.ctypes.data), target.nbytes)
 

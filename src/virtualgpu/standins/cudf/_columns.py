@@ -203,19 +203,19 @@ def _as_column(data, nan_as_null: bool, length: int | None) -> Column:
             raise ValueError("Data must be 1-dimensional")
         check_dtype(array.dtype)
         array = cupy.ascontiguousarray(array.reshape(-1))
-        return Column(_nans_to_nulls(array._host, nan_as_null), array)
+        return Column(nans_to_nulls(array._host, nan_as_null), array)
     if isinstance(data, pd.Series | pd.Index | pd.api.extensions.ExtensionArray | np.ndarray):
         if getattr(data, "ndim", 1) > 1:
             raise ValueError("Data must be 1-dimensional")
         if isinstance(data, np.ndarray):
             data = data.reshape(-1).copy()
-        return Column(_nans_to_nulls(settle(data), nan_as_null))
+        return Column(nans_to_nulls(settle(data), nan_as_null))
     if isinstance(data, np.generic):
         data = np.array([data])
-        return Column(_nans_to_nulls(settle(data), nan_as_null).repeat(length or 1))
+        return Column(nans_to_nulls(settle(data), nan_as_null).repeat(length or 1))
     if np.isscalar(data) or data is pd.NA or data is None or isinstance(
             data, pd.Timestamp | pd.Timedelta):
-        return Column(_nans_to_nulls(settle(_objects([data])), nan_as_null).repeat(length or 1))
+        return Column(_settle_items([data], nan_as_null).repeat(length or 1))
     if not isinstance(data, Iterable):
         raise TypeError(f"{type(data).__name__} must be an iterable or sequence.")
     if isinstance(data, range):
@@ -223,7 +223,23 @@ def _as_column(data, nan_as_null: bool, length: int | None) -> Column:
     items = list(data)
     if items and isinstance(items[0], cupy.ndarray):
         return _as_column(cupy.array(items), nan_as_null, length)
-    return Column(_nans_to_nulls(settle(_objects(items)), nan_as_null))
+    return Column(_settle_items(items, nan_as_null))
+
+
+def _settle_items(items: list, nan_as_null: bool):
+    objects = _objects(items)
+    if not nan_as_null:
+        nan = np.array([isinstance(one, float | np.floating) and one != one for one in items], bool)
+        if nan.any() and infer_dtype(objects, skipna=True) in _NUMBERS:
+            null = np.asarray(pd.isna(objects)) & ~nan
+            values = np.array([np.nan if gone else one
+                               for one, gone in zip(items, null, strict=True)], np.float64)
+            return with_nulls(values, null) if null.any() else values
+    return nans_to_nulls(settle(objects), nan_as_null)
+
+
+# What pandas calls lists of numbers of which some may be NaN or None.
+_NUMBERS = ("integer", "integer-na", "floating", "mixed-integer-float")
 
 
 def _objects(items: list) -> np.ndarray:
@@ -233,11 +249,19 @@ def _objects(items: list) -> np.ndarray:
     return out
 
 
-def _nans_to_nulls(values, nan_as_null: bool):
-    if nan_as_null and isinstance(values, np.ndarray) and values.dtype.kind == "f":
+def nans_to_nulls(values, nan_as_null: bool = True):
+    """The values with <NA> for NaN, sharing their memory; as they are unless ``nan_as_null``."""
+    if not nan_as_null:
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         nan = np.isnan(values)
         if nan.any():
             return with_nulls(values, nan)
+    elif isinstance(values, FloatingArray):
+        null = np.asarray(values.isna())
+        numbers = values.to_numpy(values.dtype.numpy_dtype, na_value=np.nan)
+        if (np.isnan(numbers) & ~null).any():
+            return with_nulls(numbers, np.isnan(numbers))
     return values
 
 

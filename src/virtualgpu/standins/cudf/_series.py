@@ -9,7 +9,7 @@ import pandas as pd
 from . import _udf
 from ._accessors import CategoricalAccessor, DatetimeProperties, StringMethods
 from ._binary import give_operators
-from ._columns import Column, as_column, astype, nullable
+from ._columns import Column, as_column, astype, nans_to_nulls, nullable
 from ._frame import Frame, NotIterable
 from ._groupby import SeriesGroupBy
 from ._index import Index
@@ -140,7 +140,8 @@ class Series(NotIterable, Frame):
         return len(self) - self.null_count
 
     def nans_to_nulls(self) -> Series:
-        return Series(self, nan_as_null=True)
+        """NaN as <NA>, in a column of its own."""
+        return Series._of(Column(nans_to_nulls(self._column.values.copy())), self._index, self.name)
 
     # -- in and out ----------------------------------------------------------------------------
 

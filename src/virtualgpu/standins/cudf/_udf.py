@@ -76,7 +76,7 @@ def _finish(results: np.ndarray, null: np.ndarray) -> Column:
 
 
 def _launch(function, values: np.ndarray, arguments: tuple) -> cupy.ndarray:
-    from numba import cuda, from_dtype, typeof
+    from numba import cuda, from_dtype, typeof, types
     from numba.cuda.core.errors import NumbaPerformanceWarning
 
     try:
@@ -84,7 +84,7 @@ def _launch(function, values: np.ndarray, arguments: tuple) -> cupy.ndarray:
         signature = (element, *(typeof(one) for one in arguments))
         python = getattr(function, "py_func", function)
         _, returned = cuda.compile(python, signature, device=True, abi="numba")
-        dtype = np.dtype(str(returned))
+        dtype = np.dtype(str(types.unliteral(returned)))
     except Exception as error:
         raise ValueError("user defined function compilation failed.") from error
     called = cuda.jit(device=True)(python)

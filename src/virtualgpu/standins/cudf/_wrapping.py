@@ -8,6 +8,7 @@ from collections.abc import Callable
 import cupy
 import numpy as np
 import pandas as pd
+from pandas.arrays import FloatingArray
 
 from ._columns import Column, nullable, settle
 
@@ -64,12 +65,23 @@ def cudf_name(dtype: str) -> str:
     return {"boolean": "bool"}.get(dtype, dtype.lower())
 
 
+# Methods to which NaN and <NA> are the same, as pandas' own arrays with both have it not.
+_NAN_IS_MISSING = frozenset(
+    "isna isnull notna notnull dropna fillna count sum mean min max std var median prod".split())
+
+
+def has_both(thing) -> bool:
+    """Whether a Series may have NaN beside <NA>."""
+    return isinstance(getattr(getattr(thing, "_column", None), "values", None), FloatingArray)
+
+
 def pandas_method(name: str, with_nulls: bool = False) -> Callable:
     """A method that does what pandas' method of that name does."""
 
     def method(self, *args, **kwargs):
         inplace = kwargs.pop("inplace", False)
-        function = getattr(self._as_pandas(with_nulls), name)
+        asked = self.nans_to_nulls() if name in _NAN_IS_MISSING and has_both(self) else self
+        function = getattr(asked._as_pandas(with_nulls), name)
         result = wrap(function(*unwrap(args, with_nulls), **unwrap(kwargs, with_nulls)))
         if inplace:
             self._take(result)

@@ -147,13 +147,17 @@ class MemoryPool:
                 self._collect()
             arena = self._arena()
             block = arena.take(rounded)
-            if block is None:
+            fresh = block is None
+            if fresh:
                 self._grow(rounded)
                 block = _Block(rounded, arena)
             try:
                 pointer = self._place(size, rounded, owner, poison)
             except OutOfMemory:
-                arena.give(block)
+                if fresh:  # nothing came of it: the pool is as large as before
+                    self._total -= rounded
+                else:
+                    arena.give(block)
                 raise OutOfMemoryError(rounded, self._total, self._limit) from None
             self._used += rounded
         return PooledMemory(pointer, block, self, owner)

@@ -1,0 +1,177 @@
+"""Checks and hints of "Why GPUs, and when not"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.checks import exercise, require
+
+#: Seconds to start a kernel or a copy, as the lecture assumes.
+START = 4e-6
+
+
+@exercise(
+    "in-flight",
+    hints=(
+        "The idea: while one answer is on its way, for `latency` seconds, the memory could have "
+        "delivered `latency * bandwidth` bytes. So many must be under way.",
+        "The shape: those bytes, divided by the bytes that each thread waits for, rounded up: "
+        "`math.ceil(…)`.",
+    ),
+)
+def in_flight(threads_needed):
+    """Latency times bandwidth, shared among the threads."""
+    for latency, bandwidth, bytes_each in (
+        (1e-6, 1.0005e9, 8), (2.5e-7, 3.35e12, 8), (2.5e-7, 3.35e12, 16), (4e-7, 3.3007e11, 8),
+        (1e-7, 4.603e11, 64), (1e-9, 1e9, 8),
+    ):  # fmt: skip
+        case = f"with {latency:g} s, {bandwidth:g} bytes/s and {bytes_each} bytes each"
+        threads = threads_needed(latency, bandwidth, bytes_each)
+        require(threads is not None, "the function returns nothing", look="a `return`")
+        under_way = latency * bandwidth
+        expected = math.ceil(under_way / bytes_each - 1e-9)
+        require(
+            threads == expected,
+            f"{case}, it says {threads:g}; {under_way:g} bytes must be under way, and that takes "
+            f"{expected:,} threads",
+            look=_where_threads_go_wrong(threads, under_way, bytes_each),
+        )
+
+
+def _where_threads_go_wrong(threads, under_way, bytes_each):
+    if math.isclose(threads, under_way, rel_tol=1e-3):
+        return "these are bytes; each thread waits for several"
+    if abs(threads - under_way / bytes_each) < 1:
+        return "the next whole number: part of a thread does not exist, and one too few is too few"
+    return "latency times bandwidth is what must be under way"
+
+
+class CountingFerry:
+    """As the lecture's Ferry, and it refuses what does not belong on that side."""
+
+    def __init__(self):
+        self.bytes = self.there_bytes = self.trips = 0
+
+    def there(self, array):
+        import cupy as cp
+
+        require(
+            isinstance(array, np.ndarray | np.generic),
+            f"ferry.there() was given a {type(array).__module__}.{type(array).__name__}",
+            look="what goes there is a NumPy array",
+        )
+        self.there_bytes += array.nbytes
+        self._count(array)
+        return cp.asarray(array)
+
+    def back(self, d_array):
+        import cupy as cp
+
+        require(
+            isinstance(d_array, cp.ndarray),
+            f"ferry.back() was given a {type(d_array).__module__}.{type(d_array).__name__}",
+            look="what comes back is an array on the device",
+        )
+        self._count(d_array)
+        return cp.asnumpy(d_array)
+
+    def _count(self, array):
+        self.bytes += array.nbytes
+        self.trips += 1
+
+
+@exercise(
+    "ferry",
+    hints=(
+        "The idea: carry `heat` there before the loop and back after it. Inside the loop there is "
+        "only an array on the device; its `max()` is one too, of a single number.",
+        "The shape: `d_heat = ferry.there(heat)`; in the loop `d_heat = smooth(d_heat)` and "
+        "`hottest[step] = ferry.back(…)`; after it `heat = ferry.back(d_heat)`.",
+    ),
+)
+def ferry(relax):
+    """Right, and all temperatures crossed once each way."""
+    random = np.random.default_rng(12)
+    for n, steps in ((100, 7), (1, 3), (2, 2), (33, 1), (31, 0), (1000, 20)):
+        heat = random.uniform(0, 100, n)
+        before, carrier = heat.copy(), CountingFerry()
+        answer = relax(carrier, heat, steps)
+        require(
+            isinstance(answer, tuple) and len(answer) == 2,
+            f"the answer is a {type(answer).__name__}, not temperatures and the hottest ones",
+            look="the last line, `return heat, hottest`",
+        )
+        case = f"with {n} rods and {steps} steps"
+        _judge_heat(answer, before, steps, case)
+        allowed = 16 * n + 8 * steps
+        require(
+            carrier.bytes >= 16 * n and carrier.there_bytes >= 8 * n,
+            f"{case}, the answers are right, but only {carrier.bytes:,} bytes went by the ferry",
+            look="the work belongs on the device: ferry.there() and ferry.back() carry it",
+        )
+        require(
+            carrier.bytes <= allowed,
+            f"{case}, the answers are right, but {carrier.bytes:,} bytes crossed in "
+            f"{carrier.trips} trips where {allowed:,} would do",
+            look="what is carried inside the loop?",
+        )
+
+
+def _judge_heat(answer, heat, steps, case):
+    hottest = []
+    for _ in range(steps):
+        heat = (np.roll(heat, 1) + heat + np.roll(heat, -1)) / 3
+        hottest.append(heat.max())
+    for got, expected, what in zip(
+        answer, (heat, np.array(hottest)), ("temperatures", "hottest ones"), strict=True
+    ):
+        require(
+            isinstance(got, np.ndarray),
+            f"the {what} are a {type(got).__module__}.{type(got).__name__}, not NumPy's array",
+            look="bring them back before you return them",
+        )
+        require(
+            got.shape == expected.shape and np.allclose(got, expected, rtol=1e-12),
+            f"{case}, the {what} are wrong",
+            look="one `smooth` for each step, and the maximum after it",
+        )
+
+
+@exercise(
+    "crossover",
+    hints=(
+        "The idea: every element brings in `cpu_each - gpu_each` seconds; together they must pay "
+        "for the starts. What if they bring in nothing?",
+        "The shape: `if gain <= 0: return None`, else `math.ceil(starts * START / gain)`.",
+    ),
+)
+def crossover(answer):
+    """The size where the elements have paid for the starts, or None."""
+    for starts, gpu_each, cpu_each in (
+        (4, 1.575e-9, 5e-10), (4, 4e-10, 1.13e-9), (400, 1e-9, 1e-9), (103, 7e-9, 4.007e-7),
+        (1, 0.0, 3e-9), (5000, 2e-11, 1.1e-7),
+    ):  # fmt: skip
+        got = answer(starts, gpu_each, cpu_each)
+        case = (f"with {starts} starts, {gpu_each * 1e9:g} ns on the GPU and {cpu_each * 1e9:g} ns "
+                "on the CPU for each element")
+        if cpu_each <= gpu_each:
+            require(
+                got is None,
+                f"{case}, it says {got}; but the GPU loses at any size",
+                look="who gains with each further element?",
+            )
+            continue
+        expected = math.ceil(starts * START / (cpu_each - gpu_each))
+        require(
+            got is not None,
+            f"{case}, it says None; from {expected:,} elements on the GPU wins",
+            look="`return` the size; None is for the case that there is none",
+        )
+        require(
+            got == expected,
+            f"{case}, it says {got:g}, not {expected:,}",
+            look="the smallest whole n with starts * START + n * gpu_each <= n * cpu_each: what "
+            "about one less, and what about fractions?",
+        )

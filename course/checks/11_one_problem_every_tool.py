@@ -1,0 +1,256 @@
+"""Checks and hints of "One problem, every tool"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.checks import exercise, require
+
+
+#: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
+STEPS = 20
+
+
+@exercise(
+    "ship",
+    hints=(
+        "The idea: take the version of section 2 that you like best and change the one line that "
+        "computes y. With `ElementwiseKernel` or `RawKernel` that is a line of BODY.",
+        'The shape: `BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy")` in a new kernel, '
+        "and a function such as `by_elementwise` around it. In Numba: `abs((x + x) * y) + cy`.",
+    ),
+)
+def ship(burning_ship):
+    """The ship, all but a few pixels of its edge, in one launch."""
+    import virtualgpu
+
+    for width, height in ((97, 61), (64, 32), (33, 1), (1, 33), (1, 1)):
+        real = np.linspace(-1.87, 1.23, width, dtype=np.float32)
+        imag = np.linspace(-1.57, 0.61, height, dtype=np.float32)
+        case = f"with {width} × {height} pixels"
+        with virtualgpu.profile() as profile, virtualgpu.launches() as listed:
+            steps = burning_ship(real.copy(), imag.copy(), STEPS)
+        require(
+            isinstance(steps, np.ndarray),
+            f"{case}, the function returns a {type(steps).__name__}, not a NumPy array",
+            look=".get() of a CuPy array, .copy_to_host() of Numba's, np.asarray of JAX's",
+        )
+        require(
+            steps.shape == (height, width),
+            f"{case}, the picture has the shape {steps.shape}, not {(height, width)}",
+            look="imag.size rows and real.size columns",
+        )
+        expected = _ship(real, imag, STEPS)
+        wrong = np.argwhere(np.asarray(steps) != expected)
+        plain = _ship(real, imag, STEPS, sign_lost=False)
+        require(
+            not np.array_equal(steps, plain) or np.array_equal(plain, expected),
+            f"{case}, this is the Mandelbrot set",
+            look="where do x and y lose their signs?",
+        )
+        if len(wrong) > max(3, 0.01 * steps.size):
+            row, column = (int(k) for k in wrong[0])
+            require(
+                False,
+                f"{case}, {len(wrong)} of them differ from NumPy's: pixel [{row}, {column}] stays "
+                f"{steps[row, column]} steps, not {expected[row, column]}",
+                look="abs belongs around the product, before cy is added; and the steps are "
+                "those of the loop of section 1",
+            )
+        unseen = [one for one in listed if "grid" not in one.details]
+        launches = len(profile.launches) + len(unseen)
+        require(
+            launches <= 1,
+            f"the picture is right, but it took {launches:,} launches",
+            look="one kernel, with the loop inside it",
+        )
+    require(
+        launches == 1 or _on_a_gpu() or _asks_jax(burning_ship),
+        "the picture is right, but nothing was launched: it was computed on the CPU",
+        look="Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
+    )
+
+
+def _on_a_gpu() -> bool:
+    """Where there is a GPU, CuPy and PyCUDA launch on it unseen."""
+    from gpucourse.device import device
+
+    return not device().virtual
+
+
+def _asks_jax(function) -> bool:
+    """Whether the function, or one that it calls by name, is compiled by JAX."""
+    from collections import deque
+
+    seen, waiting = set(), deque([function])
+    while waiting:
+        one = waiting.popleft()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if type(one).__module__.startswith("jaxlib"):
+            return True
+        code = getattr(one, "__code__", None)
+        if code is not None:
+            scope = getattr(one, "__globals__", {})
+            waiting.extend(scope[name] for name in code.co_names if name in scope)
+            waiting.extend(cell.cell_contents for cell in getattr(one, "__closure__", None) or ())
+    return False
+
+
+def _ship(real, imag, limit, sign_lost=True):
+    """Steps by NumPy, operation by operation in float32."""
+    cx, cy = real[None, :], imag[:, None]
+    x = y = np.zeros((imag.size, real.size), np.float32)
+    steps = np.zeros(x.shape, np.int32)
+    with np.errstate(all="ignore"):
+        for _ in range(limit):
+            xx, yy = x * x, y * y
+            steps += xx + yy <= 4
+            product = (x + x) * y
+            x, y = xx - yy + cx, (np.abs(product) if sign_lost else product) + cy
+    return steps
+
+
+@exercise(
+    "roofline",
+    hints=(
+        "The idea: memory delivers `bandwidth` bytes a second, and for each the program does "
+        "`intensity` operations. That, or the peak: whichever is less.",
+        'The shape: `if intensity * bandwidth < peak:` then that product and `"memory"`; '
+        "otherwise what the starter has.",
+    ),
+)
+def roofline(attainable):
+    """The lesser of the slope and the ceiling, with its reason."""
+    for intensity, peak, bandwidth in (
+        (0.07, 67e12, 3350e9),
+        (1000.0, 67e12, 3350e9),
+        (20.0, 8.1e12, 320e9),
+        (30.0, 8.1e12, 320e9),
+        (0.0, 1e12, 1e9),
+        (0.5, 10.0, 2.0),
+    ):
+        answer = attainable(intensity, peak, bandwidth)
+        require(
+            isinstance(answer, tuple) and len(answer) == 2,
+            f"the function returns {answer!r}, not two things: the best, and what limits it",
+        )
+        best, limit = answer
+        case = f"{intensity:g} flops per byte, a peak of {peak:g} and {bandwidth:g} bytes a second"
+        slope = intensity * bandwidth
+        expected, why = (slope, "memory") if slope < peak else (peak, "arithmetic")
+        require(
+            math.isclose(best, expected, rel_tol=1e-9),
+            f"for {case}, {expected:g} flops a second can be had; yours are {best:g}",
+            look="how many operations does memory allow in a second, and how many the peak?",
+        )
+        require(
+            limit == why,
+            f"for {case}, the limit is {why}, not {limit!r}",
+            look="which of the two is less?",
+        )
+
+
+@exercise(
+    "crossover",
+    hints=(
+        "The idea: with each pixel the GPU gains `cpu - gpu` seconds, and it has `start` to make "
+        "up for. If it gains nothing, it never does.",
+        "The shape: `if cpu > gpu:` then the first whole number *above* `start / (cpu - gpu)`.",
+    ),
+)
+def crossover(function):
+    """The first size at which the GPU is ahead, and none where it never is."""
+    for cpu, start, gpu in (
+        (2.0, 10.0, 1.0),
+        (2.0, 9.5, 1.0),
+        (1.0, 5.0, 0.0),
+        (1.0, 0.0, 0.5),
+        (1.0, 3.0, 1.0),
+        (1.0, 3.0, 2.0),
+        (0.25, 1000.0, 0.125),
+    ):
+        answer = function(cpu, start, gpu)
+        case = f"{cpu:g} s a pixel on the CPU, {start:g} s and {gpu:g} s a pixel on the GPU"
+        if cpu <= gpu:
+            require(
+                answer is None,
+                f"for {case}, the answer is {answer!r}, but the GPU never gets ahead",
+                look="what does it gain with each pixel?",
+            )
+            continue
+        require(
+            answer is not None and answer == int(answer),
+            f"for {case}, the answer is {answer!r}, not a whole number",
+            look="pixels come whole",
+        )
+        n = int(answer)
+        require(
+            start + n * gpu < n * cpu,
+            f"for {case}, {n} pixels take {start + n * gpu:g} s on the GPU and {n * cpu:g} s on "
+            "the CPU: it is not ahead",
+            look="less time, not the same; and do you round up or down?",
+        )
+        require(
+            start + (n - 1) * gpu >= (n - 1) * cpu,
+            f"for {case}, the GPU is ahead at {n - 1} pixels already; yours are {n}",
+            look="the smallest n",
+        )
+
+
+@exercise(
+    "pad-and-mask",
+    hints=(
+        "The idea: a table with a row for each interval and a column for each of the `longest` "
+        "positions from its start. Positions at or beyond the stop count as zero.",
+        "The shape: `positions = starts[:, None] + jnp.arange(longest)`, then `jnp.where(positions "
+        "< stops[:, None], signal[positions], 0).sum(axis=1)`.",
+    ),
+)
+def pad_and_mask(interval_sums):
+    """Right for every interval, empty ones and the last one too, with one compilation."""
+    import jax
+    import jax.numpy as jnp
+
+    random = np.random.default_rng(11)
+    longest = 17
+    # Whole numbers: sums are exact in any order.
+    signal = random.integers(1, 50, 400).astype(np.float32)
+    for intervals in (1, 33, 64):
+        starts = random.integers(0, signal.size, intervals)
+        stops = np.minimum(starts + random.integers(0, longest + 1, intervals), signal.size)
+        starts[0], stops[0] = signal.size - 3, signal.size
+        given = (jnp.asarray(one) for one in (signal, starts, stops))
+        sums = np.asarray(interval_sums(*given, longest=longest))
+        case = f"with {intervals} intervals"
+        require(
+            sums.shape == (intervals,),
+            f"{case}, the result has the shape {sums.shape}, not ({intervals},)",
+            look="one sum for each interval: over which axis?",
+        )
+        expected = [signal[a:b].sum() for a, b in zip(starts, stops, strict=True)]
+        wrong = np.flatnonzero(sums != expected)
+        if len(wrong):
+            k = int(wrong[0])
+            require(
+                False,
+                f"{case}, the sum from {starts[k]} to {stops[k]} of a signal of {signal.size} is "
+                f"{expected[k]:g}; yours is {sums[k]:g}",
+                look="which positions count? The stop itself does not, and an index past the end "
+                "gives the last element",
+            )
+    plain = getattr(interval_sums, "__wrapped__", interval_sums)
+    sizes = []
+    for intervals in (8, 64):
+        ones = jnp.ones(intervals, jnp.int32)
+        traced = jax.make_jaxpr(plain, static_argnums=3)(jnp.asarray(signal), ones, ones, longest)
+        sizes.append(len(str(traced)))
+    require(
+        sizes[1] < 2 * sizes[0],
+        "the sums are right, but the program grows with the number of intervals: a Python loop "
+        "was unrolled",
+        look="all intervals at once: starts[:, None]",
+    )

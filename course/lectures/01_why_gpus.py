@@ -1,0 +1,575 @@
+# %% [markdown] id="the-question-asked"
+# ## A GPU loses against a Python loop
+#
+# A GPU adds and multiplies tens of trillions of times a second. Python needs a few tenths of a
+# microsecond for one step of a pendulum. Who is first to follow a pendulum for a thousand steps? Run the cell:
+# the same function, once with Python's numbers and once with arrays on a GPU.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import math
+import time
+from dataclasses import dataclass
+
+import cupy as cp
+import gpucourse
+import numpy as np
+import virtualgpu
+from gpucourse.checks import lecture
+from gpucourse.device import device, pick
+from gpucourse.views.picture import COLOURS, Picture, canvas
+
+check, hint = lecture("01_why_gpus")
+DT, GRAVITY = 0.001, 9.81  # s; m/s², for a pendulum of 1 m
+
+
+def swing(angle, speed, steps, xp):
+    """The angle [rad] after some steps of DT."""
+    for _ in range(steps):
+        speed = speed - DT * GRAVITY * xp.sin(angle)
+        angle = angle + DT * speed
+    return angle
+
+
+def seconds(run):
+    """The shortest of five, on the clock of this computer."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+in_python = swing(1.0, 0.0, 1000, math)
+with virtualgpu.launches() as launched:
+    on_device = swing(cp.array([1.0]), cp.array([0.0]), 1000, cp)
+print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
+
+# %% [markdown] id="the-race-text"
+# The same angle. And the times? One step is five operations, and CuPy, which is NumPy for GPUs, has the GPU start a
+# small program for each of them. Starting one takes a few microseconds, whatever it does
+# ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019). We take 4 µs.
+
+# %% id="the-race"
+START = 4e-6  # s, to start one program on the GPU, or one copy: our assumption throughout
+programs = len(launched) or 5 * 1000  # a real GPU keeps no list
+python_s = seconds(lambda: swing(1.0, 0.0, 1000, math))
+print(f"Python, measured on this computer:    {python_s * 1e3:6.2f} ms")
+if device().virtual:
+    print(f"a GPU, {programs:,} starts of 4 µs: at least {programs * START * 1e3:.0f} ms (arithmetic: no GPU ran)")
+else:
+    gpu_s = seconds(lambda: float(swing(cp.array([1.0]), cp.array([0.0]), 1000, cp)[0]))
+    print(f"{device().name}, measured: {gpu_s * 1e3:.1f} ms for {programs:,} starts")
+
+# %% [markdown] id="the-question-stands"
+# The plain Python loop wins, by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can
+# one tell before porting anything?**
+#
+# You will see how a GPU is made, what it costs to carry data there, and work out, for three jobs at which a GPU
+# loses, how large they must become for it to win. No CUDA is needed; you will see your first few lines of it.
+#
+# (No GPU? Then this page says so where it shows arithmetic instead of a measurement. Programs for the GPU run on
+# a *virtual* one, which counts what they do and has no clock.)
+
+# %% [markdown] id="throughput-predict" tags=["predict"]
+# ## 1. Latency and throughput
+#
+# **Latency** is how long one thing takes. **Throughput** is how many things get done per second. A courier on a
+# bicycle has low latency; a container ship arrives after weeks, with ten thousand containers. CPU cores are
+# couriers: each does one thing after the other, as soon as possible. A GPU is the ship.
+#
+# | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2023) |
+# |---|---|---|
+# | processors | 96 cores | 132 *streaming multiprocessors* |
+# | threads under way at once | 192 | 270,336 (2,048 on each) |
+# | its memory delivers | 0.46 TB/s | 3.35 TB/s |
+# | its memory holds | up to 6 TB | 80 GB |
+#
+# (Makers' figures.) A number from the GPU's memory takes some 400 cycles of its clock to arrive, at 1.755 GHz: 0.23 µs
+# ([table 3 of a study of 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). *Predict:* if each thread asks for
+# one number of 8 bytes and waits, how many threads must be waiting at any moment to keep 3.35 TB/s busy: 100, 10,000
+# or 100,000? (Settle on an answer before you run a cell. The wrong ones teach most.)
+
+# %% id="throughput"
+LATENCY, BANDWIDTH = 400 / 1.755e9, 3.35e12  # s, bytes/s
+for threads in (1, 100, 10_000, 100_000):
+    reached = min(threads * 8 / LATENCY, BANDWIDTH)
+    print(f"{threads:7,} threads: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
+
+# %% [markdown] id="throughput-why"
+# Nearly 100,000. The ship does not sail faster than the bicycle; it is *full*. What must be under way is latency times
+# throughput, as with any pipe (queueing theory calls it Little's law). A CPU hides latency with caches and guesses;
+# a GPU with other threads that are ready to go on. With one thread it has nothing to hide behind: 0.035 GB/s.
+#
+# So the first question about any job: **are there a hundred thousand things to do at once?** Steps in time that
+# need the step before them are one thing.
+
+# %% [markdown] id="in-flight-task"
+# ### Exercise: how many threads?
+#
+# Write `threads_needed(latency, bandwidth, bytes_each)`: how many threads must be waiting for `bytes_each` bytes each
+# to keep the memory busy; the next whole number. `hint("in-flight")` gives a first hint, and called again, a
+# second one.
+
+# %% id="in-flight-exercise" tags=["exercise"]
+def threads_needed(latency, bandwidth, bytes_each):
+    """latency in s, bandwidth in bytes/s."""
+    ### BEGIN SOLUTION
+    return math.ceil(latency * bandwidth / bytes_each)
+    ### END SOLUTION
+
+
+print("numbers of 8 bytes:", threads_needed(LATENCY, BANDWIDTH, 8))
+print("numbers of 4 bytes:", threads_needed(LATENCY, BANDWIDTH, 4))
+
+# %% id="in-flight-check"
+check("in-flight", threads_needed)
+
+# %% [markdown] id="warps-predict" tags=["predict"]
+# ## 2. Thirty-two at a time
+#
+# Here is a program for the GPU, a **kernel**, in Python. (You need not write one yet.) The GPU runs it once for each
+# pendulum, each time in a **thread** of its own; `i` is the thread's number. Where there is no GPU, the virtual one runs
+# it and counts.
+#
+# *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take? And 33?
+
+# %% id="warps"
+from numba import cuda
+
+
+@cuda.jit
+def swing_each(angles, steps, out):
+    i = cuda.grid(1)
+    if i < angles.size:
+        angle, speed = angles[i], 0.0
+        for _ in range(steps):
+            speed -= DT * GRAVITY * math.sin(angle)
+            angle += DT * speed
+        out[i] = angle
+
+
+issued = {}
+for pendulums in (1, 32, 33, 64):
+    angles = np.linspace(0.2, 1.0, pendulums)
+    with virtualgpu.profile() as profile:
+        swing_each[2, 32](cuda.to_device(angles), 100, cuda.device_array(pendulums))  # 2 × 32 threads
+    issued[pendulums] = profile.counters.warp_instructions
+    print(f"{pendulums:3} pendulums: {issued[pendulums]:6,} instructions issued, "
+          f"{issued[pendulums] / issued[1]:.2f} times as many")
+
+# %% [markdown] id="warps-why"
+# Thirty-two cost hardly more than one, and the 33rd as much as all before it. The hardware knows no single threads: it
+# runs **warps** of 32, which take each instruction together, in 32 *lanes*. One pendulum uses one lane and pays
+# for all.
+#
+# And when lanes want different things? Both ways are walked, one after the other, with some lanes masked off:
+#
+# ![Time runs to the right, eight lanes of a warp lie below each other. Together they reach an if on odd
+# lanes. First the odd lanes run the if side while the even lanes are masked off, then the even lanes run the
+# else side while the odd lanes are masked off, then all go on together. The warp pays for both
+# sides.](../img/warp_divergence.svg)
+#
+# *Predict:* this kernel makes negative numbers 0 and takes the root of others. How many of a warp's 32 lanes work in
+# each step?
+
+# %% id="divergence"
+@cuda.jit
+def root_or_zero(values):
+    i = cuda.grid(1)
+    if i < values.size:
+        if values[i] < 0:
+            values[i] = 0
+        else:
+            values[i] = math.sqrt(values[i])
+
+
+mixed = np.random.default_rng(1).normal(size=64)
+mixed[32:] = abs(mixed[32:])
+gpucourse.timeline(root_or_zero, 1, 64, mixed)
+
+# %% [markdown] id="divergence-why"
+# The first warp has both kinds and walks both ways, with pale lanes idle; the second has one kind, and all its
+# lanes work. No error, no warning: a GPU wants many threads that do *the same thing* to different data.
+
+# %% [markdown] id="terms-text"
+# ## 3. One machine, four vocabularies
+#
+# Every maker has names of its own for the same things. This course speaks CUDA's:
+#
+# | what it is | CUDA | HIP | SYCL | OpenCL |
+# |---|---|---|---|---|
+# | a program for the GPU | kernel | kernel | kernel | kernel |
+# | one run of it, for one element | thread | thread | work-item | work-item |
+# | those that step together | warp (32) | warp or wavefront (32 or 64) | sub-group | sub-group |
+# | those that can wait for each other and share memory | block | block | work-group | work-group |
+# | all of a launch | grid | grid | ND-range | NDRange |
+# | fast memory of a block | shared memory | shared memory (LDS) | local memory | local memory |
+# | a thread's own memory | registers, local memory | registers, local memory | private memory | private memory |
+# | the large memory of the device | global memory | global memory | global memory | global memory |
+# | the processor that runs blocks | streaming multiprocessor (SM) | compute unit (CU) | compute unit | compute unit |
+# | a queue of work | stream | stream | queue | command queue |
+#
+# Mind *local memory*: two meanings, and they are not alike. Who is behind them:
+#
+# - **CUDA** (2007) is NVIDIA's, for its own GPUs, and what most scientific software was first written for.
+# - **HIP** is AMD's, part of ROCm: nearly CUDA's text with other names, for AMD's GPUs.
+# - **SYCL** is a Khronos standard for plain C++ in one source. Intel's oneAPI builds on it; other compilers bring it to
+#   NVIDIA's and AMD's GPUs.
+# - **OpenCL**, Khronos too, is the oldest open one: kernels as text, compiled on the spot, for GPUs, CPUs and more.
+# - OpenMP and OpenACC mark loops of ordinary C and Fortran; Metal is Apple's, Vulkan a graphics standard that
+#   computes as well.
+
+# %% [markdown] id="memories-text"
+# ## 4. Where the numbers live
+#
+# ![A pyramid of memories, from small and near to large and far: the registers of a thread, at most 255 of 4 bytes
+# each; the shared memory of a block, up to 227 kB; the L2 cache of the whole GPU, 50 MB; global memory, 80 GB at
+# 3.3 TB per second; and the memory of the host, behind a PCIe link of 64 GB per second. Each step down is larger,
+# slower and seen by more threads.](../img/memory_hierarchy.svg)
+#
+# (An H100.) The **host** is your computer with its CPU, the **device** is the GPU, and their memories are two. What the GPU is
+# to work on must be carried over a link that is fifty times narrower than its own memory. And there is no more of it than
+# there is: *predict* what asking for a terabyte does. Your operating system would promise it, and fill it as you go.
+
+# %% id="too-much" raises="OutOfMemoryError"
+cp.empty(2**40, np.uint8)
+
+# %% [markdown] id="too-much-why"
+# Read it to the end: how much was asked for, and how much was held already. A GPU does not swap. What does not fit is
+# worked on in pieces, or on several GPUs, or not there.
+#
+# Now the carrying. This class keeps the books: how many bytes, how many trips, and on a GPU, how long.
+
+# %% id="ferry"
+class Ferry:
+    """Carries arrays between host and device, and counts."""
+
+    def __init__(self):
+        self.bytes, self.trips, self.seconds = 0, 0, 0.0
+
+    def there(self, array):
+        """A NumPy array becomes an array on the device."""
+        return self._carry(cp.asarray, array)
+
+    def back(self, d_array):
+        """An array on the device becomes a NumPy array."""
+        return self._carry(cp.asnumpy, d_array)
+
+    def _carry(self, how, array):
+        start = time.perf_counter()
+        carried = how(array)
+        cp.cuda.Device().synchronize()
+        self.seconds += time.perf_counter() - start
+        self.bytes, self.trips = self.bytes + array.nbytes, self.trips + 1
+        return carried
+
+
+@dataclass(frozen=True)
+class GPU:
+    """Published figures, in bytes per second: its memory, and its link to the host, one way."""
+
+    name: str
+    memory: float
+    link: float
+
+
+T4 = GPU("T4 (2018)", 320e9, 16e9)  # PCIe 3.0 x16; the GPU that Colab lends for nothing
+H100 = GPU("H100 SXM (2023)", 3.35e12, 64e9)  # PCIe 5.0 x16
+
+# %% [markdown] id="transfer-predict" tags=["predict"]
+# *Predict:* to double a million numbers of 8 bytes on a GPU, they go there, are doubled, and come back. Which part of the
+# time is the doubling: a half, a tenth, a hundredth?
+
+# %% id="transfer"
+for count in (1_000, 1_000_000):
+    ferry = Ferry()
+    heights = np.ones(count)
+    d_doubled = ferry.there(heights) * 2
+    doubled = ferry.back(d_doubled)
+    print(f"{count:,} numbers: {ferry.bytes:,} bytes in {ferry.trips} trips")
+    if not device().virtual:
+        print(f"  {device().name}, measured: {ferry.seconds * 1e6:,.0f} µs for the trips")
+    for gpu in (T4, H100):
+        trips = ferry.trips * START + ferry.bytes / gpu.link
+        work = START + 2 * heights.nbytes / gpu.memory  # each number is read and written
+        print(f"  {gpu.name:15} at least {trips * 1e6:7.1f} µs for the trips, {work * 1e6:5.1f} µs for the work: "
+              f"{work / (trips + work):.0%}")
+
+# %% [markdown] id="transfer-why"
+# For a million numbers, a twentieth or less: the link decides. (For a thousand, all of it is starting up.) These are bounds
+# from published figures and our 4 µs; real copies are slower, above all from ordinary, *pageable* memory, since the
+# driver first moves it to where the link can fetch it. What helps is to carry less:
+#
+# ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there and
+# back: most of the time goes into six copies. Below, the array is copied once, the host launches three
+# kernels, which return at once while the device works through them, and waits only when it copies the result
+# back.](../img/host_device_transfers.svg)
+
+# %% [markdown] id="ferry-task"
+# ### Exercise: carry less
+#
+# Heat spreads in a ring of rods: in each step, every rod takes the mean of itself and its two neighbours. The function
+# `relax_there_and_back` carries all temperatures in every step, only to note the hottest.
+#
+# Write `relax`: the same answers, carrying all temperatures there once and back once. How hot the hottest
+# is after each step may cross too: 8 bytes per step.
+
+# %% id="ferry-exercise" tags=["exercise"]
+def smooth(d_heat):
+    return (cp.roll(d_heat, 1) + d_heat + cp.roll(d_heat, -1)) / 3
+
+
+def relax_there_and_back(ferry, heat, steps):
+    """The temperatures after some steps, and the hottest after each step (two NumPy arrays)."""
+    hottest = np.zeros(steps)
+    for step in range(steps):
+        heat = ferry.back(smooth(ferry.there(heat)))
+        hottest[step] = heat.max()
+    return heat, hottest
+
+
+def relax(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    ### BEGIN SOLUTION
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = ferry.back(d_heat.max())
+    heat = ferry.back(d_heat)
+    ### END SOLUTION
+    return heat, hottest
+
+
+rods = np.random.default_rng(2).uniform(0, 100, 10_000)
+for version in (relax_there_and_back, relax):
+    ferry = Ferry()
+    version(ferry, rods, 50)
+    print(f"{version.__name__:21} {ferry.bytes:11,} bytes in {ferry.trips:3} trips")
+
+# %% id="ferry-check"
+check("ferry", relax)
+
+# %% [markdown] id="model-text"
+# ## 5. When does a GPU win?
+#
+# Three prices, then: each start (of a kernel or a copy), each byte over the link, each byte of the GPU's own memory. Their
+# sum is a *model*: it leaves out arithmetic, and assumes the best of the rest, so it is what the GPU takes *at least*. On
+# the other side stands NumPy on one core of this computer, measured.
+#
+# For `n` elements the GPU takes `starts × 4 µs` plus `n` times its price per element; the CPU takes `n` times
+# its own. Here are the prices of our three losers, for one element:
+
+# %% id="prices"
+@dataclass(frozen=True)
+class Job:
+    """What a job costs on a GPU: starts in all; bytes over the link and of memory, per element."""
+
+    name: str
+    starts: int
+    over_link: int
+    in_memory: int
+    on_cpu: object  # the same with NumPy, for n elements
+
+    def per_element(self, gpu):
+        return self.over_link / gpu.link + self.in_memory / gpu.memory
+
+    def on_gpu(self, gpu, n):
+        return self.starts * START + n * self.per_element(gpu)
+
+
+def one_sum(n):
+    heights = np.ones(n)
+    return lambda: heights + heights
+
+
+def pendulums(n, steps=20):
+    angles, speeds = np.linspace(0.2, 1.0, n), np.zeros(n)
+    return lambda: swing(angles, speeds, steps, np)
+
+
+def hundred_times(n):
+    heights = np.ones(n)
+
+    def run():
+        values = heights
+        for _ in range(100):
+            values = 2 * values + 1
+    return run
+
+
+# %% id="jobs"
+JOBS = [
+    Job("one sum, carried there and back", 1 + 3, 3 * 8, 3 * 8, one_sum),
+    Job("20 steps of n pendulums", 20 * 5 + 3, 3 * 8, 20 * 12 * 8, pendulums),
+    Job("100 times 2x + 1, carried each time", 100 * 4, 100 * 16, 100 * 4 * 8, hundred_times),
+    Job("100 times 2x + 1, carried once", 100 * 2 + 2, 16, 100 * 4 * 8, hundred_times),
+]
+with virtualgpu.launches() as launched:
+    swing(cp.zeros(9), cp.zeros(9), 20, cp)
+print("20 steps, starts:", len(launched) or 100)
+
+# %% [markdown] id="prices-why"
+# Where do these come from? `2 * x + 1` is two kernels, each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
+# element and time. One step of a pendulum is five kernels, which read and write 12 arrays: 96 bytes. ("CuPy: NumPy on
+# the device" shows how to make that one kernel.)
+
+# %% [markdown] id="crossover-task"
+# ### Exercise: the crossover
+#
+# Write `crossover(starts, gpu_each, cpu_each)`: the smallest whole `n` for which the GPU takes no longer than the
+# CPU, where they take `starts * START + n * gpu_each` and `n * cpu_each` seconds. And `None` if there is no such `n`:
+# then no size helps.
+
+# %% id="crossover-exercise" tags=["exercise"]
+def crossover(starts, gpu_each, cpu_each):
+    ### BEGIN SOLUTION
+    gain = cpu_each - gpu_each  # what each element brings in
+    if gain <= 0:
+        return None
+    return math.ceil(starts * START / gain)
+    ### END SOLUTION
+
+
+# %% id="crossover-check"
+check("crossover", crossover)
+
+# %% [markdown] id="lab-predict" tags=["predict"]
+# *Predict:* which of the four jobs will never pay on a T4, and which pays soonest? (Until your `crossover` is
+# right, the table says "never" throughout.)
+
+# %% id="lab"
+cpu_each = {job.on_cpu: seconds(job.on_cpu(100_000)) / 100_000 for job in JOBS}  # measured here
+verdicts = {}
+print(f"{'ns for each element':37}{'this CPU':>10}{'T4':>9}{'H100':>9}{'T4 wins from':>16}{'H100 from':>13}")
+for job in JOBS:
+    prices = [job.per_element(gpu) for gpu in (T4, H100)]
+    sizes = [crossover(job.starts, price, cpu_each[job.on_cpu]) for price in prices]
+    verdicts[job.name] = sizes
+    nanoseconds = [1e9 * each for each in (cpu_each[job.on_cpu], *prices)]
+    told = [f"n = {n:,}" if n else "never" for n in sizes]
+    print(f"{job.name:37}{nanoseconds[0]:10.2f}{nanoseconds[1]:9.2f}{nanoseconds[2]:9.2f}{told[0]:>16}{told[1]:>13}")
+
+# %% [markdown] id="lab-why"
+# (The GPUs' columns are the model's: at least so long.) "Never" stands where an element costs the GPU more than your CPU,
+# mostly for the link alone: then no number of elements helps. It is the first and the third line that this
+# threatens; whether it hits them depends on your CPU and on the link. The last line is the same job as the third,
+# carried once: **not what you compute decides, but how often you carry**.
+#
+# And the pendulum of the beginning? One of them: lost. Look at many:
+
+# %% id="lab-picture"
+job = JOBS[1]
+sizes = [10**k for k in range(pick(gpu=7, virtual=6))]
+measured = [seconds(job.on_cpu(n)) * 1e3 for n in sizes]
+figure, axes = canvas(8.5, 3.2)
+axes.loglog(sizes, measured, "o-", color=COLOURS[6], label="NumPy, measured here, one core")
+if not device().virtual:
+
+    def on_device(n):
+        angles, speeds = cp.linspace(0.2, 1.0, n), cp.zeros(n)
+        return lambda: (swing(angles, speeds, 20, cp), cp.cuda.Device().synchronize())
+
+    on_gpu = [seconds(on_device(n)) * 1e3 for n in sizes]
+    axes.loglog(sizes, on_gpu, "s-", color=COLOURS[2], label=f"{device().name}, measured")
+for gpu, style in ((T4, "--"), (H100, ":")):
+    axes.loglog(sizes, [job.on_gpu(gpu, n) * 1e3 for n in sizes], style, color=COLOURS[5],
+                label=f"{gpu.name}: model, at least")
+axes.set(xlabel="pendulums", ylabel="time for 20 steps [ms]")
+axes.legend()
+Picture(figure, f"Time for 20 steps against the number of pendulums, both logarithmic. NumPy, measured: "
+                f"{measured[0]:.2f} ms for one and {measured[-1]:.1f} ms for {sizes[-1]:,}. The models of two GPUs are flat at "
+                f"{job.starts * START * 1e3:.1f} ms, the price of {job.starts} starts, up to about 10,000 pendulums, and "
+                "below NumPy from there on.")
+
+# %% [markdown] id="lab-picture-why"
+# The flat part is the GPU starting and being nearly empty: ten thousand pendulums take it hardly longer than one. On the right
+# it is full, and NumPy's line has crossed the models'. With a real GPU the crossing lies further to the right, for
+# these are bounds; but it is there.
+#
+# **When not**, then: few elements; steps that wait for each other; more carrying than computing; threads that each go their own
+# way; data that do not fit; double precision on a GPU built for games (1/64 of the speed of single precision); and code that is fast
+# enough already, or waits for a disk. A program whose GPU part took 80 % of the time runs at most five times as
+# fast, if that part takes no time at all (Amdahl's law).
+
+# %% [markdown] id="landscape-text"
+# ## 6. The tools, today
+#
+# One honest line each, as of late 2026:
+#
+# | tool | what you write | what to know |
+# |---|---|---|
+# | [CuPy](https://docs.cupy.dev/en/stable/) | NumPy and SciPy | closest to what you know; one kernel per operation unless you fuse. Lecture "CuPy" |
+# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning |
+# | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses, differentiates; wants its own style. Lecture "JAX" |
+# | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` speeds up pandas code as it stands. Lecture "Tables on the device" |
+# | [Awkward Array](https://awkward-array.org/) | arrays of lists | jagged data, in Numba kernels too. Lecture "Jagged data" |
+# | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
+# | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | the same kernels | its successor, where development goes on; young, and not yet a complete replacement |
+# | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
+# | [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/) | Python around CUDA C++ | NVIDIA's own devices, streams, compiling and launching; stable since 1.0 |
+# | [cuda.cccl](https://nvidia.github.io/cccl/python/) | sort, scan, reduce with your own operators | NVIDIA's tuned parallel algorithms; `cuda.compute` is stable since 1.0 (May 2026) |
+# | [nvmath-python](https://docs.nvidia.com/cuda/nvmath-python/latest/) | calls of NVIDIA's mathematical libraries | matrix products, FFTs, solvers, with every option; 1.0 |
+# | [Triton](https://triton-lang.org/) | kernels on blocks of data | made for deep learning, and on AMD's GPUs too; you think in tiles, not in threads |
+# | [Pallas](https://docs.jax.dev/en/latest/pallas/) | kernels inside JAX | for GPU and TPU; experimental and changing |
+# | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; wants a recent driver (580 or later) |
+# | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
+#
+# (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
+# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere.)
+#
+# Start at the top: a library call that does what you need is mostly faster than your own kernel, and costs nothing to
+# maintain. Go down the list when no call does. Most of these take each other's arrays without a copy, so
+# choosing one is no marriage. ("One problem, every tool" solves one problem with all that this course teaches.)
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A CPU finishes one thing soon; a GPU finishes very many things per second, if about a hundred thousand are under
+#   way at once.
+# - Threads run in warps of 32 that take every instruction together: one thread costs as much as 32, and a warp
+#   that disagrees walks both ways.
+# - Each start costs microseconds, and the link to the host is tens of times narrower than the GPU's memory: start
+#   seldom, carry once.
+# - Count starts and bytes before you port. If carrying an element takes longer than computing it on the CPU, no size
+#   helps.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - NVIDIA's [CUDA programming guide](https://docs.nvidia.com/cuda/cuda-programming-guide/), its first chapters, and
+#   the [best practices](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/) on when to port what.
+# - The same words elsewhere: AMD's [HIP documentation](https://rocm.docs.amd.com/projects/HIP/en/latest/), Khronos on
+#   [SYCL](https://www.khronos.org/sycl/) and [OpenCL](https://www.khronos.org/opencl/), and
+#   [CUDA's terms in SYCL](https://oneapi-src.github.io/SYCLomatic/dev_guide/reference/term-mapping-quick-ref.html).
+# - The figures: [H100](https://www.nvidia.com/en-us/data-center/h100/), [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/).
+#
+# Next: "PyCUDA: CUDA C++ in a string", for what a kernel really is; or "CuPy: NumPy on the device", if you would rather
+# begin with arrays.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: three quarters of an hour
+#
+# | minutes | what |
+# |---|---|
+# | 0-6 | the question; ask for bets before the second cell |
+# | 6-16 | section 1 and `in-flight`; act it out: one courier, one ship |
+# | 16-24 | section 2; the table of section 3 is for looking up |
+# | 24-34 | section 4 and `ferry` |
+# | 34-43 | section 5; `crossover`, then bets on the table |
+# | 43-45 | section 6: point at the three lines that this audience will use |
+#
+# *Ten minutes late:* skip `in-flight` and the timeline, and give the solution of `crossover`.
+#
+# *Where people stall.* In `ferry`, all of `d_heat` is fetched to find its maximum: `d_heat.max()` finds it on the
+# device. (`hottest[step] = d_heat.max()` is accepted as well: NumPy asks for a number, and CuPy carries one over without
+# the ferry's knowledge. A good moment to say that carrying is easily overlooked.) In `crossover`, people round down,
+# or divide by a negative gain.
+#
+# *What someone always asks.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and
+# the starts remain. "Why 4 µs?" An assumption near the best that is reported; with Python in between it is rather 10. "So is a GPU 100 times
+# faster or not?" Compared with one core, at the right job, yes; with all 96 cores, compare the bandwidths in the table
+# of section 1: a factor of seven.
+#
+# *What goes wrong.* Noisy machines move the measured column; the verdicts hold, except near "never".
