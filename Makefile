@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test build check demo bench evidence lock clean
+.PHONY: help setup course test build check demo slides site bench evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -12,6 +12,9 @@ TOOLS := .tools/uv
 VENV := .venv
 STAMP := $(VENV)/.set-up
 IN_VENV := $(VENV)/bin/python
+# Sphinx and what the site is made of, apart from what learners install.
+SITE_TOOLS := .tools/site
+SITE_STAMP := $(SITE_TOOLS)/.set-up
 
 # make setup PYTHON=python3.12 chooses an interpreter; otherwise the first that fits is taken.
 PYTHON ?=
@@ -40,7 +43,7 @@ course: setup ## Open JupyterLab on the course
 	  $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
 	  --LabApp.default_url=/lab/tree/lectures $(COURSE_ARGS)
 
-test: setup ## Run every test
+test: setup $(SITE_STAMP) ## Run every test
 	$(PYTEST) $(TEST_ARGS)
 
 build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
@@ -55,6 +58,13 @@ check: setup ## Lint, and see that what is generated is current and that the cou
 
 demo: setup ## Grade a class of right and wrong submissions and print the table
 	$(VENV)/bin/gpucourse demo
+
+# Both run every lesson on this machine, unless nothing has changed since the last time.
+slides: setup $(SITE_STAMP) ## Each lecture as slides for a browser, into build/slides
+	$(IN_VENV) -m gpucourse.build.site --sphinx $(SITE_TOOLS)/bin/python --slides build/slides
+
+site: setup $(SITE_STAMP) ## The course as a static site that opens offline, into build/site
+	$(IN_VENV) -m gpucourse.build.site --sphinx $(SITE_TOOLS)/bin/python build/site
 
 bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 	$(IN_VENV) -m benchmarks.virtualgpu_speed
@@ -78,7 +88,7 @@ lock: $(STAMP) ## Resolve the dependencies into requirements/ (needs the network
 	  echo "requirements/$$name.txt"; \
 	  "$$uv" pip compile -q $(LOCK_ARGS) --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --custom-compile-command "make lock" \
-	    $$options pyproject.toml -o requirements/$$name.txt </dev/null || exit; done
+	    $$options -o requirements/$$name.txt </dev/null || exit; done
 	$(IN_VENV) -m gpucourse.build.environments
 
 clean: ## Remove what the verbs made, except .venv and .tools
@@ -131,3 +141,9 @@ $(STAMP): requirements/base.txt pyproject.toml Makefile
 	$(VENV)/bin/jupyter labextension disable --log-level=ERROR $(ANNOUNCEMENTS); \
 	touch $@; \
 	echo "Set up in $(VENV) with $$($(IN_VENV) --version)"
+
+$(SITE_STAMP): requirements/site.txt $(STAMP)
+	@$(find_uv); \
+	"$$uv" venv -q --clear --python $(IN_VENV) $(SITE_TOOLS); \
+	"$$uv" pip sync -q --python $(SITE_TOOLS)/bin/python --require-hashes requirements/site.txt; \
+	touch $@

@@ -114,10 +114,17 @@ def has_sandbox() -> bool:
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
+@cache
+def has_site_tools() -> bool:
+    """What `make test`, `make site` and `make slides` install apart."""
+    return (REPOSITORY / ".tools" / "site" / "bin" / "python").exists()
+
+
 # marker: what it needs, and whether that is here
 NEEDS = {
     "gpu": ("an NVIDIA GPU", has_gpu),
     "browser": ("Chromium", has_browser),
+    "site_tools": ("the site's tools (make site installs them)", has_site_tools),
     "sandbox": ("bubblewrap (bwrap) and user namespaces", has_sandbox),
 }
 

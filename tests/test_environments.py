@@ -22,7 +22,10 @@ SETS = {
     "gpu": ["course", "gpu"],
     "gpu12": ["course", "gpu12"],
     "pycuda": ["pycuda"],
+    "site": ["site"],
 }
+# Locks of a group alone, without what the package needs.
+WITHOUT_THE_PACKAGE = {"site"}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,7 @@ def copy(repository: Path, tmp_path: Path) -> Path:
 
 def wanted(project: dict, name: str) -> list[Requirement]:
     table = project["project"]
-    lists = [table["dependencies"]]
+    lists = [] if name in WITHOUT_THE_PACKAGE else [table["dependencies"]]
     for part in SETS[name]:
         lists.append(
             table["optional-dependencies"].get(part) or project["dependency-groups"][part]
@@ -132,6 +135,21 @@ def test_lock_has_hashes_and_names_no_index(repository: Path, name: str) -> None
         assert pin.hashes, f"{pin.requirement} has no hash"
 
 
+def test_the_sites_tools_agree_with_the_course_and_stay_out_of_it(repository: Path) -> None:
+    def pins(name: str) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for pin in locks.read_lock((repository / "requirements" / f"{name}.txt").read_text()):
+            found.setdefault(pin.name, set()).add(str(pin.requirement.specifier))
+        return found
+
+    base, site = pins("base"), pins("site")
+    shared = base.keys() & site.keys()
+    assert len(shared) > 20
+    assert [name for name in shared if not site[name] <= base[name]] == [], "run `make lock`"
+    assert {"sphinx", "furo", "myst-nb", "sphinx-revealjs"} <= site.keys() - base.keys()
+    assert not {"numba", "jax", "cuda-toolkit"} & site.keys()
+
+
 def test_reading_a_lock_follows_who_wants_what() -> None:
     pins = locks.read_lock(
         "# by uv\n"
@@ -212,7 +230,8 @@ def test_locks_are_what_make_lock_resolves(project: dict) -> None:
     extras = project["project"]["optional-dependencies"]
     groups = project["dependency-groups"]
     for name, options in locks.LOCKS.items():
-        parts = [option.split("=") for option in options]
+        assert ("pyproject.toml" in options) == (name not in WITHOUT_THE_PACKAGE)
+        parts = [option.split("=") for option in options if option[:7] in ("--extra", "--group")]
         assert [value for _, value in parts] == SETS[name]
         for kind, value in parts:
             assert value in (extras if kind == "--extra" else groups)

@@ -238,15 +238,6 @@ def test_the_badge_names_a_workflow_that_exists(repository: Path) -> None:
 # --- what the documents promise ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_links_lead_to_files(repository: Path, name: str) -> None:
-    document = repository / name
-    prose = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
-        if "://" not in target:
-            assert (document.parent / target).exists(), f"{name} links to {target}"
-
-
 def test_every_place_on_the_map_exists(repository: Path) -> None:
     section = (repository / "README.md").read_text().split("## The repository")[1]
     places = re.findall(r"(?m)^([\w./-]+)  ", section.split("```")[1])

@@ -52,8 +52,12 @@ def check_current() -> int:
     """List generated notebooks that are not what their source gives."""
     state = plan(find_root())
     for path in state.changed:
-        missing = not (state.root / path).exists()
-        _console.print(f"{path}: {'missing' if missing else 'differs from its source'}")
+        what = "differs from its source"
+        if not (state.root / path).exists():
+            what = "missing"
+        elif path in state.used:
+            what = "has been run: outputs are not committed"
+        _console.print(f"{path}: {what}")
     for path in state.superfluous:
         _console.print(f"{path}: no longer generated")
     if state.current:
@@ -65,7 +69,9 @@ def check_current() -> int:
 
 @_tells_mistakes
 def check(ids: list[str]) -> int:
-    """Rehearse the lessons named; where none is, all of them, and see that all is current."""
+    """Inspect and rehearse the lessons named; where none is, all, and see that all is current."""
+    from gpucourse.build.gallery import read_gallery
+    from gpucourse.build.inspection import inspect
     from gpucourse.build.rehearsal import rehearse
     from gpucourse.build.source import read_course, read_source
 
@@ -82,7 +88,9 @@ def check(ids: list[str]) -> int:
     else:
         course, sources = read_course(root)
         code = check_current()
-    problems: list[Problem] = []
+    problems: list[Problem] = [found for source in sources for found in inspect(course, source)]
+    if not ids and (gallery := read_gallery(course)):
+        problems += inspect(course, gallery)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)

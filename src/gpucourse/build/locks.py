@@ -14,11 +14,13 @@ from packaging.utils import canonicalize_name
 
 # The options of `uv pip compile` that make each file in requirements/.
 LOCKS: dict[str, tuple[str, ...]] = {
-    "base": ("--extra=course", "--group=test", "--group=dev"),
-    "virtualgpu": (),
-    "gpu": ("--extra=course", "--extra=gpu"),
-    "gpu12": ("--extra=course", "--extra=gpu12"),
-    "pycuda": ("--extra=pycuda",),
+    "base": ("pyproject.toml", "--extra=course", "--group=test", "--group=dev"),
+    "virtualgpu": ("pyproject.toml",),
+    "gpu": ("pyproject.toml", "--extra=course", "--extra=gpu"),
+    "gpu12": ("pyproject.toml", "--extra=course", "--extra=gpu12"),
+    "pycuda": ("pyproject.toml", "--extra=pycuda"),
+    # The group alone, without the package; what base pins too has base's version.
+    "site": ("--group=site", "--constraints=requirements/base.txt"),
 }
 
 

@@ -8,39 +8,40 @@ The rules, for each lesson that ``course.toml`` lists:
 - a starter project fails in its test cells alone, each with the error its source names;
 - in its solutions nothing raises;
 - every exercise is checked and has hints;
-- no cell prints warnings.
+- no cell prints warnings, and none shows a picture without words for those who cannot see it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbclient
-import nbformat
 from nbformat import NotebookNode
 
 from gpucourse.build import notebooks
-from gpucourse.build.problems import Problem
+from gpucourse.build.execution import execute
+from gpucourse.build.problems import CourseError, Problem
 from gpucourse.build.registry import Course, Lecture
 from gpucourse.build.source import Cell, Source
 from gpucourse.checks import Exercise, read_exercises
 from gpucourse.verdicts import CHECK_MIME
 
-#: Seconds that one cell may take: a lesson's longest takes a few.
-CELL_TIMEOUT = 120
-
 
 @dataclass(frozen=True, slots=True)
 class RanCell:
-    """What came out of one cell: its error if it raised, its checks' outcomes, its warnings."""
+    """What came out of one cell: its error if it raised, its checks' outcomes, its warnings.
+
+    ``wordless`` says that it shows a picture without a description.
+    """
 
     cell: Cell
     error: str | None
     message: str
     outcomes: tuple[dict, ...]
     stderr: str
+    wordless: bool
 
 
 def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str) -> list[Problem]:
@@ -73,20 +74,13 @@ def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str
 
 def run(notebook: NotebookNode, source: Source, folder: Path) -> list[RanCell]:
     """Run a notebook of ``source`` in a fresh kernel that starts in ``folder``, errors and all."""
-    notebook = nbformat.from_dict(notebook)  # a copy: the client writes outputs into it
-    start = next(place for place in (folder, *folder.parents) if place.is_dir())
-    client = nbclient.NotebookClient(
-        notebook,
-        timeout=CELL_TIMEOUT,
-        kernel_name="python3",
-        allow_errors=True,
-        # Kernels warn on the terminal that they talk over TCP; these stay on this machine.
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(start)}},
-    )
-    client.execute()
+    return what_ran(execute(notebook, folder), source)
+
+
+def what_ran(executed: NotebookNode, source: Source) -> list[RanCell]:
+    """What came out of each code cell of an executed notebook of ``source``."""
     ids = {notebooks.cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
-    ran = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    ran = [cell for cell in executed.cells if cell.cell_type == "code"]
     return [_ran(ids[cell.id], cell.outputs) for cell in ran]
 
 
@@ -106,7 +100,20 @@ def _ran(cell: Cell, outputs: list[NotebookNode]) -> RanCell:
             for output in outputs
             if output.output_type == "stream" and output.name == "stderr"
         ),
+        wordless=any(_is_wordless(output.get("data", {})) for output in outputs),
     )
+
+
+def _is_wordless(data: dict) -> bool:
+    """Whether an output is a picture, and nothing says in words what it shows."""
+    shown = data.get("text/html", "")
+    if not shown:
+        # Neither JupyterLab nor nbconvert gives such a picture an alt text.
+        return any(kind.startswith("image/") for kind in data)
+    tags = re.findall(r"<img\b[^>]*>", shown, re.DOTALL)
+    drawn = re.findall(r"<svg\b[^>]*>", shown, re.DOTALL)
+    return any(not re.search(r"""\balt=["'][^"']""", tag) for tag in tags) or any(
+        not re.search(r"""\b(aria-label|aria-hidden)=["'][^"']""", tag) for tag in drawn)
 
 
 Mistakes = Iterator[tuple[int, str]]
@@ -141,6 +148,14 @@ def _starter_project(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mist
     yield from _errors(ran, expected)
 
 
+def judge_solved(course: Course, source: Source, executed: NotebookNode) -> None:
+    """Raise CourseError, naming cells, where an executed solution is not as its source says."""
+    path = source.path.relative_to(course.root)
+    mistakes = _solved(what_ran(executed, source), {})
+    if problems := [Problem(path, line, text) for line, text in mistakes]:
+        raise CourseError(problems)
+
+
 def _solved(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mistakes:
     yield from _errors(ran, lambda cell: cell.raises)
     yield from _warnings(ran)
@@ -167,6 +182,9 @@ def _warnings(ran: list[RanCell]) -> Mistakes:
         if item.stderr.strip() and not item.cell.raises:
             first = item.stderr.strip().split("\n")[0]
             yield item.cell.line, f"cell {item.cell.name!r} prints a warning: {first}"
+        if item.wordless:
+            text = "shows a picture without words: gpucourse.views.picture.Picture(figure, alt)"
+            yield item.cell.line, f"cell {item.cell.name!r} {text}"
 
 
 def _hint_mistakes(source: Source, exercises: dict[str, Exercise]) -> Mistakes:
