@@ -577,23 +577,16 @@ check("pipeline", pipeline)
 # Not all work is one array. A thousand files, each to be read and filled into a histogram, are a thousand
 # **tasks**. [Dask](https://docs.dask.org) hands tasks to *workers*: processes, each with a GPU of its own if
 # there are several (`dask_cuda.LocalCUDACluster()` starts one for each). Here are two on your CPU, which take
-# some seconds to start. (`distributed` is not in every environment of this course, Binder's for one: there, `%pip
-# install distributed`, or read on.)
+# some seconds to start.
 
 # %% id="dask"
-from importlib.util import find_spec
+from distributed import Client, LocalCluster
 
-HAS_DASK = find_spec("distributed") is not None
-if HAS_DASK:
-    from distributed import Client, LocalCluster
-
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="500 MiB",
-                           dashboard_address=None, silence_logs="ERROR")
-    client = Client(cluster)
-    print(f"{len(client.scheduler_info()['workers'])} workers, in processes of their own:",
-          len({os.getpid(), *client.run(os.getpid).values()}) == 3)
-else:
-    print("distributed is not installed here: %pip install distributed, then restart the kernel")
+cluster = LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="500 MiB",
+                       dashboard_address=None, silence_logs="ERROR")
+client = Client(cluster)
+print(f"{len(client.scheduler_info()['workers'])} workers, in processes of their own:",
+      len({os.getpid(), *client.run(os.getpid).values()}) == 3)
 
 # %% [markdown] id="dask-predict" tags=["predict"]
 # Eight parts of 250,000 masses each are made *on the workers*, and there filled into histograms, which are
@@ -617,14 +610,13 @@ def received(result):
     return sum(part.nbytes for part in result) if isinstance(result, list) else result.nbytes
 
 
-if HAS_DASK:
-    parts = client.map(make_masses, range(8))  # futures: names of results that stay where they are
-    level = client.map(fill, parts)
-    while len(level) > 1:
-        level = [client.submit(add, *pair) for pair in zip(level[::2], level[1::2], strict=True)]
-    counts, masses = level[0].result(), client.gather(parts)
-    print(f"the histogram: {received(counts):10,} bytes to you; the masses: {received(masses):,}")
-    print("the same:", np.array_equal(counts, fill(np.concatenate(masses))))
+parts = client.map(make_masses, range(8))  # futures: names of results that stay where they are
+level = client.map(fill, parts)
+while len(level) > 1:
+    level = [client.submit(add, *pair) for pair in zip(level[::2], level[1::2], strict=True)]
+counts, masses = level[0].result(), client.gather(parts)
+print(f"the histogram: {received(counts):10,} bytes to you; the masses: {received(masses):,}")
+print("the same:", np.array_equal(counts, fill(np.concatenate(masses))))
 
 # %% [markdown] id="dask-why"
 # A thousand bytes instead of sixteen million. **Move the work to the data**, and bring back what is small. (The
@@ -633,16 +625,15 @@ if HAS_DASK:
 # *Predict:* and the other direction? Here a function needs a table of 16 MB, and simply uses it.
 
 # %% id="dask-closure"
-if HAS_DASK:
-    table = np.random.default_rng(1).normal(size=2_000_000)
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        client.submit(lambda k: table[k], 7).result()
-    print(str(heard[0].message).split("\n")[0])
-    there = client.scatter(table, broadcast=True)  # once to each worker
-    print("from the scattered table:", client.submit(lambda table, k: table[k], there, 7).result() == table[7])
-    client.close()
-    cluster.close()
+table = np.random.default_rng(1).normal(size=2_000_000)
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    client.submit(lambda k: table[k], 7).result()
+print(str(heard[0].message).split("\n")[0])
+there = client.scatter(table, broadcast=True)  # once to each worker
+print("from the scattered table:", client.submit(lambda table, k: table[k], there, 7).result() == table[7])
+client.close()
+cluster.close()
 
 # %% [markdown] id="dask-closure-why"
 # The table travelled *inside the task*, and would do so with every other task. The warning is worth a search for

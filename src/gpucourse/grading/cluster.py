@@ -92,7 +92,7 @@ class ClusterGrader:
             from distributed import Client
         except ImportError:
             raise SandboxError(
-                "grading on a cluster needs Dask: pip install 'gpucourse[dask]'") from None
+                "grading on a cluster needs Dask: pip install distributed") from None
         try:
             self._client = Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
