@@ -11,6 +11,7 @@ from small_course import LECTURE, PROJECT, write_course
 from gpucourse.build import pages
 from gpucourse.build.notebooks import cell_id
 from gpucourse.build.showcase import Shown, show_course
+from gpucourse.checks import read_exercises
 from gpucourse.verdicts import CHECK_MIME
 
 
@@ -75,6 +76,19 @@ def test_every_cell_that_is_no_answer_is_on_the_page_with_its_outputs(lessons: l
             (found,) = (one for one in cells if one.id == wanted)
             assert found.cell_type == cell.kind
             assert cell.kind == "markdown" or found.outputs
+
+
+def test_hints_unfold_one_by_one_before_the_answer(lessons: list[Shown], tmp_path: Path):
+    exercises = read_exercises(tmp_path / "course" / "checks" / f"{LECTURE}.py")
+    cells = pages.lesson_page(lessons[0], "", exercises).cells
+    double, half = find(cells, "<summary>Hint 1</summary>")
+    assert "add it to itself" in double.source and "<code>return 2 * …</code>" in double.source
+    assert "one over two" in half.source
+    at = cells.index(double)
+    assert "def double" in cells[at - 1].source and "One answer" in cells[at + 1].source
+    exercises = read_exercises(tmp_path / "course" / "checks" / f"{PROJECT}.py")
+    (count,) = find(pages.lesson_page(lessons[1], "", exercises).cells, "Hint 2")
+    assert "Python counts for you." in count.source
 
 
 def test_room_notes_are_on_a_page_of_their_own(lessons: list[Shown]):

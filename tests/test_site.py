@@ -12,6 +12,7 @@ from conftest import REPOSITORY
 from gpucourse.build import pages, site
 from gpucourse.build.offline import mistakes
 from gpucourse.build.problems import CourseError
+from gpucourse.build.registry import load_course
 from gpucourse.build.showcase import Shown, show_course
 from gpucourse.build.slides import assets
 
@@ -63,6 +64,8 @@ def test_answers_are_folded_and_hidden_tests_are_not_there(built: Path, lessons:
                    if pages.starter(shown.source.lesson, cell) is not None]
         assert text.count("<summary>One answer</summary>") == len(answers)
         assert text.count("<details>") == text.count("</details>")
+        of_code = sum(cell.kind == "code" for cell in answers)
+        assert text.count("<summary>Hint 2</summary>") >= of_code, "each has two hints or more"
         assert "BEGIN HIDDEN" not in text and "BEGIN SOLUTION" not in text
         assert "For the room" not in words(text).replace("Notes for the room", "")
 
@@ -101,7 +104,7 @@ def test_the_search_page_finds_a_lecture(built: Path):
 
 
 def test_a_dead_link_in_a_document_stops_the_build(tmp_path: Path, lessons: list[Shown]):
-    site.stage(REPOSITORY, tmp_path / "source", lessons[:1], assets(PYTHON))
+    site.stage(load_course(REPOSITORY), tmp_path / "source", lessons[:1], assets(PYTHON))
     # Less than the whole course, so that it is quick: a front page alone.
     for path in sorted((tmp_path / "source").rglob("*.*")):
         if path.suffix in (".md", ".ipynb"):

@@ -127,3 +127,19 @@ def title(svg: str) -> str:
 def same_matplotlib(svg: str) -> bool:
     """Another release of matplotlib may place a curve's points a little differently."""
     return f"matplotlib {mpl.__version__}" in svg
+
+
+def test_a_figure_of_pyplot_is_shown_with_its_words_and_once(monkeypatch):
+    from matplotlib import pyplot
+
+    from gpucourse.views.picture import Picture, show_figure
+
+    shown = []
+    monkeypatch.setattr("gpucourse.verdicts.show", shown.append)
+    pyplot.figure(figsize=(2, 1))
+    pyplot.plot([1, 2])
+    show_figure("A line that rises from 1 to 2.")
+    (picture,) = shown
+    assert isinstance(picture, Picture) and picture.alt == "A line that rises from 1 to 2."
+    assert 'alt="A line that rises from 1 to 2."' in picture._repr_mimebundle_()["text/html"]
+    assert pyplot.get_fignums() == [], "the notebook would show it again"

@@ -45,9 +45,9 @@ class Outcome:
     def html(self) -> str:
         """The outcome as a box with a coloured edge."""
         sign = "✓" if self.passed else "✗"
-        body = f"<b>{sign} {html.escape(self.name)}</b> {_marked_up(self.message)}"
+        body = f"<b>{sign} {html.escape(self.name)}</b> {marked_up(self.message)}"
         if self.look:
-            body += f"<br><i>Where to look:</i> {_marked_up(self.look)}"
+            body += f"<br><i>Where to look:</i> {marked_up(self.look)}"
         if self.next_step:
             body += f"<br><i>For a hint:</i> <code>{html.escape(self.next_step)}</code>"
         return _box(body, _PASSED if self.passed else _FAILED)
@@ -84,7 +84,7 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: str) -> 
         more = f"that was the last hint; the answer is in {solution}"
     lines = [f"Hint {number} of {total}: {hint}" for number, hint in enumerate(hints, start=1)]
     markup = "<br>".join(
-        f"<b>Hint {number} of {total}</b> {_marked_up(hint)}"
+        f"<b>Hint {number} of {total}</b> {marked_up(hint)}"
         for number, hint in enumerate(hints, start=1)
     )
     markup += f"<br><small>{html.escape(more)}</small>"
@@ -110,7 +110,7 @@ def _last_line_of_the_learner(error: Exception) -> str | None:
     return None
 
 
-def _marked_up(text: str) -> str:
+def marked_up(text: str) -> str:
     """Escaped HTML; `code` between backticks, line breaks and indents kept."""
     escaped = html.escape(text, quote=False)
     coded = re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)

@@ -127,6 +127,9 @@ def values_in(slots, low, high, bins, rng):
     return low + (slots - 1 + rng.uniform(0.01, 0.99, np.shape(slots))) * width
 
 # %% id="what-we-want"
+from gpucourse.views.picture import show_figure
+
+
 def draw(counts, low, high, label, color="#0072B2"):
     """Draw the bins of `counts`, without underflow and overflow."""
     edges = np.linspace(low, high, len(counts) - 1)
@@ -142,7 +145,8 @@ plt.yscale("log")
 plt.ylim(0.5, 5000)
 for name, mass, height in (("J/ψ", 3.1, 1600), ("Υ", 9.5, 1200), ("Z", 91.2, 600)):
     plt.text(mass, height, name, ha="center")
-plt.show()
+show_figure("Histogram of the masses of muon pairs from 0 to 120 GeV, in bins of 0.25 GeV and with a "
+            "logarithmic scale: peaks marked J/ψ at 3.1, Υ at 9.5 and Z at 91.2 GeV.")
 
 # %% [markdown] id="step-1"
 # ## 1. Which slot?
@@ -389,8 +393,10 @@ fill_private[2, 128](device_masses, 60.0, 120.0, rows)
 merge_rows[122, 64](rows, counts)
 
 plt.figure(figsize=(8, 3))
-draw(counts.copy_to_host(), 60.0, 120.0, "private histograms, merged")
-plt.show()
+merged = counts.copy_to_host()
+draw(merged, 60.0, 120.0, "private histograms, merged")
+show_figure(f"Histogram of your kernels from 60 to 120 GeV, in bins of 0.5 GeV: most pairs, "
+            f"{merged[1:-1].max():,}, at {60.25 + 0.5 * merged[1:-1].argmax():.2f} GeV.")
 
 # %% [markdown] id="step-4"
 # ## 4. One histogram for all
@@ -623,7 +629,8 @@ else:
     plt.figure(figsize=(8, 3))
     draw(counts, low, high, "histogram(masses, …)")
     plt.yscale("log")
-    plt.show()
+    show_figure(f"Histogram of your function from 0 to 120 GeV, in bins of 0.25 GeV and with a "
+                f"logarithmic scale: most pairs at {0.125 + 0.25 * np.argmax(counts[1:-1]):.2f} GeV.")
     print(f"{counts[0]:,} below, {counts[-1]:,} above, {counts.sum():,} of {masses.size:,} in all")
 
 # %% [markdown] id="step-7"
@@ -740,7 +747,12 @@ if measured:
     for axes in (left, right):
         axes.set(xlabel="bins from 0 to 120 GeV", xscale="log")
         axes.legend(*axes.get_legend_handles_labels())
-    plt.show()
+    warps = math.ceil(masses.size / 32)
+    turns = [f"{c.atomic_passes / warps:.1f} with {bins}"
+             for bins, c in zip(dial, measured["masses", fill_atomic], strict=True)]
+    show_figure(f"Two plots against the number of bins. Left: turns of a warp at the atomic additions, "
+                f"counted as dots, predicted as lines; for the masses {', '.join(turns)} bins. Right: "
+                f"updates of the address that gets most, by fill_atomic and by fill_shared.")
 
 # %% [markdown] id="turns-why"
 # With one bin every lane of a warp wants the same slot: 32 turns. With more bins the even values
@@ -868,7 +880,8 @@ centres = low + (high - low) * (np.arange(bins) + 0.5) / bins
 plt.errorbar(centres, total[1:-1], np.sqrt(squares[1:-1]), fmt=".", color="#D55E00",
              label="corrected: Σw ± √(Σw²)")
 plt.legend()
-plt.show()
+show_figure(f"Histogram from 60 to 120 GeV in bins of 1 GeV, and above it points with error bars, "
+            f"corrected by weights: their sum is {total[1:-1].sum():,.0f}.")
 
 # %% [markdown] id="step-9"
 # ## 9. Golf

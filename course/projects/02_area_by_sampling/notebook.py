@@ -138,6 +138,8 @@ def specimen(kind, threads, draws, rng, factor=1664525, summand=1013904223, modu
     return streams
 
 # %% id="see-them"
+from gpucourse.views.picture import show_figure
+
 order = np.random.default_rng(11).permutation(["same", "weak", "overlap", "good"])
 patients = [specimen(kind, 200, 300, np.random.default_rng(5)) for kind in order]
 
@@ -146,7 +148,8 @@ for number, (ax, streams) in enumerate(zip(axes, patients, strict=True)):
     ax.imshow(streams[:40, :40], cmap="cividis", vmin=0, vmax=1)
     ax.set(title=f"patient {number}", xlabel="draw")
 axes[0].set_ylabel("thread")
-plt.show()
+show_figure("Four images, one for each patient: 40 threads from top to bottom, 40 draws from left to "
+            "right, the number drawn as brightness. Rows, columns or diagonals may repeat.")
 
 # %% [markdown] id="step-1"
 # Which is which? Two of them the eye finds at once. The others need a statistic.
@@ -210,13 +213,17 @@ for threads, draws, lag in ((2, 7, 0), (31, 33, 0), (100, 40, 3), (5, 129, 128),
 # %% id="lags"
 try:
     figure, axes = plt.subplots(1, 4, figsize=(11, 2.5), layout="constrained", sharey=True)
+    outside = []
     for number, (ax, streams) in enumerate(zip(axes, patients, strict=True)):
         z = [neighbour_z(streams, lag) for lag in range(40)]
         ax.plot(z, ".", color=BLUE)
         ax.axhspan(-Z_LIMIT, Z_LIMIT, color=GREEN, alpha=0.2)
         ax.set(title=f"patient {number}", xlabel="lag", yscale="symlog")
+        lags = [lag for lag in range(40) if not abs(z[lag]) < Z_LIMIT]
+        outside.append(f"patient {number} at {len(lags)} lags{lags[:3] or ''}")
     axes[0].set_ylabel("neighbour_z")
-    plt.show()
+    show_figure(f"Your neighbour_z for each patient against lags from 0 to 39, with a band of "
+                f"±{Z_LIMIT}. Outside of it: {'; '.join(outside)}, the first of them in brackets.")
 except NotImplementedError:
     plt.close(figure)
     print("The picture comes when neighbour_z is written.")
@@ -629,7 +636,9 @@ else:
     ax.loglog(sizes, claimed, "-", color=BLUE, label="what estimate says: slope −½")
     ax.set(xlabel="points", ylabel="error of π")
     ax.legend()
-    plt.show()
+    show_figure(f"Error of π against the number of points, {sizes[0]:,} to {sizes[-1]:,}, both scales "
+                f"logarithmic: measured {errors[0]:.2g} to {errors[-1]:.2g}, with slope {slope:.2f}; "
+                f"by your estimate {claimed[0]:.2g} to {claimed[-1]:.2g}.")
 
 # %% [markdown] id="convergence-why"
 # (c). The error falls with the square root of the number of points: ten times better is a hundred
@@ -1071,7 +1080,9 @@ def look(n=20_000, limit=500):
     plt.ylabel("Im c")
     plt.gca().set_aspect("equal")
     plt.legend(markerscale=6)
-    plt.show()
+    show_figure(f"The upper half of the Mandelbrot set as dots in the plane, from -2 to 0.5 and from 0 "
+                f"to 1.25: {(kinds == 1).sum():,} where a cycle was found, and "
+                f"{(kinds == 2).sum():,} undecided.")
 
 
 def area_of(kernel, seed, n, limit=500):
@@ -1253,6 +1264,7 @@ earned
 # %% id="compare-costs"
 if device().virtual:
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.5), layout="constrained", sharey=True)
+    words = []
     for kernel, colour in ((mandelbrot_fast, GREEN), (mandelbrot_hits, ORANGE)):
         try:
             instructions, busy = cost(kernel)
@@ -1261,9 +1273,10 @@ if device().virtual:
             continue
         left.barh(kernel.__name__, instructions, color=colour)
         right.barh(kernel.__name__, 100 * busy, color=colour)
+        words.append(f"{kernel.__name__} {instructions:.1f} and {busy:.0%}")
     left.set_xlabel("warp instructions for each point")
     right.set(xlabel="lanes at work [%]", xlim=(0, 100))
-    plt.show()
+    show_figure(f"Bars: warp instructions for each point, and lanes at work. {'; '.join(words)}.")
 
 # %% id="card-fast"
 report(mandelbrot_fast, 4, 128, 3, 0, 10_000, 500, np.zeros(1, np.int64))

@@ -714,17 +714,22 @@ expect(pays_from(50, 10, 80) is None, "wrong when filling costs more than doing 
 ### END HIDDEN TESTS
 
 # %% id="traffic-plot"
+from gpucourse.views.picture import show_figure
+
 if all(traffic.values()) and traffic and written(break_even):
     number = np.arange(0, 8)
     plt.figure(figsize=(6, 3))
     plt.plot(number, number * traffic["on the fly"], "o-", color="#D55E00", label="on the fly")
     plt.plot(number, traffic["store"] + number * traffic["refill"], "s-", color="#0072B2",
              label="precomputed")
-    plt.axvline(break_even(traffic["on the fly"], traffic["store"], traffic["refill"]), ls=":")
+    even = break_even(traffic["on the fly"], traffic["store"], traffic["refill"])
+    plt.axvline(even, ls=":")
     plt.xlabel("histograms of the same masses")
     plt.ylabel("sectors read and written")
     plt.legend()
-    plt.show()
+    show_figure(f"Sectors read and written against the number of histograms: on the fly "
+                f"{traffic['on the fly']:,} for each; precomputed {traffic['store']:,} once and "
+                f"{traffic['refill']:,} for each. A dotted line marks {even:.2f} histograms.")
 
 # %% [markdown] id="traffic-why"
 # One histogram costs much the same either way: the muons have to be read, and the masses are little
@@ -1095,7 +1100,10 @@ if written(best_mass, fill_events, expected_counts, nll, uncertainties, fit):
     below.axhline(0, color="0.7")
     below.plot(middle, (counts - model) / np.sqrt(model), "k.")
     below.set(xlabel="mass of the muon pair nearest the Z [GeV]", ylabel="pull", ylim=(-4, 4))
-    plt.show()
+    pulls = (counts - model) / np.sqrt(model)
+    show_figure(f"Above, with a logarithmic scale: events per 0.5 GeV with error bars, the fit, and the "
+                f"part of it that is no Z; the most events are at {middle[counts.argmax()]:.2f} GeV. "
+                f"Below: pulls, from {pulls.min():.1f} to {pulls.max():.1f}.")
 
 # %% id="test-the-z" role="test" points=3 starter="PropertyFailed"
 def measure(sample):

@@ -7,8 +7,9 @@ they stand. A link to a file that is no page leads to the repository on the web.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote
 
 from nbformat import NotebookNode
@@ -24,8 +25,9 @@ from gpucourse.build.regions import (
 )
 from gpucourse.build.registry import Lecture, Lesson, Project
 from gpucourse.build.showcase import Shown
-from gpucourse.build.source import ANSWERS, Cell
-from gpucourse.verdicts import CHECK_MIME
+from gpucourse.build.source import ANSWERS, Cell, Source
+from gpucourse.checks import Exercise
+from gpucourse.verdicts import CHECK_MIME, marked_up
 
 #: Documents of the repository that are pages, as globs.
 DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "grading/README.md", "course/README.md",
@@ -53,10 +55,13 @@ def documents(root: Path) -> list[Path]:
 # --- lessons ----------------------------------------------------------------------------------
 
 
-def lesson_page(shown: Shown, run_line: str) -> NotebookNode:
+def lesson_page(
+    shown: Shown, run_line: str, exercises: Mapping[str, Exercise] = MappingProxyType({})
+) -> NotebookNode:
     """A lesson as it is read: starters, each answer behind a fold, outputs of the solved lesson.
 
-    Notes for the room are left out. ``run_line``, Markdown, goes below the title.
+    Notes for the room are left out. ``run_line``, Markdown, goes below the title. The hints of
+    ``exercises`` stand behind folds too.
     """
     source = shown.source
     origins = {cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
@@ -67,7 +72,12 @@ def lesson_page(shown: Shown, run_line: str) -> NotebookNode:
             title, rest = cell.source.split("\n", 1)
             cells.append(new_markdown_cell(f"{title}\n\n{run_line}\n{rest}", id=cell.id))
         elif "room" not in origin.tags:
-            cells += _parts(source.lesson, origin, cell)
+            parts = list(_parts(source.lesson, origin, cell))
+            if starter(source.lesson, origin) is not None:
+                if name := exercise_of(source, origin, exercises):
+                    told = new_markdown_cell(hints(exercises[name]), id=f"{cell.id}-hints")
+                    parts.insert(1, told)
+            cells += parts
     language = {"name": "python", "pygments_lexer": "ipython3"}
     return new_notebook(cells=cells, metadata={"language_info": language})
 
@@ -93,6 +103,23 @@ def _parts(lesson: Lesson, origin: Cell, cell: NotebookNode) -> Iterator[Noteboo
     if cell.outputs:
         yield new_code_cell("", id=f"{cell.id}-outputs", outputs=_readable(cell.outputs),
                             metadata={"tags": ["remove-input"]})
+
+
+def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -> str | None:
+    """The name that an exercise's cell has in the lesson's checks, which hints go by."""
+    if isinstance(source.lesson, Project):
+        return cell.name if cell.name in exercises else None
+    after = source.cells[source.cells.index(cell) :]
+    called = (found[1] for one in after if one.kind == "code"
+              for found in re.finditer(r"""\bcheck\(\s*["']([a-z0-9-]+)["']""", one.source))
+    return next((name for name in called if name in exercises), None)
+
+
+def hints(exercise: Exercise) -> str:
+    """An exercise's hints, each opened by a click of its own."""
+    return "\n\n".join(
+        f"<details>\n<summary>Hint {number}</summary>\n<p>{marked_up(hint)}</p>\n</details>"
+        for number, hint in enumerate(exercise.hints, start=1))
 
 
 def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:

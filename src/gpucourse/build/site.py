@@ -23,15 +23,17 @@ import nbformat
 from gpucourse.build import pages, slides
 from gpucourse.build.offline import mistakes
 from gpucourse.build.problems import CourseError, Problem
-from gpucourse.build.registry import Project, find_root
+from gpucourse.build.registry import Course, Project, find_root
 from gpucourse.build.showcase import Shown, show_course
+from gpucourse.checks import read_exercises
 
 #: What Sphinx reads, and its own cache, relative to the folder for such things.
 _SOURCE, _DOCTREES = "site-source", "site-doctrees"
 
 
-def stage(root: Path, folder: Path, shown: list[Shown], assets: Path) -> None:
+def stage(course: Course, folder: Path, shown: list[Shown], assets: Path) -> None:
     """Write the folder that Sphinx reads. ``assets`` holds the MathJax of the site's tools."""
+    root = course.root
     shutil.rmtree(folder, ignore_errors=True)
     url = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"][
         "Repository"]
@@ -43,7 +45,9 @@ def stage(root: Path, folder: Path, shown: list[Shown], assets: Path) -> None:
         _write(folder / path, pages.relink(text, path, root, staged, url))
     for one in shown:
         path = pages.page_of(one.source.lesson)
-        notebook = pages.lesson_page(one, run_line(one, url))
+        checks = course.checks(one.source.lesson)
+        exercises = read_exercises(checks) if checks.is_file() else {}
+        notebook = pages.lesson_page(one, run_line(one, url), exercises)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = pages.relink(cell.source, path, root, staged, url)
@@ -94,7 +98,7 @@ def build(
     """
     course, shown = show_course(root, run=run, notice=notice)
     assets = slides.assets(python)
-    stage(root, work / _SOURCE, shown, assets)
+    stage(course, work / _SOURCE, shown, assets)
     sphinx(python, work / _SOURCE, target, work / _DOCTREES)
     slides.write(root, target / "slides", course, shown, assets)
     if found := mistakes(target):

@@ -51,6 +51,17 @@ class Picture:
         return {"text/plain": self.alt, "text/html": markup}
 
 
+def show_figure(alt: str) -> None:
+    """Show pyplot's current figure with its description; used in place of ``plt.show()``."""
+    from matplotlib import pyplot
+
+    from gpucourse.verdicts import show
+
+    figure = pyplot.gcf()
+    show(Picture(figure, alt))
+    pyplot.close(figure)  # or the notebook would show it once more, without words
+
+
 def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, object]:
     """A figure of ``width`` by ``height`` inches and its axes: an array of them for columns.
 
