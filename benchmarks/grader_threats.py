@@ -1,7 +1,7 @@
 """Every attempt of the list of threats, through the course's grader and through stock nbgrader.
 
     python -m benchmarks.grader_threats              both; writes the results and the table (15 min)
-    python -m benchmarks.grader_threats 1 5 43       some rows, printed only
+    python -m benchmarks.grader_threats 1 5 43       some rows; the others stay as they are on file
     python -m benchmarks.grader_threats --table      the table of docs/grader.md from the results
 
 The submissions are those of ``tests/threats_*.py``: the same files, the same assignments and tests,
@@ -293,12 +293,15 @@ def main() -> int:
         "stock": {"not asked": attempt.stock} if attempt.stock else theirs[attempt.name],
     } for attempt in attempts]
     print(table(rows))
+    if options.rows:
+        known = json.loads(results.read_text())["results"]["rows"]
+        rows += [row for row in known if row["row"] not in options.rows]
+        order = [f"t{attempt.row:02}-{attempt.name}" for attempt in ATTEMPTS]
+        rows.sort(key=lambda row: order.index(row["name"]))
     print(json.dumps(summary(rows), indent=1))
-    if not options.rows:
-        print(report.write("grader_threats", {"summary": summary(rows), "rows": rows}))
-        UNFINISHED.unlink(missing_ok=True)
-        if DOCUMENT.exists():
-            DOCUMENT.write_text(with_table(DOCUMENT.read_text(), rows))
+    print(report.write("grader_threats", {"summary": summary(rows), "rows": rows}))
+    UNFINISHED.unlink(missing_ok=True)
+    DOCUMENT.write_text(with_table(DOCUMENT.read_text(), rows))
     return 0 if all(row["ours"]["as expected"] for row in rows) else 1
 
 
