@@ -8,6 +8,8 @@
 #
 # The bundled sample holds 50,000 collision events. An event has no muon, or one, or five: such lists
 # of lists have no rectangular array. Numba reads them on the GPU as they are, as *Awkward Arrays*.
+# (The lecture “Jagged data: Awkward Arrays and the Z” takes the same way in smaller steps; it helps, but
+# is not needed.)
 #
 # | step | you write | which gives |
 # |---|---|---|
