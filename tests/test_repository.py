@@ -154,8 +154,7 @@ def test_gpucourse_does_not_import_the_course(repository: Path) -> None:
 def test_gpucourse_declares_what_it_imports(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    # `dask` is imported by one module, which says how to get it.
-    texts = [*project["dependencies"], *extras["course"], *extras["dask"]]
+    texts = [*project["dependencies"], *extras["course"]]
     declared = {canonicalize_name(Requirement(text).name) for text in texts}
     own = {"gpucourse", "virtualgpu"} | set(sys.stdlib_module_names)
     owners = packages_distributions()
