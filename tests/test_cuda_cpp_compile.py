@@ -332,3 +332,10 @@ def module_argument(value: int, size: int = 8):
     from virtualgpu.frontends.kernel_arguments import Argument
 
     return Argument(value.to_bytes(size, "little"))
+
+
+def test_python_keeps_its_bytes():
+    """An empty log is one byte long, and Python has one object for each byte."""
+    compile_cuda('extern "C" __global__ void nothing() {}')
+    assert [one[0] for one in (b" ", b"\0", bytes([32]))] == [32, 0, 32]
+    assert list(b"".join([b"a", b" " * 3])) == [97, 32, 32, 32]

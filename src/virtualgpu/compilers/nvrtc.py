@@ -85,7 +85,9 @@ def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] 
         return values[0] if values else None
 
     def text(size, get):
-        raw = b" " * checked(size(program))
+        # Not `b" " * n`, as in NVIDIA's examples: an empty log has n = 1, and Python has one object
+        # for every b" " of a process, which NVRTC would make b"\0".
+        raw = bytearray(checked(size(program)))
         checked(get(program, raw))
         return raw.rstrip(b"\0 ").decode("utf-8", "replace")
 
