@@ -107,7 +107,7 @@ class PortalRequest(BaseHTTPRequestHandler):
         self.wfile.write(body[: step.get("cut", len(body))])
         self.wfile.flush()
         if step.get("stall"):
-            self.server.over.wait(10.0)
+            self.server.over.wait(60.0)
         self.close_connection = True
 
 
@@ -171,8 +171,9 @@ def test_a_stalled_connection_is_left(
     portal.plan = [{"cut": 1_100_000, "stall": True}]
     start = time.monotonic()
     assert bring(portal, tmp_path).read_bytes() == CONTENT
-    assert time.monotonic() - start < 5.0
-    assert len(portal.asked) == 2
+    assert time.monotonic() - start < 30.0  # the server keeps it open for 60 s
+    # A busy machine may be taken for a stalled one once more: it goes on from the same byte.
+    assert portal.asked[0] == (0, "") and set(portal.asked[1:]) == {(1 << 20, '"one"')}
 
 
 def test_patience_starts_anew_when_bytes_arrive(portal: Portal, tmp_path: Path) -> None:
