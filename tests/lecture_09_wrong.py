@@ -18,7 +18,7 @@ def grouped(table, sort=True, **other):
     return table.groupby("event", sort=sort).agg(**{**NAMED, **other})
 
 
-@wrong("per-event", "the columns are number, pt, eta, phi, charge")
+@wrong("per-event", "columns are number, pt, eta, phi, charge; they should be muons, charge, leading")
 def starter_sums_everything(table):
     return table.groupby("event").sum()
 
@@ -48,7 +48,7 @@ def on_the_host(table):
     return grouped(table.to_pandas())
 
 
-@wrong("per-event", "`muons` .* is .*, not ")
+@wrong("per-event", "`muons` of event .* is .*, not ")
 def number_of_the_last(table):
     return grouped(table, muons=("number", "max"))
 

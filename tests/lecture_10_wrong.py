@@ -38,6 +38,11 @@ def one_too_many(offsets):
     return np.repeat(np.arange(1, counts.size + 1), counts)
 
 
+@wrong("owners", "event -1; it is of event 0.*own offset is its first")
+def on_the_wrong_side(offsets):
+    return np.searchsorted(offsets, np.arange(offsets[0], offsets[-1])) - 1
+
+
 # --- clean-pairs --------------------------------------------------------------------------------
 
 
@@ -72,7 +77,7 @@ def twenty_is_enough(muons):
     return good[(ak.num(good) == 2) & (ak.sum(good.charge, axis=1) == 0)]
 
 
-@wrong("clean-pairs", "eta = -2.3")
+@wrong("clean-pairs", "eta = -2.3 .*limit on both sides")
 def one_side_of_eta(muons):
     good = muons[(muons.pt > 20) & (muons.eta < 2.1)]
     return good[(ak.num(good) == 2) & (ak.sum(good.charge, axis=1) == 0)]
@@ -164,6 +169,25 @@ def returns_early(muons, counts):
         counts[i] = positive * (len(muons[i]) - positive)
 
 
+@wrong("count-pairs", r"counts\[64\] .*never written.*in steps of")
+@cuda.jit(extensions=[ak.numba.cuda])
+def no_stride(muons, counts):
+    i = cuda.grid(1)
+    if i < len(muons):
+        positive = 0
+        for muon in muons[i]:
+            if muon.charge > 0:
+                positive += 1
+        counts[i] = positive * (len(muons[i]) - positive)
+
+
+@wrong("count-pairs", r"charges \[1, -1\] was never written.*once its muons are counted")
+@cuda.jit(extensions=[ak.numba.cuda])
+def starter_writes_nothing(muons, counts):
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        pass
+
+
 # --- fill-hard ----------------------------------------------------------------------------------
 
 
@@ -229,3 +253,19 @@ def atomic_for_a_private_place(muons, threshold, offsets, pts):
             if muon.pt > threshold:
                 cuda.atomic.add(pts, place, muon.pt - pts[place])
                 place += 1
+
+
+@wrong("fill-hard", "never written.*store the `pt` of each muon")
+@cuda.jit(extensions=[ak.numba.cuda])
+def stores_nothing(muons, threshold, offsets, pts):
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        pass
+
+
+@wrong("fill-hard", "belongs to it, but was never written.*one place further")
+@cuda.jit(extensions=[ak.numba.cuda])
+def all_in_one_place(muons, threshold, offsets, pts):
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        for muon in muons[i]:
+            if muon.pt > threshold:
+                pts[offsets[i]] = muon.pt

@@ -191,6 +191,11 @@ def the_number_alone(intensity, peak, bandwidth):
 # --- crossover ----------------------------------------------------------------------------------
 
 
+@wrong("crossover", "the answer is None, but the GPU gets ahead.*made up for its start")
+def never(cpu, start, gpu):
+    return None
+
+
 @wrong("crossover", "10 pixels take 20 s on the GPU and 20 s on the CPU.*less time, not the same")
 def as_fast_is_enough(cpu, start, gpu):
     return -int(-start // (cpu - gpu)) if cpu > gpu else None

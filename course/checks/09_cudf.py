@@ -40,7 +40,8 @@ def per_event(events_of):
         )
         require(
             sorted(events.columns) == ["charge", "leading", "muons"],
-            f"{case}, the columns are {', '.join(map(str, events.columns))}",
+            f"{case}, the columns are {', '.join(map(str, events.columns))}; they should be muons, "
+            "charge, leading",
             look="`agg(name=(column, how), …)` names the new columns",
         )
         index = events.index.to_numpy().tolist()
@@ -57,7 +58,7 @@ def per_event(events_of):
         for name, how in (("muons", len), ("charge", np.sum), ("leading", np.max)):
             of = table["pt" if name == "leading" else "charge"]
             right = [how(of[table["event"] == event]) for event in expected]
-            _same(events[name].to_numpy(), right, expected, f"{case}, `{name}`")
+            _same(events[name].to_numpy(), right, expected, f"{case}, `{name}` of event")
 
 
 @exercise(

@@ -44,7 +44,8 @@ def owners(function):
                     False,
                     f"{case}, muon {offsets[0] + k} is said to be of event {got[k]}; it is of "
                     f"event {expected[k]}",
-                    look="the first event is number 0 in a slice too" if start else
+                    look="the muon at an event's own offset is its first" if got[k] < 0 else
+                    "the first event is number 0 in a slice too" if start else
                     "an event may be empty: two offsets are equal then",
                 )
 
@@ -126,6 +127,8 @@ def _demand_records(got):
 def _clue(event: list, found: list) -> str:
     if event in found:
         return "muons that fail the cut should go, and their event stay"
+    if any(muon["eta"] < -2.1 for muon in event):
+        return "`eta` has a limit on both sides; and is the count made after the cut on muons?"
     return "the number of muons has to be counted after the cut on muons"
 
 
@@ -155,7 +158,11 @@ def count_pairs(kernel):
                 require(
                     got[k] != LEFTOVER,
                     f"counts[{k}] of an event with the charges {events[k]} was never written",
-                    look="an event without muons has 0 pairs, and that has to be written too",
+                    look="an event without muons has 0 pairs, and that has to be written too"
+                    if not events[k]
+                    else "a number for each event, stored once its muons are counted"
+                    if k < 64 * blocks
+                    else "does the loop over events reach it, in steps of `cuda.gridsize(1)`?",
                 )
                 require(
                     False,
@@ -191,11 +198,13 @@ def fill_hard(kernel):
             if wrong.size:
                 k = wrong[0]
                 i = int(np.searchsorted(offsets, k, side="right")) - 1
-                case = f"event {i} has the pt {momenta[i]}, and pts[{k}] is its"
+                case = f"event {i} has the pt {momenta[i]}, and pts[{k}] belongs to it"
                 require(
                     got[k] != LEFTOVER,
                     f"{case}, but was never written",
-                    look="does the place move on for muons that are not kept, too?",
+                    look="store the `pt` of each muon above the threshold"
+                    if np.all(got == LEFTOVER)
+                    else "one place further after each muon that is kept, and only then",
                 )
                 require(
                     False,

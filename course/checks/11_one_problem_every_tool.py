@@ -183,7 +183,12 @@ def crossover(function):
             )
             continue
         require(
-            answer is not None and answer == int(answer),
+            answer is not None,
+            f"for {case}, the answer is None, but the GPU gets ahead",
+            look="with each pixel the GPU gains something; when has it made up for its start?",
+        )
+        require(
+            answer == int(answer),
             f"for {case}, the answer is {answer!r}, not a whole number",
             look="pixels come whole",
         )

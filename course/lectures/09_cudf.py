@@ -1,9 +1,12 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of your pandas would run on a GPU?
 #
-# The function below is ordinary pandas: of 50,000 events, which have muons of high momentum that balance in
-# charge? It is run twice: once with `pandas`, and once with `cudf` in its place, whose tables lie in the
-# memory of the GPU.
+# The data: 50,000 collisions of protons, called *events*, and the muons that came out of each. `pt` is a muon's
+# momentum across the beam in GeV, `eta` and `phi` are its angles along and around it, `charge` is +1 or -1.
+#
+# The function below is ordinary pandas: in which events do two or more muons of high momentum have charges that add
+# up to 0? It is run twice: once with `pandas`, and once with `cudf` in its place, whose tables lie in the memory of
+# the GPU.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -67,8 +70,9 @@ print("cuDF:  ", few.groupby("event")["pt"].sum().to_pandas().to_dict())
 print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict())
 
 # %% [markdown] id="groups-why"
-# pandas sorts the groups. cuDF does not unless asked: thousands of threads throw rows into a hash table, and
-# the groups come out as they happen to lie there, in another order tomorrow. The same is true for the rows of a
+# pandas sorts the groups. cuDF does not unless asked: on a GPU thousands of threads throw rows into a hash table, and
+# the groups come out as they happen to lie there, in another order tomorrow. (Without a GPU they come in the order in
+# which they first occur, here 7, 3, 5: do not count on that either.) The same is true for the rows of a
 # join, and for the order in which a group's floats are added: the last digit of a sum may change.
 # So: never rely on the order; say `sort=True`, or sort afterwards.
 #
@@ -109,7 +113,7 @@ both = table.merge(table, on="event", suffixes=("1", "2"))
 print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 
 # %% [markdown] id="joins-why"
-# Nine: each muon with each, itself included, and each pair twice. A join multiplies: where a key occurs *m*
+# Nine: each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A join multiplies: where a key occurs *m*
 # times on the left and *n* times on the right, *m × n* rows come out. On a GPU, whose memory is small, the join
 # that explodes is what ends in `MemoryError`. Count before you join.
 
@@ -262,12 +266,14 @@ print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.p
 # %% [markdown] id="sharing-why"
 # | way | by | copies |
 # |---|---|---|
-# | a column to CuPy, and CuPy to a column | `.values`, `cp.asarray`, `cudf.Series(array)` | nothing; with nulls in it, to `float64` with `NaN` |
+# | a column to CuPy, and CuPy to a column | `.values`, `cp.asarray`, `cudf.Series(array)` | nothing; with nulls in it, `.values` makes a copy that has `NaN` for them (of integers, in `float64`), and `cp.asarray` refuses |
 # | a column to a Numba kernel | as it is | nothing |
 # | several columns to a matrix | `.values`, `.to_cupy()` | on the device: they lie apart |
 # | DLPack | `to_dlpack`, `cudf.from_dlpack` | on the device, [both ways](https://docs.rapids.ai/api/cudf/stable/user_guide/api_docs/api/cudf.from_dlpack/) |
 # | Arrow | `to_arrow`, `from_arrow` | between device and host, mask and types as they are |
 # | pandas, NumPy | `to_pandas`, `from_pandas`, `to_numpy` | between device and host; pandas changes types |
+#
+# (Without a GPU there are neither DLPack nor Arrow for columns: the stand-in says so, and what to use.)
 #
 # That nothing is copied cuts both ways: what CuPy writes into `mass.values` stands in the table.
 #
@@ -281,7 +287,7 @@ print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.p
 # ```
 #
 # The masses go to the host, and the counts come back. Write `spectrum` such that nothing leaves the device. `edges`
-# is a CuPy array, and so is the result. Masses may be missing: those count nowhere.
+# is a CuPy array, and so is the result: the counts alone. Masses may be missing: those count nowhere.
 
 # %% id="detour-exercise" tags=["exercise"]
 def spectrum(pairs, edges):
@@ -506,7 +512,8 @@ if not sizes:
 # - Beyond: [cudf-polars](https://docs.rapids.ai/api/cudf/stable/cudf_polars/), a GPU engine for Polars, and
 #   [dask-cudf](https://docs.rapids.ai/api/dask-cudf/stable/) for tables larger than one GPU.
 #
-# Tables want flat rows: we had to number the muons to pair them. "The Z mass from Awkward Arrays" keeps events whole.
+# Tables want flat rows: we had to number the muons to pair them. "Jagged data: Awkward Arrays and the Z" keeps
+# events whole.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 55 minutes

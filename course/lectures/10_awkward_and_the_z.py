@@ -3,7 +3,7 @@
 #
 # A collision of two protons leaves no muon in the detector, or one, or seven. Among the 50,000 events that
 # come with the course are thousands in which a Z boson, the heaviest of the particles here, fell apart into
-# two muons. To find it you need the muons of each event *together*: a list of lists. NumPy has no array for
+# two muons. Their masses, energies and momenta are given in GeV. To find it you need the muons of each event *together*: a list of lists. NumPy has no array for
 # that, and a GPU wants numbers side by side. Run the cell, and look at what a rectangle would cost.
 
 # %% id="the-question"
@@ -206,7 +206,7 @@ muons.pt[:, 0]
 # ### Exercise: a clean pair
 #
 # Write `clean_pairs(muons)`: throw away muons with `pt` of 20 GeV or less, or with `eta` beyond ±2.1; then
-# keep the events in which just two muons are left, of opposite charge. What it returns has two muons in
+# keep the events in which exactly two muons are left, of opposite charge. What it returns has two muons in
 # every event, and `[:, 0]` works. `&` is "and" for arrays; put each comparison in brackets.
 
 # %% id="select-exercise" tags=["exercise"]
@@ -237,8 +237,9 @@ print(f"{ak.count(muons.pt):,} muons make {ak.count(one):,} pairs;",
       f"seven make {ak.num(one)[np.argmax(ak.num(muons))]}, one makes {ak.num(one)[4]}")
 
 # %% [markdown] id="vector-text"
-# The mass of a pair is that of the sum of its **four-momenta**. [vector](https://vector.readthedocs.io)
-# teaches Awkward Arrays to be such: fields with the right names, and the name `Momentum4D`.
+# A particle's **four-momentum** is its energy and the three components of its momentum, in one. Two of them are added
+# component by component, and the mass of a pair is that of the sum. [vector](https://vector.readthedocs.io)
+# teaches Awkward Arrays to be four-momenta: fields with the right names, and the name `Momentum4D`.
 # `+`, `.mass`, `.pt`, `.deltaR(…)` and more then work on all pairs of all events at once.
 
 # %% id="vector"
@@ -351,8 +352,8 @@ print(f"muons and masses together have {(d_muons.nbytes + d_masses.nbytes) / 1e6
 # ## 6. One thread, one event
 #
 # The other way is to write the loop that a physicist would write for *one* event, and let each thread do
-# its own. Numba's kernels read Awkward Arrays in place. The question from now on: the mass of an event's
-# **two hardest muons**, if their charges are opposite. Here is a first part of it:
+# its own event. Numba's kernels read Awkward Arrays in place. The question from now on: the mass of an event's
+# **two hardest muons**, those with the highest `pt`, if their charges are opposite. Here is a first part of it:
 
 # %% id="no-extension" raises="NotImplementedError"
 @cuda.jit
@@ -429,7 +430,7 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
 
 # %% [markdown] id="traffic-predict" tags=["predict"]
 # (The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both show in
-# the lightest pairs only.)
+# the lightest pairs most: above 80 GeV, the two ways agree to a few MeV.)
 #
 # *Predict:* the least that has to move is every muon once, every offset once, every mass once: 1.9 MB. How
 # many times that does the kernel move? And the array expression?

@@ -456,6 +456,9 @@ gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256
                  np.zeros((256, 384), np.int32), np.int32(384), np.int32(256))
 
 # %% [markdown] id="compile-text"
+# (The card has 20 operations for each byte, Numba's kernel has 25. The compilers differ: NVRTC keeps the squares that
+# the test of the loop needs for the next step, and Numba's compiler computes them twice.)
+#
 # Two more costs are real on any machine, for they arise on the CPU: compiling, and writing. The time to compile is
 # measured here and now, on this machine.
 
@@ -626,13 +629,13 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 # %% [markdown] id="crossover-text"
 # ## 6. When does the GPU win?
 #
-# Three costs stand before the first pixel: compiling, launching, and carrying the answer to the host. A **model**
-# that knows them, and nothing else:
+# Three costs come on top of the computing itself: compiling, launching, and carrying the answer to the host. A
+# **model** that knows launches, copies and the computing at the roofline's best, and nothing else:
 #
 # > time = launches × 5 µs + bytes to and from the host / its bandwidth + the larger of (flops / peak) and (bytes of
 # > memory / bandwidth)
 #
-# It is a model of the *best* case, not a measurement. 5 µs for a launch is an assumption: published figures lie
+# (Compiling is paid once; below, one line of the table adds it.) It is a model of the *best* case, not a measurement. 5 µs for a launch is an assumption: published figures lie
 # between a few microseconds and a few tens. No program reaches the peaks, and no copy the rate of its bus. Real GPUs
 # win later than this says.
 #
@@ -699,7 +702,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
                 f"lines for a T4 are level at first, then rise. They cross the processor's: {crossings}.")
 
 # %% [markdown] id="crossover-why"
-# Some tens or hundreds of pixels for the kernel; some ten thousands or more for a thousand launches; a million or more
+# Some tens or hundreds of pixels for the kernel; some ten thousands or more for a thousand launches; about a million
 # if the kernel is compiled for this one picture. (The numbers depend on your processor; with many cores it may stay
 # ahead of the arrays for ever, and then there is `None`. Where this machine has a GPU,
 # the green points are measured on it.) So the honest answer to "is the GPU faster?" is another question: how often,
@@ -741,9 +744,10 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # sums = [signal[start:stop].sum() for start, stop in zip(starts, stops)]
 # ```
 #
-# *Predict:* under `jit`, how often would JAX compile that for 1,000 intervals of 300 different lengths?
+# *Predict:* with `jit` around the sum of one slice, how often would JAX compile for 1,000 intervals of 300 different
+# lengths?
 #
-# Do it with arrays of one shape: for each interval take `longest` elements from its start, set those that lie beyond
+# Once for each length. So do it with arrays of one shape: for each interval take `longest` elements from its start, set those that lie beyond
 # its stop to zero, and add up. No Python loop, and one compilation for all intervals. (`jnp.where`; an index
 # past the end is clamped to the last element, so the mask must take care of it.)
 
