@@ -18,7 +18,7 @@ def grouped(table, sort=True, **other):
     return table.groupby("event", sort=sort).agg(**{**NAMED, **other})
 
 
-@wrong("per-event", "columns are number, pt, eta, phi, charge; they should be muons, charge, leading")
+@wrong("per-event", "number, pt, eta, phi, charge; they should be muons, charge, leading")
 def starter_sums_everything(table):
     return table.groupby("event").sum()
 

@@ -184,8 +184,7 @@ def no_stride(muons, counts):
 @wrong("count-pairs", r"charges \[1, -1\] was never written.*once its muons are counted")
 @cuda.jit(extensions=[ak.numba.cuda])
 def starter_writes_nothing(muons, counts):
-    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
-        pass
+    pass
 
 
 # --- fill-hard ----------------------------------------------------------------------------------
@@ -258,8 +257,7 @@ def atomic_for_a_private_place(muons, threshold, offsets, pts):
 @wrong("fill-hard", "never written.*store the `pt` of each muon")
 @cuda.jit(extensions=[ak.numba.cuda])
 def stores_nothing(muons, threshold, offsets, pts):
-    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
-        pass
+    pass
 
 
 @wrong("fill-hard", "belongs to it, but was never written.*one place further")
