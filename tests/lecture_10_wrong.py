@@ -32,6 +32,7 @@ def jumps(offsets):
 def from_zero(offsets):
     return np.searchsorted(offsets, np.arange(offsets[-1]), side="right") - 1
 
+
 @wrong("owners", "is said to be of event 1; it is of event 0")
 def one_too_many(offsets):
     counts = np.diff(offsets)

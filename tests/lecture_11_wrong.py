@@ -82,9 +82,14 @@ def numpy_alone(real, imag, limit):
         return whole(np, real, imag, limit).astype(np.int32)
 
 
-@wrong("ship", "returns a ndarray, not a NumPy array.*\\.get")
+@wrong("ship", "returns a cupy.ndarray, not a NumPy array.*\\.get")
 def still_on_the_device(real, imag, limit):
     return cp.asarray(right_elementwise(real, imag, limit))
+
+
+@wrong("ship", "every pixel is 0: was a kernel launched")
+def starter_computes_nothing(real, imag, limit):
+    return np.zeros((imag.size, real.size), np.int32)
 
 
 @wrong("ship", r"the shape \(97, 61\), not \(61, 97\)")

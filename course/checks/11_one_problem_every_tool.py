@@ -34,7 +34,8 @@ def ship(burning_ship):
             steps = burning_ship(real.copy(), imag.copy(), STEPS)
         require(
             isinstance(steps, np.ndarray),
-            f"{case}, the function returns a {type(steps).__name__}, not a NumPy array",
+            f"{case}, the function returns a {type(steps).__module__.split('.')[0]}."
+            f"{type(steps).__name__}, not a NumPy array",
             look=".get() of a CuPy array, .copy_to_host() of Numba's, np.asarray of JAX's",
         )
         require(
@@ -57,7 +58,9 @@ def ship(burning_ship):
                 f"{case}, {len(wrong)} of them differ from NumPy's: pixel [{row}, {column}] stays "
                 f"{steps[row, column]} steps, not {expected[row, column]}",
                 look="abs belongs around the product, before cy is added; and the steps are "
-                "those of the loop of section 1",
+                "those of the loop of section 1"
+                if np.any(steps)
+                else "every pixel is 0: was a kernel launched, and its result copied back?",
             )
         unseen = [one for one in listed if "grid" not in one.details]
         launches = len(profile.launches) + len(unseen)

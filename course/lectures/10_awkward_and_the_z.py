@@ -3,8 +3,9 @@
 #
 # A collision of two protons leaves no muon in the detector, or one, or seven. Among the 50,000 events that
 # come with the course are thousands in which a Z boson, the heaviest of the particles here, fell apart into
-# two muons. Their masses, energies and momenta are given in GeV. To find it you need the muons of each event *together*: a list of lists. NumPy has no array for
-# that, and a GPU wants numbers side by side. Run the cell, and look at what a rectangle would cost.
+# two muons. (Masses, energies and momenta are given in GeV.) To find it you need the muons of each event
+# *together*: a list of lists. NumPy has no array for that, and a GPU wants numbers side by side. Run the
+# cell, and look at what a rectangle would cost.
 
 # %% id="the-question"
 # %load_ext gpucourse
