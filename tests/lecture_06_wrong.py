@@ -526,6 +526,17 @@ def all_of_it_in_the_guard(values, maxima):
             maxima[i // 32] = mine
 
 
+@wrong("warp-max", "was never written.*for minus infinity: guard the value only")
+@cuda.jit
+def warps_without_values_are_silent(values, maxima):
+    i = cuda.grid(1)
+    mine = values[i] if i < values.size else -math.inf
+    for k in (16, 8, 4, 2, 1):
+        mine = max(mine, cuda.shfl_down_sync(ALL_LANES, mine, k))
+    if i % 32 == 0 and i < values.size:
+        maxima[i // 32] = mine
+
+
 @wrong("warp-max", r"is -5.*e\+303, which is not among them.*some lanes take no part")
 @cuda.jit
 def shuffle_in_the_guard(values, maxima):
@@ -632,7 +643,7 @@ def not_rounded_up(threads, registers, shared):
     return warps_that_fit(threads, registers, shared, round_up=False)
 
 
-@wrong("occupancy", "48 warps fit; yours are 50")
+@wrong("occupancy", "48 warps fit; yours are 50.*one of the four parts")
 def one_big_register_file(threads, registers, shared):
     return warps_that_fit(threads, registers, shared, parts=1)
 

@@ -89,6 +89,8 @@ def test_without_a_halo_the_seams_are_wrong(shown):
 def test_the_model_scales_as_the_text_says(shown):
     step = shown_step_time
     assert step(8192, 1) / step(8192, 64) == pytest.approx(10.5, abs=0.3)
+    assert step(8192, 64) == pytest.approx(25.5e-6, abs=5e-8)
+    assert 2 * (10e-6 + 4 * 8192 / 50e9) == pytest.approx(21.3e-6, abs=2e-8)
     assert step(8192, 1) / step(131_072, 256) > 0.85  # weak
     assert 1 / (0.05 + 0.95 / 1e9) == pytest.approx(20)
     assert round(64 - 0.05 * 63) == 61

@@ -101,6 +101,20 @@ def test_a_finding_fails_the_check_and_names_both_places():
     assert "`total[0] += values[i]` (block 0, thread 0)" in failed.value.look
 
 
+def test_threads_that_have_ended_are_no_place_to_look_at():
+    @cuda.jit
+    def some_leave(out):
+        if cuda.threadIdx.x < 32:
+            cuda.syncthreads()
+            out[cuda.threadIdx.x] = 1
+
+    with pytest.raises(CheckFailed) as failed:
+        launched(some_leave, 1, 64, np.zeros(64))
+    assert "32 threads of block (0, 0, 0) ended" in failed.value.message
+    assert failed.value.look.count(" line ") == 1
+    assert "unknown" not in failed.value.look
+
+
 def test_errors_of_the_machine_are_raised():
     with pytest.raises(MemoryAccessError):
         launched(double_all, 2, 64, np.ones(100), np.zeros(100))

@@ -195,6 +195,13 @@ def _mapped(function, count, in_specs, out_specs):
         require(str(error), "JAX does not know an axis that psum or ppermute is given",
                 look='this mesh has one axis, and its name is "rows"')
         raise
+    except ValueError as error:
+        require("statically inferred" not in str(error),
+                "JAX cannot tell that the result is the same on every device, as out_specs says: "
+                "“which require replication”",
+                look="a psum (or pmean) of each result makes it the same everywhere; what is "
+                     "gathered, and what only one device knows, does not count as that")
+        raise
     return mapped, lambda values: jax.device_put(values, NamedSharding(mesh, P("rows")))
 
 

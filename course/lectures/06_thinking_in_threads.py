@@ -378,9 +378,9 @@ for seed in range(40):
 print("total: how often", ended_at)
 
 # %% [markdown] id="race-text"
-# The same program each time, and not the same answer. (Your set holds all that a real GPU may answer;
-# this machine showed some of it.) This is a **race**: two threads touch the same address, at least one of
-# them writes, and nothing says who is first. A rare race is the worst kind: it passes every test until
+# The same program each time, and not the same answer. (Your set holds all that a real GPU may answer, and
+# in forty orders each of them came up.) This is a **race**: two threads touch the same address, at least one
+# of them writes, and nothing says who is first. A rare race is the worst kind: it passes every test until
 # the day it matters.
 #
 # So do not wait for a wrong answer. `virtualgpu.check()` watches which threads touch which address, and
@@ -1103,8 +1103,8 @@ for name, column in (("rows", d_rows[:, 0]), ("columns", d_columns[0])):
 # %% [markdown] id="records-why"
 # Four times: the `eta`, `phi` and charge of each muon come along for nothing. Awkward Arrays, cuDF and Parquet
 # files keep each column by itself, and this is one reason. The other question is how to *turn* a table from
-# rows into columns when a warp can read only one of the two side by side. That takes shared memory, and
-# shared memory has a trap of its own.
+# rows into columns: a warp that reads a row side by side writes down a column, far apart, and the other way
+# round. The way out is shared memory, and shared memory has a trap of its own.
 
 # %% [markdown] id="banks-predict" tags=["predict"]
 # ## 11. Bank conflicts
@@ -1389,8 +1389,8 @@ for kernel in kernels:
 #   1,024 bytes more.
 # - A block fits whole or not at all.
 #
-# Write the number of warps at work. The starter knows the first limit only. (`shared` will be a multiple of
-# 128 and `threads` of 32; blocks may be spread over the parts as you like.)
+# Write the number of warps at work. The starter knows only that there are 64. (`shared` will be a multiple
+# of 128 and `threads` of 32; blocks may be spread over the parts as you like.)
 
 # %% id="occupancy-exercise" tags=["exercise"]
 def resident_warps(threads, registers, shared):

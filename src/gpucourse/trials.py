@@ -60,8 +60,9 @@ def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
         after = launch()
     if not report.ok:
         first = report.findings[0]
-        places = [first.location] + ([first.other] if first.other else [])
-        require(False, first.message, look="\nand ".join(map(_place, places)))
+        both = (first.location, first.other)
+        places = [place for place in both if place is not None and place.filename]
+        require(False, first.message, look="\nand ".join(map(_place, places)) or None)
     for seed in seeds:
         with virtualgpu.schedule(seed):
             again = launch()
