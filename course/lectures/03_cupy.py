@@ -64,7 +64,7 @@ d_a - a
 
 # %% id="crossings"
 d_few = d_times[:3]
-print("np.sqrt(x) gives an array of", type(np.sqrt(d_few)).__module__)
+print("np.sqrt(x) is an array of", type(np.sqrt(d_few)).__module__)
 for name, crossing in {
     ".get()": d_few.get, "cp.asnumpy(x)": lambda: cp.asnumpy(d_few), ".tolist()": d_few.tolist,
     "print(x)": lambda: str(d_few), "float(x[0])": lambda: float(d_few[0]),
