@@ -217,7 +217,8 @@ check("in-chunks", times_in_chunks)
 #
 # Now the first question. CuPy knows nothing of the whole formula: Python hands it one operation after the other,
 # and each becomes a **kernel**, a program that the GPU runs once for every element. *Predict:* which nine are these, and
-# how many arrays does each read or write? (`virtualgpu.launches()` lists what CuPy would launch. Where a real GPU answers, only a profiler can tell.)
+# how many arrays does each read or write? (`virtualgpu.launches()` lists what CuPy would launch. Where a real GPU
+# answers, only a profiler can tell.)
 
 # %% id="launches"
 with virtualgpu.launches() as launched:
@@ -273,7 +274,8 @@ Picture(figure, f"Bytes moved for each particle: NumPy's way {left}, in nine pie
 # ## 5. Two kernels, half written
 #
 # Where an `if` or a loop belongs to each element, write the body yourself, in CUDA C++ (section 1 of "PyCUDA: CUDA
-# C++ in a string" has what you need of it in one table), and let CuPy do the rest: loop, bounds, types, broadcasting. `cp.ElementwiseKernel` takes inputs, outputs, body and name; a single
+# C++ in a string" has what you need of it in one table), and let CuPy do the rest: loop, bounds, types,
+# broadcasting. `cp.ElementwiseKernel` takes inputs, outputs, body and name; a single
 # letter such as `T` stands for one type, chosen by the arguments.
 
 # %% id="elementwise"
