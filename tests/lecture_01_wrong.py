@@ -110,6 +110,15 @@ def smooths_nothing(ferry, heat, steps):
     return heat, np.zeros(steps)
 
 
+@wrong("ferry", "hottest ones are a builtins.list.*makes one of a list")
+def notes_them_in_a_list(ferry, heat, steps):
+    d_heat, hottest = ferry.there(heat), []
+    for _ in range(steps):
+        d_heat = smooth(d_heat)
+        hottest.append(float(ferry.back(d_heat.max())))
+    return ferry.back(d_heat), hottest
+
+
 # --- crossover ----------------------------------------------------------------------------------
 
 
@@ -135,6 +144,12 @@ def forgets_what_the_gpu_takes(starts, gpu_each, cpu_each):
 def one_start_only(starts, gpu_each, cpu_each):
     gain = cpu_each - gpu_each
     return math.ceil(START / gain) if gain > 0 else None
+
+
+@wrong("crossover", "each takes START seconds")
+def takes_starts_for_seconds(starts, gpu_each, cpu_each):
+    gain = cpu_each - gpu_each
+    return math.ceil(starts / gain) if gain > 0 else None
 
 
 @wrong("crossover", "it says None; from")

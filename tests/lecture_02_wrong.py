@@ -142,6 +142,11 @@ def returns_nothing(values, by):
     launch(np.array(values, np.float32), np.float32(by), np.int32(len(values)))
 
 
+@wrong("fitting-types", "all zeros.*get into the array")
+def scales_an_empty_array(values, by):
+    return launch(np.zeros(len(values), np.float32), np.float32(by), np.int32(len(values)))
+
+
 @wrong("fitting-types", "no kernel was launched")
 def numpy_does_it(values, by):
     return np.array(values, np.float32) * np.float32(by)
@@ -184,7 +189,7 @@ def never_copies_there(pt, factors):
     return by_hand(drv.mem_alloc(pt.nbytes), pt, factors)
 
 
-@wrong("copy-once", "element 0 is 0, not")
+@wrong("copy-once", "all zeros.*copies the array back")
 def never_copies_back(pt, factors):
     by_hand(drv.to_device(pt), pt, factors)
     return np.zeros_like(pt)

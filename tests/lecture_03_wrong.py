@@ -49,6 +49,19 @@ def asks_with_and(layers, offsets):
     return cp.where(layers >= 0 and layers < offsets.size, offsets[layers], cp.nan)
 
 
+@wrong("lookup", "129 layers took .* launches.*no loop")
+def one_after_the_other(layers, offsets):
+    none = cp.array(cp.nan)
+    return cp.array([offsets[k] if 0 <= k < offsets.size else none for k in layers])
+
+
+@wrong("lookup", "the device did nothing.*no .get")
+def there_and_back_again(layers, offsets):
+    layers, offsets = layers.get(), offsets.get()
+    known = (layers >= 0) & (layers < offsets.size)
+    return cp.asarray(np.where(known, offsets[np.where(known, layers, 0)], np.nan))
+
+
 # --- in-chunks ----------------------------------------------------------------------------------
 
 
@@ -86,6 +99,15 @@ def always_the_first_chunk_of_c(a, b, c, chunk):
     return times
 
 
+@wrong("in-chunks", "no particles at all: .*may be no chunk")
+def counts_on_a_first_chunk(a, b, c, chunk):
+    times = cp.empty_like(a)
+    for k in range(-(-a.size // min(chunk, a.size))):
+        part = slice(k * chunk, (k + 1) * chunk)
+        times[part] = time_to_wall(a[part], b[part], c[part])
+    return times
+
+
 @wrong("in-chunks", "the answer is a list")
 def returns_the_parts(a, b, c, chunk):
     parts = [slice(start, start + chunk) for start in range(0, a.size, chunk)]
@@ -120,6 +142,10 @@ wrong("elementwise", "whichever comes first, and lid", "lid forgotten")(leaving(
     lid = 0;
     time = min(at_lid, wall);
 """))
+wrong("elementwise", "set whichever way the `?if`? goes", "the lid only")(leaving("""
+    T at_lid = ((vz > 0 ? length : -length) - z) / vz;
+    if (vz != 0 && at_lid < wall) { time = at_lid; lid = 1; }
+"""))
 wrong("elementwise", 'identifier "tiem" is undefined', "misspelt")(leaving("tiem = wall; lid = 0;"))
 
 
@@ -142,7 +168,7 @@ wrong("reduction", "0 is smaller than every time", "identity 0")(
     first(f"lid ? time : {NEVER}", "min(a, b)", "0"))
 wrong("reduction", "those that leave by the wall take part", "all of them")(
     first("time", "min(a, b)", NEVER))
-wrong("reduction", "0 is smaller than every time", "0 for the others")(
+wrong("reduction", "what does a particle at the wall give", "0 for the others")(
     first("lid ? time : 0", "min(a, b)", NEVER))
 wrong("reduction", "how are two results combined|neither the identity", "a sum")(
     first("lid ? time : 0", "a + b", "0"))
@@ -165,6 +191,8 @@ wrong("raw", "illegal address.*has no next one", "one too many")(
     raw("if (i < n) gap[i] = time[i + 1] - time[i];"))
 wrong("raw", "element 0 is .*gap i is from", "the wrong way round")(
     raw("if (i < n - 1) gap[i] = time[i] - time[i + 1];"))
+wrong("raw", r"element 0 is 0\.\d{9,}, not 0\.\d{9,}", "rounded")(
+    raw("if (i < n - 1) gap[i] = (float) (time[i + 1] - time[i]);"))
 wrong("raw", "element 127 was never written", "one too few")(
     raw("if (i < n - 2) gap[i] = time[i + 1] - time[i];"))
 wrong("raw", "race: ", "a loop in every thread")(

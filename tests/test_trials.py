@@ -148,3 +148,8 @@ def test_comparing_names_the_first_element_that_differs():
         compare(np.array([0, 5, 6]), np.arange(3), "case", "look")
     with pytest.raises(CheckFailed, match="case, element 2 was never written"):
         compare(np.array([0, 1, LEFTOVER]), np.arange(3), "case", "look")
+
+
+def test_comparing_shows_the_digits_that_differ():
+    with pytest.raises(CheckFailed, match=r"element 0 is 0\.10000000149\d*, not 0\.1000000000\d*"):
+        compare(np.array([0.1], np.float32).astype(float), np.array([0.1]), "case", "look")

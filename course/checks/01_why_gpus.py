@@ -130,7 +130,9 @@ def _judge_heat(answer, heat, steps, case):
         require(
             isinstance(got, np.ndarray),
             f"the {what} are a {type(got).__module__}.{type(got).__name__}, not NumPy's array",
-            look="bring them back before you return them",
+            look="`np.array(…)` makes one of a list"
+            if isinstance(got, list)
+            else "bring them back before you return them",
         )
         require(
             got.shape == expected.shape and np.allclose(got, expected, rtol=1e-12),
@@ -172,6 +174,8 @@ def crossover(answer):
         require(
             got == expected,
             f"{case}, it says {got:g}, not {expected:,}",
-            look="the smallest whole n with starts * START + n * gpu_each <= n * cpu_each: what "
+            look="`starts` counts them; each takes START seconds"
+            if math.isclose(got * START, expected, rel_tol=1e-3)
+            else "the smallest whole n with starts * START + n * gpu_each <= n * cpu_each: what "
             "about one less, and what about fractions?",
         )

@@ -107,6 +107,11 @@ def fitting_types(scaled):
             look="`astype(…, copy=False)` and `ascontiguousarray` copy only when they must",
         )
         expected = before.astype(np.float32) * np.float32(by)
+        require(
+            result.size == 0 or result.any(),
+            f"with {case}, the result is all zeros",
+            look="do the values get into the array that the kernel scales?",
+        )
         _close(result, expected, f"with {case}", "are there enough threads, and all elements?")
         require(
             profile.launches or not virtualgpu.is_active(),
@@ -147,6 +152,11 @@ def copy_once(after_layers):
             isinstance(result, np.ndarray) and result.dtype == np.float32,
             f"{case}, the result is {_kind(result)}, not an array of float32",
             look="the array that you return",
+        )
+        require(
+            result.size == 0 or result.any(),
+            f"{case}, the result is all zeros",
+            look="after the last launch, what copies the array back into `result`?",
         )
         _close(result, expected, case, "is every factor applied, once, to every element?")
         for way, count in copies.items():

@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## A GPU loses against a Python loop
 #
-# A GPU adds and multiplies tens of trillions of times a second. Python needs a few tenths of a
-# microsecond for one step of a pendulum. Who is first to follow a pendulum for a thousand steps? Run the cell:
+# A GPU adds and multiplies tens of trillions of times a second. Python needs a tenth of a
+# microsecond, or two, for one step of a pendulum. Who is first to follow a pendulum for a thousand steps? Run the cell:
 # the same function, once with Python's numbers and once with arrays on a GPU.
 
 # %% id="the-question"
@@ -47,13 +47,13 @@ with virtualgpu.launches() as launched:
 print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
 
 # %% [markdown] id="the-race-text"
-# The same angle. And the times? One step is five operations, and CuPy, which is NumPy for GPUs, has the GPU start a
-# small program for each of them. Starting one takes a few microseconds, whatever it does
-# ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019). We take 4 µs.
+# The same angle. And the times? One step is five operations on arrays (a sine, two products, a difference, a sum), and
+# CuPy, which is NumPy for GPUs, has the GPU start a small program for each of them. Starting one takes a few
+# microseconds, whatever it does ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019). We take 4 µs.
 
 # %% id="the-race"
 START = 4e-6  # s, to start one program on the GPU, or one copy: our assumption throughout
-programs = len(launched) or 5 * 1000  # a real GPU keeps no list
+programs = len(launched) or 5 * 1000  # counted, or (a real GPU keeps no list) worked out
 python_s = seconds(lambda: swing(1.0, 0.0, 1000, math))
 print(f"Python, measured on this computer:    {python_s * 1e3:6.2f} ms")
 if device().virtual:
@@ -109,7 +109,7 @@ for threads in (1, 100, 10_000, 100_000):
 # ### Exercise: how many threads?
 #
 # Write `threads_needed(latency, bandwidth, bytes_each)`: how many threads must be waiting for `bytes_each` bytes each
-# to keep the memory busy; the next whole number. `hint("in-flight")` gives a first hint, and called again, a
+# to keep the memory busy, rounded up. `hint("in-flight")` gives a first hint, and called again, a
 # second one.
 
 # %% id="in-flight-exercise" tags=["exercise"]
@@ -130,8 +130,8 @@ check("in-flight", threads_needed)
 # ## 2. Thirty-two at a time
 #
 # Here is a program for the GPU, a **kernel**, in Python. (You need not write one yet.) The GPU runs it once for each
-# pendulum, each time in a **thread** of its own; `i` is the thread's number. Where there is no GPU, the virtual one runs
-# it and counts.
+# pendulum, each time in a **thread** of its own; `i` is the thread's number. We start 2 × 32 threads
+# (that is the `[2, 32]`); those without a pendulum do nothing. Where there is no GPU, the virtual one runs it and counts.
 #
 # *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take? And 33?
 
@@ -154,15 +154,15 @@ issued = {}
 for pendulums in (1, 32, 33, 64):
     angles = np.linspace(0.2, 1.0, pendulums)
     with virtualgpu.profile() as profile:
-        swing_each[2, 32](cuda.to_device(angles), 100, cuda.device_array(pendulums))  # 2 × 32 threads
+        swing_each[2, 32](cuda.to_device(angles), 100, cuda.device_array(pendulums))  # 64 threads
     issued[pendulums] = profile.counters.warp_instructions
     print(f"{pendulums:3} pendulums: {issued[pendulums]:6,} instructions issued, "
           f"{issued[pendulums] / issued[1]:.2f} times as many")
 
 # %% [markdown] id="warps-why"
-# Thirty-two cost hardly more than one, and the 33rd as much as all before it. The hardware knows no single threads: it
-# runs **warps** of 32, which take each instruction together, in 32 *lanes*. One pendulum uses one lane and pays
-# for all.
+# Thirty-two cost hardly more than one, and the 33rd as much as all before it. (The few more are for `sin`, which takes
+# another way for larger angles.) The hardware knows no single threads: it runs **warps** of 32, which take each
+# instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all.
 #
 # And when lanes want different things? Both ways are walked, one after the other, with some lanes masked off:
 #
@@ -171,7 +171,7 @@ for pendulums in (1, 32, 33, 64):
 # else side while the odd lanes are masked off, then all go on together. The warp pays for both
 # sides.](../img/warp_divergence.svg)
 #
-# *Predict:* this kernel makes negative numbers 0 and takes the root of others. How many of a warp's 32 lanes work in
+# *Predict:* this kernel makes negative numbers 0 and takes the root of all others. How many of a warp's 32 lanes work in
 # each step?
 
 # %% id="divergence"
@@ -190,8 +190,9 @@ mixed[32:] = abs(mixed[32:])
 gpucourse.timeline(root_or_zero, 1, 64, mixed)
 
 # %% [markdown] id="divergence-why"
-# The first warp has both kinds and walks both ways, with pale lanes idle; the second has one kind, and all its
-# lanes work. No error, no warning: a GPU wants many threads that do *the same thing* to different data.
+# The first warp has both kinds and walks both ways: 14 lanes write a zero while the other 18, pale, wait, then those
+# 18 write their roots. (Rest the pointer on a step, and it names its line and lanes.) The second has one kind, and all
+# its lanes work. No error, no warning: a GPU wants many threads that do *the same thing* to different data.
 
 # %% [markdown] id="terms-text"
 # ## 3. One machine, four vocabularies
@@ -231,13 +232,14 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 #
 # (An H100.) The **host** is your computer with its CPU, the **device** is the GPU, and their memories are two. What the GPU is
 # to work on must be carried over a link that is fifty times narrower than its own memory. And there is no more of it than
-# there is: *predict* what asking for a terabyte does. Your operating system would promise it, and fill it as you go.
+# there is: *predict* what asking for a terabyte does. (Of its own memory, a computer that runs short moves some to its disk.)
 
 # %% id="too-much" raises="OutOfMemoryError"
 cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why"
-# Read it to the end: how much was asked for, and how much was held already. A GPU does not swap. What does not fit is
+# Read it to the end: how much was asked for, and how much was held already. A GPU does not swap.
+# (There is *managed* memory, which the driver moves to and fro: over that same link.) What does not fit is
 # worked on in pieces, or on several GPUs, or not there.
 #
 # Now the carrying. This class keeps the books: how many bytes, how many trips, and on a GPU, how long.
@@ -260,7 +262,7 @@ class Ferry:
     def _carry(self, how, array):
         start = time.perf_counter()
         carried = how(array)
-        cp.cuda.Device().synchronize()
+        cp.cuda.Device().synchronize()  # wait until the device is done
         self.seconds += time.perf_counter() - start
         self.bytes, self.trips = self.bytes + array.nbytes, self.trips + 1
         return carried
@@ -275,7 +277,7 @@ class GPU:
     link: float
 
 
-T4 = GPU("T4 (2018)", 320e9, 16e9)  # PCIe 3.0 x16; the GPU that Colab lends for nothing
+T4 = GPU("T4 (2018)", 320e9, 16e9)  # PCIe 3.0 x16; the GPU that Colab lends for free
 H100 = GPU("H100 SXM (2023)", 3.35e12, 64e9)  # PCIe 5.0 x16
 
 # %% [markdown] id="transfer-predict" tags=["predict"]
@@ -359,7 +361,8 @@ check("ferry", relax)
 # the other side stands NumPy on one core of this computer, measured.
 #
 # For `n` elements the GPU takes `starts × 4 µs` plus `n` times its price per element; the CPU takes `n` times
-# its own. Here are the prices of our three losers, for one element:
+# its own. Here are prices per element: of a sum, of our pendulum, of a hundred rounds of `2x + 1` carried each time (three
+# jobs that lose while they are small), and of the hundred rounds carried once. (`1 + 3` starts: one kernel, three copies.)
 
 # %% id="prices"
 @dataclass(frozen=True)
@@ -380,8 +383,8 @@ class Job:
 
 
 def one_sum(n):
-    heights = np.ones(n)
-    return lambda: heights + heights
+    heights, waves = np.ones((2, n))
+    return lambda: heights + waves
 
 
 def pendulums(n, steps=20):
@@ -452,7 +455,8 @@ for job in JOBS:
     print(f"{job.name:37}{nanoseconds[0]:10.2f}{nanoseconds[1]:9.2f}{nanoseconds[2]:9.2f}{told[0]:>16}{told[1]:>13}")
 
 # %% [markdown] id="lab-why"
-# (The GPUs' columns are the model's: at least so long.) "Never" stands where an element costs the GPU more than your CPU,
+# (The GPUs' columns are the model's: at least so long. The CPU's was measured with 100,000 numbers, which may fit
+# into its caches; many more cost it more.) "Never" stands where an element costs the GPU more than your CPU,
 # mostly for the link alone: then no number of elements helps. It is the first and the third line that this
 # threatens; whether it hits them depends on your CPU and on the link. The last line is the same job as the third,
 # carried once: **not what you compute decides, but how often you carry**.
@@ -480,8 +484,8 @@ axes.set(xlabel="pendulums", ylabel="time for 20 steps [ms]")
 axes.legend()
 Picture(figure, f"Time for 20 steps against the number of pendulums, both logarithmic. NumPy, measured: "
                 f"{measured[0]:.2f} ms for one and {measured[-1]:.1f} ms for {sizes[-1]:,}. The models of two GPUs are flat at "
-                f"{job.starts * START * 1e3:.1f} ms, the price of {job.starts} starts, up to about 10,000 pendulums, and "
-                "below NumPy from there on.")
+                f"{job.starts * START * 1e3:.1f} ms, the price of {job.starts} starts, up to about 10,000 pendulums; NumPy's "
+                "line rises across them, and lies above both at the right.")
 
 # %% [markdown] id="lab-picture-why"
 # The flat part is the GPU starting and being nearly empty: ten thousand pendulums take it hardly longer than one. On the right
@@ -490,8 +494,8 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 #
 # **When not**, then: few elements; steps that wait for each other; more carrying than computing; threads that each go their own
 # way; data that do not fit; double precision on a GPU built for games (1/64 of the speed of single precision); and code that is fast
-# enough already, or waits for a disk. A program whose GPU part took 80 % of the time runs at most five times as
-# fast, if that part takes no time at all (Amdahl's law).
+# enough already, or waits for a disk. A program that spends 80 % of its time in what you port runs at most five
+# times as fast, and that only if the ported part takes no time at all (Amdahl's law).
 
 # %% [markdown] id="landscape-text"
 # ## 6. The tools, today

@@ -1,7 +1,7 @@
 # %% [markdown] id="the-question-asked"
 # ## How much C++ do you need?
 #
-# A muon flies through a magnetic field and its path bends; the slower the muon, the more. The cell below
+# A muon flies through a magnetic field and its path bends; the smaller its momentum, the more. The cell below
 # follows forty muons for ten metres, one thread for each. Most of it is Python. Sixteen lines are in
 # another language: **CUDA C++**, in a string. Run it first, read it afterwards.
 
@@ -9,7 +9,7 @@
 # %load_ext gpucourse
 import awkward as ak
 import numpy as np
-import pycuda.autoinit
+import pycuda.autoinit  # picks the GPU
 import pycuda.driver as drv
 import virtualgpu
 from gpucourse.checks import lecture
@@ -71,7 +71,7 @@ draw_tracks(x, y, "Muons in a field of 3.8 T")
 # and the string is the same in all of them. **So how much C++ is it, really?**
 #
 # You will write such kernels, read what the compiler says of them, and meet the mistakes that *nobody*
-# tells you about.
+# tells you about. (No GPU? Then a *virtual* one runs what the real compiler makes of your strings, on the CPU.)
 
 # %% [markdown] id="launch-predict" tags=["predict"]
 # ## 1. Compile, launch, copy
@@ -102,7 +102,7 @@ print(counts)
 # Eight ones: there were eight threads, and each ran the body *once*. There is no loop in the kernel, since
 # the launch is the loop. `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number,
 # `blockDim.x` how many threads a block has, so `i` runs from 0 to 7 over the grid. (`block` has always three
-# numbers, for blocks may have three dimensions. "Thinking in threads" has more on all this.)
+# numbers, for blocks may have three dimensions. A `grid` left out is one block. "Thinking in threads" has more on all this.)
 #
 # What there is to know of C++ for such a kernel, if you know Python:
 #
@@ -138,6 +138,8 @@ increment(drv.InOut(counts), block=(4, 1, 1), grid=(3, 1))
 #
 # So a kernel is told how many elements there are, and its threads look before they leap: `if (i < n)`, the
 # **bounds guard**. Now read the kernel at the top again. Is there a line that you cannot explain?
+# (`x[k * muons + i]` is what NumPy calls `x[k, i]`: row after row lies in memory, `muons` numbers in each. A step
+# is 0.05 metres, and `turn` the angle by which the path bends in one.)
 
 # %% [markdown] id="first-kernel-task"
 # ### Exercise: how strongly does it bend?
@@ -213,7 +215,7 @@ print("Python:", 1 / 2, -7 // 2, -7 % 3, 2**3)
 
 # %% [markdown] id="false-friends-why"
 # An `int` divided by an `int` is an `int`, rounded towards 0 (Python's `//` rounds down, and its `%` follows).
-# Write `1.0f / 2` or `0.5f`. And `^` is "exclusive or", bit by bit; `**` does not compile: write `x * x`, or
+# Write `1.0f / 2` or `0.5f` (not `1f`: there must be a point). And `^` is "exclusive or", bit by bit; `**` does not compile: write `x * x`, or
 # `powf(x, 3.0f)`.
 
 # %% [markdown] id="mend-task"
@@ -309,7 +311,7 @@ print("as float64:    ", (np.array([1.0, 2.0]).view(np.float32) * np.float32(3))
 # Integers are no better: `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3, 0. A number
 # that is too wide (`np.float64(3)` for `float by`) moves all arguments behind it.
 #
-# **This is the most frequent mistake with kernels in strings.** The virtual GPU lets it pass as the library
+# **It happens to everybody who launches kernels from strings.** The virtual GPU lets it pass as the library
 # does, and tells you if you ask (a real GPU cannot know, and the report stays empty there):
 
 # %% id="silence-check"
@@ -365,12 +367,12 @@ for wrap in (drv.InOut, drv.In, drv.Out):
 # kernels, which return at once while the device works through them, and waits only when it copies the result
 # back.](../img/host_device_transfers.svg)
 #
-# *Predict:* `mem_alloc` below: how large a number does it want for `x`, and of what?
+# *Predict*, before you read the cell: 201 numbers of `float32` go there. Which number must `mem_alloc` be given?
 
 # %% id="by-hand"
 x_half = np.ascontiguousarray(x[:, 0])  # the path of the first muon, 201 numbers
 d_x = drv.mem_alloc(x_half.nbytes)  # d_: on the device
-drv.memcpy_htod(d_x, x_half)  # host to device
+drv.memcpy_htod(d_x, x_half)  # host to device: first where to, then where from
 for _ in range(10):
     scale(d_x, np.float32(0.5), np.int32(x_half.size), block=(256, 1, 1))
 drv.memcpy_dtoh(x_half, d_x)  # device to host, and wait for the launches
@@ -415,7 +417,7 @@ check("copy-once", after_layers)
 # operator is a kernel that PyCUDA wrote and compiled for it. `ElementwiseKernel` wants only the one line that
 # differs from kernel to kernel, and writes the rest: index, guard, loop, launch.
 #
-# *Predict:* `0.3 * 3.8 * 0.05 / d_pt * d_charge`: `d_pt` is `float32`. Of which type is the result, if
+# *Predict:* `-0.3 * 3.8 * 0.05 / d_pt * d_charge`: `d_pt` is `float32`. Of which type is the result, if
 # `d_charge` is `int32`? And how often does the GPU read or write whole arrays, compared with the
 # `ElementwiseKernel`?
 
@@ -445,8 +447,8 @@ print("ElementwiseKernel:", d_turn.dtype, d_turn.get()[:3])
 # Now for more C++ rather than less. Outside of the magnet's coil, at 3 metres, the field of such a detector
 # comes back through the iron, the other way round: roughly -2 T. The kernel needs a small table, the field at
 # each metre from the beam, that all threads read and nobody changes. CUDA has a place for such tables,
-# **constant memory**: 64 kilobytes in all, with a cache that serves a whole warp at once when its threads
-# read the same element. `__constant__` declares it, `get_global` tells Python where it lies. And since the source is a
+# **constant memory**: 64 kilobytes in all, with a cache that serves a whole warp (32 threads, which run
+# together) at once when they read the same element. `__constant__` declares it, `get_global` tells Python where it lies. And since the source is a
 # string, Python may fill in what Python knows: here the number of rings, by the compiler's option `-D`.
 #
 # *Predict:* what will the paths look like?

@@ -64,7 +64,7 @@ d_a - a
 
 # %% id="crossings"
 d_few = d_times[:3]
-print("asks the array, stays there:", type(np.sqrt(d_few)).__module__)
+print("np.sqrt(x) is an array of", type(np.sqrt(d_few)).__module__)
 for name, crossing in {
     ".get()": d_few.get, "cp.asnumpy(x)": lambda: cp.asnumpy(d_few), ".tolist()": d_few.tolist,
     "print(x)": lambda: str(d_few), "float(x[0])": lambda: float(d_few[0]),
@@ -76,7 +76,7 @@ for name, crossing in {
         print(f"{name:14} is refused: {error}")
 
 # %% [markdown] id="crossings-why"
-# Each of these fetches numbers, and waits until the device has them: `print`, `float` and `if` as well. One
+# All but the last fetch numbers, and wait until the device has them: `print`, `float` and `if` as well. One
 # `if` on an element inside a loop, and the GPU does nothing but wait for the host. (`np.sqrt` asks its
 # argument who should do the work, and CuPy's arrays say: we. That is why `time_to_wall` runs on both.)
 #
@@ -151,7 +151,7 @@ check("lookup", offsets_of)
 # delete goes to a **pool**, and the next array of that size comes from there.
 #
 # `time_to_wall` gets three arrays and returns one. *Predict:* how many arrays must fit on the device? And does
-# the memory of a deleted array show as free, say in `nvidia-smi`?
+# the memory of a deleted array show as free, say in `nvidia-smi`, NVIDIA's list of who uses its GPUs?
 
 # %% id="pool"
 pool = cp.cuda.MemoryPool()  # a pool of our own, to see this formula alone
@@ -194,7 +194,8 @@ with cp.cuda.using_allocator(pool.malloc):
 # ### Exercise: in chunks
 #
 # Write `times_in_chunks(a, b, c, chunk)`: the same times in one new array, but with the formula taken for
-# `chunk` particles at once, so that intermediate results are `chunk` long. The check lets you have room for
+# `chunk` particles at once, so that intermediate results are `chunk` long. Any number of particles may come, 0 too.
+# The check lets you have room for
 # the result and five chunks.
 
 # %% id="in-chunks-exercise" tags=["exercise"]
@@ -215,8 +216,9 @@ check("in-chunks", times_in_chunks)
 # ## 4. Nine kernels against one
 #
 # Now the first question. CuPy knows nothing of the whole formula: Python hands it one operation after the other,
-# and each becomes a **kernel**, a program that the GPU runs once for every element. *Predict:* how many?
-# (`virtualgpu.launches()` lists what CuPy would launch. Where a real GPU answers, only a profiler can tell.)
+# and each becomes a **kernel**, a program that the GPU runs once for every element. *Predict:* which nine are these, and
+# how many arrays does each read or write? (`virtualgpu.launches()` lists what CuPy would launch. Where a real GPU
+# answers, only a profiler can tell.)
 
 # %% id="launches"
 with virtualgpu.launches() as launched:
@@ -263,7 +265,7 @@ Picture(figure, f"Bytes moved for each particle: NumPy's way {left}, in nine pie
                 f"fused {fused_bytes:.0f}, in one.")
 
 # %% [markdown] id="fused-why"
-# 5.5 times less, and no intermediate arrays at all. Nothing fuses by itself in CuPy: where a chain of operations
+# 5.5 times fewer, and no intermediate arrays at all. Nothing fuses by itself in CuPy: where a chain of operations
 # is hot, say so. (JAX fuses whatever you compile with it.) `cp.fuse` takes element-wise operations and simple
 # reductions; since it runs your function once, before there are numbers, an `if` on an element cannot be fused:
 # `cp.where` can.
@@ -271,8 +273,9 @@ Picture(figure, f"Bytes moved for each particle: NumPy's way {left}, in nine pie
 # %% [markdown] id="elementwise-text"
 # ## 5. Two kernels, half written
 #
-# Where an `if` or a loop belongs to each element, write the body yourself, in CUDA C++, and let CuPy do the
-# rest: loop, bounds, types, broadcasting. `cp.ElementwiseKernel` takes inputs, outputs, body and name; a single
+# Where an `if` or a loop belongs to each element, write the body yourself, in CUDA C++ (section 1 of "PyCUDA: CUDA
+# C++ in a string" has what you need of it in one table), and let CuPy do the rest: loop, bounds, types,
+# broadcasting. `cp.ElementwiseKernel` takes inputs, outputs, body and name; a single
 # letter such as `T` stands for one type, chosen by the arguments.
 
 # %% id="elementwise"
@@ -337,7 +340,7 @@ check("elementwise", leave)
 # %% [markdown] id="reduction-text"
 # A **reduction** makes one number of many. `cp.ReductionKernel` wants four lines: what to do with each element,
 # how to combine two results (called `a` and `b`), what to store in the end (from `a`), and the **identity**,
-# the result for no elements at all. How fast does the whole lot move, as one length?
+# the result for no elements at all. Here is the length of a vector, the root of the sum of its squares:
 
 # %% id="reduction"
 length_of = cp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "length_of")
@@ -468,7 +471,7 @@ gpucourse.memory(gaps, 1, 64, in_order, cp.zeros(63), np.int32(64), array="argum
                  title="gaps reads the times")
 
 # %% [markdown] id="raw-memory-why"
-# Each warp asks twice, for 8 pieces and, shifted by one element, for up to 9: some 33 in all. Neighbours side by side are
+# Each warp asks twice, for 8 pieces and, shifted by one element, for up to 9: 33 in all. Neighbours side by side are
 # what a GPU likes, and a real one has a small cache that will hold the second request's pieces already. "Thinking
 # in threads" looks at patterns that it does not like.
 
@@ -519,8 +522,8 @@ for array in (made_by_numba, seen_by_cupy):
 # %% [markdown] id="measuring-predict" tags=["predict"]
 # ## 8. Which is faster, then?
 #
-# Seen from the host, a launch is a note in a letter box. `time_to_wall(d_a, d_b, d_c)` *returns* when nine notes
-# are in the box, long before the ninth kernel has run. *Predict:* what does this measure?
+# Seen from the host, a launch is a note in a letter box: it drops the note in and goes on. *Predict:* what does this
+# measure?
 #
 # ```python
 # start = time.perf_counter()
@@ -543,8 +546,8 @@ for function in (time_to_wall, fused_time):
         print(result)
 
 # %% [markdown] id="measuring-why"
-# The clock of the host measures how long it takes to write nine notes and, at the first call, to compile. Not one
-# kernel. `benchmark` shows it too, as `CPU`, beside the time that counts.
+# `time_to_wall` returns when nine notes are in the box, long before the ninth kernel has run. So the clock of the host
+# measures how long it takes to write nine notes and, at the first call, to compile. Not one kernel. `benchmark` shows it too, as `CPU`, beside the time that counts.
 #
 # Without a GPU there is no such time, and nothing here will make one up. What there is: counts. A kernel that
 # only reads, adds and writes cannot be faster than memory delivers. An H100 (SXM) moves at most 3.35 TB per

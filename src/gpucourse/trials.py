@@ -100,7 +100,12 @@ def compare(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None
     k = wrong[0]
     if got[k] == LEFTOVER:
         require(False, f"{case}, element {k} was never written", look=look)
-    require(False, f"{case}, element {k} is {got[k]:.6g}, not {expected[k]:.6g}", look=look)
+    digits = 6 if f"{got[k]:.6g}" != f"{expected[k]:.6g}" else 17
+    require(
+        False,
+        f"{case}, element {k} is {got[k]:.{digits}g}, not {expected[k]:.{digits}g}",
+        look=look,
+    )
 
 
 def _launch(kernel, blocks: int, threads: int, arguments: Sequence) -> list:

@@ -259,14 +259,15 @@ def _illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.
     several = int(np.count_nonzero(bad))
     if space == "global":
         where = group.wave.launch.memory.describe(wrong, site.size)
-        help_ = "guard the index (if i < array.size) or launch fewer threads"
+        help_ = "guard the index (if i < array.size, in C++ if (i < n)) or launch fewer threads"
     elif space == "shared":
         where = group.wave.launch.shared_layout.describe(wrong)
         help_ = "check the index against the size given to cuda.shared.array"
     else:
         where = f"offset {wrong}, outside the thread's local arrays"
         help_ = "check the index against the size given to cuda.local.array"
-    others = f" ({several - 1} more threads do the same)" if several > 1 else ""
+    others = ("" if several == 1 else " (1 more thread does the same)" if several == 2
+              else f" ({several - 1} more threads do the same)")
     raise MemoryAccessError(
         f"illegal address: the thread {_verb(site)} {site.size} bytes of {space} memory, "
         f"{where}{others}; {help_}",
