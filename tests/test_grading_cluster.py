@@ -37,7 +37,7 @@ def local_cluster():
     """Two workers, each a process that is started again when it dies."""
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
                       resources={"GPU": 1}) as running:
         yield running
 

@@ -587,7 +587,7 @@ check("pipeline", pipeline)
 from distributed import Client, LocalCluster
 
 cluster = LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="500 MiB",
-                       dashboard_address=None, silence_logs="ERROR")
+                       dashboard_address=":0", silence_logs="ERROR")
 client = Client(cluster)
 print(f"{len(client.scheduler_info()['workers'])} workers, in processes of their own:",
       len({os.getpid(), *client.run(os.getpid).values()}) == 3)
