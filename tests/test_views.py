@@ -143,3 +143,21 @@ def test_a_figure_of_pyplot_is_shown_with_its_words_and_once(monkeypatch):
     assert isinstance(picture, Picture) and picture.alt == "A line that rises from 1 to 2."
     assert 'alt="A line that rises from 1 to 2."' in picture._repr_mimebundle_()["text/html"]
     assert pyplot.get_fignums() == [], "the notebook would show it again"
+
+
+def test_no_label_of_a_figure_of_pyplot_is_cut_off(monkeypatch):
+    from matplotlib import pyplot
+
+    from gpucourse.views.picture import show_figure
+
+    shown = []
+    monkeypatch.setattr("gpucourse.verdicts.show", shown.append)
+    pyplot.figure(figsize=(8, 3))
+    pyplot.plot([1, 2])
+    pyplot.xlabel("mass of the muon pair [GeV]")
+    show_figure("A line.")
+    (picture,) = shown
+    picture._repr_mimebundle_()  # draws it
+    figure = picture.figure
+    label = figure.axes[0].xaxis.label.get_window_extent()
+    assert 0 <= label.y0 and label.y1 <= figure.bbox.height

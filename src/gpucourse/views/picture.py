@@ -58,6 +58,8 @@ def show_figure(alt: str) -> None:
     from gpucourse.verdicts import show
 
     figure = pyplot.gcf()
+    if figure.get_layout_engine() is None:  # pyplot's default cuts the labels of a small figure
+        figure.set_layout_engine("constrained")
     show(Picture(figure, alt))
     pyplot.close(figure)  # or the notebook would show it once more, without words
 
