@@ -1,8 +1,8 @@
 """What the fork server of the oracles has done before it forks: imports, and a first launch.
 
 An oracle that began from nothing would spend 3 s on imports and 1 s on what the virtual GPU makes
-at its first use. `cli` is there because every forked process runs the script ``gpucourse`` again, as
-multiprocessing has it, and typer takes 0.1 s to import.
+at its first use. `cli` is there because multiprocessing runs the script ``gpucourse`` again in
+every forked process, and typer takes 0.1 s to import.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from numba.cuda import dispatcher, types  # noqa: F401
 
 import virtualgpu
 from gpucourse import cli
-from gpucourse.grading import fork_server
-
-fork_server.leave_out_iris()  # before anything imports nbformat
-
 from gpucourse.grading import oracle
 from gpucourse.grading.arguments import array_parameters
 from gpucourse.grading.limits import Limits
