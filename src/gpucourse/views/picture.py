@@ -40,9 +40,12 @@ class Picture:
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         drawn = io.BytesIO()
-        self.figure.savefig(drawn, format="png", dpi=2 * PAGE_DPI, facecolor="white")
-        width = round(self.figure.get_size_inches()[0] * PAGE_DPI)
-        data = base64.b64encode(drawn.getvalue()).decode("ascii")
+        # "tight" takes in what stands beyond the figure's edge: a label under a low pair of axes.
+        self.figure.savefig(drawn, format="png", dpi=2 * PAGE_DPI, facecolor="white",
+                            bbox_inches="tight")
+        png = drawn.getvalue()
+        width = int.from_bytes(png[16:20], "big") // 2  # pixels, from the PNG's first chunk
+        data = base64.b64encode(png).decode("ascii")
         # Not pyplot's image/png output: neither JupyterLab nor nbconvert gives that an alt text.
         markup = (
             f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" '
@@ -58,8 +61,6 @@ def show_figure(alt: str) -> None:
     from gpucourse.verdicts import show
 
     figure = pyplot.gcf()
-    if figure.get_layout_engine() is None:  # pyplot's default cuts the labels of a small figure
-        figure.set_layout_engine("constrained")
     show(Picture(figure, alt))
     pyplot.close(figure)  # or the notebook would show it once more, without words
 
