@@ -146,7 +146,7 @@ def test_a_figure_of_pyplot_is_shown_with_its_words_and_once(monkeypatch):
     assert pyplot.get_fignums() == [], "the notebook would show it again"
 
 
-@pytest.mark.parametrize(("layout", "height"), [(None, 2), ("constrained", 3)])
+@pytest.mark.parametrize(("layout", "height"), [(None, 1), ("constrained", 3)])
 def test_nothing_of_a_figure_is_cut_off_at_its_edge(layout, height):
     from matplotlib import pyplot
 
