@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from virtualgpu.errors import Location, MemoryAccessError, MisalignedAddressError
+from virtualgpu.languages import language_of
 from virtualgpu.machine import atomics, compiled
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import Group
@@ -257,15 +258,16 @@ def _illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.
     wrong = int(address[position])
     lane = int(group.lanes[position])
     several = int(np.count_nonzero(bad))
+    language = language_of(site.instruction.source)
     if space == "global":
         where = group.wave.launch.memory.describe(wrong, site.size)
         help_ = "guard the index (if i < array.size, in C++ if (i < n)) or launch fewer threads"
     elif space == "shared":
         where = group.wave.launch.shared_layout.describe(wrong)
-        help_ = "check the index against the size given to cuda.shared.array"
+        help_ = f"check the index against the size {language.shared}"
     else:
         where = f"offset {wrong}, outside the thread's local arrays"
-        help_ = "check the index against the size given to cuda.local.array"
+        help_ = f"check the index against the size {language.local}"
     others = ("" if several == 1 else " (1 more thread does the same)" if several == 2
               else f" ({several - 1} more threads do the same)")
     raise MemoryAccessError(

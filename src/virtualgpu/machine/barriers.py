@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.errors import DeadlockError, LaunchError, Location
+from virtualgpu.languages import language_of
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.wave import WARP, Wave
 
@@ -173,10 +174,14 @@ def location(wave: Wave, group: Group) -> Location:
                     source.line if source else None, index, thread)
 
 
+def _barrier_of(block) -> str:
+    return language_of(block.source).barrier.removeprefix("cuda.")
+
+
 def deadlock(wave: Wave) -> DeadlockError:
     """Everything waits for what will not come: say who waits where."""
     program = wave.launch.program
-    waits = [(group, f"barrier {number}" if number else "syncthreads()")
+    waits = [(group, f"barrier {number}" if number else _barrier_of(program.blocks[group.block]))
              for number, state in wave.waiting.items() for group in state.groups]
     waits += [(group, program.blocks[group.block].instructions[0].name)
               for groups in wave.parked.values() for group in groups]

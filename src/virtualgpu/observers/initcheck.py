@@ -16,18 +16,21 @@ from dataclasses import replace
 import numpy as np
 
 from virtualgpu.errors import Location
+from virtualgpu.languages import Language, language_of
 from virtualgpu.machine.events import Access, Observer
 from virtualgpu.observers import written_loop
 from virtualgpu.observers.findings import Finding, Report
 from virtualgpu.observers.loops import pointer
 from virtualgpu.observers.race_words import element
 
-_ADVICE = {
-    "global": "cuda.device_array gives memory as it is; fill the array before the launch "
-              "(cuda.to_device(np.zeros(...))), or write each element before it is read",
-    "shared": "shared memory does not start at zero; write it, then cuda.syncthreads(), then read",
-    "local": "local memory does not start at zero; give every element a value first",
-}  # fmt: skip
+
+def _advice(space: str, language: Language) -> str:
+    return {
+        "global": f"{language.fresh}, or write each element before it is read",
+        "shared": f"shared memory does not start at zero; write it, then {language.barrier}, then "
+                  "read",
+        "local": "local memory does not start at zero; give every element a value first",
+    }[space]  # fmt: skip
 
 
 class Initcheck(Observer):
@@ -141,9 +144,10 @@ class Initcheck(Observer):
         size = f"{access.size} byte{'' if access.size == 1 else 's'}"
         what = f" ({element(launch, access, address)})" if access.space != "local" else ""
         line = f" at line {at.line}" if at.line else ""
+        advice = _advice(access.space, language_of(source))
         message = (
             f"uninitialised: thread {thread} of block {block} {verb} {size} of {access.space} "
-            f"memory{what}{line} that nobody has written: {_ADVICE[access.space]}")
+            f"memory{what}{line} that nobody has written: {advice}")
         finding = Finding("uninitialised", message, at.kernel, at.filename, at.line, block,
                           thread, launch=self.report.launches)
         self.found[key] = [finding, many]

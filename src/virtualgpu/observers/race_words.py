@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from virtualgpu.errors import Location
+from virtualgpu.languages import language_of
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.wave import WARP
 from virtualgpu.observers.findings import Finding, Report
@@ -142,6 +143,7 @@ def _who(launch, party: Party, besides: Party | None = None) -> str:
 
 
 def _advice(launch, first: Party, second: Party) -> str:
+    language = language_of(first.access.instruction.source)
     kinds = {first.access.kind, second.access.kind}
     if "atomic" in kinds and kinds != {"atomic"}:
         plain = first if first.access.kind != "atomic" else second
@@ -155,16 +157,16 @@ def _advice(launch, first: Party, second: Party) -> str:
     if first.access.instruction.source == second.access.instruction.source and first.line:
         if kinds == {"store"} and first.access.instruction is second.access.instruction:
             return ("let each thread write an element of its own, let one thread write, or use "
-                    "cuda.atomic for sums and counts")
+                    f"{language.atomic} for sums and counts")
         if _in_place(first.access, second.access):
-            return ("reading, computing and writing back are separate steps; use cuda.atomic, or "
-                    "let one thread do it")
+            return ("reading, computing and writing back are separate steps; use "
+                    f"{language.atomic}, or let one thread do it")
         if not _blocks_differ(launch, first, second):
             return (f"put {_barrier(launch, first, second)} between the reads and the writes, by "
                     "way of a local variable where both stand on this line")
     if _blocks_differ(launch, first, second):
         return ("no barrier spans the blocks of a launch; use a second launch, grid.sync() in a "
-                "cooperative launch, or atomics with cuda.threadfence() on both sides")
+                f"cooperative launch, or atomics with {language.fence} on both sides")
     return f"put {_barrier(launch, first, second)} between"
 
 
@@ -191,8 +193,9 @@ def _blocks_differ(launch, first: Party, second: Party) -> bool:
 
 
 def _barrier(launch, first: Party, second: Party) -> str:
+    language = language_of(first.access.instruction.source)
     if first.thread is not None and second.thread is not None:
         one, other = (p.thread % launch.threads // WARP for p in (first, second))
         if one == other:
-            return "cuda.syncthreads() or, within a warp, cuda.syncwarp()"
-    return "cuda.syncthreads()"
+            return f"{language.barrier} or, within a warp, {language.warp_barrier}"
+    return language.barrier

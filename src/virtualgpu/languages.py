@@ -1,0 +1,52 @@
+"""What things are called where a kernel was written: in Numba CUDA, or in CUDA C++."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CPP_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cpp")
+
+
+@dataclass(frozen=True)
+class Language:
+    """Names for messages.
+
+    Attributes
+    ----------
+    barrier, warp_barrier, fence : str
+        What orders the threads of a block, those of a warp, and a thread's own accesses.
+    atomic : str
+        What reads, computes and writes back in one step.
+    shared, local : str
+        Where the size of a shared or local array is given.
+    fresh : str
+        What is to be known of global memory that nobody has written.
+    """
+
+    barrier: str
+    warp_barrier: str
+    fence: str
+    atomic: str
+    shared: str
+    local: str
+    fresh: str
+
+
+NUMBA = Language(
+    barrier="cuda.syncthreads()", warp_barrier="cuda.syncwarp()", fence="cuda.threadfence()",
+    atomic="cuda.atomic", shared="given to cuda.shared.array", local="given to cuda.local.array",
+    fresh="cuda.device_array gives memory as it is; fill the array before the launch "
+          "(cuda.to_device(np.zeros(...)))",
+)  # fmt: skip
+CPP = Language(
+    barrier="__syncthreads()", warp_barrier="__syncwarp()", fence="__threadfence()",
+    atomic="an atomic (atomicAdd)", shared="in its __shared__ declaration",
+    local="in its declaration",
+    fresh="memory comes as it is (cupy.empty, gpuarray.empty, cudaMalloc); fill it before the "
+          "launch (cupy.zeros, a copy from the host)",
+)  # fmt: skip
+
+
+def language_of(source) -> Language:
+    """By the file of a :class:`~virtualgpu.ptx.module.SourceLine`; Numba's names without one."""
+    return CPP if source is not None and source.filename.endswith(CPP_SUFFIXES) else NUMBA
