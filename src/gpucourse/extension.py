@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gpucourse import after_import, awkward_cuda, numba_errors, without_pycuda
+from gpucourse import after_import, awkward_cuda, numba_errors, standin_errors, without_pycuda
 from gpucourse.device import DeviceInfo, device
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shell.register_magic_function(gpu_report, "cell")
     awkward_cuda.mend_iteration()
     numba_errors.shorten()
+    standin_errors.shorten(shell)
     found = device()
     replaced = []
     if found.virtual:
@@ -65,6 +66,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     after_import.forget("numba.cuda")
     awkward_cuda.restore()
     numba_errors.restore()
+    standin_errors.restore(shell)
     without_pycuda.withdraw()
     activation.deactivate()
     if namer := shell.__dict__.pop("_gpucourse_namer", None):
