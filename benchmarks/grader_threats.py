@@ -36,7 +36,8 @@ import threats_verdict  # noqa: E402
 from threats import Attempt, Course  # noqa: E402
 
 from benchmarks import report  # noqa: E402
-from gpucourse.grading.sandbox import Sandbox, needed_paths  # noqa: E402
+from gpucourse.grading.file_system import needed_paths  # noqa: E402
+from gpucourse.grading.sandbox import Sandbox  # noqa: E402
 from gpucourse.grading.verdict import digest  # noqa: E402
 
 ATTEMPTS = [*threats_verdict.ATTEMPTS, *threats_answers.ATTEMPTS, *threats_neighbours.ATTEMPTS,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +82,29 @@ def test_the_verdict_names_no_path_of_the_machine(verdict):
     text = verdict(double="def double(values):\n    return values.nothing\n").to_json()
     assert str(Path.home()) not in text
     assert json.loads(text)["kind"] == GRADED
+
+
+WHERE = """
+import sys
+sys.path.append({tests!r})
+from grading_toy import submitted, toy
+from gpucourse.grading.oracle import grade
+from gpucourse.grading.sandbox import Sandbox
+
+answer = "import gpucourse; raise ValueError(gpucourse.__file__)"
+with Sandbox() as sandbox:
+    print(grade(toy(), submitted(toy(), double=answer), sandbox.server, "{seed}").notices)
+"""
+
+
+def test_a_worker_has_the_packages_of_the_grader_wherever_they_come_from(tmp_path):
+    """A checkout on PYTHONPATH would else be graded with by the package that is installed."""
+    tests = Path(__file__).parent
+    for package in ("gpucourse", "virtualgpu"):
+        shutil.copytree(tests.parent / "src" / package, tmp_path / "src" / package,
+                        ignore=shutil.ignore_patterns("__pycache__"))
+    script = tmp_path / "where.py"
+    script.write_text(WHERE.format(tests=str(tests), seed=SEED))
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                         env=os.environ | {"PYTHONPATH": str(tmp_path / "src")})
+    assert str(tmp_path / "src" / "gpucourse") in ran.stdout, ran.stdout + ran.stderr

@@ -11,9 +11,10 @@ the student's side
     ``worker`` runs and compiles · ``remote_device`` asks for device memory and launches ·
     ``zygote`` forks workers · ``confinement`` takes their rights away
 the trusted side
-    ``sandbox`` starts all that · ``student`` the oracle's view of a worker · ``device_service``
-    answers its device · ``origins`` of its data · ``oracle`` runs the tests · ``arguments`` of a
-    launch · ``watching`` what is held against a kernel
+    ``sandbox`` starts all that · ``file_system`` what it sees of the machine · ``student`` the
+    oracle's view of a worker · ``device_service`` answers its device · ``origins`` of its data ·
+    ``oracle`` runs the tests · ``arguments`` of a launch · ``watching`` what is held against a
+    kernel
 what tests are written in
     ``verbs`` · ``notebook_judge`` the same in a learner's notebook
 classes

@@ -1,0 +1,115 @@
+"""What of the machine's file system a worker sees, and how bubblewrap is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numba
+import numpy
+
+import gpucourse
+import virtualgpu
+
+# One thread for each library: the workers of a class share the cores already.
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "NUMBA_CUDA_LOG_SIZE": "4096",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "LANG": "C.UTF-8",
+}
+
+
+class SandboxError(RuntimeError):
+    """The sandbox itself failed: a fault of the grader, never of the student."""
+
+
+def checkout() -> Path:
+    """Where the course's sources would be, if the package is run from them."""
+    return Path(gpucourse.__file__).parents[2]
+
+
+def import_folders() -> list[str]:
+    """Where this process has the course and its libraries from, for a worker to have the same.
+
+    A checkout on PYTHONPATH may not be the one that is installed, and libraries installed with
+    ``pip install --target`` lie in a folder of their own.
+    """
+    packages = (gpucourse, virtualgpu, numpy, numba)
+    return list(dict.fromkeys(str(Path(package.__file__).parents[1]) for package in packages))
+
+
+def needed_paths() -> list[str]:
+    """Paths that a worker must be able to read: Python, its packages, and ours."""
+    folders = {sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix),
+               os.path.realpath(sys.base_prefix)}
+    for package in (gpucourse, virtualgpu):
+        folders.add(str(Path(package.__file__).parent))
+    # Of these the whole folder: what numba needs lies beside it.
+    for package in (numpy, numba):
+        folders.add(str(Path(package.__file__).parents[1]))
+    # Hints, which set-up cells fetch; a checkout keeps them beside src/. No test is among them.
+    course = checkout() / "course"
+    folders |= {str(path) for path in (course / "course.toml", course / "checks") if path.exists()}
+    # A folder inside another of them comes with it.
+    return sorted(folder for folder in folders
+                  if not any(folder.startswith(other.rstrip("/") + "/") for other in folders))
+
+
+def coverable(root: str, needed: list[str]) -> list[str]:
+    """The largest paths below `root` that can be hidden without hiding anything needed."""
+    root = os.path.realpath(root)
+    if any(root == path or root.startswith(path.rstrip("/") + "/") for path in needed):
+        return []
+    if not any(path.startswith(root.rstrip("/") + "/") for path in needed):
+        return [root]
+    paths: list[str] = []
+    for entry in sorted(os.listdir(root)):
+        path = os.path.join(root, entry)
+        if not os.path.islink(path):
+            paths += coverable(path, needed)
+    return paths
+
+
+def home_folder() -> str:
+    """The folder that a worker gets for its own: /tmp, unless the course itself lies there."""
+    needed = needed_paths()
+    for folder in ("/tmp", "/var/tmp", "/mnt", "/media", "/srv"):
+        if os.path.isdir(folder) and not any(
+                path.startswith(folder + "/") for path in needed):
+            return folder
+    raise SandboxError("no folder of the system can be given to a worker: move the course out of "
+                       "/tmp, /var/tmp, /mnt, /media or /srv")
+
+
+def bubblewrap_command() -> list[str] | None:
+    """The start of a command line that runs the rest of it inside bubblewrap; None without it."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return None
+    command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    if os.getuid() == 0:
+        command += ["--uid", "65534", "--gid", "65534"]
+    # A distribution may keep the libraries in /usr and link to them, or have both.
+    for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache",
+                 "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"):
+        if os.path.islink(path):
+            command += ["--symlink", os.readlink(path), path]
+        elif os.path.exists(path):
+            command += ["--ro-bind", path, path]
+    # The empty folders first: what is needed may lie in /tmp, and is then put back.
+    home = home_folder()
+    for folder in sorted({home, "/tmp"}):
+        command += ["--tmpfs", folder]
+    for path in needed_paths():
+        if not path.startswith("/usr/") and path != "/usr":
+            command += ["--ro-bind", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev", "--chdir", home]
+    command += ["--clearenv"]
+    for name, value in ENVIRONMENT.items():
+        command += ["--setenv", name, value]
+    return command
