@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
-
-import numba
-import numpy
 
 import gpucourse
 import virtualgpu
 
+# What solution cells import, and what that rests on.
+LIBRARIES = ("numpy", "numba", "numba_cuda", "llvmlite", "cuda", "awkward", "awkward_cpp", "jax",
+             "jaxlib", "vector", "hist", "matplotlib")
 # One thread for each library: the workers of a class share the cores already.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -39,19 +41,25 @@ def import_folders() -> list[str]:
     A checkout on PYTHONPATH may not be the one that is installed, and libraries installed with
     ``pip install --target`` lie in a folder of their own.
     """
-    packages = (gpucourse, virtualgpu, numpy, numba)
-    return list(dict.fromkeys(str(Path(package.__file__).parents[1]) for package in packages))
+    ours = (str(Path(package.__file__).parents[1]) for package in (gpucourse, virtualgpu))
+    return list(dict.fromkeys([*ours, *library_folders()]))
+
+
+@cache
+def library_folders() -> tuple[str, ...]:
+    """The folders that hold LIBRARIES, which are looked for and not imported."""
+    found = (importlib.util.find_spec(name) for name in LIBRARIES)
+    places = (place for spec in found if spec for place in spec.submodule_search_locations or ())
+    return tuple(dict.fromkeys(os.path.dirname(place) for place in places))
 
 
 def needed_paths() -> list[str]:
     """Paths that a worker must be able to read: Python, its packages, and ours."""
     folders = {sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix),
                os.path.realpath(sys.base_prefix)}
-    for package in (gpucourse, virtualgpu):
-        folders.add(str(Path(package.__file__).parent))
-    # Of these the whole folder: what numba needs lies beside it.
-    for package in (numpy, numba):
-        folders.add(str(Path(package.__file__).parents[1]))
+    # Of a folder of libraries all is needed; of a checkout's, our packages: tests lie beside them.
+    folders |= {str(Path(package.__file__).parent) for package in (gpucourse, virtualgpu)}
+    folders |= set(library_folders())
     # Hints, which set-up cells fetch; a checkout keeps them beside src/. No test is among them.
     course = checkout() / "course"
     folders |= {str(path) for path in (course / "course.toml", course / "checks") if path.exists()}
