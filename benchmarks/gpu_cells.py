@@ -48,7 +48,7 @@ class Missing(LookupError):
 
 @cache
 def _statements(lesson: str) -> list[tuple[frozenset[str], ast.stmt, str]]:
-    """The top-level statements of a lesson that bind names: those names, the statement, its cell."""
+    """The top-level statements of a lesson that bind names: (names, statement, cell)."""
     found = []
     for cell, text in code_cells(lesson).items():
         for statement in ast.parse(text).body:
@@ -92,8 +92,15 @@ def take(lesson: str, *names: str, given: Mapping[str, object] | None = None) ->
     A name that a lesson binds several times means its last binding; inside of a definition, the
     last one before it. ``given`` names are used in place of the lesson's (``{"np": jnp}``).
 
-    Raises :class:`Missing` for a name that the lesson does not define.
+    Raises :class:`Missing` for a name that the lesson does not define. Asked twice, it gives the
+    same objects: a kernel is compiled once.
     """
+    return _take(lesson, names, tuple((given or {}).items()))
+
+
+@cache
+def _take(lesson: str, names: tuple[str, ...], replaced: tuple) -> SimpleNamespace:
+    given = dict(replaced)
     statements = _statements(lesson)
     wanted: set[int] = set()
 
@@ -108,15 +115,15 @@ def take(lesson: str, *names: str, given: Mapping[str, object] | None = None) ->
             return
         wanted.add(place)
         _, statement, cell = statements[place]
-        for needed in set(_globals(_compiled(statement, cell))) - set(given or ()):
+        for needed in set(_globals(_compiled(statement, cell))) - set(given):
             if not hasattr(builtins, needed):
                 want(needed, place)
 
     for name in names:
         want(name, len(statements))
-    scope: dict[str, object] = {"__name__": f"course_{lesson}", **(given or {})}
+    scope: dict[str, object] = {"__name__": f"course_{lesson}", **given}
     for place in sorted(wanted):
         _, statement, cell = statements[place]
-        if not set(_bound(statement)) <= set(given or ()):
+        if not set(_bound(statement)) <= set(given):
             exec(_compiled(statement, cell), scope)
     return SimpleNamespace(**{name: scope[name] for name in names})

@@ -1,7 +1,7 @@
 """NVIDIA's CUB itself, compiled by nvcc while other groups run.
 
-CuPy reaches CUB's sum, but of its histograms only the one that searches a list of edges; the one for
-even bins is what a C++ programmer would take.
+CuPy reaches CUB's sum, but of its histograms only the one that searches a list of edges; the one
+for even bins is what a C++ programmer would take.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def values_of(kind: str, n: int):
 
 
 def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
-    """Builds the work; ``scan`` is what ``size`` means: "" and "values" count values, "bins" bins."""
+    """Builds the work; ``size`` counts values, or bins where ``scan`` is "bins"."""
 
     def build(size: int) -> Work:
         import cupy as cp

@@ -23,9 +23,11 @@ extern "C" __global__ void fma_peak(REAL *out, REAL a, REAL b, int rounds)
 {
     REAL x[8];
     for (int k = 0; k < 8; k++) x[k] = threadIdx.x + k;
-    for (int round = 0; round < rounds; round++)
+    #pragma unroll 16
+    for (int round = 0; round < rounds; round++) {
         #pragma unroll
         for (int k = 0; k < 8; k++) x[k] = x[k] * a + b;
+    }
     REAL sum = 0;
     for (int k = 0; k < 8; k++) sum += x[k];
     out[blockIdx.x * blockDim.x + threadIdx.x] = sum;

@@ -1,8 +1,8 @@
 """CUDA C++ twins of the course's Numba kernels: the same algorithm, line by line.
 
-They answer one question, what Numba costs against C++; they are no examples of fast CUDA C++. Of the
-quadratic formula and the Mandelbrot set the course has both itself ("CuPy: NumPy on the device",
-"One problem, every tool").
+They answer one question, what Numba costs against C++; they are no examples of fast CUDA C++. Of
+the quadratic formula and the Mandelbrot set the course has both itself ("CuPy: NumPy on the
+device", "One problem, every tool").
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ files ``gpu_<subject>.py``; ``gpu_measuring.py`` runs them.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -97,11 +98,20 @@ _state = {"virtual": False, "x64": False}
 
 def prepare(*, virtual: bool) -> None:
     """Once in a process, before any group: whether the virtual GPU answers."""
+    from gpucourse import awkward_cuda
+
     _state["virtual"] = virtual
     if virtual:
         import virtualgpu
 
         virtualgpu.activate(force=True)
+        awkward_cuda.route_to_cpu_kernels()
+    # Numba looks for what can be iterated once, when it first compiles: before any group does.
+    awkward_cuda.mend_iteration()
+    with contextlib.suppress(ImportError):  # then the groups that need it say so
+        import awkward
+
+        awkward.numba.register_and_check()
 
 
 def precision(x64: bool) -> None:
