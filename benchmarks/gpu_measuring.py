@@ -3,9 +3,10 @@
 Three clocks, each with all its samples kept [ms]:
 
 ``device``
-    Between two CUDA events on the default stream. A kernel that only spins goes first, so that both
-    events and the work between them are queued before the GPU comes to them: what the host needs to
-    launch is not in it, unless the work waits for the host itself.
+    Between two CUDA events on the default stream. A kernel that only spins goes first, for twice as
+    long as the host needs to queue the work, so that both events and all between them are queued
+    before the GPU comes to them: what the host needs to launch is not in it, unless the work waits
+    for the host itself.
 ``queue``
     The host's clock over many calls one after the other, until the device is done, for each call.
     JAX has streams of its own that our events do not see, so JAX has this and no ``device``.
@@ -32,14 +33,16 @@ from benchmarks.gpu_work import Contender, Ready
 
 #: Rounds at least and at most, and what calls in a row should come to [ms].
 FEWEST, MOST, IN_A_ROW = 5, 31, 10.0
-#: Cycles of the GPU's clock for which the first kernel spins: about a millisecond.
-SPIN = 2_000_000
+#: How long the first kernel spins, at least and at most [ms]; and cycles in a millisecond of a
+#: faster clock than GPUs have, so that it spins no less.
+SPIN, LONGEST_SPIN, CYCLES = 1.0, 20.0, 2_500_000
 
 
 class Stopwatch(Protocol):
     """What :func:`measure` asks of a clock; times in milliseconds."""
 
-    def device(self, run: Callable[[], Any]) -> float: ...
+    def device(self, run: Callable[[], Any], spin: float) -> float: ...
+    def enqueue(self, run: Callable[[], Any]) -> float: ...
     def host(self, run: Callable[[], Any], calls: int, on_device: bool) -> float: ...
 
 
@@ -53,18 +56,27 @@ class GPUStopwatch:
         self._spin = cp.RawKernel(
             'extern "C" __global__ void spin(long long cycles)'
             " { long long start = clock64(); while (clock64() - start < cycles) { } }", "spin")
-        self.device(lambda: None)
+        self.device(lambda: None, 0.0)
 
-    def device(self, run: Callable[[], Any]) -> float:
-        """Milliseconds between two events around ``run``."""
+    def device(self, run: Callable[[], Any], spin: float) -> float:
+        """Milliseconds between two events around ``run``, behind ``spin`` ms of waiting."""
         start, stop = self._cp.cuda.Event(), self._cp.cuda.Event()
-        self._spin((1,), (1,), (self._cp.int64(SPIN),))
+        self._spin((1,), (1,), (self._cp.int64(spin * CYCLES),))
         start.record()
         result = run()
         stop.record()
         stop.synchronize()
         del result  # not before: its memory must not be given to somebody else meanwhile
         return float(self._cp.cuda.get_elapsed_time(start, stop))
+
+    def enqueue(self, run: Callable[[], Any]) -> float:
+        """Milliseconds that the host needs for a call, whether the device is done or not."""
+        self.finish(None)
+        start = time.perf_counter()
+        result = run()
+        took = time.perf_counter() - start
+        self.finish(result)
+        return took * 1e3
 
     def host(self, run: Callable[[], Any], calls: int, on_device: bool) -> float:
         """Milliseconds for each of so many calls, until the last one is done."""
@@ -95,6 +107,7 @@ class Timed:
     queue_ms: list[float] = field(default_factory=list)
     call_ms: list[float] = field(default_factory=list)
     calls: int = 1  # in a row, in each sample of queue_ms
+    spin: float = SPIN  # ms before each sample of device_ms
     rounds: int = MOST
     error: str = ""
 
@@ -112,8 +125,10 @@ def plan(timed: Timed, watch: Stopwatch, patience: float) -> None:
     once = watch.host(timed.ready.run, 1, on_device)
     if once < 1000:  # the first may still have found something to set up
         once = min(once, watch.host(timed.ready.run, 1, on_device))
+    if timed.contender.clock == "events":
+        timed.spin = max(SPIN, min(LONGEST_SPIN, 2 * watch.enqueue(timed.ready.run)))
     timed.calls = max(1, min(200, math.ceil(IN_A_ROW / max(once, 1e-3)))) if on_device else 1
-    a_round = once * (1 + (timed.calls > 1) * timed.calls + on_device) + 2 * on_device
+    a_round = once * (1 + (timed.calls > 1) * timed.calls + on_device) + timed.spin * on_device
     fewest = FEWEST if a_round < 500 else 3
     timed.rounds = max(fewest, min(MOST, int(patience * 1e3 / a_round)))
 
@@ -145,7 +160,7 @@ def sample(timed: Timed, watch: Stopwatch) -> None:
     """One more sample by each of a contender's clocks."""
     run, clock = timed.ready.run, timed.contender.clock
     if clock == "events":
-        timed.device_ms.append(watch.device(run))
+        timed.device_ms.append(watch.device(run, timed.spin))
     timed.call_ms.append(watch.host(run, 1, clock != "call"))
     if clock != "call":
         alone = timed.calls == 1  # one call in a row is one call

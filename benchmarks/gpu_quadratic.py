@@ -33,7 +33,7 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
         from numba import cuda
 
         width = np.dtype(kind).itemsize
-        n = fitting(size, 12 * width)  # temporaries of the arrays' way, and of the check
+        n = fitting(size, 96)  # with temporaries, of the arrays' way and of the check
         work = Work(n, "particles", bytes=4 * width * n, flops=FLOPS * n)
         random = cp.random.default_rng(3)
         # Any a, b > 0 and c < 0 have a root: nothing cancels, and no NaN hides a mistake.

@@ -110,8 +110,9 @@ def numbers(size: int) -> Work:
 
     @work.add("cupy", "CuPy, Generator.random", made_by="CuPy")
     def _():
-        random, out = cp.random.default_rng(9), cp.full(n, np.nan)
-        return Ready(lambda: random.random(out=out), lambda _: check(out))
+        random = cp.random.default_rng(9)
+        # Not out=: without a size, CuPy 14 draws one number and fills the array with it.
+        return Ready(lambda: random.random(n), check)
 
     @work.add("cupy-legacy", "CuPy, cupy.random.random_sample", made_by="CuPy")
     def _():
@@ -121,7 +122,7 @@ def numbers(size: int) -> Work:
     @work.add("jax", "JAX, random.uniform, float64", "queue", "JAX")
     def _():
         jax = jax_ready()
-        draw = jax.jit(lambda seed: jax.random.uniform(jax.random.key(seed), n,
+        draw = jax.jit(lambda seed: jax.random.uniform(jax.random.key(seed), (n,),
                                                        dtype=jax.numpy.float64))
         return Ready(lambda: draw(9), check)
 

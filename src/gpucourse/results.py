@@ -24,7 +24,7 @@ PATH = _PACKAGE.parent.parent / "benchmarks" / "results" / NAME
 CLOCKS = ("device", "queue", "call")
 IN_WORDS = {
     "device": "time on the GPU, by CUDA events",
-    "queue": "time of a call in a row of calls",
+    "queue": "time for each of many calls in a row, by the host's clock",
     "call": "time of one call until it is done, by the host's clock",
 }
 
