@@ -7,6 +7,7 @@ notes the row that failed and starts another worker for the rest.
 from __future__ import annotations
 
 import gc
+import math
 import os
 import sys
 import time
@@ -160,6 +161,8 @@ def samples(timed: gpu_measuring.Timed, *, measured: bool) -> dict:
     for clock in ("device_ms", "queue_ms", "call_ms"):
         if values := getattr(timed, clock):
             found[clock] = [float(f"{value:.5g}") for value in values]
+            if not all(math.isfinite(value) and value > 0 for value in values):
+                return {"error": f"{clock}: the clock gave no time"}
     return found
 
 

@@ -40,8 +40,8 @@ def _from_the_record(draw: Callable) -> Callable:
 
 
 @_from_the_record
-def bars(found: Results, group: str, contenders: Sequence[str] = (), size: int | None = None
-         ) -> Picture:
+def recorded_times(found: Results, group: str, contenders: Sequence[str] = (),
+                   size: int | None = None) -> Picture:
     """Times of a group's contenders as bars, the shortest first, with quartiles.
 
     Parameters
@@ -96,7 +96,7 @@ def _told(found: Results, row: Row, clock: str) -> str:
 
 
 @_from_the_record
-def scaling(found: Results, group: str, clock: str = "call") -> Picture:
+def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture:
     """Times against sizes, both logarithmic, a line for each contender.
 
     Parameters
@@ -165,7 +165,7 @@ ON_THE_ROOFLINE = (
 
 
 @_from_the_record
-def roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_ROOFLINE) -> Picture:
+def recorded_roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_ROOFLINE) -> Picture:
     """Measured operations per second under the measured slope and ceilings.
 
     The intensity of a point is its operations over the *least* bytes that the work needs, so that
@@ -215,7 +215,7 @@ def roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_ROOFLINE) 
 
 
 @_from_the_record
-def aims(found: Results) -> View:
+def recorded_aims(found: Results) -> View:
     """The aims of the course's kernels as a table."""
     text = results.aims_table(found)
     lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
