@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test build check demo slides site bench evidence lock clean
+.PHONY: help setup course test build check demo slides site bench bench-gpu evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -21,10 +21,12 @@ PYTHON ?=
 CANDIDATES := python3 python3.13 python3.12 python3.11 python
 FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 
-# Passed on: make course COURSE_ARGS="--no-browser --port 8899", make test TEST_ARGS="-k grader".
+# Passed on: make course COURSE_ARGS="--no-browser --port 8899", make test TEST_ARGS="-k grader",
+# make bench-gpu BENCH_ARGS=--try.
 COURSE_ARGS ?=
 TEST_ARGS ?=
 LOCK_ARGS ?=
+BENCH_ARGS ?=
 
 # One worker per core, but no more than eight: a worker that runs JAX and Numba takes 0.5 GB.
 PYTEST := $(IN_VENV) -m pytest -n logical --maxprocesses 8 --dist loadfile
@@ -70,6 +72,11 @@ bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 	$(IN_VENV) -m benchmarks.virtualgpu_speed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m benchmarks.cupy_arrays
 	$(IN_VENV) -m benchmarks.views_speed
+
+# Needs an NVIDIA GPU and requirements/gpu.txt or gpu12.txt; one run takes ten minutes. Without a GPU,
+# BENCH_ARGS=--try runs every row once, with no times.
+bench-gpu: setup ## Time the kernels against libraries on this machine's GPU
+	$(IN_VENV) -m benchmarks.gpu_bench $(BENCH_ARGS)
 
 evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, the grader's
 	$(IN_VENV) -m benchmarks.labelled

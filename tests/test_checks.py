@@ -169,7 +169,7 @@ def test_checks_are_found_in_an_installed_package(tmp_path: Path):
 
 def test_the_wheel_takes_the_checks_along(repository: Path):
     build = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert build["targets"]["wheel"]["force-include"] == {"course/checks": "gpucourse/lessons"}
+    assert build["targets"]["wheel"]["force-include"]["course/checks"] == "gpucourse/lessons"
     assert list((repository / "course" / "checks").glob("*.py"))
 
 

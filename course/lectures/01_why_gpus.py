@@ -490,12 +490,24 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 # %% [markdown] id="lab-picture-why"
 # The flat part is the GPU starting and being nearly empty: ten thousand pendulums take it hardly longer than one. On the right
 # it is full, and NumPy's line has crossed the models'. With a real GPU the crossing lies further to the right, for
-# these are bounds; but it is there.
-#
+# these are bounds; but it is there. Here are recorded times of one, at another job: the quadratic formula from "CuPy:
+# NumPy on the device", with the numbers on the GPU already; and below, what starting one kernel takes. (Rows
+# `scaling.quadratic` and `launch`. As long as nobody has measured, the cells say so.)
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_scaling, recorded_times
+
+recorded_scaling("scaling.quadratic")
+
+# %% id="recorded-launch"
+recorded_times("launch")
+
+# %% [markdown] id="when-not"
 # **When not**, then: few elements; steps that wait for each other; more carrying than computing; threads that each go their own
-# way; data that do not fit; double precision on a GPU built for games (1/64 of the speed of single precision); and code that is fast
-# enough already, or waits for a disk. A program that spends 80 % of its time in what you port runs at most five
-# times as fast, and that only if the ported part takes no time at all (Amdahl's law).
+# way; data that do not fit; double precision on a GPU built for games (1/64 of the speed of single precision, by NVIDIA's
+# [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions)); and code that is
+# fast enough already, or waits for a disk. A program that spends 80 % of its time in what you port runs at most five times
+# as fast, and that only if the ported part takes no time at all (Amdahl's law).
 
 # %% [markdown] id="landscape-text"
 # ## 6. The tools, today
@@ -507,7 +519,7 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 # | [CuPy](https://docs.cupy.dev/en/stable/) | NumPy and SciPy | closest to what you know; one kernel per operation unless you fuse. Lecture "CuPy" |
 # | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning |
 # | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses, differentiates; wants its own style. Lecture "JAX" |
-# | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` speeds up pandas code as it stands. Lecture "Tables on the device" |
+# | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` runs pandas code as it stands. Lecture "Tables on the device" |
 # | [Awkward Array](https://awkward-array.org/) | arrays of lists | jagged data, in Numba kernels too. Lecture "Jagged data" |
 # | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
 # | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | the same kernels | its successor, where development goes on; young, and not yet a complete replacement |
@@ -572,8 +584,9 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 # or divide by a negative gain.
 #
 # *What someone always asks.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and
-# the starts remain. "Why 4 µs?" An assumption near the best that is reported; with Python in between it is rather 10. "So is a GPU 100 times
-# faster or not?" Compared with one core, at the right job, yes; with all 96 cores, compare the bandwidths in the table
-# of section 1: a factor of seven.
+# the starts remain. "Why 4 µs?" An assumption near the best that is reported; with Python in between it is more: the
+# recorded rows `launch/numba` and `launch/cupy` say how much. "So is a GPU 100 times faster or not?" Compared with one core,
+# at the right job: look at the recorded rows `scaling.quadratic/numba` and `scaling.quadratic/numpy`. With all 96 cores,
+# compare the bandwidths in the table of section 1: a factor of seven.
 #
 # *What goes wrong.* Noisy machines move the measured column; the verdicts hold, except near "never".

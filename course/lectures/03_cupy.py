@@ -563,6 +563,15 @@ for name, bytes_each in (("nine kernels", 8 * sum(arrays)), ("one kernel", fused
 # *At least*: these are bounds, not timings. But their ratio, 5.5, is what to expect of arrays too large for the
 # caches; and of small arrays, that nine launches cost nine times as much as one, whatever they move. Bytes and
 # launches: with these two counts you can tell most of what CuPy code will do before you run it.
+#
+# Here are recorded times of the formula on a real GPU (rows `quadratic.float64`), with the share that each reaches of
+# the bandwidth of a plain copy. *Predict* the ratio of the longest bar to those of one kernel. (As long as nobody has
+# measured, the cell says so.)
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_times
+
+recorded_times("quadratic.float64")
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints

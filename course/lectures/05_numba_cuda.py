@@ -321,7 +321,8 @@ print(ptx_of(mev_to_gev).split("@%p1 bra")[1].split("}")[0])
 # `cvt.f64.f32`, `mul.f64`, `cvt.rn.f32.f64`: to 64 bits, times 0.001, and back. In Numba a `float`
 # constant is a `float64`, and `float32 * float64` is `float64`, as for NumPy's scalars *before* NumPy 2.
 # One constant has made the kernel compute in double precision, which most GPUs do at a fraction of the
-# speed: 1/64 of it on those for desktops, 1/2 on those built for science.
+# speed: 1/64 of it on those for desktops, 1/2 on those built for science, by NVIDIA's
+# [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions).
 #
 # (With `* 2.0` you would see no `f64`: the compiler knows that 2.0 fits, and that the result is the same.)
 
@@ -620,6 +621,15 @@ check("tiled-matmul", matmul_any)
 # Monte Carlo or a Mandelbrot set. Numba then lets you write it in Python, test it in Python
 # (`kernel.py_func`, device functions as they are), and mix it with CuPy and JAX arrays without a copy.
 #
+# What a real GPU took for a product of two matrices of 4,096 × 4,096 (rows `lesson.product`), if somebody has
+# measured it yet:
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_times
+
+recorded_times("lesson.product")
+
+# %% [markdown] id="names-text"
 # One word on names: Numba's CUDA target lives in the package `numba-cuda`, which is maintained but no longer
 # grows; NVIDIA's `numba-cuda-mlir` is to follow it, with the same way of writing kernels.
 
@@ -670,7 +680,7 @@ check("tiled-matmul", matmul_any)
 # and so in Numba, it is never negative. In `tiled-matmul`, the guard of `tile_b` is about `start + y`.
 #
 # *What someone always asks.* "Why is the first cell so slow?" It compiles; run it twice. "Is it as fast as
-# CUDA C++?" The PTX is much the same; the launch costs some microseconds more. "Why is x the column?" Because
+# CUDA C++?" The PTX is much the same; a launch costs more (recorded: `launch/numba` and `launch/cupy-raw`). "Why is x the column?" Because
 # the hardware numbers threads by x first, and NumPy's memory by the last index.
 #
 # *What goes wrong.* A kernel that is changed in place and run again keeps the compiled text of the cell that

@@ -872,6 +872,14 @@ for name, run in versions.items():
 # %% [markdown] id="count-why"
 # 32 atomics, one for each block, instead of 71,009; one launch instead of 17; and each muon is read once,
 # which is the least that a sum can do. Such counts tell you *why* a kernel is slow, on any machine.
+#
+# And by the clock of a real GPU? Recorded times of these kernels, of one with shuffles (section 12), and of libraries,
+# for an array far larger than any cache (rows `reduction`); or a line that says that nobody has measured yet:
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_times
+
+recorded_times("reduction")
 
 # %% [markdown] id="divergence-predict" tags=["predict"]
 # ## 9. Divergence: when lanes part
@@ -1340,8 +1348,9 @@ check("warp-max", warp_maxima)
 # %% [markdown] id="occupancy-text"
 # ## 13. Occupancy: warps to wait with (if there is time)
 #
-# A number from global memory takes hundreds of cycles to arrive. While a warp waits, its multiprocessor
-# turns to another one; so it wants many warps at hand. How many fit? That is settled when a block starts: its
+# A number from global memory takes hundreds of cycles to arrive
+# ([a study of 2023, table 3](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). While a warp waits, its
+# multiprocessor turns to another one; so it wants many warps at hand. How many fit? That is settled when a block starts: its
 # threads get registers, the block gets shared memory, and they keep both to the end. The share of the
 # possible warps that fit is the **occupancy**.
 #

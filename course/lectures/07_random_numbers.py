@@ -433,8 +433,8 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # and their counters on the board. In `chi-square`, 1.0 would be a bin of its own, but [0, 1) has no 1.0.
 #
 # *What someone always asks.* "Why not seed with the time?" Nothing could be repeated, and threads that start
-# together get the same time. "Is `np.random` on the host not enough?" For a few million numbers it is; then
-# copying them costs more than making them. "Random seeds for all?" With n streams of length L out of a period P,
+# together get the same time. "Is `np.random` on the host not enough?" For a few million numbers it is; more
+# have to cross the link to the device, which is tens of times narrower than its memory. "Random seeds for all?" With n streams of length L out of a period P,
 # the chance of an overlap is about n²L/P: nothing for 2¹²⁸, too much for 2³².
 #
 # *What goes wrong.* On a real GPU the numbers are the same, for they are integers; only sums of floats may differ in the

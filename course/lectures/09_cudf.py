@@ -533,8 +533,8 @@ if not sizes:
 # *Where people stall.* In `per-event`, the order: it is right by luck on a sorted table, and the check's is not. In
 # `pairs`, `number1 != number2` keeps each pair twice. In `missing`, the habit that `isna` tells all.
 #
-# *What someone always asks.* "How much faster is it?" For a large group-by or join that is on the device already, by
-# far; for everything, less than hoped: section 7 says why, and the last cell measures it on your GPU. "Can I use it for
+# *What someone always asks.* "How much faster is it?" The last cell measures it on your GPU. Most can be expected of a
+# large group-by or join that is on the device already, and of everything together less than hoped: section 7 says why. "Can I use it for
 # everything?" pandas is right for small tables. "And Polars?" It has cuDF as its GPU engine.
 #
 # *What goes wrong.* `cudf.pandas` loaded after `import pandas` does nothing good: restart the kernel. On a GPU the first

@@ -554,6 +554,14 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 # `++steps` stores into global memory in every turn. With a variable of its own the loop stays in registers, and one
 # store at the end is enough. The answer was right all along; only the count showed it. (The RawKernel had it by luck:
 # its `steps` was a local variable.)
+#
+# And the times? Recorded on a real GPU, without copies, for the picture of 3,072 × 2,048 points (rows
+# `mandelbrot.picture`); or a line that says that nobody has measured yet:
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_roofline, recorded_times
+
+recorded_times("mandelbrot.picture")
 
 # %% [markdown] id="roofline-text"
 # ## 5. The roofline
@@ -625,6 +633,12 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 # types, keep things in registers and shared memory, coalesce). Under the ceiling: do fewer operations, or
 # cheaper ones, and keep the lanes together. And a bound is a bound: a kernel may be far below it for reasons that the
 # roofline does not know, divergence and waiting first of all.
+#
+# Here is the roofline of a real GPU as it was *measured*, with kernels of this course under it (or a line that says
+# that it was not, yet):
+
+# %% id="recorded-roofline"
+recorded_roofline()
 
 # %% [markdown] id="crossover-text"
 # ## 6. When does the GPU win?
@@ -635,8 +649,9 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 # > time = launches × 5 µs + bytes to and from the host / its bandwidth + the larger of (flops / peak) and (bytes of
 # > memory / bandwidth)
 #
-# (Compiling is paid once; below, one line of the table adds it.) It is a model of the *best* case, not a measurement. 5 µs for a launch is an assumption: published figures lie
-# between a few microseconds and a few tens. No program reaches the peaks, and no copy the rate of its bus. Real GPUs
+# (Compiling is paid once; below, one line of the table adds it.) It is a model of the *best* case, not a measurement. 5 µs
+# for a launch is an assumption: NVIDIA writes of [a few microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and with
+# Python in between it is more (recorded: `launch/numba`). No program reaches the peaks, and no copy the rate of its bus. Real GPUs
 # win later than this says.
 #
 # ### Exercise: the crossover
@@ -834,9 +849,9 @@ check("pad-and-mask", interval_sums)
 # launches: the check tells both. In `pad-and-mask`, they forget that an index past the end is clamped, and the last
 # element comes in many times.
 #
-# *What someone always asks.* "Which is fastest?" On one GPU, the one-kernel versions differ little: the PTX is much
-# the same, and people's time differs more. "Is fma wrong, then?" No, it is closer; but it is not the same. "Where are the
-# times of a GPU?" Not here, unless your machine has one: this course shows no time that was not measured.
+# *What someone always asks.* "Which is fastest?" Section 4 has recorded times. Of the one-kernel versions the PTX
+# is much the same, and people's time differs more. "Is fma wrong, then?" No, it is closer; but it is not the same. "Where are the
+# times of a GPU?" In the recorded pictures, and here if your machine has one: this course shows no time that was not measured.
 #
 # *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays of
 # CuPy and Numba do not exist; `pycuda.autoprimaryctx` shares theirs.

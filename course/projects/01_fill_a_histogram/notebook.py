@@ -1017,6 +1017,15 @@ else:
         print(f"fill_rows with these arguments: {type(error).__name__}")
     print(benchmark(lambda: cupy.histogram(many, edges), n_repeat=10))
 
+# %% [markdown] id="recorded-text"
+# Recorded times of a real GPU, for the model answers and for libraries, with values in peaks as the masses are
+# (rows `histogram.peaks`); or a line that says that nobody has measured yet:
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_times
+
+recorded_times("histogram.peaks")
+
 # %% [markdown] id="step-10"
 # ## 10. In your own words
 #

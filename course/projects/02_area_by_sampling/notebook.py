@@ -1281,6 +1281,18 @@ if device().virtual:
 # %% id="card-fast"
 report(mandelbrot_fast, 4, 128, 3, 0, 10_000, 500, np.zeros(1, np.int64))
 
+# %% [markdown] id="recorded-text"
+# Recorded times of a real GPU for the model answers (rows `mandelbrot.area`), and for random points in a disc
+# by every generator of this project (rows `sampling.disc`); or a line that says that nobody has measured yet:
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_times
+
+recorded_times("mandelbrot.area")
+
+# %% id="recorded-disc"
+recorded_times("sampling.disc")
+
 # %% [markdown] id="divergence-why"
 # The card has it line by line.
 #

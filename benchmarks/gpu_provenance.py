@@ -1,0 +1,64 @@
+"""Where figures come from: the GPU, its driver, and the versions of what ran on it."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+
+PACKAGES = (
+    "numpy", "numba", "numba-cuda", "llvmlite", "cupy-cuda13x", "cupy-cuda12x", "cupy", "jax",
+    "jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin", "awkward", "vector", "cuda-bindings",
+    "nvidia-cuda-nvrtc", "nvidia-nvvm",
+)
+#: What nvidia-smi tells of the card: only read, never set.
+STATE = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem",
+         "temperature.gpu", "power.limit", "persistence_mode", "ecc.mode.current")
+
+
+def versions() -> dict[str, str]:
+    """The installed ones of :data:`PACKAGES`."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def state() -> dict[str, str]:
+    """Clocks, temperature and the like of the first GPU; empty where nvidia-smi does not answer."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(STATE)}", "--format=csv,noheader", "--id=0"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    values = [value.strip() for value in said.stdout.strip().splitlines()[0].split(",")]
+    return dict(zip(STATE, values, strict=False))
+
+
+def gpu() -> dict:
+    """The GPU that answers CuPy in this process."""
+    import cupy as cp
+
+    from gpucourse.device import device
+
+    found, properties = device(), cp.cuda.runtime.getDeviceProperties(0)
+    details = {
+        "name": found.name,
+        "compute_capability": "{}.{}".format(*found.compute_capability),
+        "driver": found.driver,
+        "cuda_of_driver": found.cuda,
+        "cuda_runtime_of_cupy": cp.cuda.runtime.runtimeGetVersion(),
+        "memory_bytes": int(properties["totalGlobalMem"]),
+        "l2_bytes": int(properties["l2CacheSize"]),
+        "multiprocessors": int(properties["multiProcessorCount"]),
+        "state_before": state(),
+    }
+    try:
+        from cupy._core import _accelerator
+
+        details["cupy_accelerators"] = [str(one) for one in _accelerator.get_routine_accelerators()]
+    except ImportError:  # a private module
+        details["cupy_accelerators"] = None
+    return details

@@ -1,0 +1,220 @@
+"""What is compared: groups of contenders that do the same work on the same inputs.
+
+A group builds its inputs once; each contender is made on its own, so that one whose library is
+missing or whose kernel fails costs its own row and no other. The groups themselves stand in the
+files ``gpu_<subject>.py``; ``gpu_measuring.py`` runs them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+#: How a contender is timed; see ``gpu_measuring.py``.
+#: "events": its work goes to CUDA's default stream. "queue": to streams of its own (JAX), which
+#: CUDA events of ours do not see. "call": on the CPU, or with copies that the host waits for.
+CLOCKS = ("events", "queue", "call")
+
+
+class Untried(Exception):
+    """Something that only a machine with a GPU can do, found out while trying without one."""
+
+
+@dataclass
+class Ready:
+    """A contender ready to run: ``run()`` enqueues the work once, ``check(result)`` asserts."""
+
+    run: Callable[[], Any]
+    check: Callable[[Any], None]
+
+
+@dataclass
+class Contender:
+    """One way of doing a group's work.
+
+    ``made_by`` says whose it is, for colours: "course", "tuned", "C++", "CuPy", "JAX", "CPU".
+    """
+
+    id: str
+    label: str
+    make: Callable[[], Ready]
+    clock: str
+    made_by: str
+
+
+@dataclass
+class Work:
+    """What one size of a group comes to.
+
+    ``items`` counts what ``unit`` names; ``bytes`` and ``flops`` are the least that the work
+    needs: each input read once, each output written once, operations as the formula has them.
+    None where there is no such number.
+    """
+
+    items: int
+    unit: str
+    bytes: int | None = None
+    flops: int | None = None
+    contenders: list[Contender] = field(default_factory=list)
+
+    def add(self, id: str, label: str, clock: str = "events", made_by: str = "course"):
+        """Decorates the function that makes a contender ready."""
+        assert clock in CLOCKS, clock
+
+        def keep(make: Callable[[], Ready]) -> Callable[[], Ready]:
+            self.contenders.append(Contender(id, label, make, clock, made_by))
+            return make
+
+        return keep
+
+
+@dataclass(frozen=True)
+class Group:
+    """Work of one kind, in one or several sizes.
+
+    ``build(size)`` makes the inputs on the device. ``sizes`` are for a GPU, ``tries`` for a trial
+    without one. ``patience`` is how long one contender may be timed [s]; ``x64`` whether JAX
+    computes in double precision.
+    """
+
+    id: str
+    title: str
+    build: Callable[[int], Work]
+    sizes: tuple[int, ...]
+    tries: tuple[int, ...]
+    patience: float = 1.2
+    x64: bool = False
+
+
+# -- for the groups -----------------------------------------------------------------------------
+
+_state = {"virtual": False, "x64": False}
+
+
+def prepare(*, virtual: bool) -> None:
+    """Once in a process, before any group: whether the virtual GPU answers."""
+    from gpucourse import awkward_cuda
+
+    _state["virtual"] = virtual
+    if virtual:
+        import virtualgpu
+
+        virtualgpu.activate(force=True)
+        awkward_cuda.route_to_cpu_kernels()
+    # Numba looks for what can be iterated once, when it first compiles: before any group does.
+    awkward_cuda.mend_iteration()
+    with contextlib.suppress(ImportError):  # then the groups that need it say so
+        import awkward
+
+        awkward.numba.register_and_check()
+
+
+def precision(x64: bool) -> None:
+    """What :func:`jax_ready` sets from now on."""
+    _state["x64"] = x64
+
+
+def virtual() -> bool:
+    """Whether this is a trial without a GPU."""
+    return _state["virtual"]
+
+
+def needs_gpu(what: str) -> None:
+    """Raises :class:`Untried` in a trial without a GPU."""
+    if virtual():
+        raise Untried(f"{what}: only on a GPU")
+
+
+def jax_ready():
+    """The module jax, with a GPU behind it (unless this is a trial), in the group's precision."""
+    import jax
+
+    jax.config.update("jax_enable_x64", _state["x64"])
+    platform = jax.devices()[0].platform
+    if not virtual() and platform not in ("gpu", "cuda"):
+        raise RuntimeError(f"JAX runs on the {platform} here, not on the GPU: install jax[cuda13]")
+    return jax
+
+
+def on_jax(array):
+    """A CuPy array as one of JAX's own, by way of the host."""
+    import cupy as cp
+
+    return jax_ready().numpy.asarray(cp.asnumpy(array)).block_until_ready()
+
+
+def on_numba(array):
+    """A CuPy array as Numba's, the same memory.
+
+    Done once and not in each launch: Numba would wait for CuPy's stream every time.
+    """
+    from numba import cuda
+
+    return cuda.as_cuda_array(array, sync=False)
+
+
+def multiprocessors() -> int:
+    """How many the device has."""
+    import cupy as cp
+
+    return int(cp.cuda.runtime.getDeviceProperties(0)["multiProcessorCount"])
+
+
+def full_grid(threads: int) -> int:
+    """Blocks of so many threads that fill a GPU of 2,048 threads a multiprocessor once.
+
+    A few in a trial: the virtual GPU runs them one after the other.
+    """
+    return 4 if virtual() else max(1, multiprocessors() * (2048 // threads))
+
+
+def blocks_for(n: int, threads: int) -> int:
+    """Blocks that give each of n elements a thread."""
+    return (n + threads - 1) // threads
+
+
+def fitting(size: int, bytes_each: int) -> int:
+    """``size``, halved until so many bytes for each element fit into a third of free memory."""
+    import cupy as cp
+
+    free = cp.cuda.runtime.memGetInfo()[0] if not virtual() else math.inf
+    while size * bytes_each > free / 3 and size > 1024:
+        size //= 2
+    return size
+
+
+def on_cupy(array):
+    """An array of any library as CuPy's: Numba's by its address, others by way of the host."""
+    import cupy as cp
+
+    if isinstance(array, cp.ndarray) or hasattr(array, "copy_to_host"):
+        return cp.asarray(array)
+    return cp.asarray(np.asarray(array))
+
+
+def expect_close(got, expected, rtol: float, what: str = "the result") -> None:
+    """AssertionError naming the first element of ``got`` that is off by more than ``rtol``.
+
+    Compared on the device, all of it; NaN is never close.
+    """
+    import cupy as cp
+
+    got, expected = on_cupy(got).ravel(), on_cupy(expected).ravel()
+    assert got.shape == expected.shape, f"{what} has shape {got.shape}, not {expected.shape}"
+    wrong = ~(cp.abs(got - expected) <= rtol * cp.abs(expected))
+    many = int(wrong.sum())
+    if many:
+        at = int(wrong.argmax())
+        raise AssertionError(f"{what}: element {at} is {float(got[at])}, not "
+                             f"{float(expected[at])} ({many:,} of {wrong.size:,} differ)")
+
+
+def expect_number(got, expected: float, rtol: float, what: str = "the result") -> None:
+    """AssertionError where a number on any device is off by more than ``rtol``."""
+    number = float(on_cupy(got).ravel()[0])
+    assert abs(number - expected) <= rtol * abs(expected), f"{what} is {number}, not {expected}"
