@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-import virtualgpu
 from gpucourse.grading.watching import TOLERANCE
 from gpucourse.hardware import cubin
 from gpucourse.hardware.recorded import Piece, RecordedLaunch, play
@@ -93,7 +92,7 @@ def _compare_piece(piece: Piece, got: np.ndarray, again: _Again, result: Agreeme
     varies = again.varies.get(piece.address)
     for code in _float_types(piece, got, types):
         a, b = piece.after.view(code), got.view(code)
-        close, worst = _close(a, b)
+        close, worst = close(a, b)
         if varies is not None:
             close |= varies.reshape(-1, a.itemsize).any(axis=1)
         if close.all():
@@ -118,7 +117,7 @@ def _float_types(piece: Piece, got: np.ndarray, types: set[str]) -> list[str]:
     return [code for code in codes if len(got) % int(code[1]) == 0]
 
 
-def _close(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float]:
+def close(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float]:
     """Which elements agree within the grader's tolerance, and the worst difference among them."""
     same = a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")
     same |= np.isnan(a) & np.isnan(b)
@@ -196,9 +195,10 @@ class _Again:
         self.varies: dict[int, np.ndarray] = {}
         self.faults: list[str] = []
         stores = _Stores()
-        first = self._play(launch, stores)
+        with instruments.alone():
+            first = self._play(launch, stores)
         for seed in SEEDS if first is not None else ():
-            with virtualgpu.schedule(seed):
+            with instruments.alone(), instruments.schedule(seed):
                 other = self._play(launch, None)
             for piece, a, b in zip(launch.pieces, first, other or first, strict=True):
                 if (unequal := a != b).any():
