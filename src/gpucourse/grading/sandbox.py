@@ -31,6 +31,7 @@ from pathlib import Path
 
 import gpucourse
 import virtualgpu
+from gpucourse.grading import search_path
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.wire import OutOfTime, ProtocolError, Wire
 from gpucourse.grading.zygote import READY
@@ -68,6 +69,7 @@ def needed_paths() -> list[str]:
                os.path.realpath(sys.base_prefix)}
     for package in (gpucourse, virtualgpu):
         folders.add(str(Path(package.__file__).parent))
+    folders.update(search_path.foreign_folders())
     # Hints, which set-up cells fetch; a checkout keeps them beside src/. No test is among them.
     course = checkout() / "course"
     folders |= {str(path) for path in (course / "course.toml", course / "checks") if path.exists()}
@@ -278,8 +280,8 @@ class Sandbox:
             listener.bind(address)
             listener.listen(64)
             read_end, self._lifeline = os.pipe()
-            command = [*wrapper, sys.executable, "-I", "-m", "gpucourse.grading.zygote",
-                       str(read_end), *self.imports]
+            command = [*wrapper, *search_path.python("gpucourse.grading.zygote"), str(read_end),
+                       *self.imports]
             # With an empty environment, because /proc/1/environ inside is bubblewrap's own.
             self._process = subprocess.Popen(
                 command, env={} if wrapper else dict(ENVIRONMENT), stdin=listener,

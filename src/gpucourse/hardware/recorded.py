@@ -14,16 +14,19 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from virtualgpu.device import Device, Triple, VirtualDevice
-from virtualgpu.errors import LinkError
-from virtualgpu.machine.linker import LoadedModule
-from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.errors import LinkError, VirtualGPUError
+
+if TYPE_CHECKING:  # a process that plays launches on a GPU starts without the virtual one
+    from virtualgpu.device import Device, Triple, VirtualDevice
+    from virtualgpu.machine.linker import LoadedModule
+    from virtualgpu.machine.memory import GlobalMemory
 
 WORD = 8
 
@@ -236,7 +239,8 @@ def play(launch: RecordedLaunch, device: Device, *, module: Any = None, poison: 
                 else piece.after for piece, address in zip(launch.pieces, there, strict=True)]
     finally:
         for address in owned:
-            device.free(address)
+            with suppress(VirtualGPUError):  # of a GPU that the launch has spoiled
+                device.free(address)
 
 
 def _variable(device: Device, module: Any, piece: Piece) -> int | None:

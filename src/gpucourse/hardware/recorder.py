@@ -9,6 +9,7 @@ from pathlib import Path
 from gpucourse.hardware.recorded import RecordedLaunch, capture, finish
 from virtualgpu import instruments
 from virtualgpu.device import Triple, VirtualDevice
+from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.schedule import Lockstep
 
@@ -22,13 +23,15 @@ ALL = 512 << 20
 class RecordingDevice(VirtualDevice):
     """A virtual GPU whose launches are handed to ``keep``, with memory before and after.
 
-    A launch in a random order (:func:`virtualgpu.schedule`), or one that an error stops, is not
-    kept; nor are more than :data:`EACH` of one kernel.
+    A launch in a random order (:func:`virtualgpu.schedule`) is not kept, nor are more than
+    :data:`EACH` of one kernel. One that an error stops is kept with ``faulty``, without what it
+    leaves.
     """
 
-    def __init__(self, keep: Callable[[RecordedLaunch], None], **options):
+    def __init__(self, keep: Callable[[RecordedLaunch], None], *, faulty: bool = False, **options):
         super().__init__(**options)
         self._keep = keep
+        self._faulty = faulty
         self._seen: set[tuple] = set()
         self._count: Counter[tuple] = Counter()
         self._bytes = 0
@@ -49,7 +52,12 @@ class RecordingDevice(VirtualDevice):
             super().launch(*what)
             return
         launch = capture(self, *what, texts=self._texts[id(module)][1])
-        super().launch(*what)
+        try:
+            super().launch(*what)
+        except VirtualGPUError:
+            if self._faulty:
+                self._keep(launch)
+            raise
         self._seen.add(key)
         if launch.nbytes <= LARGEST and self._bytes + launch.nbytes <= ALL:
             self._count[kernel] += 1
