@@ -1,4 +1,4 @@
-"""The grader's device on a machine with a GPU: checked on the virtual GPU, computed on the real one.
+"""The grader's device where there is a GPU: checked on the virtual GPU, computed on the real one.
 
 A real GPU cannot say which line of a kernel races, and a bad address takes it away. So every launch
 runs on the virtual GPU first, with all that watches it: there the checkers look and the counters
