@@ -30,7 +30,7 @@ def extra_folders() -> tuple[str, ...]:
 
 
 def foreign_folders() -> list[str]:
-    """Those that a worker must be able to read whole: they hold others' packages, not ours alone."""
+    """Those that a worker must be able to read whole: they hold not only our packages."""
     return [folder for folder in extra_folders() if _packages_in(folder) - _OURS]
 
 

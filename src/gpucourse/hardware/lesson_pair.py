@@ -9,17 +9,26 @@ import numpy as np
 
 from gpucourse.hardware.agreement import close
 from gpucourse.hardware.lesson_run import Ran, read
-from gpucourse.hardware.rows import AGREES, DIFFERS, FAILS, Row
+from gpucourse.hardware.rows import AGREES, DIFFERS, FAILS, NOT_RUN, Row
 
 _NOTES = 12  # kept of one lesson
 
 
-def judge(id: str, there: Path) -> Row:
-    """Whether a lesson runs as its source promises, on whatever device ran it."""
+def judge(id: str, there: Path, total: int, last: str = "") -> Row:
+    """Whether a lesson runs as its source promises, on whatever device ran it.
+
+    ``total`` is how many cells it has, ``last`` what its process said at its end.
+    """
     device, cells = read(there)
     if not cells:
-        return Row(id, FAILS, "it never began")
+        return Row(id, FAILS, f"it never began: {last}")
     wrong = list(_mistakes(cells))
+    if len(cells) < total:
+        wrong.insert(0, f"it ended in the cell after {cells[-1].name!r} (cell {len(cells)} of "
+                        f"{total}): {last}")
+    first = next((cell for cell in cells if cell.error and cell.error not in cell.expected), None)
+    if first is not None and first.error == "ModuleNotFoundError":
+        return Row(id, NOT_RUN, f"{first.message} (cell {first.name!r})", {"device": device})
     figures = {"cells": len(cells), "checks": sum(len(cell.outcomes) for cell in cells),
                "seconds": round(sum(cell.seconds for cell in cells), 1), "device": device}
     return Row(id, FAILS if wrong else AGREES, "; ".join(wrong[:_NOTES]), figures)
@@ -57,7 +66,7 @@ def compare(id: str, there: Path, here: Path, again: Path | None = None) -> Row:
         if errors[0] != errors[1] and not set(errors) <= {*cell.expected, ""}:
             notes.append(f"cell {cell.name!r}: {cell.error or 'no error'} on the GPU, "
                          f"{other.error or 'none'} on the virtual GPU")
-        for name in cell.arrays.keys() & other.arrays.keys():
+        for name in sorted(cell.arrays.keys() & other.arrays.keys()):
             twice = repeated[cell.name].arrays.get(name) if cell.name in repeated else None
             if twice is not None and twice[2] != other.arrays[name][2]:
                 counts["not repeatable"] += 1
