@@ -138,6 +138,101 @@ def test_instruments_see_launches_beside_a_real_gpu():
     assert said == ""
 
 
+def test_strided_arrays_keep_their_layout_and_the_same_array_twice_is_one():
+    run("""
+        from virtualgpu.frontends.machine_array import MachineArray
+        from virtualgpu import device
+
+        @cuda.jit
+        def add(a, b, out):
+            i, j = cuda.grid(2)
+            if i < out.shape[0] and j < out.shape[1]:
+                out[i, j] = a[i, j] + b[i, j]
+
+        x = np.arange(48.0).reshape(6, 8)
+        out = np.zeros((3, 4), order="F")
+        with virtualgpu.profile() as profile:
+            add[(1, 1), (8, 8)](x[::2, ::2], x.T[:3, :4], out)
+            assert np.array_equal(out, x[::2, ::2] + x.T[:3, :4])
+            values = np.arange(64.0)
+            scale[1, 64](values, 2.0, values)
+            assert np.array_equal(values, 2 * np.arange(64.0))
+        wide = np.zeros((1024, 2), np.float32)
+        there = MachineArray(wide[:, 0], device.current())
+        with virtualgpu.profile() as profile:
+            scale[8, 128](there, 2.0, there)
+        assert profile.counters.global_load_sectors == 2 * 128  # every second number
+        assert (there.copy_to_host() == 0).all() and there.strides == (8,)
+    """)
+
+
+def test_tuples_complex_numbers_and_waiting_blocks():
+    run("""
+        from collections import namedtuple
+        from types import SimpleNamespace
+        from numba.cuda import dispatcher
+        # grid.sync() is a device function, and those ask which GPU there is.
+        dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(9, 0))
+        Box = namedtuple("Box", "low high")
+
+        @cuda.jit(fastmath=True)
+        def fill(box, pair, factor, out):
+            i = cuda.grid(1)
+            if i < out.size:
+                out[i] = (box.low[i] + box.high + pair[1]) * factor
+
+        @cuda.jit
+        def all_wait(x):
+            grid = cuda.cg.this_grid()
+            x[cuda.grid(1)] = 1
+            grid.sync()
+            x[cuda.grid(1)] += x[x.size - 1 - cuda.grid(1)]
+
+        out = np.zeros(8, np.complex128)
+        x = np.zeros(64)
+        with reroute():
+            fill[1, 32](Box(np.arange(8.0), 2.0), (1, 3), 1 + 2j, out)
+            all_wait[2, 32](x)
+        assert np.array_equal(out, (np.arange(8) + 5) * (1 + 2j)) and (x == 2).all()
+    """)
+
+
+def test_awkward_arrays_run_beside_a_real_gpu_too():
+    """Their extension would ask CuPy for addresses in the real GPU's memory."""
+    run("""
+        import awkward as ak
+        import gpucourse
+        from gpucourse import awkward_cuda
+        from gpucourse.trials import counted, launched
+
+        awkward_cuda.mend_iteration()
+        ak.numba.register_and_check()
+
+        @cuda.jit(extensions=[ak.numba.cuda])
+        def totals(events, out):
+            i = cuda.grid(1)
+            if i < len(events):
+                out[i] = 0
+                for hit in events[i]:
+                    out[i] += hit.x * hit.y
+
+        events = ak.zip({"x": ak.Array([[1.0, 2.0], [], [3.0]]), "y": [[5, 6], [], [7]]})
+        out = np.full(3, -1.0)
+        with virtualgpu.check() as report:
+            totals[1, 32](events, out)
+        assert report.ok and out.tolist() == [17, 0, 21]
+        text = str(gpucourse.report(totals, 1, 32, events, out))
+        assert "totals[1, 32]" in text and "✓ global" in text
+        assert "totals" in str(gpucourse.timeline(totals, 1, 32, events[:2], out))
+        from gpucourse import trials
+        trials._on_device = lambda argument: argument  # no CuPy to hold them on a GPU
+        after = launched(totals, 1, 32, events, np.full(3, -1.0), seeds=(1,))
+        assert after[0] is events and after[1].tolist() == [17, 0, 21]
+        assert counted(totals, 1, 32, events, np.zeros(3)).global_stores > 0
+        assert not virtualgpu.is_active()
+    """)
+
+
 def test_instruments_keep_their_documentation():
     assert "Look for mistakes" in virtualgpu.check.__doc__
     assert "Count what" in virtualgpu.profile.__doc__

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -81,16 +79,6 @@ def test_awkward_arrays_go_to_the_device_and_come_back_as_given(jagged):
     assert after[0] is events
     assert after[1].tolist() == [2, 0, 1]
     assert counted(lengths, 1, 32, events, np.zeros(3)).global_stores == 3
-
-
-def test_beside_a_gpu_kernels_with_awkward_arrays_run_once_and_unwatched(jagged, monkeypatch):
-    lengths, events = jagged
-    monkeypatch.setattr("gpucourse.trials.device", lambda: SimpleNamespace(virtual=False))
-    with virtualgpu.profile() as profile:
-        assert launched(lengths, 1, 32, events, np.zeros(3))[1].tolist() == [2, 0, 1]
-    assert len(profile.launches) == 1
-    assert counted(lengths, 1, 32, events, np.zeros(3)).global_stores == 0
-    assert counted(double, 1, 32, np.ones(3), np.zeros(3)).global_stores == 3
 
 
 def test_a_finding_fails_the_check_and_names_both_places():

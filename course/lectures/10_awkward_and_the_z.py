@@ -17,7 +17,6 @@ import numpy as np
 import uproot
 import virtualgpu
 from gpucourse.checks import lecture
-from gpucourse.device import device
 from gpucourse.views.picture import Picture, canvas
 from numba import cuda
 
@@ -438,10 +437,7 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
 
 # %% id="traffic"
 def counted(muons):
-    """MB in sectors and the share of lanes lost; nan on a GPU, which keeps no such counts."""
-    if not device().virtual:
-        hardest_pairs[391, 128](muons, d_hardest)
-        return math.nan, math.nan
+    """MB in sectors and the share of lanes lost, as the virtual GPU counts them."""
     with virtualgpu.profile() as profile:
         hardest_pairs[391, 128](muons, d_hardest)
     counts = profile.counters
@@ -475,10 +471,8 @@ print(f"lanes lost in the whole kernel: {kernel_lost:.0%}")
 
 # %% id="turns-picture"
 from gpucourse import timeline
-from IPython.display import display
 
-if device().virtual:  # pictures of kernels with Awkward Arrays are drawn there only
-    display(timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4))
+timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4)
 
 # %% [markdown] id="turns-why"
 # Nearly four, for 32 events seldom lack one with three muons or more. Pale lanes wait: their events are done,

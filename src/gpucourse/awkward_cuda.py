@@ -1,4 +1,4 @@
-"""Awkward Arrays on the CUDA backend: two things that Awkward itself does not do yet.
+"""Awkward Arrays on the CUDA backend: three things that Awkward itself does not do yet.
 
 **Iteration in Numba kernels**, with and without a GPU. numba-cuda takes only those registrations
 of a third library whose implementation says that it comes from outside Numba, and Numba's
@@ -12,11 +12,16 @@ arrays live in the memory of the virtual GPU (CuPy's stand-in), and each kernel 
 kernel on that memory: the same results, and errors when they happen rather than at the next
 synchronisation. ``ak.to_backend(array, "cuda")``, what mixes with what and what is refused remain
 Awkward's.
+
+**Kernels on the virtual GPU beside a real one** (:mod:`virtualgpu.frontends.reroute`): the array is
+copied over for the launch, as numbers and NumPy's arrays are.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 _VIEWS = "awkward._connect.numba.arrayview"
 _BACKEND = "awkward._backends.cupy"
 _CONNECT = "awkward._connect.cuda"
+_REROUTE = "virtualgpu.frontends.reroute"
 _MISSING = object()
 _replaced: list[tuple[Any, str, Any]] = []
 
@@ -43,9 +49,14 @@ def route_to_cpu_kernels() -> None:
     after_import(_CONNECT, _use_stand_in)
 
 
+def hand_over() -> None:
+    """Have kernels with Awkward Arrays run on the virtual GPU beside a real one."""
+    after_import(_REROUTE, _hand_over)
+
+
 def restore() -> None:
     """Undo :func:`route_to_cpu_kernels`; wait for nothing more (a mend that was made stays)."""
-    for name in (_BACKEND, _CONNECT, _VIEWS):
+    for name in (_BACKEND, _CONNECT, _VIEWS, _REROUTE):
         forget(name)
     while _replaced:
         owner, name, value = _replaced.pop()
@@ -64,6 +75,22 @@ def _replace(owner: Any, name: str, value: Any) -> None:
 
 def _mend_iteration(views: ModuleType) -> None:
     views.lower_iternext.__module__ = views.__name__
+
+
+def _hand_over(reroute: ModuleType) -> None:
+    if _as_argument not in reroute.handlers:
+        reroute.handlers.append(_as_argument)
+
+
+def _as_argument(value: Any, store: Callable[[np.ndarray], int]) -> tuple | None:
+    """Numba's type of an Awkward Array and its parameters, with the buffers where ``store`` puts
+    them; None for anything else."""
+    from gpucourse.grading import awkward_arguments as awkward
+
+    if not awkward.is_awkward(value):
+        return None
+    host = sys.modules["awkward"].to_backend(value, "cpu")
+    return host.numba_type, awkward.parameters(host, store)
 
 
 def _use_stand_in(connect: ModuleType) -> None:

@@ -121,6 +121,28 @@ def check(
     raise typer.Exit(commands.check(lessons or []))
 
 
+@app.command("gpu-check")
+def gpu_check(
+    parts: Annotated[
+        list[str] | None, typer.Argument(help="lessons, counters, grading, sanitizer; default: all")
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="when to have finished")] = 9.0,
+    out: Annotated[Path | None, typer.Option(
+        help="where to write the result; default: benchmarks/results/gpu_check.json")] = None,
+    lesson: Annotated[list[str] | None, typer.Option(help="only this lesson; default: all")] = None,
+    fresh: Annotated[bool, typer.Option(
+        "--fresh", help="do again what an earlier run has finished")] = False,
+    rehearse: Annotated[bool, typer.Option(
+        "--rehearse", help="without a GPU: the virtual one plays the part of the real one",
+    )] = False,
+) -> None:
+    """Compare this machine's GPU with the virtual one: lessons, counters, grading, faults."""
+    from gpucourse.hardware.command import check
+
+    raise typer.Exit(check(minutes, parts or [], out, "virtual" if rehearse else "gpu",
+                           lesson, fresh))
+
+
 @data.command()
 def fetch(
     folder: Annotated[

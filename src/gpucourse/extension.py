@@ -44,6 +44,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     tick_cells(shell)
     shell.register_magic_function(gpu_report, "cell")
     awkward_cuda.mend_iteration()
+    awkward_cuda.hand_over()
     numba_errors.shorten()
     standin_errors.shorten(shell)
     found = device()

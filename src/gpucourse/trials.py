@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import virtualgpu
+from gpucourse import awkward_cuda
 from gpucourse.checks import require
-from gpucourse.device import device
 from virtualgpu import sources
 from virtualgpu.observers.counters import Counters
 
@@ -27,14 +27,15 @@ LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009)
 #: What an output array holds before the launch: nothing may depend on it.
 LEFTOVER = -999
 
+awkward_cuda.hand_over()
+
 
 def launched(
     kernel: object, blocks: int, threads: int, *arguments: object, seeds: Sequence[int] = (1, 2)
 ) -> list:
     """Launch on copies of the arguments; what they are afterwards, NumPy's arrays as NumPy's.
 
-    Awkward Arrays, which kernels cannot change, go to the device too and come back as given. On a
-    machine with a GPU they are in its memory, so kernels that take them run there: once, unwatched.
+    Awkward Arrays, which kernels cannot change, go to the device too and come back as given.
 
     First in lockstep under every checker of :func:`virtualgpu.check`, then in the order of each
     seed (:func:`virtualgpu.schedule`). Fails the check for whatever the checkers find, and if one
@@ -45,8 +46,6 @@ def launched(
         f"this is a {type(kernel).__name__}, not a kernel",
         look="the name of the function under @cuda.jit, without parentheses",
     )
-    if _out_of_sight(arguments):
-        return _launch(kernel, blocks, threads, arguments)
     return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds)
 
 
@@ -78,12 +77,7 @@ def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
 
 
 def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:
-    """What one launch on copies does, counted; up to the error if it fails.
-
-    Nothing at all is counted of kernels with Awkward Arrays on a machine with a GPU.
-    """
-    if _out_of_sight(arguments):
-        return Counters()
+    """What one launch on copies does, counted; up to the error if it fails."""
     with virtualgpu.profile() as profile:
         try:
             _launch(kernel, blocks, threads, arguments)
@@ -131,11 +125,6 @@ def _on_device(argument: object) -> object:
 def _is_awkward(argument: object) -> bool:
     awkward = sys.modules.get("awkward")  # nobody has such an array who has not imported it
     return awkward is not None and isinstance(argument, awkward.Array)
-
-
-def _out_of_sight(arguments: Sequence) -> bool:
-    """Whether the launch has to be on a real GPU: the virtual one cannot be handed its arrays."""
-    return any(map(_is_awkward, arguments)) and not device().virtual
 
 
 def _place(location: Location) -> str:

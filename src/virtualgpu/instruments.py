@@ -43,6 +43,18 @@ def watch(*added: Observer) -> Iterator[None]:
 
 
 @contextmanager
+def alone() -> Iterator[None]:
+    """Launches inside the ``with`` are seen and ordered by nothing that was asked for outside."""
+    observers, schedules = list(_observers), list(_schedules)
+    _observers.clear()
+    _schedules.clear()
+    try:
+        yield
+    finally:
+        _observers[:], _schedules[:] = observers, schedules
+
+
+@contextmanager
 def check() -> Iterator[Report]:
     """Look for mistakes in every kernel that is launched inside the ``with``.
 

@@ -1,4 +1,4 @@
-"""Every bound that the grader puts on a submission, in one place."""
+"""Every bound that the grader puts on a submission, in one place; and which device it uses."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ class Limits:
     device_bytes: int = 1024 * MEGABYTE
     launches: int = 2000
     ptx_bytes: int = 4 * MEGABYTE
+
+    # Whether kernels that the virtual GPU finds nothing wrong with run on this machine's GPU too,
+    # and tests judge what that computed (gpucourse.hardware.checked).
+    gpu: bool = False
 
     # The submitted notebook, and one cell of it.
     notebook_bytes: int = 10 * MEGABYTE

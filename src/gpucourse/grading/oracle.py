@@ -73,6 +73,14 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
         verdict.tests = [TestOutcome(cell.grade_id, cell.points, reason=reason)
                          for cell in assignment.tests]
         return verdict
+    if limits.gpu:
+        from gpucourse.hardware import checked
+
+        try:
+            verdict.device = checked.name()
+        except InfrastructureFault as fault:
+            verdict.kind, verdict.reason = INFRASTRUCTURE_FAULT, str(fault)
+            return verdict
     virtualgpu.activate(force=True)
     sources.register_namer(cells.namer)
     # The line table comes from the worker: it could have the text of a hidden test quoted.

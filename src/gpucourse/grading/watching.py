@@ -57,8 +57,13 @@ class OutOfTestTime(Exception):
 
 
 def new_device(limits: Limits) -> VirtualDevice:
-    """A virtual GPU with bounded memory and time."""
-    return VirtualDevice(limits.device_bytes, Budget(seconds=limits.launch_seconds))
+    """A virtual GPU with bounded memory and time; with ``limits.gpu`` a real one behind it."""
+    budget = Budget(seconds=limits.launch_seconds)
+    if limits.gpu:
+        from gpucourse.hardware.checked import CheckedDevice
+
+        return CheckedDevice(limits.device_bytes, budget)
+    return VirtualDevice(limits.device_bytes, budget)
 
 
 @contextlib.contextmanager
@@ -69,7 +74,7 @@ def machine_at_work() -> Iterator[None]:
     """
     try:
         yield
-    except (errors.VirtualGPUError, OutOfTestTime):
+    except (errors.VirtualGPUError, OutOfTestTime, InfrastructureFault):
         raise
     except Exception as error:
         raise InfrastructureFault(

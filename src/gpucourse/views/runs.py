@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import virtualgpu
-from virtualgpu import instruments
+from gpucourse import awkward_cuda
+from gpucourse.grading.awkward_arguments import is_awkward
+from virtualgpu import device, instruments
 from virtualgpu.errors import VirtualGPUError
+from virtualgpu.frontends.machine_array import MachineArray, host_copy
+from virtualgpu.frontends.reroute import reroute
 from virtualgpu.observers.findings import Finding, Report, from_error
 from virtualgpu.observers.profiling import LaunchProfile
 from virtualgpu.observers.trace import LaunchTrace
 from virtualgpu.standins import finder
 
 Triple = tuple[int, int, int]
+
+awkward_cuda.hand_over()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +141,10 @@ def findings_of(report: Report, observed: Observed) -> list[Finding]:
 def _run(launch: Launch) -> Observed:
     kernel, arguments = launch.kernel, launch.arguments
     observed = Observed(check_kernel(kernel), launch.grid, launch.block)
-    if _virtual_is_aside():
-        arguments = tuple(map(to_host, arguments))
+    copy = _copy_beside if _virtual_is_aside() else _copy
     with on_virtual_gpu(kernel) as runnable, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small grids and of copies, both meant so here
-        copies = copy_arguments(arguments)
+        copies = copy_arguments(arguments, copy)
         observed.places = list(_places(kernel, copies))
         try:
             launch.run(runnable, copies)
@@ -202,23 +208,16 @@ def _is_raw(kernel: object) -> bool:
 def on_virtual_gpu(kernel: object) -> Iterator[object]:
     """The kernel in a form that runs on the virtual GPU, also beside a real one.
 
-    Beside a real GPU the virtual one is put in its place for the time of the launch, and the
-    kernel is compiled anew from its Python source, for the virtual GPU's compute capability.
+    Beside a real GPU the kernel is compiled anew, for the virtual GPU's compute capability, and
+    the libraries that drive the real one are left alone.
     """
     if not _virtual_is_aside():
         yield kernel
-        return
-    from numba import cuda
-
-    virtualgpu.activate(force=True)
-    try:
-        if _is_numba(kernel):
-            fast = kernel.targetoptions.get("fastmath", False)
-            yield cuda.jit(fastmath=fast)(kernel.py_func)
-        else:
-            yield _compiled_anew(kernel)
-    finally:
-        virtualgpu.deactivate()
+    elif _is_numba(kernel):
+        with reroute():
+            yield kernel
+    else:
+        yield _compiled_anew(kernel)
 
 
 def _virtual_is_aside() -> bool:
@@ -243,12 +242,14 @@ def _compiled_anew(kernel: object):
 # -- copies of arguments ------------------------------------------------------------------------
 
 
-def copy_arguments(arguments: tuple) -> list:
+def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = None) -> list:
     """The arguments with every array copied to the device; the same array twice is one copy.
 
     Layouts stay as they are, because they decide what an access costs: a strided view is copied
-    with what lies between its elements. Numbers and objects without arrays are passed on.
+    with what lies between its elements. Numbers and objects without arrays are passed on. ``copy``
+    copies one array, by default to the device that numba.cuda talks to.
     """
+    copy = copy or _copy
     known: dict[int, object] = {}
 
     def copied(value: object) -> object:
@@ -256,22 +257,34 @@ def copy_arguments(arguments: tuple) -> list:
             return type(value)(*map(copied, value)) if hasattr(value, "_fields") else tuple(
                 map(copied, value))
         if id(value) not in known:
-            known[id(value)] = _copy(value)
+            known[id(value)] = copy(value)
         return known[id(value)]
 
     return [copied(value) for value in arguments]
 
 
 def to_host(value: object) -> object:
-    """An array of Numba's, CuPy's or JAX's as NumPy's; anything else as it is."""
+    """An array of Numba's, CuPy's or JAX's as NumPy's, an Awkward Array as one on the CPU;
+    anything else as it is."""
+    if is_awkward(value):
+        return sys.modules["awkward"].to_backend(value, "cpu")
     for method in ("copy_to_host", "get"):
         if hasattr(value, method) and hasattr(value, "__cuda_array_interface__"):
             return getattr(value, method)()
     return np.asarray(value) if hasattr(value, "__array__") else value
 
 
+def _copy_beside(value: object) -> object:
+    """A copy in the virtual GPU's memory, while numba.cuda and CuPy drive a real one."""
+    host = host_copy(value)
+    return value if host is None else MachineArray(host, device.current())
+
+
 def _copy(value: object) -> object:
     from numba import cuda
+
+    if is_awkward(value):  # kernels cannot change it
+        return sys.modules["awkward"].to_backend(value, "cuda")
 
     if isinstance(value, np.ndarray):
         if value.flags.c_contiguous or value.flags.f_contiguous or not value.size:

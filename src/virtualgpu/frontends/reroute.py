@@ -25,6 +25,14 @@ from typing import Any
 import numpy as np
 
 from virtualgpu import device, instruments
+from virtualgpu.device import Device
+from virtualgpu.frontends.machine_array import MachineArray, give_back, host_copy
+
+#: Asked about an argument that is neither array nor number, with a function that puts an array
+#: into device memory and returns its address: Numba's type of the argument and its parameters, or
+#: None. This is for what ``@cuda.jit(extensions=…)`` is on a real GPU.
+Handler = Callable[[Any, Callable[[np.ndarray], int]], tuple[Any, list[bytes]] | None]
+handlers: list[Handler] = []
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
@@ -33,8 +41,9 @@ _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 def reroute() -> Iterator[None]:
     """Launches of ``numba.cuda`` kernels inside the ``with`` run on the virtual GPU.
 
-    Arguments are NumPy arrays, arrays of numba.cuda and numbers; raises :class:`TypeError` for
-    others.
+    Arguments are arrays of NumPy, numba.cuda, CuPy and JAX, numbers, tuples of them, and what
+    :data:`handlers` know; raises :class:`TypeError` for others. Two views of one array are copied
+    apart.
     """
     active = sys.modules.get("virtualgpu.frontends.numba_cuda")
     if "numba.cuda" not in sys.modules or (active and active.is_active()):
@@ -68,76 +77,100 @@ schedule = _rerouted(instruments.schedule)
 def _call(dispatcher, arguments: tuple, configuration) -> None:
     """In place of ``CUDADispatcher.call``."""
     machine = device.current()
-    hosts = [_on_host(argument) for argument in arguments]
-    module, entry = _load(dispatcher, hosts, machine)
-    parameters, addresses = [], []
+    converted = _Arguments(machine)
     try:
-        for host in hosts:
-            if not isinstance(host, np.ndarray):
-                parameters.append(host.tobytes())
-                continue
-            address = machine.allocate(host.nbytes) if host.nbytes else 0
-            addresses.append(address)
-            if address:
-                machine.write(address, host)
-            # As numba-cuda's _Kernel._prepare_args flattens an array.
-            numbers = (0, 0, host.size, host.itemsize, address, *host.shape, *host.strides)
-            parameters += [int(number).to_bytes(8, "little", signed=True) for number in numbers]
-        machine.launch(module, entry, configuration.griddim, configuration.blockdim, parameters,
-                       configuration.sharedmem)
-        arrays = [pair for pair in zip(arguments, hosts, strict=True)
-                  if isinstance(pair[1], np.ndarray)]
-        for (argument, host), address in zip(arrays, addresses, strict=True):
-            if address:
-                _give_back(argument, machine.read(address, host.nbytes).view(host.dtype)
-                           .reshape(host.shape))
+        signature = tuple(converted.add(argument) for argument in arguments)
+        module, entry, cooperative = _load(dispatcher, signature, machine)
+        machine.launch(module, entry, configuration.griddim, configuration.blockdim,
+                       converted.parameters, configuration.sharedmem, cooperative)
+        converted.give_back()
     finally:
-        for address in addresses:
-            if address:
-                machine.free(address)
+        converted.free()
 
 
-def _on_host(argument: Any) -> np.ndarray | np.generic:
-    """A C-contiguous copy of an array, or a number in the type that numba gives it."""
-    if hasattr(argument, "copy_to_host"):
-        return np.array(argument.copy_to_host(), order="C")
-    if isinstance(argument, np.ndarray):
-        return np.array(argument, order="C")
-    if isinstance(argument, np.generic):
-        return argument
-    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
-        if isinstance(argument, kind):
-            return dtype(argument)
-    raise TypeError(
-        f"a {type(argument).__name__} cannot be handed to the virtual GPU beside a real one: "
-        "arrays and numbers can")
+class _Arguments:
+    """Arguments of one launch on the machine: their parameters, and what is to be given back."""
+
+    def __init__(self, machine: Device):
+        self.parameters: list[bytes] = []
+        self._machine = machine
+        self._copies: dict[int, tuple[Any, MachineArray]] = {}  # by the argument's id
+        self._owned: list[int] = []
+
+    def add(self, value: Any) -> Any:
+        """Append the parameters of an argument; Numba's type of it."""
+        from numba.cuda import types
+        from numba.cuda.np import numpy_support
+
+        if isinstance(value, tuple):
+            kinds = [self.add(item) for item in value]
+            named = type(value) if hasattr(value, "_fields") else None
+            return types.BaseTuple.from_types(kinds, named)
+        if isinstance(value, MachineArray) or (host := host_copy(value)) is not None:
+            copy = value if isinstance(value, MachineArray) else self._copy(value, host)
+            self.parameters += copy.parameters()
+            return types.Array(numpy_support.from_dtype(copy.dtype), copy.ndim, copy.layout)
+        if (number := _number(value)) is not None:
+            parts = (number.real, number.imag) if number.dtype.kind == "c" else (number,)
+            self.parameters += [part.tobytes() for part in parts]
+            return numpy_support.from_dtype(number.dtype)
+        for handler in handlers:
+            if (found := handler(value, self._store)) is not None:
+                self.parameters += found[1]
+                return found[0]
+        raise TypeError(
+            f"a {type(value).__name__} cannot be handed to the virtual GPU beside a real one: "
+            "arrays and numbers can")
+
+    def _copy(self, value: Any, host: np.ndarray) -> MachineArray:
+        if id(value) not in self._copies:
+            self._copies[id(value)] = value, MachineArray(host, self._machine)
+        return self._copies[id(value)][1]
+
+    def _store(self, array: np.ndarray) -> int:
+        if not array.nbytes:
+            return 0
+        self._owned.append(address := self._machine.allocate(array.nbytes))
+        self._machine.write(address, array)
+        return address
+
+    def give_back(self) -> None:
+        for value, copy in self._copies.values():
+            if copy.size:
+                give_back(value, copy.copy_to_host())
+
+    def free(self) -> None:
+        for address in self._owned:
+            self._machine.free(address)
+        self._copies.clear()
 
 
-def _give_back(argument: Any, result: np.ndarray) -> None:
-    if isinstance(argument, np.ndarray):
-        argument[...] = result
-    else:
-        argument.copy_to_device(result)
+def _number(value: Any) -> np.generic | None:
+    """A number in the type that numba gives it."""
+    if isinstance(value, np.generic):
+        return value
+    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64),
+                        (complex, np.complex128)):
+        if isinstance(value, kind):
+            return dtype(value)
+    return None
 
 
-def _load(dispatcher, hosts: list, machine) -> tuple:
-    """The kernel's module and entry on the machine, compiled for these arguments."""
+def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool]:
+    """The kernel's module and entry on the machine, compiled for these types, and whether its
+    blocks wait for each other."""
     from numba import cuda
-    from numba.cuda import types
-    from numba.cuda.np import numpy_support
 
     from virtualgpu.ptx import parse
 
-    def type_of(host):
-        scalar = numpy_support.from_dtype(host.dtype)
-        return types.Array(scalar, host.ndim, "C") if isinstance(host, np.ndarray) else scalar
-
-    signature = tuple(type_of(host) for host in hosts)
     known = _compiled.setdefault(dispatcher, {})
     key = (signature, id(machine))
     if key not in known:
+        fast = bool(dispatcher.targetoptions.get("fastmath", False))
         ptx, _ = cuda.compile(dispatcher.py_func, signature, device=False, abi="numba",
-                              lineinfo=True, cc=machine.compute_capability)
+                              lineinfo=True, fastmath=fast, cc=machine.compute_capability)
         entry = next(name for name, f in parse(ptx).functions.items() if f.is_entry)
-        known[key] = machine, machine.load(ptx, {entry: dispatcher.py_func.__name__}), entry
-    return known[key][1:]
+        module = machine.load(ptx, {entry: dispatcher.py_func.__name__})
+        # As numba-cuda tells a cooperative kernel.
+        known[key] = machine, (module, entry, "cudaCGGetIntrinsicHandle" in ptx)
+    return known[key][1]

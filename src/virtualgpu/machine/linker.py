@@ -104,6 +104,10 @@ class LoadedModule:
     def size(self, name: str) -> int:
         return self.variables[name].size
 
+    def placed(self) -> dict[str, int]:
+        """The variables that have a place in memory by now, and their addresses."""
+        return dict(self._addresses)
+
     def _initial(self, variable: Variable) -> np.ndarray:
         dtype = DTYPES[variable.element]
         bits, mask = UNSIGNED[dtype.itemsize], (1 << 8 * dtype.itemsize) - 1

@@ -1,0 +1,214 @@
+"""PTX to the machine code of a real GPU. Needs no GPU and no driver.
+
+A driver reads PTX up to its own version only, and PTX of a newer toolkit it refuses; machine code
+of any toolkit of the driver's major version it loads (CUDA's "minor version compatibility"). So PTX
+is always linked first: by nvJitLink, as numba-cuda does, or by the toolkit's ``ptxas`` and
+``nvlink`` where nvJitLink is missing or older than the PTX.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from virtualgpu.errors import LinkError
+
+_VERSION = re.compile(r"^\.version (\d+)\.(\d+)", re.MULTILINE)
+_TARGET = re.compile(r"^\.target (sm_\d+[af]?)", re.MULTILINE)
+# Declared and not defined: the device runtime library has them.
+_RUNTIME = re.compile(r"\bcuda(CG|Get|Stream|Event|Malloc|Free|Memcpy|Memset|Launch|Device)\w*")
+_TIMEOUT = 120.0  # seconds; the largest kernel of the course takes one
+
+
+@lru_cache(maxsize=512)
+def link(texts: tuple[str, ...], architecture: str = "sm_90", *, contract: bool = True) -> bytes:
+    """Machine code (a cubin) of PTX texts that belong together.
+
+    Parameters
+    ----------
+    texts : tuple of str
+    architecture : str
+        As ``sm_90``: that of the GPU that is to run it.
+    contract : bool
+        Whether the assembler may make one ``fma`` of a multiplication and an addition that PTX
+        leaves free (the default of every tool). Without, each rounds as PTX says.
+
+    Raises
+    ------
+    LinkError
+        With the linker's own words.
+    """
+    refusals = []
+    architecture = _specific(texts, architecture)
+    for linker in (_nvjitlink, _ptxas):
+        try:
+            return linker(texts, architecture, contract)
+        except _Unfit as unfit:
+            refusals.append(str(unfit))
+    raise LinkError("PTX cannot be linked here: " + "; ".join(refusals))
+
+
+def contracts(texts: tuple[str, ...], architecture: str = "sm_90") -> bool:
+    """Whether the assembler fuses any multiplication and addition of these texts.
+
+    Then the GPU rounds once where PTX, read word by word, rounds twice.
+    """
+    return machine_code(link(texts, architecture)) != machine_code(
+        link(texts, architecture, contract=False))
+
+
+def machine_code(code: bytes) -> dict[str, bytes]:
+    """The instructions in a cubin, by the name of their section: ``.text.`` and the kernel's name.
+
+    A cubin is an ELF file of 64 bits; it also says with which options it was made.
+    """
+    (table,) = struct.unpack_from("<Q", code, 0x28)
+    size, count, names = struct.unpack_from("<HHH", code, 0x3A)
+    # name, type, flags, address, offset, size of each section
+    headers = [struct.unpack_from("<IIQQQQ", code, table + number * size)
+               for number in range(count)]
+    start = headers[names][4]
+    found = {}
+    for place, _, _, _, offset, length in headers:
+        name = code[start + place : code.index(b"\0", start + place)].decode()
+        if name.startswith(".text"):
+            found[name] = code[offset : offset + length]
+    return found
+
+
+def _specific(texts: Sequence[str], architecture: str) -> str:
+    """``sm_90a`` for PTX that wants it (numba-cuda writes such on Hopper), else as asked for.
+
+    Code for an architecture with a suffix runs on that architecture alone (CUDA C++ Programming
+    Guide, "Architecture-specific features"), which is the one asked for here.
+    """
+    targets = {match[1] for text in texts if (match := _TARGET.search(text))}
+    return next((name for name in sorted(targets) if name.rstrip("af") == architecture
+                 and name != architecture), architecture)
+
+
+class _Unfit(Exception):
+    """This linker cannot do it; another may."""
+
+
+def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
+    """The newest PTX version that any of the texts is written in, as ``(9, 0)``."""
+    found = [tuple(map(int, match.groups())) for text in texts for match in
+             [_VERSION.search(text)] if match]
+    return max(found, default=(0, 0))
+
+
+def toolkit_of(version: tuple[int, int]) -> tuple[int, int]:
+    """The CUDA toolkit that brought a PTX version: 9.0 is CUDA 13.0, 8.8 is 12.9.
+
+    PTX ISA, "Release Notes", for CUDA 12 and 13: 8.0 to 8.5 came with 12.0 to 12.5, 8.5 stayed in
+    12.6, 8.6 to 8.8 came with 12.7 to 12.9, and 9.n comes with 13.n.
+    """
+    major, minor = version
+    return (13, minor) if major == 9 else (12, minor + (minor > 5))
+
+
+def _nvjitlink(texts: tuple[str, ...], architecture: str, contract: bool) -> bytes:
+    try:
+        from cuda.bindings import nvjitlink
+
+        have = tuple(nvjitlink.version())
+    except Exception as missing:  # no library, or one too old for the bindings
+        raise _Unfit(f"nvJitLink is not there ({type(missing).__name__})") from None
+    if have < toolkit_of(ptx_version(texts)):
+        raise _Unfit(f"nvJitLink {have[0]}.{have[1]} is older than the PTX")
+    options = [f"-arch={architecture}", "-lineinfo", f"-fma={int(contract)}"]
+    handle = nvjitlink.create(len(options), options)
+    try:
+        for number, text in enumerate(texts):
+            raw = text.encode()
+            nvjitlink.add_data(handle, nvjitlink.InputType.PTX, raw, len(raw), f"{number}.ptx")
+        if library := _runtime_library(texts):
+            nvjitlink.add_file(handle, nvjitlink.InputType.LIBRARY, str(library))
+        nvjitlink.complete(handle)
+        code = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, code)
+        return bytes(code)
+    except nvjitlink.nvJitLinkError as error:
+        raise LinkError(f"nvJitLink: {error}\n{_log(nvjitlink, handle)}".strip()) from None
+    finally:
+        nvjitlink.destroy(handle)
+
+
+def _log(nvjitlink, handle: int) -> str:
+    try:
+        raw = bytearray(nvjitlink.get_error_log_size(handle))
+        nvjitlink.get_error_log(handle, raw)
+    except nvjitlink.nvJitLinkError:
+        return ""
+    return raw.rstrip(b"\0 \n").decode(errors="replace")
+
+
+def _ptxas(texts: tuple[str, ...], architecture: str, contract: bool) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="gpucourse-link-") as name:
+        folder = Path(name)
+        library = _runtime_library(texts)
+        alone = len(texts) == 1 and library is None
+        parts = []
+        for number, text in enumerate(texts):
+            source, part = folder / f"{number}.ptx", folder / f"{number}.cubin"
+            source.write_text(text)
+            _run("ptxas", f"-arch={architecture}", "-lineinfo", f"--fmad={str(contract).lower()}",
+                 *([] if alone else ["-c"]), source, "-o", part)
+            parts.append(part)
+        if not alone:
+            whole = folder / "linked.cubin"
+            _run("nvlink", f"-arch={architecture}", *parts, *([library] if library else []), "-o",
+                 whole)
+            parts = [whole]
+        return parts[0].read_bytes()
+
+
+def _run(program: str, *arguments: object) -> None:
+    path = _tool(program)
+    if path is None:
+        raise _Unfit(f"{program} is not there")
+    done = subprocess.run([path, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=_TIMEOUT)
+    if done.returncode:
+        said = f"{done.stdout}{done.stderr}".strip()
+        if "Unsupported .version" in said:
+            raise _Unfit(f"{program} is older than the PTX")
+        raise LinkError(f"{program}: {said}")
+
+
+def _tool(program: str) -> str | None:
+    """A program of the toolkit: from a wheel, ``CUDA_HOME`` or the search path."""
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError:
+        return shutil.which(program)
+    try:
+        return find_nvidia_binary_utility(program) or shutil.which(program)
+    except Exception:  # a pathfinder that does not know this program says so by raising
+        return shutil.which(program)
+
+
+def _runtime_library(texts: Sequence[str]) -> Path | None:
+    """``libcudadevrt.a`` if the texts call the device runtime (``grid.sync()`` does)."""
+    if not any(".extern .func" in text and _RUNTIME.search(text) for text in texts):
+        return None
+    found = None
+    try:
+        from cuda.pathfinder import find_static_lib
+
+        found = find_static_lib("cudadevrt")
+    except Exception:
+        import cuda
+
+        for package in cuda.__path__:
+            found = next(Path(package).parent.glob("nvidia/**/libcudadevrt.a"), found)
+    if not found:
+        raise _Unfit("the kernel calls the device runtime, and libcudadevrt.a is not there")
+    return Path(found)

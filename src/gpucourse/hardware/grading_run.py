@@ -1,0 +1,116 @@
+"""The class of ``gpucourse demo``, graded without nbgrader, on the GPU or on the virtual one.
+
+    python -m gpucourse.hardware.grading_run RESULT.jsonl --device gpu
+
+Reference solutions, every known-wrong answer and every damaged file of every project; the seed is
+the same on every device, so that hidden inputs are. A row is written for each as it is graded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from gpucourse.hardware.gpu_process import GPU, VIRTUAL
+from gpucourse.hardware.lesson_run import find_root
+from gpucourse.hardware.rows import AGREES, DIFFERS, FAILS, Row
+
+#: Nothing secret: two runs are to be compared.
+SEED = "67707563" * 4
+
+
+def grade_class(result: Path, device: str, workers: int = 0) -> None:
+    """Grade everybody; rows go to ``result`` one by one."""
+    from gpucourse.grading.assignment import Assignment
+    from gpucourse.grading.batch import Grader, Job
+    from gpucourse.grading.demo import damaged, mismatch, wrong_answers
+    from gpucourse.grading.ingest import ingest_file
+    from gpucourse.grading.limits import Limits
+    from gpucourse.hardware import checked
+
+    root = find_root()
+    with tempfile.TemporaryDirectory(prefix="gpucourse-class-") as name, result.open("w") as file:
+        folder = Path(name)
+        people, jobs = {}, []
+        for source in sorted((root / "grading" / "source").glob("*/*.ipynb")):
+            assignment = Assignment.load(source)
+            wrong = root / "course" / "projects" / source.stem / "wrong.py"
+            for person in damaged(assignment) + wrong_answers(assignment, wrong):
+                path = folder / source.stem / person.student / source.name
+                path.parent.mkdir(parents=True)
+                path.write_text(person.content, encoding="utf-8")
+                student = f"{source.stem}/{person.student}"
+                people[student] = assignment, person
+                jobs.append(Job(student, source, ingest_file(path, assignment), seed=SEED))
+        record = folder / "launches"
+        record.mkdir()
+        # The fork server of the oracles hands its environment on.
+        os.environ[checked.RECORD] = str(record)
+        os.environ.setdefault(checked.KIND, GPU)
+
+        def keep(job, verdict) -> None:
+            assignment, person = people[job.student]
+            bad = mismatch(person, assignment, verdict, verdict.earned)
+            failed = verdict.earned is None
+            figures = {"earned": verdict.earned, "points": verdict.points,
+                       "device": verdict.device, "isolation": verdict.isolation,
+                       "seconds": verdict.seconds,
+                       "reasons": {one.test: one.reason for one in verdict.tests if one.reason}}
+            row = Row(job.student, FAILS if failed else DIFFERS if bad else AGREES, bad, figures)
+            file.write(json.dumps(row.as_dict()) + "\n")
+            file.flush()
+
+        # Everybody's work is the course's own: nothing here has to be kept apart.
+        limits = replace(Limits(), gpu=device != VIRTUAL)
+        with Grader(own_work=True, workers=workers, limits=limits,
+                    sources=sorted({job.source for job in jobs})) as grader:
+            grader.grade(jobs, keep)
+        if device != VIRTUAL:
+            file.write(json.dumps(_launches(checked.recorded(record)).as_dict()) + "\n")
+
+
+def _launches(lines: list[dict]) -> Row:
+    """All launches of the class that ran on the GPU, as one row."""
+    from gpucourse.hardware.agreement import FINE
+
+    counts = Counter(line["verdict"] for line in lines)
+    bad = [line for line in lines if line["verdict"] not in FINE]
+    detail = "; ".join(f"{line['launch']}: {line['detail']}" for line in bad[:10])
+    figures = dict(counts) | {"worst": max((line["worst"] for line in lines), default=0.0)}
+    return Row(f"{len(lines):,} launches of graded kernels", DIFFERS if bad else AGREES, detail,
+               figures)
+
+
+def same_reasons(there: list[Row], here: list[Row]) -> list[Row]:
+    """Rows of a run on the GPU, which differ also where the virtual GPU gave another score or
+    reason."""
+    ours = {row.what: row for row in here}
+    found = []
+    for row in there:
+        other = ours.get(row.what)
+        if other is not None and row.verdict == AGREES and "reasons" in other.figures:
+            for name in ("earned", "reasons"):
+                if row.figures[name] != other.figures[name]:
+                    row = replace(row, verdict=DIFFERS, detail=f"{name}: {row.figures[name]} on "
+                                  f"the GPU, {other.figures[name]} on the virtual GPU")
+                    break
+        found.append(row)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
+    parser.add_argument("--workers", type=int, default=0)
+    given = parser.parse_args()
+    grade_class(given.result, given.device, given.workers)
+
+
+if __name__ == "__main__":
+    main()

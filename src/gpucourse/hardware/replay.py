@@ -1,0 +1,58 @@
+"""Recorded launches of the virtual GPU, done again on the GPU and compared.
+
+    python -m gpucourse.hardware.replay FOLDER RESULT.jsonl
+
+writes one row for each ``.npz`` in the folder, as soon as it is known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from gpucourse.hardware import agreement
+from gpucourse.hardware.gpu_process import GPU, VIRTUAL, GPUFault, GPUProcess
+from gpucourse.hardware.recorded import RecordedLaunch
+from gpucourse.hardware.rows import AGREES, DIFFERS, FAILS, Row
+
+SECONDS = 20.0  # for one launch; on a GPU they take milliseconds
+
+
+def replay(path: Path, gpu: GPUProcess) -> Row:
+    """One launch on the GPU against what the record says the virtual GPU made of it."""
+    launch = RecordedLaunch.load(path)
+    what = f"{launch} ({launch.note})" if launch.note else str(launch)
+    try:
+        got = gpu.play(launch, SECONDS)
+    except GPUFault as fault:
+        return Row(what, FAILS, str(fault), {"bytes": launch.nbytes})
+    found = agreement.compare(launch, got)
+    figures = {"agreement": found.verdict, "bytes": found.nbytes}
+    if found.verdict != agreement.EQUAL:
+        figures |= {"why": found.reasons, "differing": found.differing, "worst": found.worst}
+    return Row(what, AGREES if found.fine else DIFFERS, found.detail, figures)
+
+
+def read(path: Path) -> list[Row]:
+    """The rows that :func:`main` has written up to now."""
+    try:
+        return [Row(**json.loads(line)) for line in path.read_text().splitlines()]
+    except OSError:
+        return []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
+    given = parser.parse_args()
+    with GPUProcess(given.device) as gpu, given.result.open("w") as file:
+        for path in sorted(given.folder.glob("*.npz")):
+            file.write(json.dumps(replay(path, gpu).as_dict()) + "\n")
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()

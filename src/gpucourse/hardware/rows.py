@@ -1,0 +1,33 @@
+"""The rows of which ``gpu-check`` makes its tables: what was looked at, and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+#: As it should be; not as it should be; it did not get so far; not looked at, and why.
+AGREES, DIFFERS, FAILS, NOT_RUN = "agrees", "differs", "fails", "not run"
+VERDICTS = (AGREES, DIFFERS, FAILS, NOT_RUN)
+
+
+@dataclass
+class Row:
+    """One thing that was looked at.
+
+    ``detail`` is for a person: the first thing that is wrong, or why it was not run. ``figures``
+    are numbers and short texts by name.
+    """
+
+    what: str
+    verdict: str
+    detail: str = ""
+    figures: dict = field(default_factory=dict)
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+def summary(rows: list[Row]) -> str:
+    """``12 agree, 1 differs`` …, of which nothing is said that did not occur."""
+    words = {AGREES: "agree", DIFFERS: "differ", FAILS: "fail", NOT_RUN: "not run"}
+    counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in VERDICTS}
+    return ", ".join(f"{count} {words[verdict]}" for verdict, count in counts.items() if count)
