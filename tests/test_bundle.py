@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -375,7 +376,7 @@ def test_a_full_disk_leaves_work_and_bundle_whole(course: Path, tmp_path: Path):
     if not small_disk(disk, "32k"):
         pytest.skip("UNTESTED HERE: this container forbids mounting")
     try:
-        with pytest.raises(BundleError, match="No space is left for .* Your notebooks are as they"):
+        with pytest.raises(BundleError, match=r"No space is left for .* Your notebooks are"):
             bundle.save(disk)
         assert list(disk.iterdir()) == []
         saved = bundle.save(tmp_path)
@@ -383,7 +384,7 @@ def test_a_full_disk_leaves_work_and_bundle_whole(course: Path, tmp_path: Path):
         (disk / "welcome.ipynb").touch()
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(disk)
-            with pytest.raises(BundleError, match="0 of 1 notebooks .* are back, nothing was over"):
+            with pytest.raises(BundleError, match=r"0 of 1 notebooks .* are back, nothing was"):
                 restoring.restore(saved.path)
         assert list((disk / "lectures").iterdir()) == []
     finally:
@@ -391,10 +392,31 @@ def test_a_full_disk_leaves_work_and_bundle_whole(course: Path, tmp_path: Path):
     assert files(course) == before
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_no_room_is_told_and_leaves_nothing_behind(course: Path, tmp_path: Path, number: int):
+    work_in(course / LECTURE_NOTEBOOK)
+    saved = bundle.save(tmp_path)
+    (course / LECTURE_NOTEBOOK).unlink()
+    before = files(course)
+
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", refuse)
+        with pytest.raises(BundleError, match=r"No space is left for .* Your notebooks are"):
+            bundle.save()
+        with pytest.raises(BundleError, match=r"0 of 1 notebooks .* and the bundle is whole"):
+            restoring.restore(saved.path)
+    assert files(course) == before
+    assert list(course.glob("*.zip")) == []
+    assert restoring.restore(saved.path).back == [LECTURE_NOTEBOOK]
+
+
 def test_a_folder_that_may_not_be_written_is_told(course: Path, monkeypatch: pytest.MonkeyPatch):
     def refuse(*_args, **_options):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(bundle.tempfile, "mkstemp", refuse)
-    with pytest.raises(BundleError, match="Permission denied.*Name a folder of yours"):
+    with pytest.raises(BundleError, match=r"Permission denied.*Name a folder of yours"):
         bundle.save()
