@@ -66,7 +66,8 @@ def test_lines_that_are_no_records_count_for_nothing(file: Path):
     file.write_bytes(
         b'{"lesson": "01", "done": "a"}\n{"lesson": "01", "do\xff\n[1]\nnull\n'
         b'{"lesson": 3, "done": "a"}\n{"cell": ""}\n{"lesson": "p", "points": true, "of": 3}\n'
-        b'{"lesson": "p", "points": NaN, "of": 1}\n' + b"[" * 100_000 + b'\n{"lesson": "01", "done": "b"}'
+        b'{"lesson": "p", "points": NaN, "of": 1}\n' + b"[" * 100_000
+        + b'\n{"lesson": "01", "done": "b"}'
     )
     assert records.read().exercises == {"01": {"a", "b"}}
     assert records.read().points == {}
