@@ -52,23 +52,21 @@ CELL_TIMEOUT = 600
 
 
 def build() -> None:
-    """The environment and the copy, unless they are those of the present files."""
-    # What is committed: so is Binder's.
-    state = hashlib.sha256(git("rev-parse", "HEAD")).hexdigest()
-    stamp = PLACE / "built"
-    if stamp.is_file() and stamp.read_text() == state:
-        return
-    shutil.rmtree(PLACE, ignore_errors=True)
+    """A fresh copy of what is committed, and the environment unless it is that of the lock."""
+    shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
     subprocess.run(["tar", "-x", "-C", HOME], input=git("archive", "HEAD"), check=True)
-    uv = [sys.executable, "-m", "uv"]
-    subprocess.run([*uv, "venv", "-q", "--seed", "--python", PYTHON, ENVIRONMENT], check=True)
-    subprocess.run([*uv, "pip", "install", "-q", "--python", ENVIRONMENT / "bin" / "python",
-                    "--compile-bytecode", "--require-hashes",
-                    "-r", HOME / "binder" / "requirements.txt"], check=True)
+    lock = HOME / "binder" / "requirements.txt"
+    stamp = ENVIRONMENT / "installed.txt"
+    if not stamp.is_file() or stamp.read_bytes() != lock.read_bytes():
+        uv = [sys.executable, "-m", "uv"]
+        command = [*uv, "venv", "-q", "--clear", "--seed", "--python", PYTHON, ENVIRONMENT]
+        subprocess.run(command, check=True)
+        subprocess.run([*uv, "pip", "install", "-q", "--python", ENVIRONMENT / "bin" / "python",
+                        "--compile-bytecode", "--require-hashes", "-r", lock], check=True)
+        shutil.copy(lock, stamp)
     subprocess.run([HOME / "binder" / "postBuild"], cwd=HOME, env=environment(), check=True,
                    stdout=subprocess.DEVNULL)
-    stamp.write_text(state)
 
 
 def git(*words: str) -> bytes:
@@ -122,6 +120,17 @@ class Room:
         enter = f"echo $$ > {GROUP}/cgroup.procs && " if self.limited else ""
         start = f'{enter}exec taskset -c 0 "$@"'
         return ["sh", "-c", start, "sh", str(HOME / "binder" / "start"), *map(str, words)]
+
+    def leave(self) -> None:
+        """Take the group away, once the last process has gone."""
+        end = time.monotonic() + 30
+        while self.limited:
+            try:
+                return GROUP.rmdir()
+            except OSError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
 
     def killed(self) -> int:
         """How many processes had to go for want of memory, so far."""
@@ -260,31 +269,30 @@ def main() -> int:
     build()
     room = Room()
     found = earlier()
+    lessons = {lesson.id: lesson for lesson in load_course(REPOSITORY).lessons}
     inputs = {}
-    for lesson in load_course(REPOSITORY).lessons:
+    for lesson in lessons.values():
         texts = [HOME / "binder" / "requirements.txt", HOME / "solutions" / f"{lesson.id}.ipynb"]
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in texts))
-        inputs[lesson] = digest.hexdigest()[:16]
+        inputs[lesson.id] = digest.hexdigest()[:16]
     wanted = [
-        lesson for lesson, digest in inputs.items()
-        if (lesson.id.startswith(tuple(asked)) if asked
-            else found.get(lesson.id, {}).get("input") != digest)
+        id for id, digest in inputs.items()
+        if (id.startswith(tuple(asked)) if asked else found.get(id, {}).get("input") != digest)
     ]
     results = {
         "command": "python -m benchmarks.binder",
         "limit": f"{LIMIT / 1e9:g} GB, enforced" if room.limited else "none could be set here",
         **sizes(),
     }
-    for lesson in track(wanted, "notebooks"):
+    for id in track(wanted, "notebooks"):
         with server(room) as lab:
             time.sleep(2)
             results["server alone MB"] = round(memory([lab]) / 1e6)
-            found[lesson.id] = {"input": inputs[lesson], **run(lesson, room, lab)}
-        known = {lesson.id: found[lesson.id] for lesson in inputs if lesson.id in found}
-        write(NAME, {**results, "notebooks": known})
-        print(lesson.id, found[lesson.id])
-    if room.limited:
-        GROUP.rmdir()
+            found[id] = {"input": inputs[id], **run(lessons[id], room, lab)}
+        found = {id: found[id] for id in inputs if id in found}
+        write(NAME, {**results, "notebooks": found})
+        print(id, found[id])
+    room.leave()
     wrong = [id for id, one in found.items()
              if one["killed"] or one["kernel died"] or one["unexpected errors"]]
     print(f"{len(found)} notebooks; not as they should be: {', '.join(wrong) or 'none'}")
