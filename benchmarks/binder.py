@@ -5,9 +5,9 @@
 
 The steps of repo2docker that can be taken without Docker: Python 3.12, what
 ``binder/requirements.txt`` pins, ``binder/postBuild`` in a copy of what git tracks, then JupyterLab
-and each kernel by ``binder/start`` on one core. Where this user may make a control group, server and
-kernel share one with 2 GB of memory, and what needs more is killed as on Binder. Each notebook runs
-with its answers in; a project then grades itself in the same kernel.
+and each kernel by ``binder/start`` on one core. Where this user may make a control group, server
+and kernel share one with 2 GB of memory, and what needs more is killed as on Binder. Each notebook
+runs with its answers in; a project then grades itself in the same kernel.
 """
 
 from __future__ import annotations
