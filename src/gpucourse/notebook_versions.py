@@ -13,6 +13,8 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import shlex
+import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 #: So many of one notebook: JupyterLab saves three times a minute while somebody types, so an hour
 #: of typing without a pause. A lesson takes about 15 kB, so at most 3 MB for each notebook.
 KEPT = 200
+# Bytes that stay free for the save itself, which writes the notebook twice.
+_ROOM = 2_000_000
 _STAMP = "%Y-%m-%dT%H-%M-%S"
 
 
@@ -90,13 +94,16 @@ def keep(path: Path, new: dict[str, Any]) -> Path | None:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Whole or not at all."""
+    """Whole or not at all; the notebook's own save, which comes next, must find room."""
     while True:
+        oldest = min(target.parent.glob("*.ipynb.gz"), default=None)
+        if oldest and shutil.disk_usage(target.parent).free < len(content) + _ROOM:
+            oldest.unlink()
+            continue
         try:
             target.write_bytes(content)
         except OSError as error:
             target.unlink(missing_ok=True)
-            oldest = min(target.parent.glob("*.ipynb.gz"), default=None)
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or oldest is None:
                 raise
             oldest.unlink()
@@ -105,11 +112,10 @@ def _write(target: Path, content: bytes) -> None:
 
 
 def _unused(folder: Path, stamp: str) -> Path:
-    """Two saves may fall into one second."""
-    number = 0
-    while (path := folder / f"{stamp}.{number:02d}.ipynb.gz").exists():
-        number += 1
-    return path
+    """Two saves may fall into one second; the later sorts last, whatever has gone meanwhile."""
+    last = max(folder.glob(f"{stamp}.*.ipynb.gz"), default=None)
+    number = int(last.name.split(".")[1]) + 1 if last else 0
+    return folder / f"{stamp}.{number:04d}.ipynb.gz"
 
 
 # --- for people -------------------------------------------------------------------------------
@@ -145,6 +151,50 @@ def lost(version: Version, path: Path) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError):
         now = set()
     return [cell for cell in version.cells() if cell.strip() and cell not in now]
+
+
+def command(path: Path, take: int) -> int:
+    """``gpucourse versions``: list them, the newest first, or bring one back; the exit status."""
+    from rich.console import Console
+
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    kept = versions(path)[::-1]
+    if not kept:
+        console.print(f"No earlier version of {path} is kept. The Jupyter server keeps one when a "
+                      "save replaces text that the new one does not have.")
+        return 1
+    if not 0 <= take <= len(kept):
+        console.print(f"There is no version {take} of {path}: they are 1 to {len(kept)}.")
+        return 1
+    if take:
+        try:
+            target = bring_back(path, kept[take - 1])
+        except (OSError, ValueError) as error:
+            console.print(f"{kept[take - 1].path} cannot be brought back: {error}")
+            return 1
+        console.print(f"{path.name} stays as it is; the version is in {target}")
+        return 0
+    for number, version in enumerate(kept, 1):
+        when = time.strftime("%a %d %b %H:%M:%S", version.replaced)
+        try:
+            cells = lost(version, path)
+        except (OSError, ValueError):
+            console.print(f"{number:4}  {when}  cannot be read")
+            continue
+        console.print(f"{number:4}  {when}  {_summary(cells)}")
+    console.print(f"\ngpucourse versions {shlex.quote(str(path))} --take NUMBER writes one of them "
+                  "beside the notebook.")
+    return 0
+
+
+def _summary(cells: list[str]) -> str:
+    """What a version has and the notebook has not, on one line."""
+    if not cells:
+        return "nothing that the notebook does not have"
+    lines = [line for line in cells[0].splitlines() if line.strip() and not line.startswith("@")]
+    first = lines[0] if lines else cells[0].strip()
+    number = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+    return f"{number} that the notebook has otherwise or not at all: {first[:50]}"
 
 
 def _folder(path: Path) -> Path:
