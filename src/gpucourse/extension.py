@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gpucourse import after_import, awkward_cuda, numba_errors, without_pycuda
+from gpucourse import after_import, awkward_cuda, last_kernel, numba_errors, without_pycuda
 from gpucourse.device import DeviceInfo, device
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     else:
         without_pycuda.offer()
     print(message(found))
+    if news := last_kernel.watch(shell):
+        print(news)
     if replaced:
         print(f"{' and '.join(replaced)}, imported before this, cannot work here and "
               f"{'are' if replaced[1:] else 'is'} replaced by a stand-in; run cells with "

@@ -36,6 +36,43 @@ def resources(cgroup: Path = _CGROUP) -> Resources:
     return Resources(total, free, _processors(cgroup))
 
 
+def memory_kills(cgroup: Path = _CGROUP, proc: Path = Path("/proc")) -> int | None:
+    """How many processes the system has killed for memory, where this process lives.
+
+    Counted for this process's own control group (``memory.events`` of version 2,
+    ``memory.oom_control`` of version 1), else for the whole machine; None where nobody counts.
+    """
+    for line in _lines(proc / "self" / "cgroup"):
+        _, controllers, own = line.split(":", 2)
+        if not controllers:
+            # In a container its own group is mounted as the root.
+            places = [cgroup / own.lstrip("/") / "memory.events", cgroup / "memory.events"]
+        elif "memory" in controllers.split(","):
+            top = cgroup / "memory"
+            places = [top / own.lstrip("/") / "memory.oom_control", top / "memory.oom_control"]
+        else:
+            continue
+        for place in places:
+            if (count := _count(place, "oom_kill")) is not None:
+                return count
+    return _count(proc / "vmstat", "oom_kill")
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _count(path: Path, key: str) -> int | None:
+    for line in _lines(path):
+        word, _, value = line.partition(" ")
+        if word == key and value.isdigit():
+            return int(value)
+    return None
+
+
 def _processors(cgroup: Path) -> float:
     if hasattr(os, "sched_getaffinity"):
         count = float(len(os.sched_getaffinity(0)))
