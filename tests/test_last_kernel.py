@@ -90,8 +90,9 @@ def test_a_kernel_does_not_take_away_the_note_of_its_successor(notebook):
 
 
 def test_outside_jupyter_and_without_a_place_for_notes_nothing_happens(notebook, tmp_path):
-    assert told(lone := kernel(3, JPY_SESSION_NAME="")) == "None"
-    end(lone)
+    process = kernel(3, JPY_SESSION_NAME="")
+    assert told(process) == "None"
+    end(process)
     (tmp_path / "file").write_text("")
     process = kernel(3, **{**notebook, "JUPYTER_RUNTIME_DIR": str(tmp_path / "file" / "x")})
     assert told(process) == "None"
