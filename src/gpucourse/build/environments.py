@@ -20,7 +20,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gpucourse.build.locks import reachable, read_lock
+from gpucourse.build.locks import Pin, reachable, read_lock
 from gpucourse.build.registry import Course, Project, load_course
 
 # mybinder.org builds on x86-64 Ubuntu; repo2docker's own default, Python 3.10, is too old.
@@ -129,17 +129,31 @@ def write(root: Path) -> list[str]:
 
 def binder_requirements(project: Mapping, lock: str) -> str:
     """``binder/requirements.txt``: the lock without tests and linters, for Binder's one machine."""
+    pins = [pin for pin in course_pins(project, lock) if on_binder(pin.requirement)]
+    return "\n".join([f"# {GENERATED}", *(_locked(pin, marker=False) for pin in pins)]) + "\n"
+
+
+def course_lock(project: Mapping, lock: str) -> str:
+    """What a learner installs, on whatever machine: the lock without tests and linters."""
+    pins = course_pins(project, lock)
+    return "\n".join(_locked(pin, marker=True) for pin in pins) + "\n"
+
+
+def course_pins(project: Mapping, lock: str) -> list[Pin]:
+    """The pins of the lock that the package and its ``course`` extra need."""
     table = project["project"]
     roots = [*table["dependencies"], *table["optional-dependencies"]["course"]]
     # An extra that the lock flattened keeps its parent's name, so names alone lead the way.
-    pins = [pin for pin in read_lock(lock) if on_binder(pin.requirement)]
+    pins = read_lock(lock)
     wanted = reachable((Requirement(root).name for root in roots), pins)
-    lines = [f"# {GENERATED}"]
-    for pin in pins:
-        if pin.name in wanted:
-            hashes = "".join(f" \\\n    --hash={value}" for value in pin.hashes)
-            lines.append(f"{pin.name}{pin.requirement.specifier}{hashes}")
-    return "\n".join(lines) + "\n"
+    return [pin for pin in pins if pin.name in wanted]
+
+
+def _locked(pin: Pin, marker: bool) -> str:
+    """A pin as a line of a requirements file, with its hashes."""
+    condition = f" ; {pin.requirement.marker}" if marker and pin.requirement.marker else ""
+    hashes = "".join(f" \\\n    --hash={value}" for value in pin.hashes)
+    return f"{pin.name}{pin.requirement.specifier}{condition}{hashes}"
 
 
 def on_binder(requirement: Requirement) -> bool:
