@@ -41,7 +41,7 @@ setup: $(STAMP) ## Install everything into .venv (quick when nothing has changed
 course: setup ## Open JupyterLab on the course
 	@PATH="$(abspath $(VENV))/bin:$$PATH" XLA_PYTHON_CLIENT_PREALLOCATE=false $(VENV)/bin/jupyter lab \
 	  $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
-	  --LabApp.default_url=/lab/tree/lectures $(COURSE_ARGS)
+	  --LabApp.default_url=/lab/tree/welcome.ipynb $(COURSE_ARGS)
 
 test: setup $(SITE_STAMP) ## Run every test
 	$(PYTEST) $(TEST_ARGS)

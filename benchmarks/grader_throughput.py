@@ -51,9 +51,12 @@ def measured(course: Course, assignment: str, *options: str) -> dict:
 
 
 def processor_seconds() -> float:
-    """Of the whole machine: what a fork server has forked is nobody's child to add up."""
+    """Of the whole machine: what a fork server has forked is nobody's child to add up.
+
+    Without the time of processes with a positive niceness, which are somebody else's.
+    """
     used = psutil.cpu_times()
-    return used.user + used.nice + used.system
+    return used.user + used.system
 
 
 def where_the_time_goes(course: Course, assignment: str, wall: float, options) -> dict:

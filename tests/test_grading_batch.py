@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import nbformat
 import pytest
 from grading_toy import submitted, toy, toy_notebook
@@ -180,3 +184,13 @@ def test_a_run_that_was_interrupted_goes_on_where_it_stopped(source, monkeypatch
     fault.kind = INFRASTRUCTURE_FAULT
     fault.write(path)
     assert [job.student for job in classroom.missing("ps1", jobs)] == ["b", "c"]
+
+
+def test_the_oracles_do_without_the_grammar_of_iris_which_no_notebook_needs():
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys; from gpucourse.grading import fork_server, preloaded\n"
+                               "print('nbformat' in sys.modules, 'lark' in sys.modules)"],
+        capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == ["True", "False"]
+    schemas = [path.read_text() for path in Path(nbformat.__file__).parent.glob("v*/*.json")]
+    assert schemas and not any('"format": "iri' in schema for schema in schemas)

@@ -20,8 +20,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from gpucourse.build import welcome
 from gpucourse.build.locks import Pin, reachable, read_lock
-from gpucourse.build.registry import Course, Project, load_course
+from gpucourse.build.registry import load_course
 
 # mybinder.org builds on x86-64 Ubuntu; repo2docker's own default, Python 3.10, is too old.
 BINDER_PYTHON = "3.12"
@@ -218,7 +219,7 @@ def readme_blocks(root: Path, url: str) -> dict[str, str]:
     slug = url.removeprefix("https://github.com/")
     folder = slug.rsplit("/", 1)[-1]
     workflow = f"{url}/actions/workflows/test.yml"
-    binder = f"https://mybinder.org/v2/gh/{slug}/main?urlpath=lab"
+    binder = f"https://mybinder.org/v2/gh/{slug}/main?urlpath=lab/tree/{welcome.NOTEBOOK}"
     return {
         "badges": (
             f"[![Tests]({workflow}/badge.svg)]({workflow})\n"
@@ -226,24 +227,8 @@ def readme_blocks(root: Path, url: str) -> dict[str, str]:
         ),
         "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
         "install": f'```sh\npip install "gpucourse @ git+{url}"  # not run in CI\n```',
-        "contents": contents(load_course(root)),
+        "contents": welcome.lessons_table(load_course(root)),
     }
-
-
-def contents(course: Course) -> str:
-    """The table of lectures and projects, in the order in which they are taken."""
-    titles = {lesson.id: lesson.title for lesson in course.lessons}
-    rows = ["| | minutes | you need |", "|---|---|---|"]
-    for lesson in course.lessons:
-        needs = "; ".join(titles.get(need, need) for need in lesson.prerequisites) or "—"
-        if isinstance(lesson, Project):
-            path = f"projects/{lesson.id}/{lesson.id}.ipynb"
-            kind = f"project, {lesson.points:g} points"
-        else:
-            path = f"lectures/{lesson.id}.ipynb"
-            kind = "lecture"
-        rows.append(f"| [{lesson.title}]({path}) ({kind}) | {lesson.minutes} | {needs} |")
-    return "\n".join(rows)
 
 
 def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:

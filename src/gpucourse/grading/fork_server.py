@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from multiprocessing import forkserver
 from pathlib import Path
 
+from gpucourse.grading import without_iris
+
 # What takes long to import (jax 1 s, awkward 0.4 s) and has no threads or device until it is used.
 HEAVY = ("jax", "awkward", "vector", "hist", "matplotlib.pyplot")
 
@@ -30,5 +32,5 @@ def warm_up(imports: Iterable[str] = ()) -> None:
     already stays as it is: what it has not imported, each oracle does.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gpucourse.grading.preloaded", *imports])
+    context.set_forkserver_preload([without_iris.__name__, "gpucourse.grading.preloaded", *imports])
     forkserver.ensure_running()

@@ -1,7 +1,8 @@
 """What the fork server of the oracles has done before it forks: imports, and a first launch.
 
 An oracle that began from nothing would spend 3 s on imports and 1 s on what the virtual GPU makes
-at its first use.
+at its first use. `cli` is there because multiprocessing runs the script ``gpucourse`` again in
+every forked process, and typer takes 0.1 s to import.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from numba import cuda
 from numba.cuda import dispatcher, types  # noqa: F401
 
 import virtualgpu
+from gpucourse import cli
 from gpucourse.grading import oracle
 from gpucourse.grading.arguments import array_parameters
 from gpucourse.grading.limits import Limits
@@ -49,4 +51,4 @@ def warm_up() -> None:
 
 warm_up()
 
-__all__ = ["oracle", "virtualgpu"]
+__all__ = ["cli", "oracle", "virtualgpu"]
