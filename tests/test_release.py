@@ -72,7 +72,7 @@ def test_what_is_in_it(found: dict[str, bytes]):
     names = "\n".join(found)
     assert len(re.findall(r"(?m)^lectures/\d\d_\w+\.ipynb$", names)) == 12
     assert len(re.findall(r"(?m)^projects/(\d\d_\w+)/\1\.ipynb$", names)) == 3
-    for name in ("README.md", "LICENSE", "requirements/course.txt", "requirements/gpu.txt"):
+    for name in ("README.md", "welcome.ipynb", "LICENSE", "requirements/course.txt", "requirements/gpu.txt"):
         assert name in found
     (wheel,) = (name for name in found if name.endswith(".whl"))
     with zipfile.ZipFile(io.BytesIO(found[wheel])) as inside:
@@ -158,7 +158,7 @@ def installed(handout: Path, tmp_path_factory: pytest.TempPathFactory):
     commands = [command.replace("python3 -m venv", f"{uv} venv --python {sys.executable}")
                 .replace(".venv/bin/pip install", f"{uv} pip install --python .venv/bin/python")
                 for command in commands]
-    assert commands[3:] == [".venv/bin/gpucourse doctor", ".venv/bin/jupyter lab lectures"]
+    assert commands[3:] == [".venv/bin/gpucourse doctor", ".venv/bin/jupyter lab welcome.ipynb"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(handout)
         patch.delenv("PYTHONPATH", raising=False)

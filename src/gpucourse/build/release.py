@@ -22,8 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucourse.build.environments import contents, course_lock, version
+from gpucourse.build import welcome
+from gpucourse.build.environments import course_lock, version
 from gpucourse.build.links import dead_links
+from gpucourse.build.notebooks import notebook_text
 from gpucourse.build.outputs import derive
 from gpucourse.build.problems import CourseError, Problem
 from gpucourse.build.regions import find_regions
@@ -45,6 +47,8 @@ def files(root: Path, wheel: Path) -> dict[str, bytes]:
     for path, text in derive(root).items():
         if path.parts[0] in ("lectures", "projects"):
             found[path.as_posix()] = text.encode()
+    welcome_page = welcome.welcome_notebook(load_course(root), handout=True)
+    found[welcome.NOTEBOOK.as_posix()] = notebook_text(welcome_page).encode()
     for path in [*sorted((root / "img").glob("*.svg")), *sorted((root / "img").glob("*.png"))]:
         found[f"img/{path.name}"] = path.read_bytes()
     for page in PAGES:
@@ -57,7 +61,7 @@ def files(root: Path, wheel: Path) -> dict[str, bytes]:
         found[f"requirements/{name}.txt"] = (root / "requirements" / f"{name}.txt").read_bytes()
     page = (root / "docs" / "handout" / "README.md").read_text(encoding="utf-8")
     found["README.md"] = page.format(
-        wheel=wheel.name, version=version(root), contents=contents(load_course(root)),
+        wheel=wheel.name, version=version(root), contents=welcome.lessons_table(load_course(root)),
         url=project["project"]["urls"]["Repository"]).encode()
     return found
 
