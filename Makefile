@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test build check demo slides site bench evidence lock clean
+.PHONY: help setup course test build check demo slides site release bench evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -65,6 +65,11 @@ slides: setup $(SITE_STAMP) ## Each lecture as slides for a browser, into build/
 
 site: setup $(SITE_STAMP) ## The course as a static site that opens offline, into build/site
 	$(IN_VENV) -m gpucourse.build.site --sphinx $(SITE_TOOLS)/bin/python build/site
+
+release: setup ## The handout for learners as one zip file, into build/release
+	@rm -rf build/release; $(find_uv); "$$uv" build -q --wheel --python $(IN_VENV) \
+	  --build-constraint requirements/build.txt --require-hashes --out-dir build/release .
+	@$(IN_VENV) -m gpucourse.build.release build/release
 
 bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 	$(IN_VENV) -m benchmarks.virtualgpu_speed

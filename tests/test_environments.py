@@ -26,9 +26,10 @@ SETS = {
     "gpu12": ["course", "gpu12"],
     "pycuda": ["pycuda"],
     "site": ["site"],
+    "build": ["build"],
 }
 # Locks of a group alone, without what the package needs.
-WITHOUT_THE_PACKAGE = {"site"}
+WITHOUT_THE_PACKAGE = {"site", "build"}
 
 
 @pytest.fixture(scope="module")

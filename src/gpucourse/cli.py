@@ -133,6 +133,18 @@ def regrade(
 
 
 @app.command()
+def versions(
+    notebook: Annotated[Path, typer.Argument(help="as it is called now")],
+    take: Annotated[int, typer.Option(
+        metavar="NUMBER", help="write this one beside the notebook, which stays as it is")] = 0,
+) -> None:
+    """List what a save has replaced in a notebook, and bring a version back."""
+    from gpucourse import notebook_versions
+
+    raise typer.Exit(notebook_versions.command(notebook, take))
+
+
+@app.command()
 def demo() -> None:
     """Grade a class of right and wrong submissions and print the table."""
     from gpucourse.grading import commands

@@ -143,9 +143,11 @@ def course_folder(start: Path | None = None) -> Path:
 
 
 def registry(root: Path) -> Course:
-    """The lessons, from the course's folder or from the copy that the installed package has."""
-    path = root / "course" / "course.toml"
-    return load_course(root, path if path.is_file() else _PACKAGE / "lessons" / "course.toml")
+    """The lessons, from the course's folder, the checkout that the package is installed from, or
+    the copy in the package."""
+    checkouts = [folder / "course" / "course.toml" for folder in (root, _PACKAGE.parent.parent)]
+    path = next((path for path in checkouts if path.is_file()), None)
+    return load_course(root, path or _PACKAGE / "lessons" / "course.toml")
 
 
 def notebook_path(lesson: Lesson) -> Path:

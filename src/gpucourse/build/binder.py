@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from packaging.requirements import Requirement
 
-from gpucourse.build.locks import reachable, read_lock
+from gpucourse.build.locks import course_pins, locked
 
 # mybinder.org builds on x86-64 Ubuntu; repo2docker's own default, Python 3.10, is too old.
 PYTHON = "3.12"
@@ -89,17 +89,11 @@ def files(project: Mapping, lock: str) -> dict[str, str]:
 
 def requirements(project: Mapping, lock: str) -> str:
     """``binder/requirements.txt``: the lock without tests and linters, for Binder's one machine."""
-    table = project["project"]
-    roots = [*table["dependencies"], *table["optional-dependencies"]["course"]]
-    # An extra that the lock flattened keeps its parent's name, so names alone lead the way.
-    pins = [pin for pin in read_lock(lock) if on_binder(pin.requirement)]
-    wanted = reachable((Requirement(root).name for root in roots), pins) - LEFT_OUT
-    lines = [f"# {GENERATED}"]
-    for pin in pins:
-        if pin.name in wanted:
-            hashes = "".join(f" \\\n    --hash={value}" for value in pin.hashes)
-            lines.append(f"{pin.name}{pin.requirement.specifier}{hashes}")
-    return "\n".join(lines) + "\n"
+    pins = [
+        pin for pin in course_pins(project, lock)
+        if on_binder(pin.requirement) and pin.name not in LEFT_OUT
+    ]
+    return "\n".join([f"# {GENERATED}", *(locked(pin, marker=False) for pin in pins)]) + "\n"
 
 
 def on_binder(requirement: Requirement) -> bool:

@@ -32,6 +32,7 @@ CONDA_NAMES: dict[str, str | None] = {
     "cudf-cu13": "cudf",
     "cupy-cuda13x": "cupy",
     "matplotlib": "matplotlib-base",
+    "playwright": "playwright-python",
 }
 # conda-forge builds jaxlib for the CPU and for CUDA under one name: the build string chooses.
 CONDA_BUILDS: dict[str, str] = {"jaxlib": "*cuda*"}

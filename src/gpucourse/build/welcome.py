@@ -32,7 +32,10 @@ Take them in this order, or start where your needs are met.
 
 {table}
 
-[The gallery](lectures/gallery.ipynb) shows what the course can draw of a kernel. Syllabi:
+[The gallery](lectures/gallery.ipynb) shows what the course can draw of a kernel."""
+
+# What a handout does not have.
+_MORE = """ Syllabi:
 [three hours](docs/syllabi/three_hours.md), [a day](docs/syllabi/one_day.md),
 [self-study](docs/syllabi/self_study.md). Answers to everything are in `solutions/`."""
 
@@ -49,6 +52,8 @@ _NOTEBOOKS = """\
 - **On Binder, a kernel that has done nothing for ten minutes is stopped** to free its memory; so it
   is on many hubs. *No Kernel* stands at the top right then. What you have written stays, variables
   go: run the notebook again from its first cell, which starts a new kernel.
+- A kernel that dies, a lost connection, a full disk: your work is still there.
+  [What to do](docs/when_something_breaks.md).
 - If something is wrong, `!gpucourse doctor` in a cell says what, and how to mend it."""
 
 _SAVE = """\
@@ -63,13 +68,16 @@ Next time, drop that file onto the list of files at the left and run the next ce
 nothing: where this machine has a version of its own, both are kept."""
 
 
-def welcome_notebook(course: Course) -> NotebookNode:
-    """The page, without outputs; the first of its code cells is as in every notebook."""
+def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
+    """The page, without outputs; the first of its code cells is as in every notebook.
+
+    ``handout``: as `make release` hands it to learners, who have no solutions.
+    """
     hours = round(sum(lesson.minutes for lesson in course.lessons) / 60)
     lessons = _LESSONS.format(
         lectures=len(course.lectures), projects=len(course.projects), hours=hours,
         table=lessons_table(course),
-    )
+    ) + ("" if handout else _MORE)
     title = (
         f"# {course.title}\n\nClick into the next cell and press **Shift+Enter**: it says which "
         "device runs your kernels, and shows what you have done so far."

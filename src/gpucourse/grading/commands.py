@@ -88,8 +88,10 @@ def find_source(notebook: Path) -> Path:
             break
     else:
         raise LookupError(
-            "The projects' tests were not found. Run this inside the course's folder (where "
-            "course/ and grading/ are).")
+            "The projects' hidden tests are not here, so nothing can be graded: a handout leaves "
+            "them out. The test cells in the notebook are the visible part (the button Validate "
+            "runs them all); hand it in as you were told. In a copy of the whole course, run this "
+            "inside its folder (where course/ and grading/ are).")
     if notebook.stem in sources:
         return sources[notebook.stem]
     try:
