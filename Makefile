@@ -4,7 +4,8 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test build check demo slides site bench bench-gpu evidence lock clean
+.PHONY: help setup course test build check demo slides site release bench bench-gpu \
+  evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -43,7 +44,7 @@ setup: $(STAMP) ## Install everything into .venv (quick when nothing has changed
 course: setup ## Open JupyterLab on the course
 	@PATH="$(abspath $(VENV))/bin:$$PATH" XLA_PYTHON_CLIENT_PREALLOCATE=false $(VENV)/bin/jupyter lab \
 	  $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
-	  --LabApp.default_url=/lab/tree/lectures $(COURSE_ARGS)
+	  --LabApp.default_url=/lab/tree/welcome.ipynb $(COURSE_ARGS)
 
 test: setup $(SITE_STAMP) ## Run every test
 	$(PYTEST) $(TEST_ARGS)
@@ -67,6 +68,11 @@ slides: setup $(SITE_STAMP) ## Each lecture as slides for a browser, into build/
 
 site: setup $(SITE_STAMP) ## The course as a static site that opens offline, into build/site
 	$(IN_VENV) -m gpucourse.build.site --sphinx $(SITE_TOOLS)/bin/python build/site
+
+release: setup ## The handout for learners as one zip file, into build/release
+	@rm -rf build/release; $(find_uv); "$$uv" build -q --wheel --python $(IN_VENV) \
+	  --build-constraint requirements/build.txt --require-hashes --out-dir build/release .
+	@$(IN_VENV) -m gpucourse.build.release build/release
 
 bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 	$(IN_VENV) -m benchmarks.virtualgpu_speed

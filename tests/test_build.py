@@ -49,7 +49,7 @@ def test_a_second_build_changes_nothing(course: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert commands.build() == 0
     assert contents(course) == first
-    assert capsys.readouterr().out == "5 notebooks are current.\n"
+    assert capsys.readouterr().out == "6 notebooks are current.\n"
     names = {str(path.relative_to(course)) for path in first if path.suffix == ".ipynb"}
     assert names == {
         f"lectures/{LECTURE}.ipynb",
@@ -57,6 +57,7 @@ def test_a_second_build_changes_nothing(course: Path, capsys: pytest.CaptureFixt
         f"solutions/{PROJECT}.ipynb",
         f"projects/{PROJECT}/{PROJECT}.ipynb",
         f"grading/source/{PROJECT}/{PROJECT}.ipynb",
+        "welcome.ipynb",
     }
 
 

@@ -151,7 +151,7 @@ def test_checks_are_found_in_an_installed_package(tmp_path: Path):
     source = Path(checks.__file__).parent
     package = tmp_path / "site" / "gpucourse"
     (package / "lessons").mkdir(parents=True)
-    for name in ("__init__.py", "checks.py", "verdicts.py"):
+    for name in ("__init__.py", "checks.py", "records.py", "verdicts.py"):
         (package / name).write_bytes((source / name).read_bytes())
     course = write_course(tmp_path / "elsewhere")
     file = course / "course" / "checks" / f"{LECTURE}.py"
@@ -169,7 +169,10 @@ def test_checks_are_found_in_an_installed_package(tmp_path: Path):
 
 def test_the_wheel_takes_the_checks_along(repository: Path):
     build = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert build["targets"]["wheel"]["force-include"]["course/checks"] == "gpucourse/lessons"
+    taken = build["targets"]["wheel"]["force-include"]
+    assert taken["course/checks"] == "gpucourse/lessons"
+    # what `gpucourse progress` reads where there is no checkout
+    assert taken["course/course.toml"] == "gpucourse/lessons/course.toml"
     assert list((repository / "course" / "checks").glob("*.py"))
 
 

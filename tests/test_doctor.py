@@ -125,35 +125,57 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_a_container_the_machine_counts(machine: Path):
-    assert resources.resources(machine) == resources.Resources(16 * 10**9, 12 * 10**9, 8)
+def write_files(folder: Path, **files: str) -> None:
+    """Files of a control group; a dot in a name is written as two underscores."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def found(machine: Path, groups: str = "0::/\n") -> tuple[float, ...]:
+    """Memory, free memory and processors of a process in these control groups."""
+    proc = machine / "proc"
+    write_files(proc / "self", cgroup=groups)
+    have = resources.resources(machine, proc)
+    return have.memory, have.free, have.processors
+
+
+WHOLE = (16 * 10**9, 12 * 10**9, 8)
+
+
+@pytest.mark.parametrize("groups", ["", "0::/\n", "3:memory:/a\n2:cpu,cpuacct:/a\n0::/\n"])
+def test_without_a_container_the_machine_counts(machine: Path, groups: str):
+    assert found(machine, groups) == WHOLE
 
 
 def test_a_containers_limits_count_version_2(machine: Path):
-    (machine / "memory.max").write_text("2000000000\n")
-    (machine / "memory.current").write_text("1500000000\n")
-    (machine / "memory.stat").write_text("anon 1\ninactive_file 300000000\n")
-    (machine / "cpu.max").write_text("50000 100000\n")
-    assert resources.resources(machine) == resources.Resources(2 * 10**9, 8 * 10**8, 0.5)
-    (machine / "memory.max").write_text("max\n")
-    (machine / "cpu.max").write_text("max 100000\n")
-    assert resources.resources(machine) == resources.Resources(16 * 10**9, 12 * 10**9, 8)
+    write_files(machine, memory__max="2000000000\n", memory__current="1500000000\n",
+                memory__stat="anon 1\ninactive_file 300000000\n", cpu__max="50000 100000\n")
+    assert found(machine) == (2 * 10**9, 8 * 10**8, 0.5)
+    assert found(machine, "0::/../elsewhere\n") == (2 * 10**9, 8 * 10**8, 0.5)
+    write_files(machine, memory__max="max\n", cpu__max="max 100000\n")
+    assert found(machine) == WHOLE
 
 
-def test_a_containers_limits_count_version_1(machine: Path):
-    for name in ("memory", "cpu"):
-        (machine / name).mkdir()
-    (machine / "memory" / "memory.limit_in_bytes").write_text("4000000000\n")
-    (machine / "memory" / "memory.usage_in_bytes").write_text("1000000000\n")
-    (machine / "memory" / "memory.stat").write_text("inactive_file 7\ntotal_inactive_file 9\n")
-    (machine / "cpu" / "cpu.cfs_quota_us").write_text("150000\n")
-    (machine / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    found = resources.resources(machine)
-    assert (found.memory, found.processors) == (4 * 10**9, 1.5)
-    assert found.free in (3 * 10**9 + 7, 3 * 10**9 + 9)
-    (machine / "memory" / "memory.limit_in_bytes").write_text(f"{2**63 - 4096}\n")
-    (machine / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
-    assert resources.resources(machine) == resources.Resources(16 * 10**9, 12 * 10**9, 8)
+def test_the_limits_of_a_user_count(machine: Path):
+    """As on a hub without containers, where systemd gives each user a slice."""
+    write_files(machine / "user" / "ana", memory__max="2000000000\n", memory__current="500000000\n",
+                cpu__max="100000 100000\n")
+    write_files(machine / "user" / "ana" / "app", memory__max="max\n")
+    write_files(machine / "user", memory__max="9000000000\n", memory__current="8000000000\n")
+    assert found(machine, "0::/user/ana/app\n") == (2 * 10**9, 10**9, 1)
+
+
+@pytest.mark.parametrize("own", ["/", "/docker/abc"])
+def test_a_containers_limits_count_version_1(machine: Path, own: str):
+    groups = f"3:memory:{own}\n2:cpu,cpuacct:{own}\n0::/\n"
+    write_files(machine / "memory", memory__limit_in_bytes="4000000000\n",
+                memory__usage_in_bytes="1000000000\n", memory__stat="inactive_file 7\n")
+    write_files(machine / "cpu", cpu__cfs_quota_us="150000\n", cpu__cfs_period_us="100000\n")
+    assert found(machine, groups) == (4 * 10**9, 3 * 10**9 + 7, 1.5)
+    write_files(machine / "memory", memory__limit_in_bytes=f"{2**63 - 4096}\n")
+    write_files(machine / "cpu", cpu__cfs_quota_us="-1\n")
+    assert found(machine, groups) == WHOLE
 
 
 def test_jupyter_of_this_environment_is_as_it_should_be():

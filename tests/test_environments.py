@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gpucourse.build import environments, locks
+from gpucourse.build import binder, environments, locks
 
 # What each lock was resolved for: extras and groups of pyproject.toml.
 SETS = {
@@ -23,9 +26,10 @@ SETS = {
     "gpu12": ["course", "gpu12"],
     "pycuda": ["pycuda"],
     "site": ["site"],
+    "build": ["build"],
 }
 # Locks of a group alone, without what the package needs.
-WITHOUT_THE_PACKAGE = {"site"}
+WITHOUT_THE_PACKAGE = {"site", "build"}
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +198,40 @@ def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
         text=True,
     )
     assert (done.stdout, done.returncode) == ("false:two words\n", 7)
+
+
+def test_nothing_that_binder_leaves_out_is_wanted_by_name(repository: Path, project: dict) -> None:
+    """pip checks what it installs: a package of the list that needs it would stop the build."""
+    pins = locks.read_lock((repository / "requirements" / "base.txt").read_text())
+    kept = locks.read_lock((repository / "binder" / "requirements.txt").read_text())
+    assert not binder.LEFT_OUT & {pin.name for pin in kept}
+    for pin in pins:
+        if pin.name in binder.LEFT_OUT:
+            # by an extra of this package alone, which is installed last and without dependencies
+            assert pin.wanted_by == ["cuda-toolkit"], pin
+
+
+def test_idle_kernels_are_stopped_on_binder(repository: Path) -> None:
+    """Jupyter reads the file, under names that its kernel manager has."""
+    from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+
+    given = json.loads((repository / "binder" / "jupyter_server_config.json").read_text())
+    (settings,) = given.values()
+    assert settings.keys() <= AsyncMappingKernelManager.class_traits().keys()
+    shown = subprocess.run(
+        [sys.executable, "-m", "jupyter", "server", "--show-config-json"],
+        env={**os.environ, "JUPYTER_CONFIG_PATH": str(repository / "binder")},
+        capture_output=True, text=True, check=True,
+    )
+    assert json.loads(shown.stdout)["MappingKernelManager"] == settings
+    assert settings["cull_idle_timeout"] == 600 and settings["cull_connected"]
+
+
+def test_binder_opens_on_the_welcome_page(repository: Path) -> None:
+    (place,) = re.findall(r"mybinder\.org/v2/\S+\?urlpath=lab/tree/(\S+)\)",
+                          (repository / "README.md").read_text())
+    assert (repository / place).is_file()
+    assert place == "welcome.ipynb"
 
 
 def test_binder_post_build_stops_at_the_first_failure(repository: Path, tmp_path: Path) -> None:

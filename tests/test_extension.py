@@ -62,6 +62,14 @@ def test_loading_is_quick_and_says_one_line():
     assert not ran["result"]["numba"]
 
 
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch):
+    for free, said in ((3_000_000, "full but for 3 MB"), (0, "full but for 0 GB"), (10**9, None)):
+        monkeypatch.setattr(
+            extension.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        news = extension.full_disk()
+        assert said in news if said else news is None
+
+
 def test_the_environment_is_set_unless_the_user_has_set_it():
     names = tuple(extension.ENVIRONMENT)
     code = f"import os; result = [os.environ[name] for name in {names}]"

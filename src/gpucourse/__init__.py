@@ -53,9 +53,12 @@ VIEWS = {
     "tree": "levels",
 }
 
+#: What a learner does with work and progress, and the modules that do it.
+WORK = {"progress": "course_map", "restore": "restoring", "save": "bundle"}
+
 
 def __getattr__(name: str) -> object:
-    """Verbs and views are imported when first used, so that importing the package stays quick."""
+    """All of them are imported when first used, so that importing the package stays quick."""
     if name in VERBS:
         from gpucourse.grading import verbs
 
@@ -64,4 +67,8 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return getattr(import_module(f"gpucourse.views.{VIEWS[name]}"), name)
+    if name in WORK:
+        from importlib import import_module
+
+        return getattr(import_module(f"gpucourse.{WORK[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from gpucourse import records
 from gpucourse.verdicts import Outcome, describe_error, show, show_hints
 
 Check = Callable[..., str | None]
@@ -122,9 +123,13 @@ class Lesson:
     def check(self, name: str, *answers: object) -> None:
         """Check the answers to the exercise ``name`` and show the outcome.
 
-        Raises :class:`UnknownExercise` for a name that the lesson does not have; nothing else.
+        A pass goes into the learner's records (:mod:`gpucourse.records`). Raises
+        :class:`UnknownExercise` for a name that the lesson does not have; nothing else.
         """
-        show(self.outcome(name, *answers))
+        outcome = self.outcome(name, *answers)
+        if outcome.passed and records.asked_by_a_learner():
+            records.note(lesson=self.id, done=name)
+        show(outcome)
 
     def outcome(self, name: str, *answers: object) -> Outcome:
         """What ``check`` shows."""
@@ -159,11 +164,11 @@ class Lesson:
 
 def load_lesson(id: str) -> Lesson:
     """Find and read the checks of a lesson. Raises :class:`FileNotFoundError` saying where."""
-    places = list(_places(id))
-    for path in places:
+    where = list(places(id))
+    for path in where:
         if path.is_file():
             return Lesson(id, read_exercises(path))
-    looked = "\n".join(f"  {path}" for path in places)
+    looked = "\n".join(f"  {path}" for path in where)
     raise FileNotFoundError(
         f"no checks for {id!r}. Keep the notebook inside the course's folder, or install the "
         f"course's package from that folder. Looked for:\n{looked}"
@@ -177,7 +182,8 @@ def read_exercises(path: Path) -> dict[str, Exercise]:
     return {exercise.name: exercise for exercise in found}
 
 
-def _places(id: str) -> Iterator[Path]:
+def places(id: str) -> Iterator[Path]:
+    """Where the checks of a lesson may lie, the likeliest first."""
     here = Path.cwd().resolve()
     package = Path(__file__).resolve().parent
     for folder in (here, *here.parents, package.parent.parent):

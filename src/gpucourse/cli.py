@@ -31,6 +31,52 @@ def doctor() -> None:
 
 
 @app.command()
+def progress() -> None:
+    """List the course's lessons, and what of each is done."""
+    from gpucourse.course_map import NotInTheCourse, progress
+
+    try:
+        typer.echo(progress())
+    except NotInTheCourse as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def save(
+    to: Annotated[Path | None, typer.Argument(
+        help="a folder, or the file's name; default: the course's folder")] = None,
+) -> None:
+    """Put your work and progress into one file, to download and keep."""
+    from gpucourse.bundle import BundleError, save
+    from gpucourse.course_map import NotInTheCourse
+
+    try:
+        saved = save(to)
+    except (BundleError, NotInTheCourse) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"{saved.path}\n{saved}")
+
+
+@app.command()
+def restore(
+    bundle: Annotated[Path | None, typer.Argument(
+        help="what `gpucourse save` wrote; default: the newest in the course's folder")] = None,
+) -> None:
+    """Put the work of a saved file back; nothing that is here is overwritten."""
+    from gpucourse.bundle import BundleError
+    from gpucourse.course_map import NotInTheCourse
+    from gpucourse.restoring import restore
+
+    try:
+        typer.echo(restore(bundle))
+    except (BundleError, NotInTheCourse) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+@app.command()
 def grade(
     what: Annotated[Path, typer.Argument(
         help="your project notebook; or, for a class, nbgrader's course directory", exists=True,
@@ -84,6 +130,18 @@ def regrade(
     raise typer.Exit(classes.regrade(
         course, [explain] if explain else students or [], assignment, explain=bool(explain),
         new_seed=new_seed, workers=workers, unsafe=unsafe))
+
+
+@app.command()
+def versions(
+    notebook: Annotated[Path, typer.Argument(help="as it is called now")],
+    take: Annotated[int, typer.Option(
+        metavar="NUMBER", help="write this one beside the notebook, which stays as it is")] = 0,
+) -> None:
+    """List what a save has replaced in a notebook, and bring a version back."""
+    from gpucourse import notebook_versions
+
+    raise typer.Exit(notebook_versions.command(notebook, take))
 
 
 @app.command()

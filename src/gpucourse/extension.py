@@ -13,12 +13,20 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import shutil
 import sys
 from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gpucourse import after_import, awkward_cuda, numba_errors, standin_errors, without_pycuda
+from gpucourse import (
+    after_import,
+    awkward_cuda,
+    last_kernel,
+    numba_errors,
+    standin_errors,
+    without_pycuda,
+)
 from gpucourse.device import DeviceInfo, device
 
 if TYPE_CHECKING:
@@ -31,6 +39,9 @@ ENVIRONMENT = {
     # Lessons launch small grids on purpose.
     "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
 }
+
+#: Bytes below which ``%load_ext gpucourse`` warns of a full disk.
+ENOUGH_DISK = 20_000_000
 
 #: IPython's events, and where the shell keeps our callbacks.
 TICKS = {"pre_run_cell": "_gpucourse_start", "post_run_cell": "_gpucourse_tick"}
@@ -54,6 +65,9 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     else:
         without_pycuda.offer()
     print(message(found))
+    for news in (last_kernel.watch(shell), full_disk()):
+        if news:
+            print(news)
     if replaced:
         print(f"{' and '.join(replaced)}, imported before this, cannot work here and "
               f"{'are' if replaced[1:] else 'is'} replaced by a stand-in; run cells with "
@@ -95,6 +109,20 @@ def message(found: DeviceInfo) -> str:
             "its container, on Binder or on Colab (see README, “macOS”)"
         )
     return str(found)
+
+
+def full_disk() -> str | None:
+    """What to say where notebooks can hardly be saved any more: they and their outputs are MBs."""
+    from gpucourse.resources import gigabytes
+
+    try:
+        free = shutil.disk_usage(os.curdir).free
+    except OSError:
+        return None
+    if free > ENOUGH_DISK:
+        return None
+    return (f"This disk is full but for {gigabytes(free)}: what you write may not be saved. Delete "
+            "files that you do not need (also ~/.cache), then save this notebook.")
 
 
 def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
@@ -147,21 +175,24 @@ def name_cells(shell: InteractiveShell) -> None:
 
 def tick_cells(shell: InteractiveShell) -> None:
     """Show a ✓ under a project's test cell when everything it expects holds."""
-    before = 0
+    before, running = 0, None
 
     def met() -> int:
         verbs = sys.modules.get("gpucourse.grading.verbs")
         return verbs.met if verbs else 0
 
     def start(info: object) -> None:
-        nonlocal before
-        before = met()
+        nonlocal before, running
+        before, running = met(), getattr(info, "cell_id", None)
 
     def tick(result: ExecutionResult) -> None:
         count = met() - before
         if count and result.success:
+            from gpucourse import records
             from gpucourse.verdicts import Outcome, show
 
+            if running and records.asked_by_a_learner():
+                records.note(cell=running)
             show(Outcome("passed", True, "what this cell expects holds" if count == 1 else
                          f"all {count} things that this cell expects hold"))
 

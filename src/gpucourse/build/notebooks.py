@@ -16,6 +16,7 @@ for byte however often it is generated.
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 import json
 import re
@@ -35,6 +36,7 @@ from gpucourse.build.regions import (
 )
 from gpucourse.build.registry import Course, Lecture, Lesson, Project
 from gpucourse.build.source import ANSWERS, Cell, Source
+from gpucourse.released import digest
 
 #: Runs, so that a lecture goes on with its starters in place.
 LECTURE_STUB = "# your code here"
@@ -74,7 +76,9 @@ def project_source(course: Course, source: Source) -> NotebookNode:
             # Run All then shows every verdict instead of stopping at the first red one.
             metadata["tags"] = [*metadata.get("tags", ()), RAISES]
         cells.append(_cell(source, cell, cell.source, metadata))
-    return _notebook(course, source.lesson, cells)
+    notebook = _notebook(course, source.lesson, cells)
+    # nbgrader hands a notebook's metadata on, and its release is what learners start from.
+    return _mark(notebook, digest(_released(copy.deepcopy(notebook))))
 
 
 def project_release(course: Course, source: Source) -> NotebookNode:
@@ -83,7 +87,11 @@ def project_release(course: Course, source: Source) -> NotebookNode:
     nbgrader takes seconds to import and writes a gradebook; its steps are few, so they are done
     here, and a test holds this equal to what nbgrader itself releases.
     """
-    notebook = project_source(course, source)
+    return _released(project_source(course, source))
+
+
+def _released(notebook: NotebookNode) -> NotebookNode:
+    """nbgrader's steps, in place."""
     for cell in notebook.cells:
         nbgrader = cell.metadata.get("nbgrader")
         if nbgrader is None:
@@ -114,7 +122,7 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
             cell.metadata["tags"] = [t for t in cell.metadata.get("tags", ()) if t != RAISES]
             if not cell.metadata["tags"]:
                 del cell.metadata["tags"]
-    return notebook
+    return _mark(notebook, digest(notebook))
 
 
 def notebook_text(notebook: NotebookNode) -> str:
@@ -185,10 +193,21 @@ def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode
     return _NEW_CELL[cell.kind](text, id=id, metadata=metadata)
 
 
+def page(id: str, cells: list[tuple[str, str, str]]) -> NotebookNode:
+    """A generated notebook that belongs to no lesson: (kind, name, text) of each cell."""
+    return _new_notebook(
+        id, [_NEW_CELL[kind](text, id=cell_id(id, name)) for kind, name, text in cells]
+    )
+
+
 def _notebook(course: Course, lesson: Lesson, cells: list[NotebookNode]) -> NotebookNode:
     title = new_markdown_cell(_title(course, lesson), id=cell_id(lesson.id, "title"))
-    return new_notebook(
-        cells=[title, *cells],
+    return _new_notebook(lesson.id, [title, *cells])
+
+
+def _new_notebook(id: str, cells: list[NotebookNode]) -> NotebookNode:
+    notebook = new_notebook(
+        cells=cells,
         metadata={
             "kernelspec": {
                 "display_name": "Python 3 (ipykernel)",
@@ -197,9 +216,16 @@ def _notebook(course: Course, lesson: Lesson, cells: list[NotebookNode]) -> Note
             },
             "language_info": {"name": "python"},
             # Tells a generated notebook from a learner's own; see build/outputs.py.
-            "gpucourse": {"id": lesson.id},
+            "gpucourse": {"id": id},
         },
     )
+    return _mark(notebook, digest(notebook))
+
+
+def _mark(notebook: NotebookNode, released: str) -> NotebookNode:
+    """Write into the notebook which cells it was released with; see gpucourse/released.py."""
+    notebook.metadata["gpucourse"]["released"] = released
+    return notebook
 
 
 def _title(course: Course, lesson: Lesson) -> str:

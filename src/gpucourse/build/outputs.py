@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucourse.build import notebooks
+from gpucourse.build import notebooks, welcome
 from gpucourse.build.gallery import NOTEBOOK, read_gallery
 from gpucourse.build.registry import Lecture
 from gpucourse.build.source import read_course
@@ -23,6 +23,7 @@ GENERATED = (
     "solutions/*.ipynb",
     "projects/*/*.ipynb",
     "grading/source/*/*.ipynb",
+    "welcome.ipynb",
 )
 
 
@@ -71,6 +72,7 @@ def derive(root: Path) -> dict[Path, str]:
             derived["projects" / folder] = notebooks.project_release(course, source)
             derived["grading/source" / folder] = notebooks.project_source(course, source)
             derived[Path("solutions") / f"{id}.ipynb"] = notebooks.project_solution(course, source)
+    derived[welcome.NOTEBOOK] = welcome.welcome_notebook(course)
     if gallery := read_gallery(course):
         derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)
     return {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}

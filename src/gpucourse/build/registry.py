@@ -74,9 +74,12 @@ class Course:
         return self.root / "course" / "checks" / f"{lesson.id}.py"
 
 
-def load_course(root: Path) -> Course:
-    """Read ``course/course.toml`` under ``root``; a :class:`CourseError` lists every mistake."""
-    path = root / "course" / "course.toml"
+def load_course(root: Path, path: Path | None = None) -> Course:
+    """Read the registry of the course in ``root``; a :class:`CourseError` lists every mistake.
+
+    ``path`` is the registry where it is not ``course/course.toml``.
+    """
+    path = path or root / "course" / "course.toml"
     if not path.is_file():
         raise CourseError([Problem(path, None, "not found: run this in the course's repository")])
     try:

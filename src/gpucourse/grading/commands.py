@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gpucourse import records
 from gpucourse.grading.assignment import Assignment
 from gpucourse.grading.batch import Grader, Job
 from gpucourse.grading.ingest import ingest_file
@@ -38,6 +39,8 @@ def grade(notebook: Path, console: Console | None = None) -> int:
         console.print(f"The grader could not start: {error}", style="red", markup=False)
         return NOT_GRADED
     show(verdict, console)
+    if verdict.kind != INFRASTRUCTURE_FAULT:
+        records.note(lesson=source.stem, points=verdict.earned, of=verdict.points)
     by_hand = [cell for cell in assignment.solutions if cell.points]
     if by_hand and verdict.kind != INFRASTRUCTURE_FAULT:
         names = ", ".join(cell.grade_id for cell in by_hand)
@@ -85,8 +88,10 @@ def find_source(notebook: Path) -> Path:
             break
     else:
         raise LookupError(
-            "The projects' tests were not found. Run this inside the course's folder (where "
-            "course/ and grading/ are).")
+            "The projects' hidden tests are not here, so nothing can be graded: a handout leaves "
+            "them out. The test cells in the notebook are the visible part (the button Validate "
+            "runs them all); hand it in as you were told. In a copy of the whole course, run this "
+            "inside its folder (where course/ and grading/ are).")
     if notebook.stem in sources:
         return sources[notebook.stem]
     try:

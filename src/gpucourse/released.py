@@ -1,0 +1,46 @@
+"""Telling a notebook that holds somebody's work from one that is as the course released it.
+
+The build writes a digest of the cells into a notebook's metadata. Whoever opens and saves the
+notebook changes the file, not the cells; whoever writes in it or runs it leaves work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+
+def digest(notebook: Mapping) -> str:
+    """16 hexadecimal digits that change with any cell's kind or text, and with nothing else."""
+    cells = [
+        [cell["cell_type"], text if isinstance(text := cell["source"], str) else "".join(text)]
+        for cell in notebook["cells"]
+    ]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
+
+
+def release_of(notebook: Mapping) -> str | None:
+    """The digest that the notebook had when it was released; None for one of the learner's own."""
+    mark = notebook.get("metadata", {}).get("gpucourse", {})
+    return mark.get("released") if isinstance(mark, Mapping) else None
+
+
+def is_untouched(notebook: Mapping) -> bool:
+    """Whether nobody has written in the notebook nor run it."""
+    if release_of(notebook) != digest(notebook):
+        return False
+    return not any(
+        cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"]
+    )
+
+
+def parse(data: bytes) -> dict | None:
+    """A notebook's bytes as nbformat's JSON of version 4, or None where they are none."""
+    try:
+        notebook = json.loads(data)
+        digest(notebook)
+        release_of(notebook)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return notebook

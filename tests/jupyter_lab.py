@@ -1,0 +1,231 @@
+"""A JupyterLab of a test's own, and a tab of headless Chromium in it that is used as people do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+TOKEN = "a-token-for-this-test"
+#: Where pictures of what the browser showed are kept; CI hands them over with `build/`.
+SCREENSHOTS = Path(__file__).resolve().parent.parent / "build" / "browser"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+#: Milliseconds. A shared runner with one busy core is ten times slower than a laptop.
+PATIENCE = 60_000
+
+
+class Server:
+    """JupyterLab on ``folder``, with settings of its own, on a port that stays when it restarts.
+
+    ``wrapper`` is a command in front of Jupyter's own (bwrap, taskset); ``environment`` adds to
+    this process's variables.
+    """
+
+    def __init__(self, folder: Path, home: Path, *, wrapper: Sequence[str | Path] = (),
+                 environment: dict[str, str] | None = None) -> None:
+        self.folder, self.home, self.wrapper = folder, home, wrapper
+        self.environment = environment or {}
+        self.process: subprocess.Popen | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Returns once it answers. Raises AssertionError with its log if it does not in 60 s."""
+        home = self.home
+        home.mkdir(parents=True, exist_ok=True)
+        environment = {
+            **os.environ,
+            # The programs of this environment, for whoever starts them by name (nbgrader, alembic).
+            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]]),
+            "HOME": str(home),
+            "IPYTHONDIR": str(home / "ipython"),
+            "JUPYTER_CONFIG_DIR": str(home / "config"),
+            "JUPYTER_DATA_DIR": str(home / "data"),
+            "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+            **self.environment,
+        }
+        command = [
+            *self.wrapper, sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
+            f"--port={self.port}", "--port-retries=0", f"--IdentityProvider.token={TOKEN}",
+        ]
+        with (home / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=self.folder, env=environment,
+                                            stdout=log, stderr=log, start_new_session=True)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                self.get("api/status")
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError(f"JupyterLab did not answer:\n{self.log()}")
+
+    def stop(self) -> None:
+        """All at once, kernels included, as when a machine goes down."""
+        if self.process is not None:
+            kernels = children(self.process.pid)
+            for group in {self.process.pid, *kernels}:
+                try:
+                    os.killpg(group, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            self.process.wait()
+            self.process = None
+
+    def get(self, path: str) -> bytes:
+        """What the server answers to GET."""
+        request = urllib.request.Request(
+            f"{self.address}/{path}", headers={"Authorization": f"token {TOKEN}"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read()
+
+    def log(self) -> str:
+        """All that it has written so far."""
+        return (self.home / "server.log").read_text(errors="replace")
+
+
+def children(pid: int) -> list[int]:
+    """Process groups of the descendants of ``pid``; each kernel leads one."""
+    import psutil
+
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    groups = set()
+    for process in below:
+        try:
+            groups.add(os.getpgid(process.pid))
+        except ProcessLookupError:
+            continue
+    return sorted(groups)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium: the machine's own, none is downloaded."""
+    program = next(filter(None, map(shutil.which, CHROMIUM)))
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
+               "--disable-component-update"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=options)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Tab:
+    """A tab of the browser with JupyterLab in it."""
+
+    def __init__(self, page: Page, server: Server) -> None:
+        self.page, self.server = page, server
+        page.set_default_timeout(PATIENCE)
+
+    def open(self, path: str = "") -> None:
+        """Open a file, or JupyterLab as it opens by itself, in an empty workspace."""
+        page = f"lab/tree/{path}" if path else "lab"
+        self.page.goto(f"{self.server.address}/{page}?reset&token={TOKEN}")
+        expect(self.page.locator("#jp-top-bar, #jp-top-panel").first).to_be_visible()
+
+    def open_notebook(self, path: str) -> None:
+        """Open a notebook and wait until its kernel can be used."""
+        self.open(path)
+        expect(self.cells().first).to_be_visible()
+        self.wait_until_idle()
+
+    def wait_until_idle(self) -> None:
+        """The kernel is connected and does nothing.
+
+        The status bar tells; the circle at the top says idle before there is a kernel too.
+        """
+        expect(self.page.locator("#jp-main-statusbar")).to_contain_text(
+            "| Idle", timeout=PATIENCE)
+
+    def cells(self) -> Locator:
+        """The cells of the notebook in front, first to last."""
+        return self.page.locator(".jp-NotebookPanel:visible .jp-Notebook-cell")
+
+    def cell(self, containing: str) -> Locator:
+        """The first code cell whose text has this in it; the same one when its text changes."""
+        code = self.page.locator(".jp-NotebookPanel:visible .jp-CodeCell")
+        expect(code.filter(has_text=containing).first).to_be_attached()
+        texts = code.locator(".jp-InputArea-editor").all_text_contents()
+        return code.nth(next(n for n, text in enumerate(texts) if containing in text))
+
+    def menu(self, *names: str) -> None:
+        """Press the entry of a menu: ``menu("Run", "Run All Cells")``."""
+        bar = self.page.locator("#jp-MainMenu")
+        bar.locator(".lm-MenuBar-itemLabel").get_by_text(names[0], exact=True).click()
+        for name in names[1:]:
+            entry = self.page.locator(".lm-Menu-itemLabel").get_by_text(name, exact=True)
+            entry.last.click()
+
+    def run(self, cell: Locator) -> None:
+        """Select the cell, press Shift-Enter and wait for its end."""
+        self.start_cell(cell)
+        self.wait_for_cells(cell)
+
+    def start_cell(self, cell: Locator) -> None:
+        """Click into the cell and press Shift-Enter."""
+        self.into(cell)
+        self.page.keyboard.press("Shift+Enter")
+
+    def into(self, cell: Locator) -> None:
+        """Click into the cell's text, and wait until keys go there."""
+        cell.locator(".cm-content").click()
+        expect(cell.locator(".cm-editor.cm-focused")).to_be_visible()
+
+    def run_all(self) -> None:
+        """*Run All Cells*, and wait for the last of them."""
+        self.menu("Run", "Run All Cells")
+        self.wait_for_cells(self.page.locator(".jp-NotebookPanel:visible .jp-CodeCell").last)
+
+    def wait_for_cells(self, last: Locator, patience: int = 2 * PATIENCE) -> None:
+        """``last`` has a number, and so no cell before it waits any more."""
+        expect(last.locator(".jp-InputPrompt")).to_contain_text(_NUMBER, timeout=patience)
+
+    def write(self, cell: Locator, text: str) -> None:
+        """Replace a cell's text by typing: brackets close and lines indent by themselves."""
+        self.into(cell)
+        self.page.keyboard.press("Control+a")
+        self.page.keyboard.insert_text(text)
+
+    def save(self) -> None:
+        """Control-S, as people do."""
+        self.page.keyboard.press("Control+s")
+
+    def dialog(self) -> Locator:
+        """The dialogue that asks for an answer now."""
+        return self.page.locator(".jp-Dialog-content")
+
+    def answer(self, button: str) -> None:
+        """Press a button of the dialogue; returns when it is gone."""
+        dialog = self.dialog()
+        dialog.get_by_role("button", name=button, exact=True).click()
+        expect(dialog).to_have_count(0)
+
+    def picture(self, name: str) -> None:
+        """Keep what the tab shows, as ``build/browser/NAME.png``."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+import re  # noqa: E402
+
+_NUMBER = re.compile(r"\[\d+\]")
