@@ -121,9 +121,9 @@ def children(pid: int) -> list[int]:
     return sorted(groups)
 
 
-def copy_course(folder: Path, *, projects: bool = True) -> Path:
+def copy_course(folder: Path) -> Path:
     """What a learner has: the notebooks as released, pages and pictures; returns ``folder``."""
-    for name in ("lectures", "docs", "img", *(["projects"] if projects else [])):
+    for name in ("lectures", "projects", "docs", "img"):
         shutil.copytree(REPOSITORY / name, folder / name)
     shutil.copy(REPOSITORY / "welcome.ipynb", folder)
     return folder

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,13 +54,17 @@ def instruct(course: Path, command: str) -> None:
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory, instructor: Path) -> Iterator[Tab]:
     """A learner's JupyterLab on a copy of the course."""
-    home = tmp_path_factory.mktemp("home")
+    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("learner")
+    copy_course(folder)
+    # What nbgrader is to fetch; the welcome page looks for it in the same place.
+    shutil.rmtree(folder / "projects" / PROJECT)
     (home / "config").mkdir()
     (home / "config" / "nbgrader_config.py").write_text(
         "c = get_config()\nc.CourseDirectory.course_id = 'gpucourse'\n"
         f"c.Exchange.root = {str(instructor.parent / 'exchange')!r}\n"
+        f"c.Exchange.assignment_dir = {str(folder / 'projects')!r}\n"
         f"c.Exchange.cache = {str(home / 'cache')!r}\n")
-    server = Server(copy_course(tmp_path_factory.mktemp("learner"), projects=False), home)
+    server = Server(folder, home)
     server.start()
     try:
         with chromium() as browser:
@@ -119,7 +124,7 @@ def project(lecture: Tab) -> Tab:
     row.get_by_role("button", name="Fetch").click()
     expect(tab.page.locator("#fetched_assignments_list")).to_contain_text(PROJECT)
     tab.picture("3-fetched")
-    tab.open_notebook(f"{PROJECT}/{PROJECT}.ipynb")
+    tab.open_notebook(f"projects/{PROJECT}/{PROJECT}.ipynb")
     answer = tab.cell("def bin_index(")
     tab.into(answer)
     tab.menu("Run", "Run All Above Selected Cell")
@@ -209,11 +214,22 @@ def feedback(submitted: Tab, graded: str) -> Tab:
     tab = submitted
     tab.page.locator("#refresh_assignments_list").click()
     tab.page.get_by_role("button", name="Fetch Feedback").click()
-    expect(tab.page.get_by_text("View Feedback")).to_be_visible()
+    expect(tab.page.get_by_text("(view feedback)")).to_be_visible()
     tab.picture("8-feedback-fetched")
     return tab
 
 
-def test_the_feedback_can_be_read(feedback: Tab):
-    feedback.page.get_by_text("View Feedback").click()
+def test_the_feedback_can_be_read_and_shows_no_hidden_test(feedback: Tab):
+    feedback.page.get_by_text("(view feedback)").click()
+    feedback.page.locator(".jp-DirListing-item", has_text=".html").dblclick()
+    page = feedback.page.frame_locator(".jp-HTMLViewer iframe")
+    expect(page.get_by_text("hidden tests ran here").first).to_be_visible()
     feedback.picture("9-feedback")
+    text = page.locator("body").inner_text()
+    assert "Score: 4.0 / 36.0" in text
+    assert "'fill_private' is not written yet" in text
+    for hidden in ("geometric(0.25", "BEGIN HIDDEN"):
+        assert hidden not in text
+    feedback.page.keyboard.press("PageDown")
+    page.get_by_text("fill_private").first.scroll_into_view_if_needed()
+    feedback.picture("10-feedback-of-an-answer")
