@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -18,12 +19,14 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+REPOSITORY = Path(__file__).resolve().parent.parent
 TOKEN = "a-token-for-this-test"
 #: Where pictures of what the browser showed are kept; CI hands them over with `build/`.
-SCREENSHOTS = Path(__file__).resolve().parent.parent / "build" / "browser"
+SCREENSHOTS = REPOSITORY / "build" / "browser"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 #: Milliseconds. A shared runner with one busy core is ten times slower than a laptop.
 PATIENCE = 60_000
+_NUMBER = re.compile(r"\[\d+\]")
 
 
 class Server:
@@ -54,6 +57,8 @@ class Server:
             "HOME": str(home),
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_CONFIG_DIR": str(home / "config"),
+            # What the package brings along for the server and JupyterLab, as it is here now.
+            "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter"),
             "JUPYTER_DATA_DIR": str(home / "data"),
             "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
             **self.environment,
@@ -114,6 +119,14 @@ def children(pid: int) -> list[int]:
         except ProcessLookupError:
             continue
     return sorted(groups)
+
+
+def copy_course(folder: Path) -> Path:
+    """What a learner has: the notebooks as released, pages and pictures; returns ``folder``."""
+    for name in ("lectures", "projects", "docs", "img"):
+        shutil.copytree(REPOSITORY / name, folder / name)
+    shutil.copy(REPOSITORY / "welcome.ipynb", folder)
+    return folder
 
 
 @contextmanager
@@ -207,8 +220,22 @@ class Tab:
         self.page.keyboard.insert_text(text)
 
     def save(self) -> None:
-        """Control-S, as people do."""
+        """Control-S, as people do, and wait until nothing is unsaved.
+
+        Where it meets JupyterLab's own autosave, JupyterLab thinks that somebody else has changed
+        the file, and asks: then this tab's text is the right one.
+        """
         self.page.keyboard.press("Control+s")
+        end = time.monotonic() + PATIENCE / 1000
+        while self.unsaved().count():
+            if self.dialog().filter(has_text="File Changed").count():
+                self.answer("Overwrite")
+            assert time.monotonic() < end, "it was not saved"
+            self.page.wait_for_timeout(50)
+
+    def unsaved(self) -> Locator:
+        """The black dot in the tab of the notebook in front, if there is one."""
+        return self.page.locator(".lm-TabBar-tab.jp-mod-current.jp-mod-dirty")
 
     def dialog(self) -> Locator:
         """The dialogue that asks for an answer now."""
@@ -224,8 +251,3 @@ class Tab:
         """Keep what the tab shows, as ``build/browser/NAME.png``."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
-
-
-import re  # noqa: E402
-
-_NUMBER = re.compile(r"\[\d+\]")
