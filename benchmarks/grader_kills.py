@@ -129,7 +129,7 @@ def kill_graders(folder: Path, kills: int, count: int, chance: random.Random) ->
 
 
 def kill_workers(folder: Path, kills: int, count: int, chance: random.Random) -> dict:
-    from distributed import LocalCluster
+    from distributed import LocalCluster, Status
     from rich.console import Console
 
     from gpucourse.grading.classes import Class
@@ -144,10 +144,10 @@ def kill_workers(folder: Path, kills: int, count: int, chance: random.Random) ->
             def kill_some(over=over, killed=killed, left=kills - done) -> None:
                 # The first verdict takes some seconds: a worker has to start its station.
                 while len(killed) < left and not over.wait(chance.uniform(2.0, 12.0)):
-                    workers = [nanny.process for nanny in cluster.workers.values()
-                               if nanny.process is not None and nanny.process.pid]
-                    if workers:
-                        psutil.Process(chance.choice(workers).pid).send_signal(signal.SIGKILL)
+                    nannies = list(cluster.workers.values())
+                    # A nanny whose worker dies while it starts gives it up, and Dask has none left.
+                    if all(nanny.status == Status.running for nanny in nannies):
+                        psutil.Process(chance.choice(nannies).pid).send_signal(signal.SIGKILL)
                         killed.append(1)
 
             killer = threading.Thread(target=kill_some)
