@@ -16,7 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gpucourse.build import binder, environments, locks
+from gpucourse.build import environments, locks
 
 # What each lock was resolved for: extras and groups of pyproject.toml.
 SETS = {
@@ -198,17 +198,6 @@ def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
         text=True,
     )
     assert (done.stdout, done.returncode) == ("false:two words\n", 7)
-
-
-def test_nothing_that_binder_leaves_out_is_wanted_by_name(repository: Path, project: dict) -> None:
-    """pip checks what it installs: a package of the list that needs it would stop the build."""
-    pins = locks.read_lock((repository / "requirements" / "base.txt").read_text())
-    kept = locks.read_lock((repository / "binder" / "requirements.txt").read_text())
-    assert not binder.LEFT_OUT & {pin.name for pin in kept}
-    for pin in pins:
-        if pin.name in binder.LEFT_OUT:
-            # by an extra of this package alone, which is installed last and without dependencies
-            assert pin.wanted_by == ["cuda-toolkit"], pin
 
 
 def test_idle_kernels_are_stopped_on_binder(repository: Path) -> None:
