@@ -4,8 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test build check demo slides site release bench bench-gpu \
-  evidence lock clean
+.PHONY: help setup course test build check demo slides site release bench bench-gpu evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.

@@ -129,7 +129,7 @@ def kill_graders(folder: Path, kills: int, count: int, chance: random.Random) ->
 
 
 def kill_workers(folder: Path, kills: int, count: int, chance: random.Random) -> dict:
-    from distributed import LocalCluster, Status
+    from distributed import LocalCluster
     from rich.console import Console
 
     from gpucourse.grading.classes import Class
@@ -144,10 +144,12 @@ def kill_workers(folder: Path, kills: int, count: int, chance: random.Random) ->
             def kill_some(over=over, killed=killed, left=kills - done) -> None:
                 # The first verdict takes some seconds: a worker has to start its station.
                 while len(killed) < left and not over.wait(chance.uniform(2.0, 12.0)):
-                    nannies = list(cluster.workers.values())
-                    # A nanny whose worker dies while it starts gives it up, and Dask has none left.
-                    if all(nanny.status == Status.running for nanny in nannies):
-                        psutil.Process(chance.choice(nannies).pid).send_signal(signal.SIGKILL)
+                    # One that is killed while Dask starts it is given up: another takes its
+                    # place, as a batch system would have it.
+                    cluster.scale(2)
+                    if len(cluster.scheduler.workers) == len(cluster.workers) == 2:
+                        nanny = chance.choice(list(cluster.workers.values()))
+                        psutil.Process(nanny.pid).send_signal(signal.SIGKILL)
                         killed.append(1)
 
             killer = threading.Thread(target=kill_some)

@@ -200,10 +200,11 @@ def test_a_hint_is_given_and_grading_says_why_it_cannot(installed):
 @pytest.mark.slow
 def test_the_server_keeps_versions_and_saves_soon(installed):
     program = (
-        "from jupyter_server.services.config import ConfigManager\n"
+        "from jupyter_core.paths import jupyter_config_path\n"
+        "from jupyter_server.extension.config import ExtensionConfigManager\n"
         "from jupyterlab_server.settings_utils import _get_overrides\n"
-        "server = ConfigManager().get('jupyter_server_config')['ServerApp']\n"
-        "print([name for name, on in server['jpserver_extensions'].items() if on])\n"
+        "server = ExtensionConfigManager(read_config_path=jupyter_config_path())\n"
+        "print([name for name, on in server.get_jpserver_extensions().items() if on])\n"
         "print(_get_overrides('.')[0]['@jupyterlab/docmanager-extension:plugin'])")
     done = installed(".venv/bin/python", "-c", program)
     assert "'gpucourse.notebook_versions'" in done.stdout, done.stderr
