@@ -11,6 +11,7 @@ how, ``gpucourse.results`` reads what this writes.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,9 @@ from rich.table import Table
 from benchmarks import gpu_run, gpu_worker
 from gpucourse import results
 
-console = Console(soft_wrap=True, highlight=False)
+#: A log has no width of its own, and the tables want some.
+console = Console(soft_wrap=True, highlight=False,
+                  width=None if sys.stdout.isatty() else 150)
 
 
 def main(
@@ -69,7 +72,11 @@ def refuse_without_gpu() -> None:
     """End here where the times would not be a GPU's."""
     from gpucourse.device import device
 
-    found = device()
+    try:
+        found = device()
+    except Exception as error:  # then the rows will tell
+        console.print(f"The driver was not understood ({type(error).__name__}: {error}); going on.")
+        return
     if found.virtual:
         console.print(f"Nothing measured: {found.reason}, and the virtual GPU has no times. --try "
                       "runs every row once and checks what comes out.")

@@ -6,6 +6,7 @@ for even bins is what a C++ programmer would take.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -37,8 +38,10 @@ def start(capability: tuple[int, int]) -> None:
     source.write_text(CUB)
     command = [compiler, "-O3", "-std=c++17", "-arch=sm_{}{}".format(*capability), "-shared",
                "-Xcompiler", "-fPIC", "-o", str(source.with_suffix(".so")), str(source)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    _compiling.update(folder=folder, process=process, path=source.with_suffix(".so"))
+    with contextlib.suppress(OSError):  # library() then says that there is no compiler
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True)
+        _compiling.update(folder=folder, process=process, path=source.with_suffix(".so"))
 
 
 def library() -> ctypes.CDLL:
@@ -46,11 +49,10 @@ def library() -> ctypes.CDLL:
     needs_gpu("CUB compiled by nvcc")
     if not _compiling:
         raise RuntimeError("no nvcc here: CUB's own functions are left out")
-    said, _ = _compiling["process"].communicate(timeout=60) if "said" not in _compiling else (
-        _compiling["said"], None)
-    _compiling["said"] = said
+    if "said" not in _compiling:
+        _compiling["said"], _ = _compiling["process"].communicate(timeout=60)
     if _compiling["process"].returncode:
-        raise RuntimeError(f"nvcc failed: {said.strip()[-300:]}")
+        raise RuntimeError(f"nvcc failed: {_compiling['said'].strip()[-300:]}")
     return ctypes.CDLL(str(_compiling["path"]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
@@ -38,27 +39,24 @@ def state() -> dict[str, str]:
 
 
 def gpu() -> dict:
-    """The GPU that answers CuPy in this process."""
+    """The GPU that answers CuPy in this process; ``driver`` as nvidia-smi tells it."""
     import cupy as cp
 
-    from gpucourse.device import device
-
-    found, properties = device(), cp.cuda.runtime.getDeviceProperties(0)
+    properties = cp.cuda.runtime.getDeviceProperties(0)
+    now = state()
     details = {
-        "name": found.name,
-        "compute_capability": "{}.{}".format(*found.compute_capability),
-        "driver": found.driver,
-        "cuda_of_driver": found.cuda,
+        "name": properties["name"].decode(),
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "driver": now.get("driver_version"),
+        "cuda_of_driver": cp.cuda.runtime.driverGetVersion(),
         "cuda_runtime_of_cupy": cp.cuda.runtime.runtimeGetVersion(),
         "memory_bytes": int(properties["totalGlobalMem"]),
         "l2_bytes": int(properties["l2CacheSize"]),
         "multiprocessors": int(properties["multiProcessorCount"]),
-        "state_before": state(),
+        "state_before": now,
     }
-    try:
+    with contextlib.suppress(ImportError, AttributeError):  # a private module: 1 is CUB
         from cupy._core import _accelerator
 
         details["cupy_accelerators"] = [str(one) for one in _accelerator.get_routine_accelerators()]
-    except ImportError:  # a private module
-        details["cupy_accelerators"] = None
     return details

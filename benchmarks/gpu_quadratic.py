@@ -44,7 +44,8 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
         expected = formula(*(part.astype(np.float64) for part in (a, b, c)))
         # The reference itself, against NumPy.
         expect_close(expected[:1000], formula(*(p.astype(np.float64) for p in with_numpy)), 1e-14)
-        rtol = 1e-12 if kind is np.float64 else 2e-6
+        # float32 loses a digit to the difference, and libraries may take approximate roots.
+        rtol = 1e-12 if kind is np.float64 else 1e-5
 
         def check(result, out=None):
             expect_close(result if out is None else out, expected, rtol, "the root")

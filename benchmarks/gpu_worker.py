@@ -24,6 +24,7 @@ from benchmarks import (
     gpu_machine,
     gpu_mandelbrot,
     gpu_measuring,
+    gpu_provenance,
     gpu_quadratic,
     gpu_reduction,
     gpu_sampling,
@@ -90,7 +91,7 @@ def main(pipe: Connection, todo: list[Task], trial: bool, deadline: float) -> No
     gpu_work.prepare(virtual=trial)
     watch = None
     if not trial:
-        pipe.send(("machine", _machine()))
+        pipe.send(("machine", gpu_provenance.gpu()))
         watch = gpu_measuring.GPUStopwatch()
         if any(_ALL[task.group].id in ("reduction", "histogram.peaks") for task in todo):
             gpu_cub.start(_capability())
@@ -192,12 +193,6 @@ def _capability() -> tuple[int, int]:
 
     properties = cp.cuda.runtime.getDeviceProperties(0)
     return properties["major"], properties["minor"]
-
-
-def _machine() -> dict:
-    from benchmarks.gpu_provenance import gpu
-
-    return gpu()
 
 
 def trial(group: str, size: int | None = None) -> list[SimpleNamespace]:

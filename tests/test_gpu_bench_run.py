@@ -10,7 +10,7 @@ from pathlib import Path
 
 import gpu_bench_workers as workers
 import pytest
-from benchmarks import gpu_provenance, gpu_run
+from benchmarks import gpu_cub, gpu_provenance, gpu_run, gpu_work
 from benchmarks.gpu_worker import GROUPS, Task, tasks
 from rich.console import Console
 
@@ -129,3 +129,36 @@ def test_the_aims_of_no_run(repository: Path, tmp_path: Path) -> None:
     assert ran.returncode == 0 and "Not yet measured on a GPU" in ran.stdout
     verdicts = [line.split()[-2:] for line in ran.stdout.splitlines() if " 0.9" in line]
     assert verdicts and all(verdict == ["not", "run"] for verdict in verdicts)
+
+
+# -- CUB by nvcc ------------------------------------------------------------------------------
+
+
+def test_cub_is_asked_for_its_scratch_memory_first() -> None:
+    """As CUB wants it; and a CUDA error of its is raised, not ignored."""
+    gpu_work.prepare(virtual=True)
+    calls = []
+
+    def histogram(scratch, size, answer):
+        calls.append((bool(scratch), size._obj.value, answer))
+        if scratch is None:
+            size._obj.value = 512
+        return 0 if len(calls) < 3 else 700
+
+    call = gpu_cub.with_scratch(histogram, 42)
+    call()
+    assert calls == [(False, 0, 42), (True, 512, 42)]
+    with pytest.raises(RuntimeError, match="CUB reports CUDA error 700"):
+        call()
+
+
+def test_the_compiler_is_found_or_told_to_be_missing(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    compiler = tmp_path / "bin" / "nvcc"
+    compiler.parent.mkdir()
+    compiler.touch()
+    monkeypatch.setattr(gpu_cub.shutil, "which", lambda name: None)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert gpu_cub.nvcc() == str(compiler)
+    monkeypatch.setattr(gpu_cub, "needs_gpu", lambda what: None)
+    with pytest.raises(RuntimeError, match="no nvcc here"):
+        gpu_cub.library()
