@@ -47,7 +47,7 @@ class Server:
         self.address = f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Returns once it answers. Raises AssertionError with its log if it does not in 60 s."""
+        """Returns once it answers. Raises AssertionError with its log if it never does."""
         home = self.home
         home.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -70,7 +70,7 @@ class Server:
         with (home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=self.folder, env=environment,
                                             stdout=log, stderr=log, start_new_session=True)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 3 * PATIENCE / 1000
         while time.monotonic() < end and self.process.poll() is None:
             try:
                 self.get("api/status")
@@ -243,9 +243,19 @@ class Tab:
 
     def answer(self, button: str) -> None:
         """Press a button of the dialogue; returns when it is gone."""
-        dialog = self.dialog()
-        dialog.get_by_role("button", name=button, exact=True).click()
-        expect(dialog).to_have_count(0)
+        dialog = self.dialog().first.element_handle()
+        self.dialog().first.get_by_role("button", name=button, exact=True).click()
+        dialog.wait_for_element_state("hidden")
+
+    def close_dialogs_until(self, status: str) -> None:
+        """Press *Close* whenever a dialogue comes, until the status bar says ``status``."""
+        bar = self.page.locator("#jp-main-statusbar")
+        end = time.monotonic() + 2 * PATIENCE / 1000
+        while status not in bar.inner_text() or self.dialog().count():
+            assert time.monotonic() < end, bar.inner_text()
+            if self.dialog().count():
+                self.dialog().first.get_by_role("button", name="Close", exact=True).click()
+            self.page.wait_for_timeout(100)
 
     def picture(self, name: str) -> None:
         """Keep what the tab shows, as ``build/browser/NAME.png``."""
