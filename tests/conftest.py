@@ -117,6 +117,12 @@ def has_sandbox() -> bool:
 
 
 @cache
+def has_compiler() -> bool:
+    """A C compiler, which builds the stub of a CUDA driver."""
+    return shutil.which("cc") is not None
+
+
+@cache
 def has_site_tools() -> bool:
     """What `make test`, `make site` and `make slides` install apart."""
     return (REPOSITORY / ".tools" / "site" / "bin" / "python").exists()
@@ -126,6 +132,7 @@ def has_site_tools() -> bool:
 NEEDS = {
     "gpu": ("an NVIDIA GPU", has_gpu),
     "browser": ("Chromium", has_browser),
+    "compiler": ("a C compiler (cc)", has_compiler),
     "site_tools": ("the site's tools (make site installs them)", has_site_tools),
     "sandbox": ("bubblewrap (bwrap) and user namespaces", has_sandbox),
 }

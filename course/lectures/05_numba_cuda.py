@@ -427,7 +427,7 @@ beside(
 # %% [markdown] id="too-large-predict" tags=["predict"]
 # Blocks as large as possible, then? *Predict:* 32 × 64 threads in a block: faster, slower, or an error?
 
-# %% id="too-large" raises=["LaunchError", "CudaAPIError"]
+# %% id="too-large" raises=["LaunchError", "CUDAError", "CudaAPIError"]
 scale_map[(2, 1), (32, 64)](d_momentum, 0.5, d_out)
 
 # %% [markdown] id="too-large-why"

@@ -29,9 +29,9 @@ class MachineArray:
         self._base = machine.allocate(self._nbytes) if host.size else 0
         if host.size:
             weakref.finalize(self, machine.free, self._base).atexit = False
-            span = np.zeros(self._nbytes, np.uint8)
-            self._view(span)[...] = host
-            machine.write(self._base, span)
+            self._before = np.zeros(self._nbytes, np.uint8)
+            self._view(self._before)[...] = host
+            machine.write(self._base, self._before)
 
     def _view(self, span: np.ndarray) -> np.ndarray:
         return np.ndarray(self.shape, self.dtype, span, self._start, self.strides)
@@ -51,6 +51,12 @@ class MachineArray:
         if not self.size:
             return np.empty(self.shape, self.dtype)
         return np.array(self._view(self._machine.read(self._base, self._nbytes)), order="K")
+
+    @property
+    def changed(self) -> bool:
+        """Whether its elements are others than those it began with."""
+        return bool(self.size) and not np.array_equal(
+            self._machine.read(self._base, self._nbytes), self._before)
 
     def parameters(self) -> list[bytes]:
         """As numba-cuda's ``_Kernel._prepare_args`` flattens an array."""
@@ -75,6 +81,21 @@ def give_back(value: Any, result: np.ndarray) -> None:
         if value.flags.writeable:
             value[...] = result
     elif hasattr(value, "copy_to_device"):
-        value.copy_to_device(result)
+        if value.is_c_contiguous() or value.is_f_contiguous():
+            value.copy_to_device(result)
+        else:
+            _into_gaps(value, result)
     elif hasattr(value, "set"):
         value.set(result)
+
+
+def _into_gaps(value: Any, result: np.ndarray) -> None:
+    """Write a view of numba-cuda's with gaps, which its own copies refuse: all that it spans is
+    fetched, and put back with the view's elements changed."""
+    reach = [step * (n - 1) for step, n in zip(value.strides, value.shape, strict=True)]
+    start = -sum(step for step in reach if step < 0)
+    nbytes = sum(map(abs, reach)) + value.dtype.itemsize
+    span = type(value)((nbytes,), (1,), np.dtype(np.uint8), gpu_data=value.gpu_data)
+    raw = span.copy_to_host()
+    np.ndarray(value.shape, value.dtype, raw, start, value.strides)[...] = result
+    span.copy_to_device(raw)

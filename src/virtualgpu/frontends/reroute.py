@@ -19,12 +19,13 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
 from virtualgpu import device, instruments
+from virtualgpu.activation import gpu_is_present
 from virtualgpu.device import Device
 from virtualgpu.frontends.machine_array import MachineArray, give_back, host_copy
 
@@ -136,7 +137,7 @@ class _Arguments:
 
     def give_back(self) -> None:
         for value, copy in self._copies.values():
-            if copy.size:
+            if copy.changed:
                 give_back(value, copy.copy_to_host())
 
     def free(self) -> None:
@@ -173,4 +174,8 @@ def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool
         module = machine.load(ptx, {entry: dispatcher.py_func.__name__})
         # As numba-cuda tells a cooperative kernel.
         known[key] = machine, (module, entry, "cudaCGGetIntrinsicHandle" in ptx)
+        if gpu_is_present():
+            # As after a launch on the GPU, inspect_asm() and overloads know these types.
+            with suppress(Exception):
+                dispatcher.compile(signature)
     return known[key][1]
