@@ -124,6 +124,6 @@ def _take(lesson: str, names: tuple[str, ...], replaced: tuple) -> SimpleNamespa
     scope: dict[str, object] = {"__name__": f"course_{lesson}", **given}
     for place in sorted(wanted):
         _, statement, cell = statements[place]
-        if not set(_bound(statement)) <= set(given):
-            exec(_compiled(statement, cell), scope)
+        exec(_compiled(statement, cell), scope)
+        scope.update(given)  # one statement may bind them beside a name that is wanted
     return SimpleNamespace(**{name: scope[name] for name in names})
