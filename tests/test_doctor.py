@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
+import os
+import shutil
 import subprocess
 import sys
 from collections import namedtuple
@@ -108,7 +111,8 @@ def test_a_kernel_that_fails_is_told(monkeypatch: pytest.MonkeyPatch):
     ("free", "status"), [(8e9, OK), (1.2e9, WARN), (0.5e9, FAIL)], ids=["enough", "little", "none"]
 )
 def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch, free: float, status: str):
-    monkeypatch.setattr(doctor, "resources", lambda: resources.Resources(int(16e9), int(free), 2))
+    have = resources.Resources(int(16e9), int(free), 2)
+    monkeypatch.setattr(doctor.machine, "resources", lambda: have)
     memory = finding(doctor.memory_and_processors, "memory")
     assert memory.status == status
     assert (memory.mend is None) == (status == OK)
@@ -183,12 +187,23 @@ def test_jupyter_of_this_environment_is_as_it_should_be():
 
 
 def test_a_kernel_that_starts_another_python_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(probe, "kernel_python", lambda: "/opt/other/bin/python")
-    kernel = finding(doctor.jupyter, "kernel")
-    assert kernel.status == WARN
-    assert kernel.mend == "python -m ipykernel install --sys-prefix --name python3"
-    monkeypatch.setattr(probe, "kernel_python", lambda: None)
-    assert finding(doctor.jupyter, "kernel").status == FAIL
+    """A kernel of the user's, as `ipykernel install --user` leaves it, and none at all."""
+    folder = Path(os.environ["JUPYTER_DATA_DIR"]) / "kernels" / "python3"
+    install = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")
+    folder.mkdir(parents=True)
+    try:
+        (folder / "kernel.json").write_text(json.dumps({
+            "argv": ["/opt/other/bin/python", "-m", "ipykernel_launcher"], "display_name": "3"}))
+        kernel = finding(doctor.jupyter, "kernel")
+    finally:
+        shutil.rmtree(folder)
+    assert kernel.status == FAIL
+    assert kernel.found.startswith("python3 starts /opt/other/bin/python, not ")
+    assert kernel.mend == f"jupyter kernelspec remove python3, then: {install}"
+    assert finding(doctor.jupyter, "kernel").status == OK
+    monkeypatch.setattr(probe, "kernel", lambda: None)
+    assert finding(doctor.jupyter, "kernel").mend == install
 
 
 def test_extensions_that_are_missing_or_off_are_told(
@@ -234,12 +249,34 @@ def test_bubblewrap_missing_or_refused_is_told(monkeypatch: pytest.MonkeyPatch, 
     assert finding(doctor.sandbox, "bubblewrap").status == OK
 
 
+@pytest.mark.parametrize(("name", "value", "command"), [
+    ("kernel/apparmor_restrict_unprivileged_userns", "1\n", "restrict_unprivileged_userns=0"),
+    ("kernel/unprivileged_userns_clone", "0\n", "sysctl -w kernel.unprivileged_userns_clone=1"),
+    ("user/max_user_namespaces", "0\n", "sysctl -w user.max_user_namespaces="),
+])
+def test_the_switch_that_forbids_user_namespaces_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str, command: str
+):
+    program = tmp_path / "bin" / "bwrap"
+    write_files(program.parent, bwrap="#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setattr(doctor.machine, "_SYSCTL", tmp_path / "sys")
+    assert "seccomp" in finding(doctor.sandbox, "bubblewrap").mend
+    for other, forbids, _ in doctor.machine.NAMESPACE_SWITCHES:
+        (tmp_path / "sys" / other).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sys" / other).write_text("15000\n" if "max" in other else
+                                              str(1 - int(forbids)) + "\n")
+    (tmp_path / "sys" / name).write_text(value)
+    assert command in finding(doctor.sandbox, "bubblewrap").mend
+
+
 def test_stale_and_broken_course_files_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
     assert "cd into" in finding(doctor.course_files, "notebooks").mend
     write_course(tmp_path)
     missing = finding(doctor.course_files, "notebooks")
-    assert (missing.status, missing.found) == (FAIL, "5 of them missing")
+    assert (missing.status, missing.found) == (FAIL, "6 of them missing")
     assert missing.mend == "make build"
     outputs.write(outputs.plan(tmp_path))
     assert finding(doctor.course_files, "notebooks").status == OK

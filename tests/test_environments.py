@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -195,6 +198,29 @@ def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
         text=True,
     )
     assert (done.stdout, done.returncode) == ("false:two words\n", 7)
+
+
+def test_idle_kernels_are_stopped_on_binder(repository: Path) -> None:
+    """Jupyter reads the file, under names that its kernel manager has."""
+    from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+
+    given = json.loads((repository / "binder" / "jupyter_server_config.json").read_text())
+    (settings,) = given.values()
+    assert settings.keys() <= AsyncMappingKernelManager.class_traits().keys()
+    shown = subprocess.run(
+        [sys.executable, "-m", "jupyter", "server", "--show-config-json"],
+        env={**os.environ, "JUPYTER_CONFIG_PATH": str(repository / "binder")},
+        capture_output=True, text=True, check=True,
+    )
+    assert json.loads(shown.stdout)["MappingKernelManager"] == settings
+    assert settings["cull_idle_timeout"] == 600 and settings["cull_connected"]
+
+
+def test_binder_opens_on_the_welcome_page(repository: Path) -> None:
+    (place,) = re.findall(r"mybinder\.org/v2/\S+\?urlpath=lab/tree/(\S+)\)",
+                          (repository / "README.md").read_text())
+    assert (repository / place).is_file()
+    assert place == "welcome.ipynb"
 
 
 def test_binder_post_build_stops_at_the_first_failure(repository: Path, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ class Saved:
         else:
             noun = "notebook" if len(self.notebooks) == 1 else "notebooks"
             what = f"{len(self.notebooks)} {noun} and your progress"
-        return f"{self.path.name} ({self.size / 1000:.0f} kB): {what}"
+        return f"{self.path.name} ({self.size / 1000:.1f} kB): {what}"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"text/plain": str(self), "text/html": self.html()}
@@ -65,12 +65,14 @@ class Saved:
     def html(self) -> str:
         """The link, and what is in the bundle."""
         target = quote(Path(os.path.relpath(self.path, Path.cwd())).as_posix())
-        names = "".join(f"<li>{html.escape(name)}</li>" for name in self.notebooks)
-        return (
+        shown = (
             f'<p><a href="{target}" download><b>Download {html.escape(self.path.name)}</b></a> '
-            f"({self.size / 1000:.0f} kB). It holds your progress and, as you last saved them, "
-            f"{'these notebooks:' if names else 'no notebook yet.'}</p><ul>{names}</ul>"
+            f"({self.size / 1000:.1f} kB). It holds your progress"
         )
+        if not self.notebooks:
+            return f"{shown}; no notebook has been worked in yet.</p>"
+        names = "".join(f"<li>{html.escape(name)}</li>" for name in self.notebooks)
+        return f"{shown} and, as you last saved them, these notebooks:</p><ul>{names}</ul>"
 
 
 def save(path: str | Path | None = None) -> Saved:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 def find_compiler(name: str) -> str | None:
     """Where the CUDA library ``name`` (nvvm, nvrtc, cudart) is loaded from, or None."""
@@ -44,18 +46,39 @@ def run_kernel() -> str | None:
     return None if right else "it ran, and gave a wrong answer"
 
 
-def kernel_python() -> str | None:
-    """The program that the Jupyter kernel ``python3`` starts, or None without such a kernel."""
+def compiler_version() -> tuple[int, int] | None:
+    """NVRTC's version, as (13, 4), or None where there is none."""
+    try:
+        from cuda.bindings import nvrtc
+
+        status, major, minor = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError):  # no package; a package that does not find the library
+        return None
+    return (major, minor) if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The program that a Jupyter kernel starts, and the folder that says so."""
+
+    python: str
+    folder: str
+
+
+def kernel() -> Kernel | None:
+    """The kernel ``python3``, or None without such a kernel."""
     import sys
 
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
     try:
-        program = KernelSpecManager().get_kernel_spec("python3").argv[0]
+        spec = KernelSpecManager().get_kernel_spec("python3")
     except NoSuchKernel:
         return None
+    program = spec.argv[0]
     # Jupyter reads these bare names as the Python it runs under itself.
-    return sys.executable if program in ("python", "python3") else program
+    bare = program in ("python", "python3")
+    return Kernel(sys.executable if bare else program, spec.resource_dir)
 
 
 def server_extension(name: str) -> str | None:

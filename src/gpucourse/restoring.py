@@ -49,7 +49,8 @@ class Restored:
         return {"text/plain": str(self), "text/html": f"<ul>{items}</ul>"}
 
     def _lines(self) -> list[str]:
-        lines = [f"{self.path.name}: {len(self.back) + len(self.beside)} notebooks restored"]
+        count = len(self.back) + len(self.beside)
+        lines = [f"{self.path.name}: {count} notebook{'s' * (count != 1)} restored"]
         lines += [f"back in its place: {name}" for name in self.back]
         lines += [
             f"both kept: {name} here is another version, yours from the bundle is {other}"
@@ -57,7 +58,7 @@ class Restored:
         ]
         if self.there:
             lines.append(f"here already: {', '.join(self.there)}")
-        lines.append(f"progress: {self.progress} entries new")
+        lines.append(f"progress: {self.progress or 'nothing'} new")
         return lines
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from packaging.requirements import Requirement
@@ -66,6 +66,29 @@ def reachable(roots: Iterable[str], pins: Iterable[Pin]) -> set[str]:
             found.add(name)
             waiting.extend(needs.get(name, ()))
     return found
+
+
+def course_lock(project: Mapping, lock: str) -> str:
+    """What a learner installs, on whatever machine: the lock without tests and linters."""
+    pins = course_pins(project, lock)
+    return "\n".join(locked(pin, marker=True) for pin in pins) + "\n"
+
+
+def course_pins(project: Mapping, lock: str) -> list[Pin]:
+    """The pins of the lock that the package and its ``course`` extra need."""
+    table = project["project"]
+    roots = [*table["dependencies"], *table["optional-dependencies"]["course"]]
+    # An extra that the lock flattened keeps its parent's name, so names alone lead the way.
+    pins = read_lock(lock)
+    wanted = reachable((Requirement(root).name for root in roots), pins)
+    return [pin for pin in pins if pin.name in wanted]
+
+
+def locked(pin: Pin, marker: bool) -> str:
+    """A pin as a line of a requirements file, with its hashes."""
+    condition = f" ; {pin.requirement.marker}" if marker and pin.requirement.marker else ""
+    hashes = "".join(f" \\\n    --hash={value}" for value in pin.hashes)
+    return f"{pin.name}{pin.requirement.specifier}{condition}{hashes}"
 
 
 if __name__ == "__main__":

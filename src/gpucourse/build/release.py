@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucourse.build import welcome
-from gpucourse.build.environments import course_lock, version
+from gpucourse.build.environments import version
 from gpucourse.build.links import dead_links
+from gpucourse.build.locks import course_lock
 from gpucourse.build.notebooks import notebook_text
 from gpucourse.build.outputs import derive
 from gpucourse.build.problems import CourseError, Problem

@@ -50,7 +50,8 @@ _NOTEBOOKS = """\
   cells do. `hint("…")` gives you a hint, and once more the next one.
 - Where memory is short, one notebook at a time: *Kernel › Shut Down Kernel* before the next.
 - **On Binder, a kernel that has done nothing for ten minutes is stopped** to free its memory; so it
-  is on many hubs. Your text stays; variables go. Run the cells again from the top.
+  is on many hubs. *No Kernel* stands at the top right then. What you have written stays, variables
+  go: run the notebook again from its first cell, which starts a new kernel.
 - A kernel that dies, a lost connection, a full disk: your work is still there.
   [What to do](docs/when_something_breaks.md).
 - If something is wrong, `!gpucourse doctor` in a cell says what, and how to mend it."""
@@ -87,9 +88,9 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
         ("markdown", "lessons", lessons),
         ("markdown", "how-to", _NOTEBOOKS),
         ("markdown", "about-save", _SAVE),
-        ("code", "save", "gpucourse.save()"),
+        ("code", "save", "import gpucourse\n\ngpucourse.save()"),
         ("markdown", "about-restore", _RESTORE),
-        ("code", "restore", "gpucourse.restore()"),
+        ("code", "restore", "import gpucourse\n\ngpucourse.restore()"),
     ])
 
 

@@ -1,0 +1,86 @@
+"""``gpucourse doctor``: what this machine has, and what to do about each thing it lacks.
+
+Each part of the examination is a function that yields findings; they stand in the modules beside
+this one by subject, and in the order of the report in ``PARTS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpucourse.doctor.devices import device_and_compilers, driver, gpu_libraries
+from gpucourse.doctor.finding import FAIL, OK, REINSTALL, WARN, Finding
+from gpucourse.doctor.machine import disk, memory_and_processors, sandbox
+from gpucourse.doctor.notebooks import course_files, jupyter, port, progress
+from gpucourse.doctor.software import packages, python_and_system, strangers, variables
+
+PARTS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    python_and_system,
+    variables,
+    packages,
+    strangers,
+    device_and_compilers,
+    driver,
+    gpu_libraries,
+    memory_and_processors,
+    disk,
+    jupyter,
+    port,
+    sandbox,
+    course_files,
+    progress,
+)
+
+
+def examine() -> list[Finding]:
+    """Look at everything. A part that breaks is itself a finding, and the others go on."""
+    findings: list[Finding] = []
+    for part in PARTS:
+        try:
+            findings.extend(part())
+        except Exception as error:  # whatever is broken on this machine must not hide the rest
+            group = part.__name__.strip("_").replace("_", " ")
+            found = f"{type(error).__name__}: {error}".split("\n")[0]
+            findings.append(Finding(group, "examination", FAIL, found, REINSTALL))
+    return findings
+
+
+def report(findings: list[Finding]) -> int:
+    """Print the findings as a table, then what to do. Returns the exit code: 1 if any failed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column("sign", width=1)
+    table.add_column("name", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    # Colours that colour-blind readers can tell apart, and a sign beside each.
+    style = {OK: ("✓", "blue"), WARN: ("!", "yellow"), FAIL: ("✗", "bold red")}
+    group = None
+    for finding in findings:
+        if finding.group != group:
+            group = finding.group
+            table.add_row("", f"[bold]{group}[/bold]", "")
+        sign, colour = style[finding.status]
+        table.add_row(f"[{colour}]{sign}[/]", finding.name, _plain(finding.found))
+    console.print(table)
+    todo = [finding for finding in findings if finding.status != OK]
+    for finding in todo:
+        sign, colour = style[finding.status]
+        console.print(f"\n[{colour}]{sign} {finding.name}[/]: {_plain(finding.found)}")
+        if finding.mend:
+            console.print(f"  → {_plain(finding.mend)}", highlight=False, soft_wrap=True)
+    failed = sum(finding.status == FAIL for finding in findings)
+    warned = len(todo) - failed
+    if failed:
+        console.print(f"\n[bold red]{failed} to mend[/], {warned} to know about.")
+    else:
+        console.print(f"\nReady: nothing to mend, {warned} to know about.")
+    return 1 if failed else 0
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
