@@ -174,7 +174,7 @@ def validated(project: Tab) -> Tab:
     """nbgrader's Validate has run the notebook; its dialogue is open."""
     project.save()
     project.page.get_by_role("button", name="Validate").click()
-    expect(project.dialog()).to_contain_text("Validation Results", timeout=120_000)
+    expect(project.dialog()).to_contain_text("Validation Results")
     project.picture("6-validated")
     return project
 
