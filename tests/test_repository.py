@@ -27,8 +27,8 @@ STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}
 
 # The rooms of virtualgpu from the ground up: each uses only what stands under it.
 ROOMS = (
-    "sources errors languages ptx compilers machine observers instruments device frontends "
-    "standins activation pytest_plugin"
+    "sources errors languages presence ptx compilers machine observers instruments device "
+    "frontends standins activation pytest_plugin"
 ).split()
 
 # Packages that JupyterLab is made of; its bounds choose their versions.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -195,7 +196,7 @@ def run_sanitizer(check: Check, seconds: float) -> None:
     clock = jobs.Clock(seconds)
     folder = check.folder / "labelled"
     if not labelled.read(folder):
-        done = jobs.run(jobs.python("gpucourse.hardware.labelled", folder), clock.left,
+        done = jobs.run([sys.executable, str(labelled.recorder()), str(folder)], clock.left,
                         environment=jobs.HIDDEN)
         check.tell(f"sanitizer: {done.last}")
     labels = labelled.read(folder)

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from virtualgpu import device, instruments
-from virtualgpu.activation import gpu_is_present
 from virtualgpu.device import Device
 from virtualgpu.frontends.machine_array import MachineArray, give_back, host_copy
+from virtualgpu.presence import gpu_is_present
 
 #: Asked about an argument that is neither array nor number, with a function that puts an array
 #: into device memory and returns its address: Numba's type of the argument and its parameters, or
