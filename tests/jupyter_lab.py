@@ -79,6 +79,7 @@ class Server:
                 time.sleep(0.1)
             else:
                 return
+        self.stop()
         raise AssertionError(f"JupyterLab did not answer:\n{self.log()}")
 
     def stop(self) -> None:
