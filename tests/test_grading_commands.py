@@ -72,7 +72,7 @@ def test_what_cannot_be_graded_says_why(checkout, console, tmp_path, monkeypatch
     assert "not valid JSON" in console.export_text()
     monkeypatch.setattr(commands, "course_folders", lambda notebook: [])
     assert commands.grade(other, console) == commands.NOT_GRADED
-    assert "Run this inside the course's folder" in console.export_text()
+    assert "In a copy of the whole course, run this inside its folder" in console.export_text()
 
 
 def test_the_demo_prints_scores_and_reasons_as_expected(checkout, console):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -64,12 +65,17 @@ def module(drv):
 
 @pytest.fixture
 def no_context(drv) -> Iterator[None]:
-    """As before ``pycuda.autoinit``."""
+    """As before ``pycuda.autoinit``, also after a lesson that took the primary context."""
     import pycuda.autoinit
 
-    pycuda.autoinit.context.detach()
+    contexts = [pycuda.autoinit.context]
+    if (primary := sys.modules.get("pycuda.autoprimaryctx")) is not None:
+        contexts.append(primary.context)
+    for context in contexts:
+        context.detach()
     yield
-    pycuda.autoinit.context.push()
+    for context in contexts:
+        context.push()
 
 
 # -- launching ----------------------------------------------------------------------------------
