@@ -92,10 +92,10 @@ def _compare_piece(piece: Piece, got: np.ndarray, again: _Again, result: Agreeme
     varies = again.varies.get(piece.address)
     for code in _float_types(piece, got, types):
         a, b = piece.after.view(code), got.view(code)
-        close, worst = close(a, b)
+        good, worst = close(a, b)
         if varies is not None:
-            close |= varies.reshape(-1, a.itemsize).any(axis=1)
-        if close.all():
+            good |= varies.reshape(-1, a.itemsize).any(axis=1)
+        if good.all():
             result.differing += int((a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")).sum())
             result.worst = max(result.worst, worst)
             return BOUNDED

@@ -120,6 +120,7 @@ class GPUProcess:
         self.kind = kind
         self.name = ""
         self._process: subprocess.Popen | None = None
+        self._said: BinaryIO | None = None
 
     def __enter__(self) -> GPUProcess:
         return self
@@ -195,6 +196,7 @@ class GPUProcess:
         process.stdout.close()
         self._said.seek(0)
         said = self._said.read().decode(errors="replace").strip().splitlines()
+        self._said.close()
         return GPUFault(f"the GPU's process ended ({code}): {said[-1] if said else ''}",
                         spoiled=True)
 
@@ -205,7 +207,7 @@ class GPUProcess:
         process, self._process = self._process, None
         process.kill()
         process.wait()
-        for stream in (process.stdin, process.stdout):
+        for stream in (process.stdin, process.stdout, self._said):
             with contextlib.suppress(OSError):
                 stream.close()
 
