@@ -95,7 +95,7 @@ def tell_trial(document: dict, failed: list[dict]) -> None:
 
 def tell(found: results.Results, failed: list[dict]) -> None:
     """Medians of a run, its failures, and the aims."""
-    table = Table("", "device [ms]", "queue [ms]", "call [ms]", "GB/s", title=escape(found.where),
+    table = Table("", "device, ms", "queue, ms", "call, ms", "GB/s", title=escape(found.where),
                   box=None, pad_edge=False)
     for row in found.rows.values():
         if not row.measured or row.group.startswith(("scaling.", "histogram.dial")):

@@ -18,6 +18,7 @@ import nbclient
 import nbformat
 from nbformat import NotebookNode
 
+from gpucourse import results
 from gpucourse.build import notebooks
 from gpucourse.build.outputs import write_atomically
 from gpucourse.build.registry import Course, Lecture
@@ -112,7 +113,8 @@ def fingerprint(course: Course, source: Source) -> str:
     """Changes whenever something changes that may change the outputs of a lesson."""
     digest = hashlib.sha256(notebooks.notebook_text(solution(course, source)).encode())
     digest.update(sys.version.encode())
-    files = [course.checks(source.lesson), course.root / "requirements" / "base.txt"]
+    files = [course.checks(source.lesson), course.root / "requirements" / "base.txt",
+             course.root / "benchmarks" / "results" / results.NAME]
     package = Path(__file__).resolve().parents[2]
     files += sorted(
         path
