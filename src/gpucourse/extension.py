@@ -163,6 +163,11 @@ def name_cells(shell: InteractiveShell) -> None:
     """Have diagnostics say ``cell In[7]`` instead of the file name that IPython compiles under."""
     from virtualgpu import sources
 
+    if not hasattr(shell.compile, "format_code_name"):
+        from gpucourse import colab  # alone keeps an IPython as old as that
+
+        colab.name_cells(shell.compile)
+
     def name(filename: str) -> str | None:
         label = shell.compile.format_code_name(filename)
         return f"cell {label[1]}" if label else None

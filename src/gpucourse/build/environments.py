@@ -150,7 +150,7 @@ def readme_blocks(root: Path, url: str) -> dict[str, str]:
         ),
         "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
         "install": f'```sh\npip install "gpucourse @ git+{url}"  # not run in CI\n```',
-        "contents": welcome.lessons_table(load_course(root)),
+        "contents": welcome.lessons_table(load_course(root), url),
     }
 
 

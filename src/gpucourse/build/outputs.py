@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpucourse.build import notebooks, welcome
+from gpucourse.build.colab_copies import colab_copies
 from gpucourse.build.gallery import NOTEBOOK, read_gallery
 from gpucourse.build.registry import Lecture
 from gpucourse.build.source import read_course
@@ -24,6 +26,7 @@ GENERATED = (
     "projects/*/*.ipynb",
     "grading/source/*/*.ipynb",
     "welcome.ipynb",
+    "colab/*.ipynb",
 )
 
 
@@ -75,7 +78,18 @@ def derive(root: Path) -> dict[Path, str]:
     derived[welcome.NOTEBOOK] = welcome.welcome_notebook(course)
     if gallery := read_gallery(course):
         derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)
+    if url := repository_url(root):
+        derived |= colab_copies(derived, url)
     return {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}
+
+
+def repository_url(root: Path) -> str | None:
+    """The course's address on the web, from ``pyproject.toml``; None where it has none."""
+    try:
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return project["urls"]["Repository"]
+    except (FileNotFoundError, KeyError):
+        return None
 
 
 def write(plan: Plan) -> None:
@@ -124,6 +138,7 @@ def _is_ours(path: Path) -> bool:
     """Whether the build wrote this notebook: its lesson's id is its file name."""
     try:
         metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
-        return metadata["gpucourse"]["id"] == path.stem
+        # A project's copy for Colab stands beside those of lectures.
+        return metadata["gpucourse"]["id"] == path.stem.removeprefix("project_")
     except (ValueError, KeyError, TypeError, OSError):
         return False

@@ -11,6 +11,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from gpucourse.build import notebooks
+from gpucourse.build.colab_copies import colab_link, copy_path
 from gpucourse.build.registry import Course, Project
 from gpucourse.course_map import notebook_path
 
@@ -94,13 +95,18 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
     ])
 
 
-def lessons_table(course: Course) -> str:
-    """The lectures and projects in order, with links from the course's folder; Markdown."""
+def lessons_table(course: Course, repository: str | None = None) -> str:
+    """The lectures and projects in order, with links from the course's folder; Markdown.
+
+    With the repository's address, each has a link that opens its copy in Google Colab too.
+    """
     titles = {lesson.id: lesson.title for lesson in course.lessons}
     rows = ["| | minutes | you need |", "|---|---|---|"]
     for lesson in course.lessons:
         needs = "; ".join(titles.get(need, need) for need in lesson.prerequisites) or "—"
         kind = f"project, {lesson.points:g} points" if isinstance(lesson, Project) else "lecture"
-        path = notebook_path(lesson).as_posix()
-        rows.append(f"| [{lesson.title}]({path}) ({kind}) | {lesson.minutes} | {needs} |")
+        path = notebook_path(lesson)
+        if repository:
+            kind += f", [Colab]({colab_link(repository, copy_path(path))})"
+        rows.append(f"| [{lesson.title}]({path.as_posix()}) ({kind}) | {lesson.minutes} | {needs} |")
     return "\n".join(rows)
