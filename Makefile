@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test build check demo slides site release bench bench-gpu evidence lock clean
+.PHONY: help setup course test build check demo slides site release bench gpu-check bench-gpu evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -27,6 +27,7 @@ COURSE_ARGS ?=
 TEST_ARGS ?=
 LOCK_ARGS ?=
 BENCH_ARGS ?=
+GPU_ARGS ?=
 
 # One worker per core, but no more than eight: a worker that runs JAX and Numba takes 0.5 GB.
 PYTEST := $(IN_VENV) -m pytest -n logical --maxprocesses 8 --dist loadfile
@@ -77,6 +78,10 @@ bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 	$(IN_VENV) -m benchmarks.virtualgpu_speed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m benchmarks.cupy_arrays
 	$(IN_VENV) -m benchmarks.views_speed
+
+# What a machine has that a part wants: docs/gpu.md. Without a GPU, GPU_ARGS=--rehearse.
+gpu-check: setup ## Compare this machine's GPU with the virtual one, kernel by kernel
+	$(VENV)/bin/gpucourse gpu-check $(GPU_ARGS)
 
 # Needs an NVIDIA GPU and requirements/gpu.txt or gpu12.txt; one run takes ten minutes. Without a GPU,
 # BENCH_ARGS=--try runs every row once, with no times.
