@@ -225,7 +225,8 @@ def percentiles(values: list[float]) -> dict[str, float]:
     """Seconds: the middle one, what nine of ten stay below, the worst."""
     values = sorted(values)
     return {"median": round(statistics.median(values), 2),
-            "90 %": round(values[math.ceil(0.9 * len(values)) - 1], 2), "most": round(values[-1], 2)}
+            "90 %": round(values[math.ceil(0.9 * len(values)) - 1], 2),
+            "most": round(values[-1], 2)}
 
 
 def room(number: int) -> dict:
