@@ -62,7 +62,6 @@ def _writes(name: str, folder: Path) -> Finding:
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(_TRIAL)
-            file.flush()
         free = shutil.disk_usage(folder).free
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -137,8 +137,8 @@ def _is_at_home(origin: Path) -> bool:
     settings = Path(sys.prefix, "pyvenv.cfg")
     if settings.is_file() and "system-site-packages = true" in settings.read_text():
         homes.add(sys.base_prefix)
-    return not origin.is_relative_to(site.getusersitepackages()) and any(
-        origin.is_relative_to(folder) for home in homes for folder in (home, Path(home).resolve()))
+    return any(origin.is_relative_to(place)
+               for home in homes for place in (home, Path(home).resolve()))
 
 
 def _send_home(origin: Path) -> str:
