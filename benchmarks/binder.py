@@ -13,6 +13,7 @@ runs with its answers in; a project then grades itself in the same kernel.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hashlib
 import json
 import os
@@ -241,8 +242,15 @@ def run(lesson: Lesson, room: Room, lab: psutil.Process) -> dict:
 
     client.on_notebook_start = look
     watch.start()
+
+    async def execute() -> None:
+        try:
+            await client.async_execute(env=environment())
+        finally:  # the client leaves a kernel that it was given alone
+            await manager.shutdown_kernel(now=True)
+
     try:
-        client.execute(env=environment())
+        asyncio.run(execute())
         died = False
     except nbclient.exceptions.DeadKernelError:
         died = True

@@ -41,8 +41,8 @@ This is the copy for Google Colab. Run the next cell first; it takes about a min
 its machine when you leave, so keep what you write: *File › Save a copy in Drive*."""
 _GRADE = """
 
-The grader wants the notebook as a file on Colab's machine: *File › Download › Download .ipynb*, then
-upload it (the folder symbol at the left), then run `!gpucourse grade "{name}"`."""
+The grader wants the notebook as a file on Colab's machine: *File › Download › Download .ipynb*,
+then upload it (the folder symbol at the left), then run `!gpucourse grade "{name}"`."""
 
 _LINK = re.compile(r"(\]\(\s*<?)([^()<>\s]+)(>?(?:\s+\"[^\"]*\")?\s*\))")
 _SOURCE = re.compile(r"""(<img\b[^>]*?\bsrc=["'])([^"']+)(["'])""", re.DOTALL)
