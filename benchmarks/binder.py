@@ -27,13 +27,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import nbclient
 import nbformat
 import psutil
-from jupyter_client import AsyncKernelManager
-from jupyter_client.kernelspec import KernelSpec
 from rich.progress import track
 
+from benchmarks.kernels import execute, unexpected
 from benchmarks.report import RESULTS, write
 from gpucourse.build.binder import PYTHON
 from gpucourse.build.registry import Lesson, Project, load_course
@@ -45,7 +43,6 @@ NAME = "binder_size"
 LIMIT = 2_000_000_000
 GROUP = Path("/sys/fs/cgroup/memory/gpucourse-binder")
 PORT = 8971
-CELL_TIMEOUT = 600
 
 
 # --- the image --------------------------------------------------------------------------------
@@ -210,6 +207,9 @@ class Watch(threading.Thread):
                 ended = times[0].children_user + times[0].children_system
                 self.work = max(self.work, ended + sum(t.user + t.system for t in times))
 
+    def look_at(self, pid: int) -> None:
+        self.kernel = psutil.Process(pid)
+
     def stop(self) -> None:
         self.over.set()
         self.join()
@@ -226,48 +226,24 @@ def run(lesson: Lesson, room: Room, lab: psutil.Process) -> dict:
         answered = HOME / "projects" / lesson.id / "answered.ipynb"
         nbformat.write(notebook, answered)
         notebook.cells.append(nbformat.v4.new_code_cell(f"!gpucourse grade {answered.name}"))
-    manager = AsyncKernelManager()
-    manager._kernel_spec = KernelSpec(
-        argv=room.command("python", "-m", "ipykernel_launcher", "-f", "{connection_file}",
-                          "--log-level=ERROR"), language="python", env=environment())
+    command = room.command("python", "-m", "ipykernel_launcher", "-f", "{connection_file}",
+                           "--log-level=ERROR")
     folder = HOME / (f"projects/{lesson.id}" if grades else "lectures")
-    client = nbclient.NotebookClient(
-        notebook, km=manager, timeout=CELL_TIMEOUT, allow_errors=True,
-        resources={"metadata": {"path": str(folder)}})
     killed, watch = room.killed(), Watch(lab)
-
-    def look(**_) -> None:
-        watch.kernel = psutil.Process(manager.provisioner.pid)
-
-    client.on_notebook_start = look
     watch.start()
-    try:
-        client.execute(env=environment())
-        died = False
-    except nbclient.exceptions.DeadKernelError:
-        died = True
+    lived = execute(notebook, command, environment(), folder, watch.look_at)
     watch.stop()
     found = {
         "seconds of one core": round(watch.work, 1),
         "peak MB of server and kernel": round(watch.peak / 1e6),
         "killed": room.killed() - killed,
-        "kernel died": died,
+        "kernel died": not lived,
         "unexpected errors": unexpected(notebook),
     }
     if grades:
         text = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
         found["graded in its kernel"] = text.split("\n")[0].strip()
     return found
-
-
-def unexpected(notebook: nbformat.NotebookNode) -> list[str]:
-    """Errors in cells that are not meant to raise."""
-    return [
-        f"{output.ename}: {output.evalue.splitlines()[0]}"
-        for cell in notebook.cells if cell.cell_type == "code"
-        for output in cell.outputs
-        if output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", [])
-    ]
 
 
 def earlier() -> dict:

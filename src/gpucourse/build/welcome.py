@@ -108,6 +108,6 @@ def lessons_table(course: Course, repository: str | None = None) -> str:
         path = notebook_path(lesson)
         if repository:
             kind += f", [Colab]({colab_link(repository, copy_path(path))})"
-        link = f"[{lesson.title}]({path.as_posix()})"
-        rows.append(f"| {link} ({kind}) | {lesson.minutes} | {needs} |")
+        title = f"[{lesson.title}]({path.as_posix()})"
+        rows.append(f"| {title} ({kind}) | {lesson.minutes} | {needs} |")
     return "\n".join(rows)

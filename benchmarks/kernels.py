@@ -1,0 +1,55 @@
+"""Running a notebook in a kernel of another environment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import nbclient
+import nbformat
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpec
+
+CELL_TIMEOUT = 900
+
+
+def execute(
+    notebook: nbformat.NotebookNode,
+    command: list[str],
+    environment: dict[str, str],
+    folder: Path,
+    started: Callable[[int], None] = lambda pid: None,
+) -> bool:
+    """Run every cell in place; whether the kernel lived to the end.
+
+    ``command`` starts the kernel and has ``{connection_file}`` in it; ``started`` gets its id.
+    """
+    manager = AsyncKernelManager()
+    manager._kernel_spec = KernelSpec(argv=command, language="python", env=environment)
+    client = nbclient.NotebookClient(
+        notebook, km=manager, timeout=CELL_TIMEOUT, startup_timeout=CELL_TIMEOUT,
+        allow_errors=True, resources={"metadata": {"path": str(folder)}})
+    client.on_notebook_start = lambda **_: started(manager.provisioner.pid)
+
+    async def run() -> None:
+        try:
+            await client.async_execute(env=environment)
+        finally:  # the client leaves a kernel that it was given alone
+            await manager.shutdown_kernel(now=True)
+
+    try:
+        asyncio.run(run())
+    except nbclient.exceptions.DeadKernelError:
+        return False
+    return True
+
+
+def unexpected(notebook: nbformat.NotebookNode) -> list[str]:
+    """Errors in cells that are not meant to raise."""
+    return [
+        f"{output.ename}: {(output.evalue.splitlines() or [''])[0]}"
+        for cell in notebook.cells if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", [])
+    ]
