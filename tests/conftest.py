@@ -53,17 +53,17 @@ OF_STANDINS = ("test_awkward_cuda", "test_cudf", "test_cupy", "test_pycuda", "te
 def stand_ins_answer(request: pytest.FixtureRequest) -> Iterator[None]:
     """Tests of stand-ins run on a machine with a GPU too: virtualgpu is told that it has none.
 
-    They switch the virtual GPU off at their end; modules that switched it on when they were
-    collected find it on again.
+    Whatever a module switches off, the next ones, which switched the virtual GPU on when they were
+    collected, find it on again.
     """
     import virtualgpu
 
-    if not request.module.__name__.rpartition(".")[2].startswith(OF_STANDINS):
-        yield
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("virtualgpu.activation.gpu_is_present", lambda: False)
-        was_active = virtualgpu.is_active()
+    was_active = virtualgpu.is_active()
+    if request.module.__name__.rpartition(".")[2].startswith(OF_STANDINS):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("virtualgpu.activation.gpu_is_present", lambda: False)
+            yield
+    else:
         yield
     if was_active and not virtualgpu.is_active():
         virtualgpu.activate(force=True)
