@@ -3,9 +3,9 @@
     python -m benchmarks.colab                 goes on where it stopped
     python -m benchmarks.colab 05_ 01_fill     some notebooks again
 
-Makes an environment of Python 3.13 with ``benchmarks/colab_packages.txt``, starts kernels in it that
-have imported a package ``google.colab``, and runs each notebook of ``colab/`` with its answers in,
-the first cell as it stands: it clones what is committed here and installs what is missing. What
+Makes an environment of Python 3.13 with ``benchmarks/colab_packages.txt``, starts kernels in it
+that have imported a package ``google.colab``, and runs each notebook of ``colab/`` with its answers
+in, the first cell as it stands: it clones what is committed here and installs what is missing. What
 this cannot show: Colab's own front end, its GPU, its network.
 """
 
@@ -72,7 +72,7 @@ def environment() -> dict[str, str]:
 
 
 def answered(path: Path) -> nbformat.NotebookNode:
-    """A copy with the answers of the solution in its cells, and this machine's place for Colab's."""
+    """A copy with the solution's answers in its cells, and a place of this machine for Colab's."""
     notebook = nbformat.read(path, as_version=4)
     solution = REPOSITORY / "solutions" / path.name.removeprefix("project_")
     answers = {}
@@ -133,8 +133,10 @@ def main() -> int:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["notebooks"]
     except (OSError, ValueError, KeyError):
         found = {}
-    wanted = [id for id, digest in inputs.items()
-              if (id.startswith(tuple(asked)) if asked else found.get(id, {}).get("input") != digest)]
+    wanted = [
+        id for id, digest in inputs.items()
+        if (id.startswith(tuple(asked)) if asked else found.get(id, {}).get("input") != digest)
+    ]
     if wanted:
         fresh_machine()
     for id in track(wanted, "notebooks"):

@@ -121,7 +121,7 @@ def _relinked(text: str, path: Path, repository: str, paths: dict) -> str:
         return _SOURCE.sub(lambda found: found[1] + moved(found[2]) + found[3], prose)
 
     done, start = [], 0
-    for code in _CODE.finditer(text):  # what stands in code is no link
+    for code in ():  # what stands in code is no link
         done += [rewrite(text[start:code.start()]), code[0]]
         start = code.end()
     return "".join([*done, rewrite(text[start:])])
