@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -18,12 +19,15 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+REPOSITORY = Path(__file__).resolve().parent.parent
 TOKEN = "a-token-for-this-test"
 #: Where pictures of what the browser showed are kept; CI hands them over with `build/`.
-SCREENSHOTS = Path(__file__).resolve().parent.parent / "build" / "browser"
+SCREENSHOTS = REPOSITORY / "build" / "browser"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-#: Milliseconds. A shared runner with one busy core is ten times slower than a laptop.
-PATIENCE = 60_000
+#: Milliseconds until something counts as not happening at all: a busy runner is slow.
+PATIENCE = 120_000
+expect.set_options(timeout=PATIENCE)
+_NUMBER = re.compile(r"\[\d+\]")
 
 
 class Server:
@@ -44,7 +48,7 @@ class Server:
         self.address = f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Returns once it answers. Raises AssertionError with its log if it does not in 60 s."""
+        """Returns once it answers. Raises AssertionError with its log if it never does."""
         home = self.home
         home.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -54,6 +58,8 @@ class Server:
             "HOME": str(home),
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_CONFIG_DIR": str(home / "config"),
+            # What the package brings along for the server and JupyterLab, as it is here now.
+            "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter"),
             "JUPYTER_DATA_DIR": str(home / "data"),
             "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
             **self.environment,
@@ -65,7 +71,7 @@ class Server:
         with (home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=self.folder, env=environment,
                                             stdout=log, stderr=log, start_new_session=True)
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE / 1000
         while time.monotonic() < end and self.process.poll() is None:
             try:
                 self.get("api/status")
@@ -73,6 +79,7 @@ class Server:
                 time.sleep(0.1)
             else:
                 return
+        self.stop()
         raise AssertionError(f"JupyterLab did not answer:\n{self.log()}")
 
     def stop(self) -> None:
@@ -116,6 +123,14 @@ def children(pid: int) -> list[int]:
     return sorted(groups)
 
 
+def copy_course(folder: Path) -> Path:
+    """What a learner has: the notebooks as released, pages and pictures; returns ``folder``."""
+    for name in ("lectures", "projects", "docs", "img"):
+        shutil.copytree(REPOSITORY / name, folder / name)
+    shutil.copy(REPOSITORY / "welcome.ipynb", folder)
+    return folder
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A headless Chromium: the machine's own, none is downloaded."""
@@ -154,8 +169,7 @@ class Tab:
 
         The status bar tells; the circle at the top says idle before there is a kernel too.
         """
-        expect(self.page.locator("#jp-main-statusbar")).to_contain_text(
-            "| Idle", timeout=PATIENCE)
+        expect(self.page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
 
     def cells(self) -> Locator:
         """The cells of the notebook in front, first to last."""
@@ -196,9 +210,9 @@ class Tab:
         self.menu("Run", "Run All Cells")
         self.wait_for_cells(self.page.locator(".jp-NotebookPanel:visible .jp-CodeCell").last)
 
-    def wait_for_cells(self, last: Locator, patience: int = 2 * PATIENCE) -> None:
+    def wait_for_cells(self, last: Locator) -> None:
         """``last`` has a number, and so no cell before it waits any more."""
-        expect(last.locator(".jp-InputPrompt")).to_contain_text(_NUMBER, timeout=patience)
+        expect(last.locator(".jp-InputPrompt")).to_contain_text(_NUMBER, timeout=2 * PATIENCE)
 
     def write(self, cell: Locator, text: str) -> None:
         """Replace a cell's text by typing: brackets close and lines indent by themselves."""
@@ -207,8 +221,22 @@ class Tab:
         self.page.keyboard.insert_text(text)
 
     def save(self) -> None:
-        """Control-S, as people do."""
+        """Control-S, as people do, and wait until nothing is unsaved.
+
+        Where it meets JupyterLab's own autosave, JupyterLab thinks that somebody else has changed
+        the file, and asks: then this tab's text is the right one.
+        """
         self.page.keyboard.press("Control+s")
+        end = time.monotonic() + PATIENCE / 1000
+        while self.unsaved().count():
+            if self.dialog().filter(has_text="File Changed").count():
+                self.answer("Overwrite")
+            assert time.monotonic() < end, "it was not saved"
+            self.page.wait_for_timeout(50)
+
+    def unsaved(self) -> Locator:
+        """The black dot in the tab of the notebook in front, if there is one."""
+        return self.page.locator(".lm-TabBar-tab.jp-mod-current.jp-mod-dirty")
 
     def dialog(self) -> Locator:
         """The dialogue that asks for an answer now."""
@@ -216,16 +244,21 @@ class Tab:
 
     def answer(self, button: str) -> None:
         """Press a button of the dialogue; returns when it is gone."""
-        dialog = self.dialog()
-        dialog.get_by_role("button", name=button, exact=True).click()
-        expect(dialog).to_have_count(0)
+        dialog = self.dialog().first.element_handle()
+        self.dialog().first.get_by_role("button", name=button, exact=True).click()
+        dialog.wait_for_element_state("hidden")
+
+    def close_dialogs_until(self, status: str) -> None:
+        """Press *Close* whenever a dialogue comes, until the status bar says ``status``."""
+        bar = self.page.locator("#jp-main-statusbar")
+        end = time.monotonic() + PATIENCE / 1000
+        while status not in bar.inner_text() or self.dialog().count():
+            assert time.monotonic() < end, bar.inner_text()
+            if self.dialog().count():
+                self.dialog().first.get_by_role("button", name="Close", exact=True).click()
+            self.page.wait_for_timeout(100)
 
     def picture(self, name: str) -> None:
         """Keep what the tab shows, as ``build/browser/NAME.png``."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
-
-
-import re  # noqa: E402
-
-_NUMBER = re.compile(r"\[\d+\]")

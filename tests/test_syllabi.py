@@ -126,3 +126,20 @@ def test_a_wrong_syllabus_is_found(tmp_path: Path):
     assert sum("in the course" in text for text in found) == 2
     assert sum("take as long as all of it" in text for text in found) == 2
     assert sum("one whole lesson to a line" in text for text in found) == 1
+
+
+def test_the_sheet_for_the_desk_keeps_to_the_timetable():
+    """docs/room.md: nothing of the three hours begins at another time, or is forgotten."""
+    page = (REPOSITORY / "docs" / "room.md").read_text(encoding="utf-8")
+    sheet = re.findall(r"(?m)^\| (\d):(\d\d) \| (.*?) \|", page)
+    times = [60 * int(hour) + int(minute) for hour, minute, _ in sheet]
+    assert times == sorted(set(times))
+    beginnings = {time: what for time, (_, _, what) in zip(times, sheet, strict=True)}
+    for row in read("three_hours"):
+        assert row.start in beginnings, f"{row.start // 60}:{row.start % 60:02} is not on the sheet"
+        for id in row.parts:
+            number = int(id[:2])
+            kind = "project" if f"projects/{id}" in row.text else "lecture"
+            said = " ".join(what for time, what in beginnings.items()
+                            if row.start <= time < row.start + row.minutes)
+            assert f"{kind} {number}" in said, (row.start, id)
