@@ -72,7 +72,7 @@ def environment() -> dict[str, str]:
 
 
 def answered(path: Path) -> nbformat.NotebookNode:
-    """A copy with the solution's answers in its cells, and this machine's place for Colab's."""
+    """A copy with the solution's answers in its cells, and a place of this machine for Colab's."""
     notebook = nbformat.read(path, as_version=4)
     solution = REPOSITORY / "solutions" / path.name.removeprefix("project_")
     answers = {}
@@ -133,9 +133,10 @@ def main() -> int:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["notebooks"]
     except (OSError, ValueError, KeyError):
         found = {}
-    wanted = [id for id, digest in inputs.items()
-              if (id.startswith(tuple(asked)) if asked
-                  else found.get(id, {}).get("input") != digest)]
+    wanted = [
+        id for id, digest in inputs.items()
+        if (id.startswith(tuple(asked)) if asked else found.get(id, {}).get("input") != digest)
+    ]
     if wanted:
         fresh_machine()
     for id in track(wanted, "notebooks"):
