@@ -27,9 +27,10 @@ SETS = {
     "pycuda": ["pycuda"],
     "site": ["site"],
     "build": ["build"],
+    "hub": ["hub"],
 }
 # Locks of a group alone, without what the package needs.
-WITHOUT_THE_PACKAGE = {"site", "build"}
+WITHOUT_THE_PACKAGE = {"site", "build", "hub"}
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,8 @@ def test_moving_the_repository_is_one_edit(copy: Path) -> None:
     pyproject = copy / "pyproject.toml"
     old = tomllib.loads(pyproject.read_text())["project"]["urls"]["Repository"]
     pyproject.write_text(pyproject.read_text().replace(old, "https://github.com/someone/lessons"))
-    assert environments.write(copy) == ["README.md", "CITATION.cff"]
+    changed = ["hub/values.yaml", "hub/links.md", "README.md", "CITATION.cff"]
+    assert environments.write(copy) == changed
     readme = (copy / "README.md").read_text()
     assert old.removeprefix("https://github.com/") not in readme
     assert "mybinder.org/v2/gh/someone/lessons/" in readme

@@ -221,7 +221,7 @@ def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str
     holders = {
         path.relative_to(repository).as_posix() for path, text in texts(tracked) if slug in text
     }
-    copies = {name for name in holders if name.startswith("colab/")}  # generated
+    copies = {name for name in holders if name.startswith(("colab/", "hub/"))}  # generated
     assert holders - copies == {"pyproject.toml", "README.md", "CITATION.cff"}
     readme = (repository / "README.md").read_text()
     outside = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", readme, flags=re.DOTALL)

@@ -1,8 +1,9 @@
 """Writes what other installers read, from ``pyproject.toml`` and the locks in ``requirements/``.
 
-Generated: ``binder/`` (what Binder builds), ``environment.yml`` (a conda environment for a GPU
-machine), ``CITATION.cff`` and the marked blocks of ``README.md``. Nothing here needs the network,
-so a test can prove every file current.
+Generated: ``binder/`` (what Binder builds), ``hub/values.yaml`` and ``hub/links.md`` (for a
+JupyterHub), ``environment.yml`` (a conda environment for a GPU machine), ``CITATION.cff`` and the
+marked blocks of ``README.md``. Nothing here needs the network, so a test can prove every file
+current.
 
     python -m gpucourse.build.environments            # write them
     python -m gpucourse.build.environments --check    # say which are stale, change nothing
@@ -20,7 +21,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gpucourse.build import binder, welcome
+from gpucourse.build import binder, hub, welcome
 from gpucourse.build.registry import load_course
 
 # Distributions whose conda package has another name, or comes with another package (None).
@@ -54,6 +55,7 @@ def expected(root: Path) -> dict[str, str]:
     citation = (root / "CITATION.cff").read_text(encoding="utf-8")
     return {
         **binder.files(project, lock),
+        **hub.files(root, url),
         "environment.yml": conda_environment(project),
         "README.md": fill_blocks(readme, readme_blocks(root, url)),
         "CITATION.cff": fill_citation(citation, url, version(root)),

@@ -21,6 +21,7 @@ LOCKS: dict[str, tuple[str, ...]] = {
     "pycuda": ("pyproject.toml", "--extra=pycuda"),
     # The group alone, without the package; what base pins too has base's version.
     "site": ("--group=site", "--constraints=requirements/base.txt"),
+    "hub": ("--group=hub", "--constraints=requirements/base.txt"),
     "build": ("--group=build", "--constraints=requirements/base.txt"),
 }
 
