@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from traitlets.config import Config
 from typer.testing import CliRunner
 
 from gpucourse import notebook_versions
@@ -110,10 +111,10 @@ def test_on_a_full_disk_versions_make_room_for_the_work(path, monkeypatch):
     assert [version[1] for version in cells(path)] == ["n = 4", "n = 5", "n = 6"]
 
 
-def test_a_jupyter_server_keeps_what_it_replaces(path: Path):
-    manager = AsyncLargeFileManager(root_dir=str(path.parent))
-    app = type("App", (), {"contents_manager": manager})
-    notebook_versions._load_jupyter_server_extension(app)
+def test_a_jupyter_server_keeps_what_it_replaces(path: Path, repository: Path):
+    config = repository / "jupyter" / "jupyter_server_config.d" / "gpucourse.json"
+    manager = AsyncLargeFileManager(
+        root_dir=str(path.parent), config=Config(json.loads(config.read_text())))
 
     def save(*sources: str) -> None:
         model = {"type": "notebook", "format": "json", "content": notebook(*sources)}

@@ -202,9 +202,9 @@ def test_the_server_keeps_versions_and_saves_soon(installed):
     program = (
         "from jupyter_server.services.config import ConfigManager\n"
         "from jupyterlab_server.settings_utils import _get_overrides\n"
-        "server = ConfigManager().get('jupyter_server_config')['ServerApp']\n"
-        "print([name for name, on in server['jpserver_extensions'].items() if on])\n"
+        "print(ConfigManager().get('jupyter_server_config')['ContentsManager'])\n"
         "print(_get_overrides('.')[0]['@jupyterlab/docmanager-extension:plugin'])")
     done = installed(".venv/bin/python", "-c", program)
-    assert "'gpucourse.notebook_versions'" in done.stdout, done.stderr
-    assert done.stdout.endswith("{'autosaveInterval': 30}\n"), done.stdout
+    assert done.stdout == (
+        "{'pre_save_hook': 'gpucourse.notebook_versions.keep_before_save'}\n"
+        "{'autosaveInterval': 30}\n"), done.stderr

@@ -1,9 +1,12 @@
 """Earlier versions of a notebook, kept by the Jupyter server whenever it saves over one.
 
 Two tabs with one notebook save over each other, and JupyterLab then asks which of the two to lose.
-With this extension of the server neither is lost: what a save replaces is kept, without outputs,
-in ``.ipynb_checkpoints/NAME.versions/`` beside the notebook, unless every cell of it is in the new
+With this hook neither is lost: what a save replaces is kept, without outputs, in
+``.ipynb_checkpoints/NAME.versions/`` beside the notebook, unless every cell of it is in the new
 text too. ``gpucourse versions NOTEBOOK`` lists them and brings one back.
+
+The package's ``jupyter_server_config.d/gpucourse.json`` sets the hook. (An extension of the server
+that registers it comes too early: Jupytext's puts another contents manager in place.)
 
 nbgrader hands in no ``.ipynb_checkpoints``, git ignores them, and JupyterLab does not show them.
 """
@@ -22,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jupyter_server.serverapp import ServerApp
     from jupyter_server.services.contents.manager import ContentsManager
 
 #: So many of one notebook: JupyterLab saves twice a minute while somebody types, so more than an
@@ -50,14 +52,6 @@ class Version:
 
 
 # --- in the server ----------------------------------------------------------------------------
-
-
-def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    return [{"module": "gpucourse.notebook_versions"}]
-
-
-def _load_jupyter_server_extension(app: ServerApp) -> None:
-    app.contents_manager.register_pre_save_hook(keep_before_save)
 
 
 def keep_before_save(model: dict[str, Any], path: str, contents_manager: ContentsManager,
