@@ -224,15 +224,19 @@ class Tab:
         """Control-S, as people do, and wait until nothing is unsaved.
 
         Where it meets JupyterLab's own autosave, JupyterLab thinks that somebody else has changed
-        the file, and asks: then this tab's text is the right one.
+        the file, and asks: then this tab's text is the right one. Other dialogues are closed, and
+        Control-S is pressed again.
         """
         self.page.keyboard.press("Control+s")
         end = time.monotonic() + PATIENCE / 1000
-        while self.unsaved().count():
+        while self.unsaved().count() or self.dialog().count():
+            assert time.monotonic() < end, "it was not saved"
             if self.dialog().filter(has_text="File Changed").count():
                 self.answer("Overwrite")
-            assert time.monotonic() < end, "it was not saved"
-            self.page.wait_for_timeout(50)
+            elif self.dialog().count():
+                self.answer("Close")
+                self.page.keyboard.press("Control+s")
+            self.page.wait_for_timeout(100)
 
     def unsaved(self) -> Locator:
         """The black dot in the tab of the notebook in front, if there is one."""
@@ -247,16 +251,6 @@ class Tab:
         dialog = self.dialog().first.element_handle()
         self.dialog().first.get_by_role("button", name=button, exact=True).click()
         dialog.wait_for_element_state("hidden")
-
-    def close_dialogs_until(self, status: str) -> None:
-        """Press *Close* whenever a dialogue comes, until the status bar says ``status``."""
-        bar = self.page.locator("#jp-main-statusbar")
-        end = time.monotonic() + PATIENCE / 1000
-        while status not in bar.inner_text() or self.dialog().count():
-            assert time.monotonic() < end, bar.inner_text()
-            if self.dialog().count():
-                self.dialog().first.get_by_role("button", name="Close", exact=True).click()
-            self.page.wait_for_timeout(100)
 
     def picture(self, name: str) -> None:
         """Keep what the tab shows, as ``build/browser/NAME.png``."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 from gpu_launches import launches
@@ -190,8 +193,9 @@ def test_a_process_plays_launches_and_a_wrong_one_is_named(tmp_path):
         with pytest.raises(GPUFault, match="ended"):
             gpu.play(good)
         assert agreement.compare(good, gpu.play(good)).verdict == agreement.EQUAL
+        os.kill(gpu._process.pid, signal.SIGSTOP)  # as a kernel that never ends
         with pytest.raises(GPUFault, match="did not finish in time") as late:
-            gpu.play(good, seconds=0)
+            gpu.play(good, seconds=0.1)
         assert late.value.spoiled
 
 

@@ -57,7 +57,9 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(app: ServerApp) -> None:
-    app.contents_manager.register_pre_save_hook(keep_before_save)
+    # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
+    app.io_loop.add_callback(
+        lambda: app.contents_manager.register_pre_save_hook(keep_before_save))
 
 
 def keep_before_save(model: dict[str, Any], path: str, contents_manager: ContentsManager,
