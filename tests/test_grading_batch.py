@@ -122,7 +122,7 @@ def test_threat_61_a_hung_oracle_is_stopped(source, monkeypatch):
     monkeypatch.setattr(batch, "grade_in_child", hang)
     monkeypatch.setattr(batch, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(batch, "ATTEMPTS", 1)
-    with batch.Grader(limits=Limits(total_seconds=0.5)) as grader:
+    with batch.Grader(limits=Limits(wall_seconds=0.5)) as grader:
         (verdict,) = grader.grade([batch.Job("alice", source, submitted(toy()))])
     assert verdict.kind == INFRASTRUCTURE_FAULT
     assert "in time" in verdict.reason

@@ -223,7 +223,7 @@ class Grader:
             target=grade_in_child, args=(theirs, job, server, job.seed or self.seed), daemon=True)
         process.start()
         theirs.close()
-        deadline = time.monotonic() + self.limits.total_seconds + GRACE_SECONDS
+        deadline = time.monotonic() + self.limits.wall_seconds + GRACE_SECONDS
         return _Running(job, process, ours, deadline, attempt, sandbox)
 
     def _collect(self, entry: _Running) -> Verdict | None:

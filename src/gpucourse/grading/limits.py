@@ -9,8 +9,8 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use. Times are wall-clock seconds on the oracle's clock,
-    unless they say otherwise.
+    """What one submission may use. Times are seconds that it is charged with, whatever else the
+    machine does (:mod:`gpucourse.grading.clocks`), unless they say otherwise.
 
     The defaults leave an honest answer to a course project a factor of ten on a two-core
     machine: the slowest reference solution compiles its kernels in about 5 s and runs in 3 s.
@@ -21,6 +21,8 @@ class Limits:
     # One test cell, and all test cells of a submission together.
     test_seconds: float = 60.0
     total_seconds: float = 240.0
+    # The same by the clock on the wall. Passing it is the machine's fault, not the submission's.
+    wall_seconds: float = 1200.0
 
     # The student's process: memory on top of the preloaded libraries, one file, CPU time.
     memory_bytes: int = 2048 * MEGABYTE
@@ -33,8 +35,7 @@ class Limits:
     header_bytes: int = 8 * MEGABYTE
     array_bytes: int = 256 * MEGABYTE
 
-    # One launch on the virtual GPU, of processor time: a busy machine makes no honest kernel
-    # endless. The longest of the course takes 0.5 s.
+    # One launch on the virtual GPU, of processor time. The longest of the course takes 0.5 s.
     launch_seconds: float = 10.0
     # Device memory, launches in one call, and PTX text (a kernel of the course has 5-50 kB).
     device_bytes: int = 1024 * MEGABYTE

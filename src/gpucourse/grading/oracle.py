@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import signal
 import time
-from collections.abc import Iterator
 
 import numpy as np
 
 import virtualgpu
 from gpucourse.grading import cells, verbs
 from gpucourse.grading.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
+from gpucourse.grading.clocks import SubmissionClock
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle_judge import OracleJudge
@@ -37,22 +36,6 @@ from virtualgpu.device import VirtualDevice
 
 # They work with what a test hands them, which may be what a student's function returned.
 ASKED_BY_TESTS = ("gpucourse.grading.verbs", "gpucourse.grading.arguments")
-
-
-@contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise OutOfTestTime in the main thread after `seconds`."""
-
-    def ring(*_) -> None:
-        raise OutOfTestTime
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: str,
@@ -85,7 +68,7 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
     sources.register_namer(cells.namer)
     # The line table comes from the worker: it could have the text of a hidden test quoted.
     known = {cell.grade_id for role in (SETUP, SOLUTION) for cell in assignment.having(role)}
-    student = Student(assignment, ingested, server, limits, began + limits.total_seconds)
+    student = Student(assignment, ingested, server, limits, SubmissionClock(limits))
     judge = OracleJudge(student, seed, limits)
     verbs.use_judge(judge)
     try:
@@ -136,11 +119,12 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
     began = time.monotonic()
     outcome = TestOutcome(cell.grade_id, cell.points)
     judge.begin(cell.grade_id)
-    remaining = judge.student.total_deadline - began
+    clock = judge.student.clock
+    remaining = clock.left
     try:
         if remaining <= 0:
             raise PropertyFailed(TOO_LONG)
-        with time_limit(min(limits.test_seconds, remaining)):
+        with clock.limit(min(limits.test_seconds, remaining)):
             score = cells.run(cell.source, cell.grade_id, dict(setup))
         number = isinstance(score, (int, float, np.number)) and not isinstance(score, bool)
         outcome.earned = clamp(score, cell.points) if number else cell.points
@@ -188,7 +172,7 @@ def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limi
         return False
     judge.begin(cell.grade_id)
     try:
-        with judge.reference(), time_limit(limits.test_seconds):
+        with judge.reference(), judge.student.clock.limit(limits.test_seconds):
             cells.run(cell.source, cell.grade_id, dict(setup))
     except Exception:
         return False

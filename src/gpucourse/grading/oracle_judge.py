@@ -87,7 +87,7 @@ class OracleJudge:
             own = self.student
             answers = {cell.grade_id: cell.source for cell in own.assignment.solutions}
             self._reference = Student(own.assignment, Ingested(answers), own.server, self.limits,
-                                      own.total_deadline)
+                                      own.clock)
         before = self.student, self._kernels, self.launched, self._draws
         self.student, self._kernels = self._reference, {}
         try:

@@ -20,10 +20,10 @@ import json
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +39,7 @@ from gpucourse.grading.file_system import (
     needed_paths,
 )
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.wire import OutOfTime, ProtocolError, Wire
+from gpucourse.grading.wire import OutOfTime, ProtocolError, Wire, within
 from gpucourse.grading.zygote import READY
 
 BUBBLEWRAP, NAMESPACES, LIMITS, NONE = "bubblewrap", "namespaces", "limits", "none"
@@ -48,6 +48,8 @@ LEVELS = (BUBBLEWRAP, NAMESPACES, LIMITS, NONE)
 FLOOR = NAMESPACES
 
 START_SECONDS = 60.0
+# struct ucred: process, user, group.
+CREDENTIALS = struct.Struct("3i")
 
 
 def at_least(level: str, floor: str = FLOOR) -> bool:
@@ -57,12 +59,16 @@ def at_least(level: str, floor: str = FLOOR) -> bool:
 
 @dataclass
 class WorkerProcess:
-    """A confined process that has not yet seen any of the student's code."""
+    """A confined process that has not yet seen any of the student's code.
+
+    `pid` is its number in this process's table; None where the system does not tell.
+    """
 
     wire: Wire
     life: socket.socket
-    namespaces: bool
-    filtered: bool
+    namespaces: bool = False
+    filtered: bool = False
+    pid: int | None = None
 
     def kill(self) -> None:
         """End the worker and everything that it started. Safe to call twice."""
@@ -98,6 +104,7 @@ class ForkServer:
     def spawn(self) -> WorkerProcess:
         """A fresh, confined worker. Raises SandboxError."""
         ours, theirs = socket.socketpair()
+        ask_for_sender(ours)
         life_ours, life_theirs = socket.socketpair()
         limits = self.limits
         order = {
@@ -115,14 +122,37 @@ class ForkServer:
             except OSError as error:
                 raise SandboxError(f"the fork server does not answer: {error}") from None
         wire = Wire(ours, limits.header_bytes, limits.array_bytes)
-        worker = WorkerProcess(wire, life_ours, False, False)
+        worker = WorkerProcess(wire, life_ours)
         try:
-            started = wire.receive(time.monotonic() + START_SECONDS)[0]["started"]
+            worker.pid = number_of_sender(ours, START_SECONDS)
+            started = wire.receive(within(START_SECONDS))[0]["started"]
             worker.namespaces, worker.filtered = started["namespaces"], started["filtered"]
         except (ProtocolError, OutOfTime, KeyError, TypeError) as error:
             worker.kill()
             raise SandboxError(f"a worker did not start ({type(error).__name__})") from None
         return worker
+
+
+def ask_for_sender(channel: socket.socket) -> None:
+    """Have whatever is sent from now on say who sent it (unix(7), SO_PASSCRED; Linux only)."""
+    if hasattr(socket, "SO_PASSCRED"):
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+
+def number_of_sender(channel: socket.socket, seconds: float) -> int | None:
+    """Who sent the next message: its number in this process's table; None if unknown.
+
+    Waits for the message and leaves it where it is.
+    """
+    channel.settimeout(seconds)
+    try:
+        _, told, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(CREDENTIALS.size), socket.MSG_PEEK)
+    except OSError:
+        return None  # whoever reads the message will say what is wrong
+    for _, kind, data in told:
+        if kind == getattr(socket, "SCM_CREDENTIALS", None):
+            return CREDENTIALS.unpack(data)[0] or None
+    return None
 
 
 class Sandbox:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 
 import numpy as np
 
 from gpucourse.grading import cells
 from gpucourse.grading.assignment import SETUP, SOLUTION, Assignment
 from gpucourse.grading.awkward_arguments import EXTENSIONS
+from gpucourse.grading.clocks import SubmissionClock, WorkerClock
 from gpucourse.grading.device_service import DeviceService
 from gpucourse.grading.ingest import Ingested
 from gpucourse.grading.limits import Limits
@@ -33,17 +33,17 @@ class Student:
 
     Parameters
     ----------
-    total_deadline
-        On time.monotonic(): no request waits longer.
+    clock
+        What the time that its workers take is charged to.
     """
 
     def __init__(self, assignment: Assignment, ingested: Ingested, server: ForkServer,
-                 limits: Limits, total_deadline: float) -> None:
+                 limits: Limits, clock: SubmissionClock) -> None:
         self.assignment = assignment
         self.ingested = ingested
         self.server = server
         self.limits = limits
-        self.total_deadline = total_deadline
+        self.clock = clock
         self.notices: list[str] = []
         # grade_id → why running the cell failed; such cells are not run a second time if they
         # cost a worker.
@@ -51,6 +51,7 @@ class Student:
         self.fatal: set[str] = set()
         self.service: DeviceService | None = None
         self._worker: WorkerProcess | None = None
+        self._worker_clock: WorkerClock | None = None
         # Until a hidden input has been sent, the text of an exception cannot give one away.
         self._knows_inputs = False
         for cell in assignment.solutions:
@@ -173,6 +174,7 @@ class Student:
 
     def _start(self) -> None:
         self._worker = self.server.spawn()
+        self._worker_clock = WorkerClock(self.clock, self._worker.pid)
         self.service = DeviceService(self.limits)
         self._knows_inputs = False
         device = self.service.device
@@ -186,23 +188,23 @@ class Student:
         """
         nonce = secrets.token_hex(16)
         wire = self._worker.wire
-        deadline = min(time.monotonic() + self.limits.request_seconds, self.total_deadline)
         try:
-            wire.send({"nonce": nonce, **header}, arrays, deadline)
-            while True:
-                reply, received = wire.receive(deadline)
-                if reply.pop("nonce", None) != nonce:
-                    raise ProtocolError("an answer to a question that was not asked")
-                if "device" not in reply:
-                    return reply, received
-                started = time.monotonic()
-                answer, sent = self.service.handle(reply, received)
-                # The student's clock stands while the oracle's device works.
-                deadline = min(deadline + time.monotonic() - started, self.total_deadline)
-                wire.send(answer, sent, deadline)
+            with self._worker_clock.request() as request:
+                wire.send({"nonce": nonce, **header}, arrays, request.left)
+                while True:
+                    reply, received = wire.receive(request.left)
+                    if reply.pop("nonce", None) != nonce:
+                        raise ProtocolError("an answer to a question that was not asked")
+                    if "device" not in reply:
+                        return reply, received
+                    # The worker's clock stands while the oracle's device works.
+                    self._worker_clock.stop()
+                    answer, sent = self.service.handle(reply, received)
+                    self._worker_clock.run()
+                    wire.send(answer, sent, request.left)
         except OutOfTime:
             self.close()
-            if time.monotonic() >= self.total_deadline:
+            if self.clock.left <= 0:
                 raise PropertyFailed(TOO_LONG) from None
             raise PropertyFailed(
                 f"{what} took longer than {self.limits.request_seconds:g} s and was stopped: "

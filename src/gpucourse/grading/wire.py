@@ -17,7 +17,9 @@ import re
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,6 +32,10 @@ MAX_DEPTH = 8
 MAX_ITEMS = 10_000
 PLAIN_KINDS = "biufc"
 MAX_DIMENSIONS = 8
+# So much is read or written at a time.
+PIECE = 1 << 20
+# How often it is asked again how much time is left.
+ASK_SECONDS = 0.25
 # As numpy.dtype.str writes it: byte order, kind, bytes.
 PLAIN_DTYPE = re.compile(rf"[<>|][{PLAIN_KINDS}][0-9]{{1,2}}")
 
@@ -147,6 +153,17 @@ class OutOfTime(Exception):
     """No whole message came in time."""
 
 
+#: Seconds that are left for a message; asked anew while it is waited for. None waits for ever.
+Left = Callable[[], float]
+T = TypeVar("T")
+
+
+def within(seconds: float) -> Left:
+    """So many seconds from now, on the wall's clock."""
+    end = time.monotonic() + seconds
+    return lambda: end - time.monotonic()
+
+
 @dataclass
 class Wire:
     """One end of a stream socket that carries messages."""
@@ -155,30 +172,20 @@ class Wire:
     header_bytes: int
     array_bytes: int
 
-    def send(self, header: dict, arrays: list[np.ndarray] = (), deadline: float | None = None):
+    def send(self, header: dict, arrays: list[np.ndarray] = (), left: Left | None = None) -> None:
         """Send one message; Closed if the other side is gone, OutOfTime if it does not read."""
         text = json.dumps(header | {"arrays": [describe_array(a) for a in arrays]}).encode()
-        try:
-            self._wait(deadline)
-            self.socket.sendall(HEAD.pack(MAGIC, len(text)) + text)
-            for array in arrays:
-                self._wait(deadline)
-                self.socket.sendall(array.tobytes())
-        except TimeoutError:
-            raise OutOfTime from None
-        except OSError:
-            raise Closed("the connection is closed") from None
+        self._write(HEAD.pack(MAGIC, len(text)) + text, left)
+        for array in arrays:
+            self._write(array.tobytes(), left)
 
-    def receive(self, deadline: float | None = None) -> tuple[dict, list[np.ndarray]]:
-        """One message. `deadline` is on time.monotonic(); None waits for ever.
-
-        Raises Closed, ProtocolError or OutOfTime.
-        """
-        magic, length = HEAD.unpack(self._read(HEAD.size, deadline))
+    def receive(self, left: Left | None = None) -> tuple[dict, list[np.ndarray]]:
+        """One message. Raises Closed, ProtocolError or OutOfTime."""
+        magic, length = HEAD.unpack(self._read(HEAD.size, left))
         if magic != MAGIC or length > self.header_bytes:
             raise ProtocolError("something that is not a message")
         try:
-            header = json.loads(self._read(length, deadline))
+            header = json.loads(self._read(length, left))
         except (ValueError, RecursionError):
             raise ProtocolError("a message that is not JSON") from None
         described = header.pop("arrays", None) if isinstance(header, dict) else None
@@ -188,29 +195,36 @@ class Wire:
         parts = [announced(one) for one in described]
         if sum(size for _, _, size in parts) > self.array_bytes:
             raise ProtocolError("a message larger than is allowed")
-        return header, [np.frombuffer(self._read(size, deadline), dtype=dtype).reshape(shape)
+        return header, [np.frombuffer(self._read(size, left), dtype=dtype).reshape(shape)
                         for dtype, shape, size in parts]
 
     def close(self) -> None:
         self.socket.close()
 
-    def _wait(self, deadline: float | None) -> None:
-        remaining = None if deadline is None else deadline - time.monotonic()
-        if remaining is not None and remaining <= 0:
-            raise OutOfTime
-        self.socket.settimeout(remaining)
+    def _write(self, data: bytes, left: Left | None) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._once(left, self.socket.send, rest[:PIECE]):]
 
-    def _read(self, size: int, deadline: float | None) -> bytes:
+    def _read(self, size: int, left: Left | None) -> bytes:
         data = bytearray()
         while len(data) < size:
-            try:
-                self._wait(deadline)
-                piece = self.socket.recv(min(size - len(data), 1 << 20))
-            except TimeoutError:
-                raise OutOfTime from None
-            except OSError:
-                raise Closed("the connection is closed") from None
+            piece = self._once(left, self.socket.recv, min(size - len(data), PIECE))
             if not piece:
                 raise Closed("the connection is closed")
             data += piece
         return bytes(data)
+
+    def _once(self, left: Left | None, act: Callable[..., T], argument: object) -> T:
+        """What a method of the socket returns, as soon as the socket can do it."""
+        while True:
+            seconds = None if left is None else left()
+            if seconds is not None and seconds <= 0:
+                raise OutOfTime
+            self.socket.settimeout(seconds if seconds is None else min(seconds, ASK_SECONDS))
+            try:
+                return act(argument)
+            except TimeoutError:
+                continue
+            except OSError:
+                raise Closed("the connection is closed") from None
