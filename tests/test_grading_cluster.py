@@ -157,6 +157,19 @@ def test_below_the_floor_a_station_grades_nothing(tmp_path, monkeypatch, source)
     assert "bubblewrap" in verdict.reason
 
 
+def test_a_cluster_without_workers_is_told_of(grader):
+    from distributed import LocalCluster
+
+    told = []
+    with (LocalCluster(n_workers=0, dashboard_address=":0") as empty,
+          cluster.ClusterGrader(empty.scheduler_address, tell=told.append)):
+        pass
+    assert len(told) == 1
+    assert f"dask worker {empty.scheduler_address} --nthreads 1" in told[0]
+    with cluster.ClusterGrader(grader.address, tell=told.append):
+        assert len(told) == 1
+
+
 def test_without_a_scheduler_it_says_what_to_start(monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
     began = time.monotonic()

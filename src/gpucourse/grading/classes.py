@@ -76,7 +76,7 @@ class Class:
         if self.scheduler:
             from gpucourse.grading.cluster import ClusterGrader
 
-            return ClusterGrader(self.scheduler, unsafe=unsafe)
+            return ClusterGrader(self.scheduler, unsafe=unsafe, tell=self.console.print)
         workers = self.workers or self.config.GradeWithOracle.get("workers", 0)
         return Grader(hidden=hidden_folders(self.root, self.config), workers=workers, unsafe=unsafe,
                       sources=self.root.glob("source/*/*.ipynb"))

@@ -76,12 +76,14 @@ def as_text(source: str) -> str:
 class ClusterGrader:
     """Has the interface of :class:`gpucourse.grading.batch.Grader`; the work is done elsewhere.
 
+    `tell` is called with a sentence where the work has to wait for a worker to come.
     Raises SandboxError, saying what to do, where Dask is not installed or does not answer.
     """
 
     def __init__(self, address: str, *, limits: Limits | None = None, unsafe: bool = False,
-                 seed: str = "") -> None:
+                 seed: str = "", tell: Callable[[str], object] = print) -> None:
         self.address = address
+        self.tell = tell
         self.limits = limits or Limits()
         self.unsafe = unsafe
         self.seed = seed or new_seed()
@@ -99,6 +101,10 @@ class ClusterGrader:
             raise SandboxError(
                 f"no Dask scheduler answers at {self.address}: {error}. Start one with `dask "
                 "scheduler`, and `dask worker ADDRESS --nthreads 1` on each machine.") from None
+        if not self._workers():
+            # No error: a cluster that grows by itself starts workers when there is work.
+            self.tell(f"The scheduler at {self.address} has no worker yet; grading begins when one "
+                      f"comes: dask worker {self.address} --nthreads 1")
         return self
 
     def __exit__(self, *_) -> None:
@@ -153,8 +159,12 @@ class ClusterGrader:
         return verdicts
 
     def _resources(self) -> dict[str, int] | None:
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        return {"GPU": 1} if any("GPU" in worker["resources"] for worker in workers) else None
+        return {"GPU": 1} if any("GPU" in worker["resources"] for worker in self._workers()
+                                 ) else None
+
+    def _workers(self) -> list[dict]:
+        """What the scheduler knows of each of its workers."""
+        return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
 
     def _verdict(self, future: Future, job: Job, source: Assignment) -> Verdict:
         """The verdict that came, or an infrastructure fault that says what came instead."""
