@@ -170,9 +170,12 @@ def test_source_lines():
             trap;
             .loc 3 1 1
             ret;
+            .loc 4 2 1
+            ret;
         }
         .file 1 "/tmp/one.py"
         .file 2 "two.h", 1700000000, 4096
+        .file 4 "/tmp/<ipython-input-2-9b43365d>"
         .section .debug_str { $L__name: .b8 102 }""")
     found = [i.source for i in module.functions["k"].body]
     assert found[0] is None
@@ -180,6 +183,7 @@ def test_source_lines():
     assert found[2] == ("/tmp/one.py", 7)  # line 0: what NVVM made by itself
     assert found[3] == ("two.h", 9)
     assert found[4] is None  # a file that the module never names
+    assert found[5] == ("<ipython-input-2-9b43365d>", 2)  # what is no file lies in no folder
     assert module.functions["k"].source == ("/tmp/one.py", 7)
 
 

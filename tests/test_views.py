@@ -7,6 +7,8 @@ import html
 import io
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -105,7 +107,10 @@ def test_what_cannot_be_drawn_is_refused(draw, message):
         draw()
 
 
-@pytest.mark.parametrize("script", sorted(IMAGES.glob("*.py")), ids=lambda path: path.stem)
+DRAWN = [path for path in sorted(IMAGES.glob("*.py")) if path.with_suffix(".svg").exists()]
+
+
+@pytest.mark.parametrize("script", DRAWN, ids=lambda path: path.stem)
 def test_every_figure_is_what_its_script_draws(script: Path, tmp_path: Path):
     """To the byte, and with a description; after a change run ``python img/NAME.py``."""
     figure = runpy.run_path(str(script))
@@ -117,8 +122,25 @@ def test_every_figure_is_what_its_script_draws(script: Path, tmp_path: Path):
 
 
 def test_no_figure_lacks_its_script():
-    for svg in IMAGES.glob("*.svg"):
-        assert svg.with_suffix(".py").is_file(), svg
+    for figure in [*IMAGES.glob("*.svg"), *IMAGES.glob("*.png")]:
+        assert figure.with_suffix(".py").is_file(), figure
+
+
+def test_the_readme_shows_the_card_as_it_is():
+    """After a change of the card run ``python img/report_card.py``."""
+    from PIL import Image
+
+    # In a process of its own: a shell belongs to its process.
+    program = ("import runpy, sys; card = runpy.run_path(sys.argv[1]); "
+               "print(card['digest'](card['page']())); print(card['ALT'])")
+    script = IMAGES / "report_card.py"
+    done = subprocess.run([sys.executable, "-c", program, script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    now, alt = done.stdout.splitlines()
+    photograph = Image.open(script.with_suffix(".png"))
+    assert photograph.text["page"] == now
+    assert photograph.text["Description"] == alt
+    assert f'alt="{alt}"' in (IMAGES.parent / "README.md").read_text(encoding="utf-8")
 
 
 def title(svg: str) -> str:

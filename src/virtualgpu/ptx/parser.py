@@ -46,6 +46,16 @@ def parse(text: str) -> Module:
     return Parser(text).module()
 
 
+def source_name(path: str) -> str:
+    """What Python calls the file that ``.file`` names.
+
+    IPython and ``exec`` compile under names such as ``<ipython-input-2-9b43365d>``, by which
+    Python's linecache has the lines; the compiler puts the working directory before them.
+    """
+    last = path.rpartition("/")[2]
+    return last if last.startswith("<") and last.endswith(">") else path
+
+
 class Parser(Tokens):
     """The module level: directives, variables, functions."""
 
@@ -80,7 +90,7 @@ class Parser(Tokens):
             number = self.integer()
             if self.kinds[self.at] != "string":
                 self.fail("expected a file name in quotes")
-            self.result.files[number] = self.next()[1:-1]
+            self.result.files[number] = source_name(self.next()[1:-1])
             while self.accept(","):
                 self.integer()
         elif token == ".section":
