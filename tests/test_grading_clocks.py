@@ -78,13 +78,13 @@ def test_an_answer_is_not_charged_for_what_others_take(sandbox, crowded):
 def test_a_loop_is_stopped_on_a_busy_machine_too(sandbox, crowded):
     told = verdict(sandbox, WORKING.replace("+ 0.25", "+ 100"), request_seconds=0.5)
     assert "took longer than 0.5 s" in told.tests[0].reason
-    assert told.tests[0].seconds < 20
+    assert told.tests[0].seconds < 90
 
 
 def test_sleep_is_charged(sandbox):
     told = verdict(sandbox, SLEEPING, request_seconds=1.0)
     assert "took longer than 1 s" in told.tests[0].reason
-    assert 1.0 < told.tests[0].seconds < 20
+    assert 1.0 < told.tests[0].seconds < 90
 
 
 def test_a_machine_that_does_not_go_on_is_no_fault_of_the_answer(sandbox):

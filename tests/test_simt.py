@@ -452,11 +452,11 @@ def test_an_absurd_grid_ends_by_the_budget(grid, seed):
 ])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_kernel_that_never_ends_is_stopped(body, seed):
-    begin = time.monotonic()
+    begin = time.thread_time()
     with device.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=0.2))), \
             pytest.raises(BudgetExceeded, match="does this loop end"):
         run(seed, body, before=".func f() { ret; }")
-    assert time.monotonic() - begin < 5
+    assert time.thread_time() - begin < 5
 
 
 def test_a_kernel_is_not_charged_for_the_time_that_others_have_the_processor(monkeypatch):
