@@ -16,7 +16,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from small_course import LECTURE, PROJECT, edit, write_course
 
-from gpucourse import bundle, records, released, restoring
+from gpucourse import atomic, bundle, records, released, restoring
 from gpucourse.build import commands
 from gpucourse.bundle import ABOUT, RECORDS, BundleError
 
@@ -417,6 +417,6 @@ def test_a_folder_that_may_not_be_written_is_told(course: Path, monkeypatch: pyt
     def refuse(*_args, **_options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(bundle.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(atomic.tempfile, "mkstemp", refuse)
     with pytest.raises(BundleError, match=r"Permission denied.*Name a folder of yours"):
         bundle.save()

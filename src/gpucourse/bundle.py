@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import errno
 import html
+import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gpucourse import records, released
+from gpucourse.atomic import write_atomically
 from gpucourse.course_map import course_folder
 
 #: Names inside a bundle that are no notebooks.
@@ -86,7 +87,7 @@ def save(path: str | Path | None = None) -> Saved:
     work = dict(sorted(changed_notebooks(root)))
     _refuse_what_could_not_be_restored(work)
     try:
-        _write(target, work)
+        write_atomically(target, _zipped(work))
         size = target.stat().st_size
     except OSError as error:
         raise BundleError(_explain(error, target, sum(map(len, work.values())))) from None
@@ -140,24 +141,16 @@ def _refuse_what_could_not_be_restored(work: dict[str, bytes]) -> None:
             "outputs, and save again. Nothing was saved")
 
 
-def _write(target: Path, work: dict[str, bytes]) -> None:
-    """The zip in one step: an interrupted save leaves no half of one."""
+def _zipped(work: dict[str, bytes]) -> bytes:
+    """The bundle."""
     about = {"format": FORMAT, "saved": datetime.now().astimezone().isoformat(timespec="seconds")}
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with (
-            open(handle, "wb") as file,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle,
-        ):
-            bundle.writestr(ABOUT, json.dumps(about))
-            bundle.writestr(RECORDS, "".join(f"{json.dumps(r)}\n" for r in records.lines()))
-            for name, data in work.items():
-                bundle.writestr(name, data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED) as bundle:
+        bundle.writestr(ABOUT, json.dumps(about))
+        bundle.writestr(RECORDS, "".join(f"{json.dumps(r)}\n" for r in records.lines()))
+        for name, data in work.items():
+            bundle.writestr(name, data)
+    return memory.getvalue()
 
 
 def _free_name(wanted: Path) -> Path:

@@ -11,13 +11,13 @@ import html
 import json
 import os
 import stat
-import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from gpucourse import records, released
+from gpucourse.atomic import write_atomically
 from gpucourse.bundle import (
     ABOUT,
     FORMAT,
@@ -158,14 +158,14 @@ def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
     """Write one notebook where it takes nothing away."""
     target = root / name
     if not os.path.lexists(target):
-        _write(target, data)
+        write_atomically(target, data)
         result.back.append(name)
         return
     here = target.read_bytes() if target.is_file() else b""
     if _same_work(here, data):
         result.there.append(name)
     elif _may_give_way(here, data):
-        _write(target, data)
+        write_atomically(target, data)
         result.back.append(name)
     else:
         other, number = target.with_stem(f"{target.stem}-restored"), 2
@@ -174,7 +174,7 @@ def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
                 result.there.append(name)
                 return
             other, number = target.with_stem(f"{target.stem}-restored-{number}"), number + 1
-        _write(other, data)
+        write_atomically(other, data)
         result.beside.append((name, other.relative_to(root).as_posix()))
 
 
@@ -192,20 +192,6 @@ def _may_give_way(here: bytes, data: bytes) -> bool:
     if one is None or other is None or not released.is_untouched(one):
         return False
     return released.release_of(one) == released.release_of(other)
-
-
-def _write(target: Path, data: bytes) -> None:
-    """The file in one step; folders above it are made."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".restore.")
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _newest(root: Path) -> Path:

@@ -19,8 +19,8 @@ import nbformat
 from nbformat import NotebookNode
 
 from gpucourse import results
+from gpucourse.atomic import write_atomically
 from gpucourse.build import notebooks
-from gpucourse.build.outputs import write_atomically
 from gpucourse.build.registry import Course, Lecture
 from gpucourse.build.source import Source
 

@@ -7,12 +7,11 @@ whose lesson is gone is removed; a learner's own copy, even in the same folder, 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucourse.atomic import write_atomically
 from gpucourse.build import notebooks, welcome
 from gpucourse.build.colab_copies import colab_copies
 from gpucourse.build.gallery import NOTEBOOK, read_gallery
@@ -101,20 +100,6 @@ def write(plan: Plan) -> None:
         target.unlink()
         if target.parent.name == target.stem and not any(target.parent.iterdir()):
             target.parent.rmdir()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write ``text`` beside ``path`` and rename it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)  # mkstemp makes files that only their owner can read
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _read(path: Path) -> str | None:

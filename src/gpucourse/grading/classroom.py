@@ -22,12 +22,13 @@ from pathlib import Path
 
 import nbformat
 
+from gpucourse.atomic import PRIVATE, write_atomically
 from gpucourse.grading.assignment import Assignment
 from gpucourse.grading.batch import Grader, Job
 from gpucourse.grading.ingest import Ingested, ingest_file, rebuild
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission import Unreadable, read_bytes
-from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, write_atomically
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 
 # nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
 RECORDS = ("timestamp.txt", "submission_secret.txt")
@@ -64,7 +65,7 @@ def copy_records(folder: Path, target: Path) -> None:
 def _update(path: Path, text: str) -> None:
     """Write `text` unless it is there already."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
-        write_atomically(path, text)
+        write_atomically(path, text, PRIVATE)
 
 
 @dataclass(frozen=True)

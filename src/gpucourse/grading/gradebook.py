@@ -26,12 +26,13 @@ from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import find_all_files
 from traitlets.config import Config, PyFileConfigLoader
 
+from gpucourse.atomic import write_atomically
 from gpucourse.grading.assignment import Assignment
 from gpucourse.grading.batch import Job
 from gpucourse.grading.classroom import RECORDS, Classroom
 from gpucourse.grading.ingest import rebuild
 from gpucourse.grading.nbgrader_steps import fill_in
-from gpucourse.grading.verdict import Verdict, write_atomically
+from gpucourse.grading.verdict import Verdict
 
 CONFIGURATION = "nbgrader_config.py"
 # nbgrader's: graded notebooks are not to be edited.
@@ -175,11 +176,9 @@ class GradebookWriter:
                      folder: Path) -> None:
         target = self.classroom.root / "autograded" / job.student / assignment
         kept = target / f"{source.name}.ipynb"
-        write_atomically(kept, nbformat.writes(notebook, version=4) + "\n")
-        os.chmod(kept, PERMISSIONS)
+        write_atomically(kept, nbformat.writes(notebook, version=4) + "\n", PERMISSIONS)
         for name in RECORDS:
-            write_atomically(target / name, (folder / name).read_text(encoding="utf-8"))
-            os.chmod(target / name, PERMISSIONS)
+            write_atomically(target / name, (folder / name).read_bytes(), PERMISSIONS)
         originals = job.source.parent
         for path in find_all_files(str(originals), [*self.course.ignore, "*.ipynb"]):
             copy = target / Path(path).relative_to(originals)

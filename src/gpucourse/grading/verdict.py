@@ -18,11 +18,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from numbers import Real
 from pathlib import Path
+
+from gpucourse.atomic import PRIVATE, write_atomically
 
 GRADED = "graded"
 STUDENT_FAULT = "student_fault"
@@ -54,19 +54,6 @@ def digest(*parts: str | bytes) -> str:
         running.update(len(data).to_bytes(8, "little"))
         running.update(data)
     return running.hexdigest()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write `text` so that a reader, or a killed grader, never leaves half a file behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 @dataclass
@@ -151,7 +138,8 @@ class Verdict:
             raise ValueError(f"not a verdict of this grader: {error}") from None
 
     def write(self, path: Path) -> None:
-        write_atomically(path, self.to_json())
+        """Write it to `path`, for its owner alone."""
+        write_atomically(path, self.to_json(), PRIVATE)
 
     @classmethod
     def read(cls, path: Path) -> Verdict | None:

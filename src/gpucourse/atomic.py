@@ -1,0 +1,28 @@
+"""Files that are there whole or not at all, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+#: What only their owner may read: marks, verdicts.
+PRIVATE = 0o600
+
+
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write ``content`` (text as UTF-8) beside ``path`` and rename it into place.
+
+    Folders above it are made. Raises OSError; what was at ``path`` is then still there.
+    """
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, mode)  # mkstemp's are PRIVATE
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
