@@ -70,7 +70,8 @@ def check(minutes: float, parts: list[str], out: Path | None, device: str = GPU,
     except KeyboardInterrupt:
         console.print("interrupted")
     show(run.result, console)
-    console.print(f"wrote {out}", markup=False)
+    if out.exists():
+        console.print(f"wrote {out}", markup=False)
     if _wrong(run.result):
         return SOMETHING_WRONG
     unfinished = [name for name in names if not _part(run, name).get("complete")]

@@ -35,7 +35,7 @@ _FAULTS = (
 _PLACE = re.compile(r"\bin (?P<file>[^\s:]+\.\w+):(?P<line>\d+)")
 _BATCH = 12  # launches of one process
 _SHORTEST = 5.0  # seconds that are worth a start
-NO_TIME = "no time was left"
+NO_TIME, NO_START = "no time was left", "the tool did not start"
 # In the order in which they are tried: an option that a version does not know stops it.
 _OPTIONS = (
     ("--show-backtrace", "no", "--report-api-errors", "no", "--destroy-on-device-error", "kernel",
@@ -139,7 +139,7 @@ def watch(program: str, folder: Path, tool: str, names: Sequence[str], seconds: 
                  if line.startswith(LAUNCH)]
         found += parse(done.output, names)
         if not begun:
-            return found, silent | dict.fromkeys(left, f"{tool} did not start: {done.last}")
+            return found, silent | dict.fromkeys(left, f"{NO_START}: {done.last}")
         if done.code is None or (begun != left and len(begun) < len(left)):
             # Ended inside the launch announced last: go on behind it.
             if done.code is None and limit < seconds:
@@ -263,4 +263,6 @@ def _rows_of(labels: Sequence[Label], said: dict) -> list[Row]:
         reports, why = said.get((tool, *names), ([], dict.fromkeys(names, NO_TIME)))
         found += reports
         silent |= {(tool, name): text for name, text in why.items()}
+    if silent and not found and all(why.startswith(NO_START) for why in silent.values()):
+        return [Row("compute-sanitizer", NOT_RUN, next(iter(silent.values())))]
     return rows(labels, found, silent)

@@ -11,8 +11,9 @@ import json
 import sys
 from pathlib import Path
 
-from gpucourse.hardware.command import RESULT, rows_of
+from gpucourse.hardware.command import RESULT
 from gpucourse.hardware.lesson_run import find_root
+from gpucourse.hardware.parts import rows_of
 from gpucourse.hardware.rows import DIFFERS, FAILS, NOT_RUN, Row, summary
 
 PAGE = Path("docs") / "gpu.md"
@@ -95,11 +96,14 @@ def page(text: str, result: dict | None) -> str:
 
 
 def read_result(root: Path) -> dict | None:
-    """The committed result, or None."""
+    """The committed result, or None. SystemExit for one that no GPU had a part in."""
     try:
-        return json.loads((root / RESULT).read_text(encoding="utf-8"))
+        result = json.loads((root / RESULT).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    if "rehearsal" in result["machine"]:
+        raise SystemExit(f"{RESULT} is of a rehearsal, which says nothing of a GPU: delete it")
+    return result
 
 
 def main() -> None:
