@@ -1,4 +1,5 @@
-"""``gpucourse gpu-check``: which parts it runs, what it writes, how it ends, and the page's tables."""
+"""``gpucourse gpu-check``: the parts it runs, what it writes, how it ends, and the page's tables.
+"""
 
 from __future__ import annotations
 
