@@ -23,6 +23,8 @@ from gpucourse.hardware import jobs, lesson_pair, lesson_run, parts
 from gpucourse.hardware.lesson_run import Ran
 from gpucourse.hardware.parts import Check
 
+#: Far more than is needed: a machine may have others to serve.
+SECONDS = 900.0
 KERNEL = '''
 # %% id="kernel"
 import numpy as np
@@ -56,7 +58,7 @@ def course(tmp_path_factory) -> Path:
 def run(course, tmp_path_factory) -> Check:
     """Both lessons, run on the virtual GPU and on the virtual GPU in the part of the real one."""
     check = new_check(tmp_path_factory.mktemp("check"), course)
-    parts.run_lessons(check, 120)
+    parts.run_lessons(check, SECONDS)
     return check
 
 
@@ -167,7 +169,7 @@ def test_a_broken_answer_and_a_lesson_that_crashes_are_told(course, tmp_path):
     edit(root / "solutions" / f"{PROJECT}.ipynb", "try things out here",
          '\\"); import os; os._exit(3); (\\"')
     check = new_check(tmp_path, root)
-    said = {("own", id): parts._run_lesson(check, jobs.Clock(60), "own", id)
+    said = {("own", id): parts._run_lesson(check, jobs.Clock(SECONDS), "own", id)
             for id in (LECTURE, PROJECT)}
     broken, _, crashed, _ = parts._lesson_rows(check, said)
     assert broken.verdict == "fails" and "double(1) is 3" in broken.detail
@@ -189,12 +191,12 @@ def test_what_is_there_is_not_done_again_and_what_is_missing_is(run, monkeypatch
     monkeypatch.setattr(jobs, "run", started)
     before = run.result
     check = new_check(run.folder.parent, run.root)
-    parts.run_lessons(check, 120)
+    parts.run_lessons(check, SECONDS)
     assert not asked and check.result == before
     played = run.folder / "lessons" / LECTURE / "virtual" / "launches.jsonl"
     played.write_text(played.read_text()[:50])  # cut off in the middle of a line
     (run.folder / "lessons" / PROJECT / "own" / parts.ENDED).unlink()
-    parts.run_lessons(check, 120)
+    parts.run_lessons(check, SECONDS)
     assert sorted(command.split()[0] for command in asked) == [
         "gpucourse.hardware.lesson_run", "gpucourse.hardware.replay"]
     assert verdicts(check, "launches") == verdicts(check, "lessons") == {"agrees"}
@@ -206,7 +208,7 @@ def test_what_had_no_time_is_no_failure(course, tmp_path, monkeypatch):
     assert verdicts(check, "lessons") == {"not run"}
     assert not check.result["parts"]["lessons"]["complete"]
     # One that was begun and had to be ended is done again, from its start.
-    clock = jobs.Clock(60)
+    clock = jobs.Clock(SECONDS)
     monkeypatch.setattr(jobs, "run", lambda *_, **__: jobs.Done(None, "01", 3.0))
     assert parts._run_lesson(check, clock, "own", LECTURE) == parts.NO_TIME
     monkeypatch.setattr(jobs, "run", lambda *_, **__: jobs.Done(0, "", 3.0))
@@ -238,13 +240,13 @@ def test_an_interruption_ends_what_runs_and_starts_nothing_more(tmp_path):
     def work(number):
         if number == 1:
             raise KeyboardInterrupt
-        first = jobs.run(["sh", "-c", f"echo $$ > {tmp_path}/{number}; sleep 60"], 60)
+        first = jobs.run(["sh", "-c", f"echo $$ > {tmp_path}/{number}; sleep 90"], 90)
         return first, jobs.run(["touch", tmp_path / f"{number}-second"], 60)
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         jobs.side_by_side(work, range(6), 2)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
     assert not list(tmp_path.glob("*-second")) and len(list(tmp_path.iterdir())) <= 2
     assert jobs.run(["true"], 20).code == 0  # the next one may start programs again
 

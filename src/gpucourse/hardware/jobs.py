@@ -63,6 +63,8 @@ def run(command: Sequence[object], seconds: float, *, environment: dict[str, str
         stdin=subprocess.DEVNULL, text=True, errors="replace", cwd=folder,
         env=os.environ | source_path() | (environment or {}), start_new_session=True)
     _running.add(process)
+    if _stopping.is_set():  # since this began to start it
+        _end(process)
     try:
         output, _ = process.communicate(timeout=max(seconds, 0.1))
         code = process.returncode
