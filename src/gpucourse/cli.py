@@ -187,14 +187,19 @@ def gpu_check(
     minutes: Annotated[float, typer.Option(help="when to have finished")] = 9.0,
     out: Annotated[Path | None, typer.Option(
         help="where to write the result; default: benchmarks/results/gpu_check.json")] = None,
-    lesson: Annotated[list[str] | None, typer.Option(help="only this lesson; default: all")] = None,
+    lesson: Annotated[list[str] | None, typer.Option(
+        help="only this lesson, with --out; default: all")] = None,
     fresh: Annotated[bool, typer.Option(
-        "--fresh", help="do again what an earlier run has finished")] = False,
+        "--fresh", help="do again what an earlier run has done")] = False,
     rehearse: Annotated[bool, typer.Option(
         "--rehearse", help="without a GPU: the virtual one plays the part of the real one",
     )] = False,
 ) -> None:
-    """Compare this machine's GPU with the virtual one: lessons, counters, grading, faults."""
+    """Compare this machine's GPU with the virtual one: lessons, counters, grading, faults.
+
+    Exit status: 0 everything agrees, 1 something does not, 2 nothing could be done, 3 the time was
+    up before the end (the same command goes on).
+    """
     from gpucourse.hardware.command import check
 
     raise typer.Exit(check(minutes, parts or [], out, "virtual" if rehearse else "gpu",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,10 @@ class CheckedDevice(VirtualDevice):
 
 
 def recorded(folder: Path) -> list[dict]:
-    """What :data:`RECORD` collected."""
-    return [json.loads(line) for path in sorted(folder.glob("*.jsonl"))
-            for line in path.read_text(encoding="utf-8").splitlines()]
+    """What :data:`RECORD` collected; a line that was cut off is left out."""
+    lines = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for text in path.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError):
+                lines.append(json.loads(text))
+    return lines

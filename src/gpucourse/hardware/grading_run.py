@@ -3,25 +3,27 @@
     python -m gpucourse.hardware.grading_run RESULT.jsonl --device gpu
 
 Reference solutions, every known-wrong answer and every damaged file of every project; the seed is
-the same on every device, so that hidden inputs are. A row is written for each as it is graded.
+the same on every device, so that hidden inputs are. A row is written for each as it is graded, and
+who has a row already is not graded again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from gpucourse.hardware import jobs
 from gpucourse.hardware.gpu_process import GPU, VIRTUAL
 from gpucourse.hardware.lesson_run import find_root
-from gpucourse.hardware.rows import AGREES, DIFFERS, FAILS, Row
+from gpucourse.hardware.rows import AGREES, DIFFERS, FAILS, Row, append, read, write
 
 #: Nothing secret: two runs are to be compared.
 SEED = "67707563" * 4
+LAUNCHES = "launches of graded kernels"
 
 
 def grade_class(result: Path, device: str, workers: int = 0) -> None:
@@ -34,21 +36,26 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
     from gpucourse.hardware import checked
 
     root = find_root()
-    with tempfile.TemporaryDirectory(prefix="gpucourse-class-") as name, result.open("w") as file:
+    known = read(result)
+    write(result, known)
+    graded = {row.what for row in known}
+    with tempfile.TemporaryDirectory(prefix="gpucourse-class-") as name:
         folder = Path(name)
-        people, jobs = {}, []
+        people, submitted = {}, []
         for source in sorted((root / "grading" / "source").glob("*/*.ipynb")):
             assignment = Assignment.load(source)
             wrong = root / "course" / "projects" / source.stem / "wrong.py"
             for person in damaged(assignment) + wrong_answers(assignment, wrong):
+                if f"{source.stem}/{person.student}" in graded:
+                    continue
                 path = folder / source.stem / person.student / source.name
                 path.parent.mkdir(parents=True)
                 path.write_text(person.content, encoding="utf-8")
                 student = f"{source.stem}/{person.student}"
                 people[student] = assignment, person
-                jobs.append(Job(student, source, ingest_file(path, assignment), seed=SEED))
-        record = folder / "launches"
-        record.mkdir()
+                submitted.append(Job(student, source, ingest_file(path, assignment), seed=SEED))
+        record = result.with_suffix("")
+        record.mkdir(exist_ok=True)
         # The fork server of the oracles hands its environment on.
         os.environ[checked.RECORD] = str(record)
         os.environ.setdefault(checked.KIND, GPU)
@@ -62,16 +69,16 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
                        "seconds": verdict.seconds,
                        "reasons": {one.test: one.reason for one in verdict.tests if one.reason}}
             row = Row(job.student, FAILS if failed else DIFFERS if bad else AGREES, bad, figures)
-            file.write(json.dumps(row.as_dict()) + "\n")
-            file.flush()
+            append(result, row)
 
         # Everybody's work is the course's own: nothing here has to be kept apart.
         limits = replace(Limits(), gpu=device != VIRTUAL)
-        with Grader(own_work=True, workers=workers, limits=limits,
-                    sources=sorted({job.source for job in jobs})) as grader:
-            grader.grade(jobs, keep)
-        if device != VIRTUAL:
-            file.write(json.dumps(_launches(checked.recorded(record)).as_dict()) + "\n")
+        if submitted:
+            with Grader(own_work=True, workers=workers, limits=limits,
+                        sources=sorted({job.source for job in submitted})) as grader:
+                grader.grade(submitted, keep)
+        if device != VIRTUAL and not any(row.what.endswith(LAUNCHES) for row in known):
+            append(result, _launches(checked.recorded(record)))
 
 
 def _launches(lines: list[dict]) -> Row:
@@ -82,7 +89,7 @@ def _launches(lines: list[dict]) -> Row:
     bad = [line for line in lines if line["verdict"] not in FINE]
     detail = "; ".join(f"{line['launch']}: {line['detail']}" for line in bad[:10])
     figures = dict(counts) | {"worst": max((line["worst"] for line in lines), default=0.0)}
-    return Row(f"{len(lines):,} launches of graded kernels", DIFFERS if bad else AGREES, detail,
+    return Row(f"{len(lines):,} {LAUNCHES}", DIFFERS if bad else AGREES, detail,
                figures)
 
 
@@ -109,6 +116,7 @@ def main() -> None:
     parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
     parser.add_argument("--workers", type=int, default=0)
     given = parser.parse_args()
+    jobs.end_with_parent()
     grade_class(given.result, given.device, given.workers)
 
 

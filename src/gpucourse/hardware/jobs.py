@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,6 +17,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_running: set[subprocess.Popen] = set()
+_stopping = threading.Event()
 
 #: Hides every GPU, so that the virtual one answers.
 HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
@@ -52,19 +56,46 @@ def run(command: Sequence[object], seconds: float, *, environment: dict[str, str
         folder: Path | None = None) -> Done:
     """Run a program to its end, or end it and all that it started after ``seconds``."""
     began = time.monotonic()
+    if _stopping.is_set():
+        return Done(None, "", 0.0)
     process = subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL, text=True, errors="replace", cwd=folder,
         env=os.environ | source_path() | (environment or {}), start_new_session=True)
+    _running.add(process)
+    if _stopping.is_set():  # since this began to start it
+        _end(process)
     try:
         output, _ = process.communicate(timeout=max(seconds, 0.1))
         code = process.returncode
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _end(process)
         output, _ = process.communicate()
         code = None
-    return Done(code, output, time.monotonic() - began)
+    finally:
+        _running.discard(process)
+    return Done(None if _stopping.is_set() else code, output, time.monotonic() - began)
+
+
+def _end(process: subprocess.Popen) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it is gone, however that ended.
+
+    What :func:`run` starts is a session of its own, which no Ctrl-C and no hang-up reaches.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.killpg(0, signal.SIGKILL)
+
+    if os.getpgrp() == os.getpid():  # else it was started by hand, in a group with others
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def python(module: str, *arguments: object) -> list[str]:
@@ -84,16 +115,24 @@ def side_by_side(work: Callable[[T], R], items: Iterable[T], workers: int,
                  done: Callable[[T, R], None] = lambda item, result: None) -> list[R]:
     """``work(item)`` for all items, ``workers`` at a time; ``done`` is told each as it ends.
 
-    Results in the order of the items.
+    Results in the order of the items. An exception, Ctrl-C too, ends what runs and goes on up.
     """
     items = list(items)
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        futures = {pool.submit(work, item): item for item in items}
-        results = {}
-        for future in as_completed(futures):
-            results[id(future)] = future.result()
-            done(futures[future], results[id(future)])
-        return [results[id(future)] for future in futures]
+    try:
+        with ThreadPoolExecutor(max(1, workers)) as pool:
+            futures = {pool.submit(work, item): item for item in items}
+            try:
+                for future in as_completed(futures):
+                    done(futures[future], future.result())
+            except BaseException:
+                _stopping.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in list(_running):
+                    _end(process)
+                raise
+            return [future.result() for future in futures]
+    finally:
+        _stopping.clear()
 
 
 def cores() -> int:

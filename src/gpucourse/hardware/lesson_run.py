@@ -27,6 +27,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpucourse.hardware import jobs
+
 #: Arrays above this are compared by their digest alone; below, number by number.
 KEPT = 64 << 20
 _MARKER = re.compile(r'^# %% (?!\[)(?:.*? )?id="([\w-]+)"(.*)$', re.MULTILINE)
@@ -120,6 +122,7 @@ class _Plain:
         for variable, value in extension.ENVIRONMENT.items():
             os.environ.setdefault(variable, value)
         awkward_cuda.mend_iteration()
+        awkward_cuda.hand_over()
         if device().virtual:
             extension.prepare_virtual()
         else:
@@ -286,6 +289,7 @@ def main() -> None:
     parser.add_argument("--sizes", choices=("own", "virtual"), default="own")
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
+    jobs.end_with_parent()
     os.environ.setdefault("MPLBACKEND", "agg")
 
     def tell(ran: Ran) -> None:

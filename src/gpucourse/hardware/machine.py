@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import os
 import platform
 import shutil
 import subprocess
 from pathlib import Path
+
+from gpucourse.hardware.lesson_run import find_root
 
 PACKAGES = (
     "numpy", "numba", "numba-cuda", "llvmlite", "cuda-bindings", "cuda-core", "cuda-pathfinder",
@@ -17,6 +20,9 @@ PACKAGES = (
     "uproot", "pandas", "matplotlib", "ipython", "nbformat", "dask", "distributed",
     "nvidia-cuda-nvrtc", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-nvjitlink",
 )
+#: Folders of the checkout, and kinds of files in them, of which the check's verdicts are made.
+SOURCE = ("src", "course", "solutions", "grading/source", "tests/labelled")
+KINDS = (".py", ".ipynb", ".toml")
 #: NVIDIA's programs that parts of the check run.
 TOOLS = ("ncu", "compute-sanitizer")
 
@@ -40,6 +46,7 @@ def describe(device: str) -> dict:
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         "commit": _commit(),
+        "source": source_digest(find_root()),
         "versions": {name: version for name in PACKAGES if (version := _version(name))},
         "tools": {name: tool_version(name) for name in TOOLS if tool(name)},
     }
@@ -91,3 +98,14 @@ def _commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
+
+
+def source_digest(root: Path) -> str:
+    """A digest of the source that is checked: a copy of a checkout knows no commit, and a checkout
+    may have been changed since its commit."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in SOURCE for path in (root / folder).rglob("*")
+                       if path.suffix in KINDS and ".ipynb_checkpoints" not in path.parts):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]

@@ -14,26 +14,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpucourse.hardware import grading_run, jobs, labelled, lesson_pair, machine, nsight
-from gpucourse.hardware import replay as replays
+from gpucourse.hardware import grading_run, jobs, labelled, lesson_pair, machine, nsight, rows
 from gpucourse.hardware import sanitizer as sanitizers
 from gpucourse.hardware.checked import KIND
 from gpucourse.hardware.gpu_process import GPU, VIRTUAL
 from gpucourse.hardware.lesson_run import cells, find_root, lessons
-from gpucourse.hardware.rows import FAILS, NOT_RUN, Row
+from gpucourse.hardware.rows import AGREES, FAILS, NOT_RUN, Row
 
-#: Seconds for one lesson on one device; on two cores a lesson takes up to one minute.
-LESSON_SECONDS = 240.0
+#: Seconds for one lesson on one device. On two cores a lesson takes up to one minute; a rehearsal
+#: may be on a machine that has others to serve.
+LESSON_SECONDS = {GPU: 240.0, VIRTUAL: 900.0}
 #: Launches whose counters are compared.
 MOST_COUNTED = 150
+NO_TIME = "no time was left"
+#: A file in the folder of a run that has ended by itself, with its last words.
+ENDED = "ended.txt"
 
 
 @dataclass
 class Check:
     """One run of the check.
 
-    ``folder`` holds what the parts leave for each other, ``out`` is the result; ``device`` is
-    ``gpu`` or, in a rehearsal, ``virtual``. ``only``: ids of lessons; by default all.
+    ``folder`` holds what the parts leave for each other and for a run that goes on, ``out`` is the
+    result; ``device`` is ``gpu`` or, in a rehearsal, ``virtual``. ``only``: ids of lessons; by
+    default all.
     """
 
     folder: Path
@@ -45,10 +49,10 @@ class Check:
     root: Path = field(default_factory=find_root)
     result: dict = field(default_factory=dict)
 
-    def save(self, part: str, rows: list[Row], *, complete: bool = False, note: str = "") -> None:
+    def save(self, part: str, found: list[Row], *, complete: bool = False) -> None:
         """Write the rows of a part; the file is never half written."""
         self.result.setdefault("parts", {})[part] = {
-            "complete": complete, "note": note, "rows": [row.as_dict() for row in rows]}
+            "complete": complete, "rows": [row.as_dict() for row in found]}
         self.out.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.result, indent=1, ensure_ascii=False)
         partial = self.out.with_suffix(".part")
@@ -62,6 +66,11 @@ class Check:
 
     def lessons(self) -> list[str]:
         return [id for id in lessons(self.root) if not self.only or id in self.only]
+
+
+def rows_of(part: dict) -> list[Row]:
+    """The rows of a part, as the result has it."""
+    return [Row(**row) for row in part["rows"]]
 
 
 # -- lessons and their launches -----------------------------------------------------------------
@@ -90,36 +99,63 @@ def run_lessons(check: Check, seconds: float) -> None:
         said[task] = last
         save()
 
-    jobs.side_by_side(lambda task: _run_lesson(check, clock, *task), tasks, check.workers, done)
+    def work(task: tuple[str, str]) -> str:
+        last = _run_lesson(check, clock, *task)
+        if task[0] == "virtual" and last != NO_TIME:
+            return _replay(check, clock, task[1]) or last
+        return last
+
+    jobs.side_by_side(work, tasks, check.workers, done)
     # Two runs on the virtual GPU tell what is not repeatable at all.
-    differing = [id for id in check.lessons() if _compare(check, id).verdict not in ("agrees",)]
-    jobs.side_by_side(lambda id: _run_lesson(check, clock, "again", id), differing, check.workers)
-    save(complete=clock.left > 0)
+    differing = [id for id in check.lessons()
+                 if NO_TIME not in (said["virtual", id], said["small", id])
+                 and _compare(check, id).verdict != AGREES]
+    again = jobs.side_by_side(lambda id: _run_lesson(check, clock, "again", id), differing,
+                              check.workers)
+    save(complete=NO_TIME not in [*said.values(), *again])
 
 
 def _run_lesson(check: Check, clock: jobs.Clock, name: str, id: str) -> str:
-    """One run of a lesson in a process of its own; its last words."""
-    if clock.left < 5:
-        return "no time was left"
-    sizes, on_gpu, record = _RUNS[name]
+    """One run of a lesson in a process of its own, if there was none before; its last words."""
     folder = _folder(check, id, name)
+    if (folder / ENDED).exists():
+        return (folder / ENDED).read_text(encoding="utf-8")
+    if clock.left < 5:
+        return NO_TIME
+    sizes, on_gpu, record = _RUNS[name]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     command = jobs.python("gpucourse.hardware.lesson_run", id, folder, "--sizes", sizes,
                           *["--record"] * record)
-    ended = jobs.run(command, min(LESSON_SECONDS, clock.left), folder=check.root,
+    limit = LESSON_SECONDS[check.device]
+    ended = jobs.run(command, min(limit, clock.left), folder=check.root,
                      environment={"MPLBACKEND": "agg"} | (check.on_gpu if on_gpu else jobs.HIDDEN))
-    (folder / "output.txt").write_text(ended.output[-20_000:])
+    (folder / "output.txt").write_text(ended.output[-20_000:], encoding="utf-8")
     check.tell(f"{id}, {name}: {ended.seconds:.0f} s")
-    if record and clock.left > 5:
-        again = jobs.run(
-            jobs.python("gpucourse.hardware.replay", folder / "launches",
-                        folder / "launches.jsonl", "--device", check.device),
-            clock.left, environment=check.on_gpu)
-        check.tell(f"{id}, launches on the GPU: {again.seconds:.0f} s")
-        if again.code:
-            return again.last
-    return "its time was up" if ended.code is None else ended.last if ended.code else ""
+    if ended.code is None and ended.seconds < limit:
+        return NO_TIME
+    last = "its time was up" if ended.code is None else ended.last if ended.code else ""
+    (folder / ENDED).write_text(last, encoding="utf-8")
+    return last
+
+
+def _replay(check: Check, clock: jobs.Clock, id: str) -> str:
+    """The recorded launches of a lesson on the GPU, those that were not played before."""
+    launches, result = _launches(check, id)
+    if len(rows.read(result)) == len(list(launches.glob("*.npz"))):
+        return ""
+    if clock.left < 5:
+        return NO_TIME
+    ended = jobs.run(jobs.python("gpucourse.hardware.replay", launches, result, "--device",
+                                 check.device), clock.left, environment=check.on_gpu)
+    check.tell(f"{id}, launches on the GPU: {ended.seconds:.0f} s")
+    return NO_TIME if ended.code is None else ended.last if ended.code else ""
+
+
+def _launches(check: Check, id: str) -> tuple[Path, Path]:
+    """Where a lesson's recorded launches are, and the rows that tell how they agree."""
+    folder = _folder(check, id, "virtual")
+    return folder / "launches", folder / "launches.jsonl"
 
 
 def _folder(check: Check, id: str, name: str) -> Path:
@@ -127,34 +163,33 @@ def _folder(check: Check, id: str, name: str) -> Path:
 
 
 def _launch_rows(check: Check) -> list[Row]:
-    rows = []
+    found = []
     for id in check.lessons():
-        folder = _folder(check, id, "virtual")
-        found = replays.read(folder / "launches.jsonl")
-        recorded = len(list((folder / "launches").glob("*.npz")))
-        rows += found
-        if len(found) < recorded:
-            rows.append(Row(f"{recorded - len(found)} launches of {id}", NOT_RUN, "no time"))
-    return rows
+        launches, result = _launches(check, id)
+        known, recorded = rows.read(result), len(list(launches.glob("*.npz")))
+        found += known
+        if len(known) < recorded:
+            found.append(Row(f"{recorded - len(known)} launches of {id}", NOT_RUN, NO_TIME))
+    return found
 
 
 def _lesson_rows(check: Check, said: dict[tuple[str, str], str]) -> list[Row]:
-    rows = []
+    found = []
     for id in check.lessons():
         total = len(cells(check.root, id))
         for name, what in (("own", f"{id}, as a learner runs it"),
                            ("small", f"{id}, at the virtual GPU's sizes")):
-            if ("no time was left" in said.get((name, id), "")) or (name, id) not in said:
-                rows.append(Row(what, NOT_RUN, "no time was left"))
+            if said.get((name, id), NO_TIME) == NO_TIME:
+                found.append(Row(what, NOT_RUN, NO_TIME))
                 continue
             row = lesson_pair.judge(id, _folder(check, id, name), total, said[name, id])
             row.what = what
-            rows.append(row)
-        if {("virtual", id), ("small", id)} <= said.keys():
+            found.append(row)
+        if all(said.get((name, id), NO_TIME) != NO_TIME for name in ("virtual", "small")):
             row = _compare(check, id)
             row.what = f"{id}, arrays of both devices"
-            rows.append(row)
-    return rows
+            found.append(row)
+    return found
 
 
 def _compare(check: Check, id: str) -> Row:
@@ -177,13 +212,19 @@ def run_counters(check: Check, seconds: float) -> None:
     folder = check.folder / "counters"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    # Recorded by the lessons, unless those were run on a machine that is gone.
+    recorded = jobs.side_by_side(lambda id: _run_lesson(check, clock, "virtual", id),
+                                 check.lessons(), check.workers)
     files = []
     for id in check.lessons():
-        for path in nsight.choose(_folder(check, id, "virtual") / "launches", MOST_COUNTED):
+        for path in nsight.choose(_launches(check, id)[0], MOST_COUNTED):
             files.append(shutil.copy(path, folder / f"{id}-{path.stem}.npz"))
-    rows = nsight.compare(program, files[:MOST_COUNTED], clock, check.workers, check.device,
-                          lambda text: check.tell(f"counters: {text}"))
-    check.save("counters", rows, complete=True)
+    if not files:
+        check.save("counters", [Row("Nsight Compute", NOT_RUN, "no launch was recorded")])
+        return
+    found, whole = nsight.compare(program, files[:MOST_COUNTED], clock, check.workers,
+                                  check.device, lambda text: check.tell(f"counters: {text}"))
+    check.save("counters", found, complete=whole and NO_TIME not in recorded)
 
 
 def run_sanitizer(check: Check, seconds: float) -> None:
@@ -194,7 +235,7 @@ def run_sanitizer(check: Check, seconds: float) -> None:
         check.save("sanitizer", [Row("compute-sanitizer", NOT_RUN, why)], complete=True)
         return
     clock = jobs.Clock(seconds)
-    folder = check.folder / "labelled"
+    folder = check.folder / "sanitizer"
     if not labelled.read(folder):
         done = jobs.run([sys.executable, str(labelled.recorder()), str(folder)], clock.left,
                         environment=jobs.HIDDEN)
@@ -204,9 +245,10 @@ def run_sanitizer(check: Check, seconds: float) -> None:
         why = f"the labelled kernels were not recorded: {done.last}"
         check.save("sanitizer", [Row("compute-sanitizer", FAILS, why)])
         return
-    rows = sanitizers.compare(program, folder, labels, clock, check.workers, check.device,
-                              lambda text: check.tell(f"sanitizer: {text}"))
-    check.save("sanitizer", rows, complete=clock.left > 0)
+    whole = sanitizers.compare(program, folder, labels, clock, check.workers, check.device,
+                               lambda text: check.tell(f"sanitizer: {text}"),
+                               lambda found: check.save("sanitizer", found))
+    check.save("sanitizer", rows_of(check.result["parts"]["sanitizer"]), complete=whole)
 
 
 # -- grading ------------------------------------------------------------------------------------
@@ -226,21 +268,23 @@ def run_grading(check: Check, seconds: float) -> None:
 
     def work(side: tuple[str, Path]) -> jobs.Done:
         kind, result = side
-        result.unlink(missing_ok=True)
         return jobs.run(jobs.python("gpucourse.hardware.grading_run", result, "--device", kind,
                                     "--workers", half), seconds, environment=kinds[kind])
 
     def done(side: tuple[str, Path], ended: jobs.Done) -> None:
         check.tell(f"grading, {side[0]}: {ended.seconds:.0f} s {ended.last if ended.code else ''}")
-        rows = grading_run.same_reasons(replays.read(there), replays.read(here))
-        if not rows:
-            rows = [Row("the class of the demo", FAILS, ended.last or "nobody was graded in time")]
-        check.save("grading", rows, note="" if ended.code == 0 else ended.last)
 
     ended = jobs.side_by_side(work, [(GPU, there), (VIRTUAL, here)], 2, done)
-    rows = grading_run.same_reasons(replays.read(there), replays.read(here))
-    if rows and all(one.code == 0 for one in ended):
-        check.save("grading", rows, complete=True)
+    found = grading_run.same_reasons(rows.read(there), rows.read(here))
+    whole = all(one.code == 0 for one in ended)
+    late = any(one.code is None for one in ended)
+    if not whole and not late:
+        last = next(one.last for one in ended if one.code)
+        found.append(Row("the class of the demo", FAILS, f"the grader ended: {last}"))
+    elif not whole:
+        missing = "some of the class, or its comparison with the virtual GPU"
+        found.append(Row(missing, NOT_RUN, NO_TIME))
+    check.save("grading", found, complete=whole)
 
 
 #: Name, what it does, and its share of the time that is left when it begins.

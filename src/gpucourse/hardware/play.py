@@ -3,7 +3,8 @@
     compute-sanitizer --tool racecheck python -m gpucourse.hardware.play A.npz B.npz
 
 Before each launch its file's name is printed after ``#### ``, and what went wrong after ``!!!! ``,
-so that a tool's report can be told apart launch by launch. Nothing else runs on the GPU.
+so that a tool's report can be told apart launch by launch. Nothing else runs on the GPU. A launch
+that spoils the GPU for this process is the last one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gpucourse.hardware import jobs
+from gpucourse.hardware.gpu import FATAL
 from gpucourse.hardware.gpu_process import GPU, VIRTUAL, open_device
 from gpucourse.hardware.recorded import RecordedLaunch, play
 from virtualgpu.errors import VirtualGPUError
@@ -25,6 +28,7 @@ def main() -> None:
     parser.add_argument("--unwritten", action="store_true",
                         help="leave alone what nobody had written before the launch")
     given = parser.parse_args()
+    jobs.end_with_parent()
     device = open_device(given.device)
     for path in given.files:
         print(f"{LAUNCH}{path.stem}", flush=True)
@@ -33,6 +37,8 @@ def main() -> None:
         except VirtualGPUError as error:
             print(f"{WRONG}{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}",
                   flush=True)
+            if getattr(error, "name", "") in FATAL:
+                raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

@@ -2,16 +2,16 @@
 
     python -m gpucourse.hardware.replay FOLDER RESULT.jsonl
 
-writes one row for each ``.npz`` in the folder, as soon as it is known.
+writes one row for each ``.npz`` in the folder, as soon as it is known, and leaves alone what the
+file has rows of already.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from gpucourse.hardware import agreement
+from gpucourse.hardware import agreement, jobs, rows
 from gpucourse.hardware.gpu_process import GPU, VIRTUAL, GPUFault, GPUProcess
 from gpucourse.hardware.recorded import RecordedLaunch
 from gpucourse.hardware.rows import AGREES, DIFFERS, FAILS, Row
@@ -34,24 +34,19 @@ def replay(path: Path, gpu: GPUProcess) -> Row:
     return Row(what, AGREES if found.fine else DIFFERS, found.detail, figures)
 
 
-def read(path: Path) -> list[Row]:
-    """The rows that :func:`main` has written up to now."""
-    try:
-        return [Row(**json.loads(line)) for line in path.read_text().splitlines()]
-    except OSError:
-        return []
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("result", type=Path)
     parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
     given = parser.parse_args()
-    with GPUProcess(given.device) as gpu, given.result.open("w") as file:
-        for path in sorted(given.folder.glob("*.npz")):
-            file.write(json.dumps(replay(path, gpu).as_dict()) + "\n")
-            file.flush()
+    jobs.end_with_parent()
+    known = rows.read(given.result)
+    rows.write(given.result, known)
+    # In the order of the files, so the rows that are there are those of the first ones.
+    with GPUProcess(given.device) as gpu:
+        for path in sorted(given.folder.glob("*.npz"))[len(known):]:
+            rows.append(given.result, replay(path, gpu))
 
 
 if __name__ == "__main__":

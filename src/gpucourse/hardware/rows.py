@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 #: As it should be; not as it should be; it did not get so far; not looked at, and why.
 AGREES, DIFFERS, FAILS, NOT_RUN = "agrees", "differs", "fails", "not run"
@@ -31,3 +35,28 @@ def summary(rows: list[Row]) -> str:
     words = {AGREES: "agree", DIFFERS: "differ", FAILS: "fail", NOT_RUN: "not run"}
     counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in VERDICTS}
     return ", ".join(f"{count} {words[verdict]}" for verdict, count in counts.items() if count)
+
+
+def read(path: Path) -> list[Row]:
+    """The rows in a file of one JSON object per line; a line that was cut off is left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    rows = []
+    for line in lines:
+        with suppress(ValueError):
+            rows.append(Row(**json.loads(line)))
+    return rows
+
+
+def write(path: Path, rows: Iterable[Row]) -> None:
+    """A file as :func:`read` reads it."""
+    text = "".join(json.dumps(row.as_dict()) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+
+
+def append(path: Path, row: Row) -> None:
+    """One more row, on the disk at once."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row.as_dict()) + "\n")

@@ -11,15 +11,17 @@ file.cu:13:kernel(int *)``.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpucourse.hardware import jobs
 from gpucourse.hardware.labelled import Label
-from gpucourse.hardware.play import LAUNCH, WRONG
+from gpucourse.hardware.play import LAUNCH
 from gpucourse.hardware.rows import AGREES, DIFFERS, FAILS, NOT_RUN, Row
 
 TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
@@ -32,6 +34,8 @@ _FAULTS = (
 )
 _PLACE = re.compile(r"\bin (?P<file>[^\s:]+\.\w+):(?P<line>\d+)")
 _BATCH = 12  # launches of one process
+_SHORTEST = 5.0  # seconds that are worth a start
+NO_TIME, NO_START = "no time was left", "the tool did not start"
 # In the order in which they are tried: an option that a version does not know stops it.
 _OPTIONS = (
     ("--show-backtrace", "no", "--report-api-errors", "no", "--destroy-on-device-error", "kernel",
@@ -116,20 +120,30 @@ def plan(labels: Sequence[Label]) -> list[tuple[str, list[str]]]:
 
 
 def watch(program: str, folder: Path, tool: str, names: Sequence[str], seconds: float,
-          device: str = "gpu") -> tuple[list[Reported], dict[str, str]]:
-    """What one tool reports of some launches, and, by launch, why it says nothing."""
+          device: str = "gpu", clock: jobs.Clock | None = None
+          ) -> tuple[list[Reported], dict[str, str]]:
+    """What one tool reports of some launches, and, by launch, why it says nothing.
+
+    ``seconds`` are those of one process; one that ends early is followed by another for the rest,
+    as long as the ``clock`` has time left.
+    """
     found: list[Reported] = []
     silent: dict[str, str] = {}
     left = list(names)
     while left:
-        done = _start(program, folder, tool, left, seconds, device)
+        limit = seconds if clock is None else min(seconds, clock.left)
+        if limit < _SHORTEST:
+            return found, silent | dict.fromkeys(left, NO_TIME)
+        done = _start(program, folder, tool, left, limit, device)
         begun = [line.removeprefix(LAUNCH).strip() for line in done.output.splitlines()
                  if line.startswith(LAUNCH)]
         found += parse(done.output, names)
         if not begun:
-            return found, silent | dict.fromkeys(left, f"{tool} did not start: {done.last}")
+            return found, silent | dict.fromkeys(left, f"{NO_START}: {done.last}")
         if done.code is None or (begun != left and len(begun) < len(left)):
             # Ended inside the launch announced last: go on behind it.
+            if done.code is None and limit < seconds:
+                return found, silent | dict.fromkeys(left[len(begun) - 1:], NO_TIME)
             why = "it did not end in time" if done.code is None else f"it ended: {done.last}"
             silent[begun[-1]] = why
         left = left[len(begun):]
@@ -177,19 +191,19 @@ def _row(label: Label, found: list[Reported], silent: dict[tuple[str, str], str]
                "compute-sanitizer": told}
     what = f"{label.name} ({label.kind})"
     tool = domain(label)
+    quiet = [why for (_, name), why in silent.items() if name == label.name]
     if label.kind == "clean":
         if found:
             return Row(what, DIFFERS, f"a clean kernel is blamed: {', '.join(told)}", figures)
-        quiet = [why for (_, name), why in silent.items() if name == label.name]
         return Row(what, NOT_RUN if quiet else AGREES, quiet[0] if quiet else "", figures)
     if not tool:
         if any(one.kind == label.kind for one in found):
             return Row(what, AGREES, "found, though the tools promise nothing here", figures)
         why = "in its memory or of its kind compute-sanitizer looks for nothing"
-        return Row(what, AGREES, why, figures)
-    if (tool, label.name) in silent:
-        return Row(what, FAILS, silent[tool, label.name], figures)
+        return Row(what, NOT_RUN, why, figures)
     mine = [one for one in found if one.kind == label.kind]
+    if not mine and (why := silent.get((tool, label.name))):
+        return Row(what, NOT_RUN if why == NO_TIME else FAILS, why, figures)
     if not mine:
         return Row(what, DIFFERS, f"{tool} does not report it", figures)
     if any(one.line is None or one.line in label.lines for one in mine):
@@ -198,26 +212,57 @@ def _row(label: Label, found: list[Reported], silent: dict[tuple[str, str], str]
 
 
 def compare(program: str, folder: Path, labels: Sequence[Label], clock: jobs.Clock, workers: int,
-            device: str = "gpu", tell: Callable[[str], None] = lambda text: None) -> list[Row]:
-    """Run every tool over every labelled kernel that it can look at."""
-    batches = plan(labels)
-    found: list[Reported] = []
-    silent: dict[tuple[str, str], str] = {}
+            device: str = "gpu", tell: Callable[[str], None] = lambda text: None,
+            save: Callable[[list[Row]], None] = lambda rows: None) -> bool:
+    """Run every tool over every labelled kernel that it can look at; whether all was done.
+
+    What a batch of kernels gave is kept in the folder and not asked for again; ``save`` gets the
+    rows after each.
+    """
+    kept = folder / "reports.jsonl"
+    said = _kept(kept)
+    save(_rows_of(labels, said))
 
     def work(batch: tuple[str, list[str]]) -> tuple[list[Reported], dict[str, str]]:
         tool, names = batch
-        if clock.left < 5:
-            return [], dict.fromkeys(names, "no time was left")
-        alone = 20.0 if len(names) == 1 else 90.0
-        return watch(program, folder, tool, names, min(alone, clock.left), device)
+        seconds = 20.0 if len(names) == 1 else 90.0
+        return watch(program, folder, tool, names, seconds, device, clock)
 
-    def done(batch: tuple[str, list[str]], result) -> None:
-        found.extend(result[0])
-        silent.update({(batch[0], name): why for name, why in result[1].items()})
-        tell(f"{batch[0]}: {len(batch[1])} kernels, {len(result[0])} reports")
+    def done(batch: tuple[str, list[str]], result: tuple) -> None:
+        found, silent = result
+        said[batch[0], *batch[1]] = result
+        if NO_TIME not in silent.values():
+            line = {"tool": batch[0], "names": batch[1], "silent": silent,
+                    "found": [asdict(report) for report in found]}
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        tell(f"{batch[0]}: {len(batch[1])} kernels, {len(found)} reports")
+        save(_rows_of(labels, said))
 
-    jobs.side_by_side(work, batches, workers, done)
+    todo = [batch for batch in plan(labels) if (batch[0], *batch[1]) not in said]
+    jobs.side_by_side(work, todo, workers, done)
+    return not any(NO_TIME in silent.values() for _, silent in said.values())
+
+
+def _kept(path: Path) -> dict[tuple[str, ...], tuple[list[Reported], dict[str, str]]]:
+    """By tool and kernels: what an earlier run found."""
+    said = {}
+    with suppress(OSError):
+        for text in path.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError):  # the last line may be cut off
+                line = json.loads(text)
+                found = [Reported(**report) for report in line["found"]]
+                said[line["tool"], *line["names"]] = found, line["silent"]
+    return said
+
+
+def _rows_of(labels: Sequence[Label], said: dict) -> list[Row]:
+    """Rows of all kernels; a batch that nobody has begun yet had no time."""
+    found, silent = [], {}
+    for tool, names in plan(labels):
+        reports, why = said.get((tool, *names), ([], dict.fromkeys(names, NO_TIME)))
+        found += reports
+        silent |= {(tool, name): text for name, text in why.items()}
+    if silent and not found and all(why.startswith(NO_START) for why in silent.values()):
+        return [Row("compute-sanitizer", NOT_RUN, next(iter(silent.values())))]
     return rows(labels, found, silent)
-
-
-__all__ = ["TOOLS", "WRONG", "Reported", "compare", "domain", "parse", "plan", "rows", "watch"]
