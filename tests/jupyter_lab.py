@@ -209,7 +209,7 @@ class Tab:
         self.wait_for_cells(cell)
 
     def start_cell(self, cell: Locator) -> None:
-        """Click into the cell and press Shift-Enter; a number beside it is then that of this run."""
+        """Click into the cell and press Shift-Enter; a number beside it then is this run's."""
         cell.locator(".jp-InputPrompt").evaluate("prompt => { prompt.textContent = '' }")
         self.into(cell)
         self.page.keyboard.press("Shift+Enter")

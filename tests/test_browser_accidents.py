@@ -1,8 +1,8 @@
 """What a learner sees, and keeps, when a kernel is killed, the server goes, the disk is full or two
 tabs hold one notebook: done in a browser, as docs/when_something_breaks.md tells it.
 
-JupyterLab saves by itself at its own times, and asks when it meets another save; so that is switched
-off here, and each save is the test's. What the browser showed is kept in build/browser/.
+JupyterLab saves by itself at its own times, and asks when it meets another save; so that is
+switched off here, and each save is the test's. What the browser showed is kept in build/browser/.
 """
 
 from __future__ import annotations
