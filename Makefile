@@ -150,7 +150,8 @@ MOVED := $(shell [ -s $(STAMP) ] && [ "$$(cat $(STAMP))" != "$(CURDIR)" ] && ech
 # jupyter/ is copied into .venv by the install.
 $(STAMP): requirements/base.txt pyproject.toml Makefile $(wildcard jupyter/*/*) $(MOVED)
 	@$(find_uv); \
-	if [ "$(MOVED)" ] || ! $(IN_VENV) -c '$(FITS)' 2>/dev/null; then \
+	if [ "$(MOVED)" ] || ! $(IN_VENV) -c '$(FITS)' 2>/dev/null || \
+	  { [ -e $(VENV)/bin/jupyter ] && ! $(VENV)/bin/jupyter --version >/dev/null 2>&1; }; then \
 	  chosen="$(PYTHON)"; \
 	  if "$$chosen" -c '' 2>/dev/null && ! "$$chosen" -c '$(FITS)'; then \
 	    echo "$$chosen is $$("$$chosen" --version); the course needs 3.11, 3.12 or 3.13." >&2; \
