@@ -32,9 +32,6 @@ GPU_ARGS ?=
 # One worker per core, but no more than eight: a worker that runs JAX and Numba takes 0.5 GB.
 PYTEST := $(IN_VENV) -m pytest -n logical --maxprocesses 8 --dist loadfile
 
-# It asks whether to fetch news of the Jupyter project, over the first notebook.
-ANNOUNCEMENTS := "@jupyterlab/apputils-extension:announcements"
-
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | \
 	  while IFS='|' read -r verb meaning; do printf '  %-14s %s\n' "$$verb" "$$meaning"; done
@@ -166,7 +163,6 @@ $(STAMP): requirements/base.txt pyproject.toml Makefile $(wildcard jupyter/*/*) 
 	echo "Installing into $(VENV): 2.3 GB, some minutes the first time"; \
 	"$$uv" pip sync -q --compile-bytecode --python $(IN_VENV) --require-hashes requirements/base.txt; \
 	"$$uv" pip install -q --python $(IN_VENV) --no-deps --editable .; \
-	$(VENV)/bin/jupyter labextension disable --log-level=ERROR $(ANNOUNCEMENTS); \
 	printf '%s\n' "$(CURDIR)" > $@; \
 	echo "Set up in $(VENV) with $$($(IN_VENV) --version)"
 

@@ -89,10 +89,16 @@ def tab(request: pytest.FixtureRequest, context: BrowserContext, server: Server)
     tab.picture(f"{request.node.name}-at-the-end")
 
 
-def test_jupyterlab_saves_every_half_minute(server: Server):
-    name = "@jupyterlab/docmanager-extension:plugin"
-    answer = json.loads(server.get(f"lab/api/settings/{name}"))
-    assert answer["schema"]["properties"]["autosaveInterval"]["default"] == 30
+@pytest.mark.parametrize(("plugin", "setting", "value"), [
+    ("docmanager-extension:plugin", "autosaveInterval", 30),
+    # Else it asks whether to fetch news of the Jupyter project, over the first notebook.
+    ("apputils-extension:notification", "fetchNews", "false"),
+])
+def test_jupyterlab_is_set_as_the_package_says(
+    server: Server, plugin: str, setting: str, value: object
+):
+    answer = json.loads(server.get(f"lab/api/settings/@jupyterlab/{plugin}"))
+    assert answer["schema"]["properties"][setting]["default"] == value
 
 
 def test_a_kernel_killed_for_memory(tab: Tab, server: Server):
