@@ -221,7 +221,7 @@ def test_a_full_disk(browser: Browser, tmp_path: Path):
         assert "answer = 'before'" in server.get("api/contents/work.ipynb").decode()
         tab.run(tab.cell("%load_ext"))
         expect(tab.cell("%load_ext").locator(".jp-OutputArea")
-               ).to_contain_text("This disk is full but for 0 GB")
+               ).to_contain_text("This disk is full: what you write may not be saved")
         tab.picture("full-2-first-cell-says-so")
         tab.write(last, "import os; os.remove('filler')")
         tab.run(last)
