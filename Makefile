@@ -32,9 +32,6 @@ GPU_ARGS ?=
 # One worker per core, but no more than eight: a worker that runs JAX and Numba takes 0.5 GB.
 PYTEST := $(IN_VENV) -m pytest -n logical --maxprocesses 8 --dist loadfile
 
-# It asks whether to fetch news of the Jupyter project, over the first notebook.
-ANNOUNCEMENTS := "@jupyterlab/apputils-extension:announcements"
-
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | \
 	  while IFS='|' read -r verb meaning; do printf '  %-14s %s\n' "$$verb" "$$meaning"; done
@@ -141,11 +138,21 @@ if uv venv --clear --help >/dev/null 2>&1; then uv=uv; else \
 fi
 endef
 
-# Each candidate is tried by running it: a pyenv shim may exist and still refuse to start.
-$(STAMP): requirements/base.txt pyproject.toml Makefile
+# The programs in .venv name their interpreter by its full path: in a folder that has been renamed or
+# copied since, they do not start. The stamp says where it was made.
+MOVED := $(shell [ -s $(STAMP) ] && [ "$$(cat $(STAMP))" != "$(CURDIR)" ] && echo moved)
+.PHONY: moved
+
+# Each candidate is tried by running it: a pyenv shim may exist and still refuse to start. What is in
+# jupyter/ is copied into .venv by the install.
+$(STAMP): requirements/base.txt pyproject.toml Makefile $(wildcard jupyter/*/*) $(MOVED)
 	@$(find_uv); \
-	if ! $(IN_VENV) -c '$(FITS)' 2>/dev/null; then \
+	if [ "$(MOVED)" ] || ! $(IN_VENV) -c '$(FITS)' 2>/dev/null || \
+	  { [ -e $(VENV)/bin/jupyter ] && ! $(VENV)/bin/jupyter --version >/dev/null 2>&1; }; then \
 	  chosen="$(PYTHON)"; \
+	  if "$$chosen" -c '' 2>/dev/null && ! "$$chosen" -c '$(FITS)'; then \
+	    echo "$$chosen is $$("$$chosen" --version); the course needs 3.11, 3.12 or 3.13." >&2; \
+	    exit 1; fi; \
 	  if [ -z "$$chosen" ]; then for python in $(CANDIDATES); do \
 	    if "$$python" -c '$(FITS)' 2>/dev/null; then \
 	      chosen=$$("$$python" -c 'import sys; print(sys.executable)'); break; fi; done; fi; \
@@ -153,10 +160,10 @@ $(STAMP): requirements/base.txt pyproject.toml Makefile
 	    echo "No Python 3.11, 3.12 or 3.13 here, and uv could not fetch one. Install one and run" \
 	      "make again, or name it: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }; \
 	fi; \
+	echo "Installing into $(VENV): 2.3 GB, some minutes the first time"; \
 	"$$uv" pip sync -q --compile-bytecode --python $(IN_VENV) --require-hashes requirements/base.txt; \
 	"$$uv" pip install -q --python $(IN_VENV) --no-deps --editable .; \
-	$(VENV)/bin/jupyter labextension disable --log-level=ERROR $(ANNOUNCEMENTS); \
-	touch $@; \
+	printf '%s\n' "$(CURDIR)" > $@; \
 	echo "Set up in $(VENV) with $$($(IN_VENV) --version)"
 
 $(SITE_STAMP): requirements/site.txt $(STAMP)

@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -43,6 +44,8 @@ NAME = "binder_size"
 LIMIT = 2_000_000_000
 GROUP = Path("/sys/fs/cgroup/memory/gpucourse-binder")
 PORT = 8971
+# What moves a terminal's cursor and colours its text.
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 # --- the image --------------------------------------------------------------------------------
@@ -242,7 +245,8 @@ def run(lesson: Lesson, room: Room, lab: psutil.Process) -> dict:
     }
     if grades:
         text = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
-        found["graded in its kernel"] = text.split("\n")[0].strip()
+        lines = [line.strip() for line in re.split(r"[\r\n]", _TERMINAL.sub("", text))]
+        found["graded in its kernel"] = next((line for line in lines if " points" in line), None)
     return found
 
 
@@ -286,7 +290,8 @@ def main() -> int:
         print(id, found[id])
     room.leave()
     wrong = [id for id, one in found.items()
-             if one["killed"] or one["kernel died"] or one["unexpected errors"]]
+             if one["killed"] or one["kernel died"] or one["unexpected errors"]
+             or one.get("graded in its kernel", "") is None]
     print(f"{len(found)} notebooks; not as they should be: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 

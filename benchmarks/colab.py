@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,11 +36,13 @@ PACKAGES = Path(__file__).with_name("colab_packages.txt")
 ROOM = REPOSITORY / "build" / "colab"
 ENVIRONMENT, CONTENT, PROFILE = ROOM / "environment", ROOM / "content", ROOM / "ipython"
 NAME = "colab"
-# As Colab's kernels, which import their package as they start.
+# As Colab's kernels, which import their package as they start. JAX's debugger, imported with JAX,
+# takes `output` from it.
 STARTUP = """\
 import sys, types
-sys.modules["google"] = types.ModuleType("google")
-sys.modules["google.colab"] = types.ModuleType("google.colab")
+google = sys.modules["google"] = types.ModuleType("google")
+google.colab = sys.modules["google.colab"] = types.ModuleType("google.colab")
+google.colab.output = sys.modules["google.colab.output"] = types.ModuleType("google.colab.output")
 """
 
 
@@ -116,8 +119,10 @@ def run(path: Path) -> dict:
 
 
 def printed(cell: nbformat.NotebookNode) -> list[str]:
+    """The lines of a cell's output, without what moves a terminal's cursor and colours its text."""
     text = "".join(output.get("text", "") for output in cell.outputs)
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    lines = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text))
+    return [line.strip() for line in lines if line.strip()]
 
 
 def main() -> int:

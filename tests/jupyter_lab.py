@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -11,10 +12,9 @@ import subprocess
 import sys
 import sysconfig
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
@@ -34,18 +34,21 @@ class Server:
     """JupyterLab on ``folder``, with settings of its own, on a port that stays when it restarts.
 
     ``wrapper`` is a command in front of Jupyter's own (bwrap, taskset); ``environment`` adds to
-    this process's variables.
+    this process's variables. Without ``autosave`` nothing is saved but by hand, so that a test can
+    say when.
     """
 
     def __init__(self, folder: Path, home: Path, *, wrapper: Sequence[str | Path] = (),
-                 environment: dict[str, str] | None = None) -> None:
+                 environment: dict[str, str] | None = None, autosave: bool = True) -> None:
         self.folder, self.home, self.wrapper = folder, home, wrapper
         self.environment = environment or {}
         self.process: subprocess.Popen | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
+        if not autosave:
+            settings = home / "config/lab/user-settings/@jupyterlab/docmanager-extension"
+            settings.mkdir(parents=True)
+            (settings / "plugin.jupyterlab-settings").write_text('{"autosave": false}')
 
     def start(self) -> None:
         """Returns once it answers. Raises AssertionError with its log if it never does."""
@@ -75,7 +78,7 @@ class Server:
         while time.monotonic() < end and self.process.poll() is None:
             try:
                 self.get("api/status")
-            except (urllib.error.URLError, ConnectionError):
+            except OSError:  # refused, reset, or no answer in time
                 time.sleep(0.1)
             else:
                 return
@@ -104,6 +107,16 @@ class Server:
     def log(self) -> str:
         """All that it has written so far."""
         return (self.home / "server.log").read_text(errors="replace")
+
+
+def free_port() -> int:
+    """A port that nobody listens on, below those that the system gives to whoever asks for any: a
+    kernel started meanwhile would take it from a server that is stopped."""
+    while True:
+        number = random.SystemRandom().randrange(20_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", number))
+            return number
 
 
 def children(pid: int) -> list[int]:
@@ -196,7 +209,8 @@ class Tab:
         self.wait_for_cells(cell)
 
     def start_cell(self, cell: Locator) -> None:
-        """Click into the cell and press Shift-Enter."""
+        """Click into the cell and press Shift-Enter; a number beside it then is this run's."""
+        cell.locator(".jp-InputPrompt").evaluate("prompt => { prompt.textContent = '' }")
         self.into(cell)
         self.page.keyboard.press("Shift+Enter")
 
@@ -215,10 +229,15 @@ class Tab:
         expect(last.locator(".jp-InputPrompt")).to_contain_text(_NUMBER, timeout=2 * PATIENCE)
 
     def write(self, cell: Locator, text: str) -> None:
-        """Replace a cell's text by typing: brackets close and lines indent by themselves."""
+        """Replace a cell's text by another, at once; returns when it counts as not saved yet.
+
+        For a server without autosave, which might save it in the same moment.
+        """
         self.into(cell)
         self.page.keyboard.press("Control+a")
         self.page.keyboard.insert_text(text)
+        expect(cell).to_contain_text(text.partition("\n")[0])
+        expect(self.unsaved()).to_have_count(1)
 
     def save(self) -> None:
         """Control-S, as people do, and wait until nothing is unsaved.

@@ -19,6 +19,7 @@ from small_course import LECTURE, edit, write_course
 from gpucourse import device, doctor, probe, resources
 from gpucourse.build import outputs
 from gpucourse.doctor import FAIL, OK, WARN, Finding
+from gpucourse.doctor.finding import install
 
 
 def finding(part, name: str) -> Finding:
@@ -42,11 +43,11 @@ def test_a_package_that_is_missing_or_too_old_is_told_with_the_command(
     missing = finding(doctor.packages, "awkward")
     assert missing.status == FAIL
     assert missing.found == "not installed, and the course needs it"
-    assert missing.mend.startswith('pip install --upgrade "awkward>=')
+    assert missing.mend.startswith(f"{install('--upgrade')} 'awkward>=")
     wrong = finding(doctor.packages, "numpy")
     assert wrong.status == FAIL
     assert wrong.found == "2.5.0, but the course needs <2.5,>=2.0"
-    assert 'pip install --upgrade "numpy<2.5,>=2.0"' in wrong.mend
+    assert wrong.mend.startswith(install("--upgrade", "numpy<2.5,>=2.0"))
 
 
 def test_the_virtual_gpus_own_needs_are_told_apart(monkeypatch: pytest.MonkeyPatch):
@@ -88,7 +89,8 @@ def test_a_missing_compiler_is_told_and_no_kernel_is_tried(
     findings = {f.name: f for f in doctor.device_and_compilers()}
     assert findings[missing].status == FAIL
     assert findings[missing].found.startswith("not found: ")
-    assert 'pip install "cuda-toolkit[' in findings[missing].mend
+    assert findings[missing].mend.startswith(install("--upgrade"))
+    assert "'cuda-toolkit[cccl,cudart,nvcc,nvrtc,nvvm]>=" in findings[missing].mend
     assert findings["a kernel"].status == FAIL
     others = {"nvvm", "nvrtc", "cudart"} - {missing}
     assert all(findings[name].found == f"/somewhere/lib{name}.so" for name in others)

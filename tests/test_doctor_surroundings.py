@@ -21,6 +21,7 @@ from small_course import write_course
 
 from gpucourse import device, doctor, probe, records
 from gpucourse.doctor import FAIL, OK, WARN, Finding
+from gpucourse.doctor.finding import install
 
 SOURCE = Path(doctor.__file__).parents[2]
 
@@ -102,7 +103,7 @@ def test_another_copy_of_the_course_is_told(tmp_path: Path, monkeypatch):
         doctor.software, "_is_at_home", lambda origin: "gpucourse" not in str(origin))
     found = finding(doctor.strangers, "gpucourse")
     assert found.status == WARN
-    assert found.mend.endswith(f"-m pip install --no-deps --editable {tmp_path}")
+    assert found.mend == install("--no-deps", "--editable", str(tmp_path))
 
 
 @pytest.mark.parametrize("name", doctor.software.VARIABLES)
@@ -189,7 +190,7 @@ def test_libraries_that_do_not_use_the_gpu_are_told(monkeypatch: pytest.MonkeyPa
     versions(monkeypatch, {"jax-cuda12-plugin": "0.9.0", "jaxlib": "0.10.2",
                            "cupy-cuda12x": "14.0.1", "cupy-cuda13x": "14.0.1", "cudf-cu12": "26.2"})
     libraries = {f.name: f for f in doctor.gpu_libraries()}
-    assert libraries["JAX"].mend == "pip install jax-cuda12-plugin==0.10.2"
+    assert libraries["JAX"].mend == install("jax-cuda12-plugin==0.10.2")
     assert libraries["CuPy"].status == FAIL and "overwrite each other" in libraries["CuPy"].found
     assert "cuDF" not in libraries
     versions(monkeypatch, {"jax-cuda12-plugin": "0.10.2", "jaxlib": "0.10.2",

@@ -63,7 +63,7 @@ def test_loading_is_quick_and_says_one_line():
 
 
 def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch):
-    for free, said in ((3_000_000, "full but for 3 MB"), (0, "full but for 0 GB"), (10**9, None)):
+    for free, said in ((3_000_000, "full but for 3 MB"), (0, "disk is full: what"), (10**9, None)):
         monkeypatch.setattr(
             extension.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
         news = extension.full_disk()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +24,40 @@ def test_make_alone_lists_every_verb(repository: Path) -> None:
     listed = subprocess.run(["make"], cwd=repository, capture_output=True, text=True, check=True)
     phony = re.search(r"(?m)^\.PHONY: (.+)$", (repository / "Makefile").read_text())
     assert re.findall(r"(?m)^  make ([a-z-]+) +\w", listed.stdout) == phony[1].split()
+
+
+def is_set_up(repository: Path, environment: Path) -> bool:
+    """Whether ``make setup`` would leave this environment as it is."""
+    done = subprocess.run(["make", "-q", f"VENV={environment}", "setup"], cwd=repository,
+                          capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode == 0
+
+
+def test_a_folder_that_has_been_renamed_is_set_up_anew(repository: Path, tmp_path: Path) -> None:
+    assert not is_set_up(repository, tmp_path)
+    stamp = tmp_path / ".set-up"
+    stamp.write_text(f"{repository}\n")
+    assert is_set_up(repository, tmp_path)
+    stamp.write_text("/somewhere/else\n")
+    assert not is_set_up(repository, tmp_path)
+    # As the first versions of this Makefile left it.
+    stamp.write_text("")
+    assert is_set_up(repository, tmp_path)
+
+
+def test_settings_that_are_newer_are_installed(repository: Path, tmp_path: Path) -> None:
+    copy, stamp = tmp_path / "copy", tmp_path / ".set-up"
+    for name in ("jupyter", "requirements"):
+        shutil.copytree(repository / name, copy / name)
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(repository / name, copy)
+    stamp.write_text(f"{copy}\n")
+    assert is_set_up(copy, tmp_path)
+    (setting, *_) = sorted(copy.glob("jupyter/*/*"))
+    later = stamp.stat().st_mtime + 10
+    os.utime(setting, (later, later))
+    assert not is_set_up(copy, tmp_path)
 
 
 @pytest.fixture

@@ -148,6 +148,16 @@ def test_a_jupyter_server_keeps_what_it_replaces(path: Path):
     assert nbformat.read(path, 4).cells[1].source == "a = 100"
 
 
+def test_versions_of_one_cell_are_told_apart_by_the_line_that_differs(path: Path):
+    write(path, "def f(x):\n    return 1")
+    notebook_versions.keep(path, notebook("def f(x):\n    return 2"))
+    write(path, "def f(x):\n    return 2")
+    notebook_versions.keep(path, notebook("def f(x):\n    return 3"))
+    write(path, "def f(x):\n    return 3")
+    lines = CliRunner().invoke(app, ["versions", str(path)]).output.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines[:2]] == ["return 2", "return 1"]
+
+
 def test_the_command_lists_and_brings_back(path: Path):
     def said(*arguments: str, code: int = 0) -> str:
         done = CliRunner().invoke(app, ["versions", str(path), *arguments])

@@ -205,7 +205,8 @@ def test_the_server_keeps_versions_and_saves_soon(installed):
         "from jupyterlab_server.settings_utils import _get_overrides\n"
         "server = ExtensionConfigManager(read_config_path=jupyter_config_path())\n"
         "print([name for name, on in server.get_jpserver_extensions().items() if on])\n"
-        "print(_get_overrides('.')[0]['@jupyterlab/docmanager-extension:plugin'])")
+        "print(_get_overrides('.')[0])")
     done = installed(".venv/bin/python", "-c", program)
     assert "'gpucourse.notebook_versions'" in done.stdout, done.stderr
-    assert done.stdout.endswith("{'autosaveInterval': 30}\n"), done.stdout
+    assert "{'autosaveInterval': 30}" in done.stdout, done.stdout
+    assert "{'fetchNews': 'false'}" in done.stdout, done.stdout

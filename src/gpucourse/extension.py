@@ -121,8 +121,9 @@ def full_disk() -> str | None:
         return None
     if free > ENOUGH_DISK:
         return None
-    return (f"This disk is full but for {gigabytes(free)}: what you write may not be saved. Delete "
-            "files that you do not need (also ~/.cache), then save this notebook.")
+    left = f" but for {gigabytes(free)}" if free >= 1e6 else ""
+    return (f"This disk is full{left}: what you write may not be saved. Delete files "
+            "that you do not need (also ~/.cache), then save this notebook.")
 
 
 def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:

@@ -148,10 +148,7 @@ def bring_back(path: Path, version: Version) -> Path:
 
 def lost(version: Version, path: Path) -> list[str]:
     """The cells of a version that the notebook at ``path`` does not have now."""
-    try:
-        now = set(_sources(json.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, ValueError, KeyError, TypeError):
-        now = set()
+    now = set(_sources_of(path))
     return [cell for cell in version.cells() if cell.strip() and cell not in now]
 
 
@@ -183,24 +180,33 @@ def command(path: Path, take: int) -> int:
         except (OSError, ValueError):
             console.print(f"{number:4}  {when}  cannot be read")
             continue
-        console.print(f"{number:4}  {when}  {_summary(cells)}")
+        console.print(f"{number:4}  {when}  {_summary(cells, path)}")
     console.print(f"\ngpucourse versions {shlex.quote(str(path))} --take NUMBER writes one of them "
                   "beside the notebook.")
     return 0
 
 
-def _summary(cells: list[str]) -> str:
-    """What a version has and the notebook has not, on one line."""
+def _summary(cells: list[str], path: Path) -> str:
+    """What a version has and the notebook has not, on one line: the first such line of it."""
     if not cells:
         return "nothing that the notebook does not have"
-    lines = [line for line in cells[0].splitlines() if line.strip() and not line.startswith("@")]
-    first = lines[0] if lines else cells[0].strip()
+    now = {line.strip() for cell in _sources_of(path) for line in cell.splitlines()}
+    lines = [line.strip() for line in cells[0].splitlines() if line.strip()]
+    first = next((line for line in lines if line not in now), lines[0])
     number = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
     return f"{number} that the notebook has otherwise or not at all: {first[:50]}"
 
 
 def _folder(path: Path) -> Path:
     return path.parent / ".ipynb_checkpoints" / f"{path.stem}.versions"
+
+
+def _sources_of(path: Path) -> list[str]:
+    """The cells' text of the notebook that lies there now; none where it cannot be read."""
+    try:
+        return _sources(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _sources(notebook: dict[str, Any]) -> list[str]:

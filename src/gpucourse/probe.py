@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 
 def find_compiler(name: str) -> str | None:
@@ -55,6 +57,16 @@ def compiler_version() -> tuple[int, int] | None:
     except (ImportError, RuntimeError):  # no package; a package that does not find the library
         return None
     return (major, minor) if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else None
+
+
+def toolkit_version(folder: Path) -> tuple[int, int] | None:
+    """The version of the CUDA toolkit in a folder, by its header, or None."""
+    try:
+        text = (folder / "include" / "cuda.h").read_text(errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"(?m)^#define CUDA_VERSION (\d+)", text)
+    return (int(found[1]) // 1000, int(found[1]) % 1000 // 10) if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,6 @@ POST_BUILD = f"""\
 set -e
 # Editable, so that the package stays the one that belongs to the notebooks beside it.
 python -m pip install --no-cache-dir --no-deps --editable .
-# No question about news of the Jupyter project over the first notebook.
-jupyter labextension disable "@jupyterlab/apputils-extension:announcements"
 # Kernels that nobody uses are stopped.
 settings="$(python -c 'import sys; print(sys.prefix)')/etc/jupyter"
 mkdir -p "$settings"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpucourse.doctor.devices import device_and_compilers, driver, gpu_libraries
-from gpucourse.doctor.finding import FAIL, OK, REINSTALL, WARN, Finding
+from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, reinstall
+from gpucourse.doctor.installation import checkout, installers
 from gpucourse.doctor.machine import disk, memory_and_processors, sandbox
 from gpucourse.doctor.notebooks import course_files, jupyter, port, progress
 from gpucourse.doctor.software import packages, python_and_system, strangers, variables
@@ -19,6 +20,8 @@ PARTS: tuple[Callable[[], Iterator[Finding]], ...] = (
     variables,
     packages,
     strangers,
+    installers,
+    checkout,
     device_and_compilers,
     driver,
     gpu_libraries,
@@ -41,7 +44,7 @@ def examine() -> list[Finding]:
         except Exception as error:  # whatever is broken on this machine must not hide the rest
             group = part.__name__.strip("_").replace("_", " ")
             found = f"{type(error).__name__}: {error}".split("\n")[0]
-            findings.append(Finding(group, "examination", FAIL, found, REINSTALL))
+            findings.append(Finding(group, "examination", FAIL, found, reinstall()))
     return findings
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpucourse.doctor.finding import FAIL, OK, WARN, Finding
+from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall, uninstall
 from gpucourse.resources import gigabytes
 
 _GROUP = "device"
-_FOR_GPU = "pip install --require-hashes -r requirements/gpu.txt   (CUDA 12 driver: gpu12.txt)"
 #: CUDA 13 wants a driver of this branch or a later one (CUDA 13 release notes, table of drivers).
 DRIVER_OF_CUDA_13 = 580
+
+_TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvrtc,nvvm]>=12.8,<14"
+_FOR_GPU_ONLY = ("cupy-cuda13x", "cupy-cuda12x", "jax-cuda13-plugin", "jax-cuda12-plugin",
+                 "cudf-cu13", "cudf-cu12")
 
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 _PCI = Path("/sys/bus/pci/devices")
@@ -29,20 +34,21 @@ def device_and_compilers() -> Iterator[Finding]:
     yield Finding(_GROUP, "device", OK, str(found))
     if found.memory:
         yield Finding(_GROUP, "GPU memory", OK, gigabytes(found.memory))
-    toolkit = 'pip install "cuda-toolkit[cudart,nvcc,nvrtc,nvvm]>=12.8,<14"'
-    broken = False
+    toolkit = install("--upgrade", _TOOLKIT)
+    places: dict[str, Path] = {}
     for name, task in (
         ("nvvm", "compiles Numba's kernels"),
         ("nvrtc", "compiles CUDA C++"),
         ("cudart", "numba.cuda does not import without it"),
     ):
         where = find_compiler(name)
-        broken = broken or where is None
         if where is None:
             yield Finding(_GROUP, name, FAIL, f"not found: it {task}", toolkit)
         else:
+            places[name] = Path(where)
             yield Finding(_GROUP, name, OK, where)
-    if broken:
+    yield from _disagreeing(places)
+    if len(places) < 3:
         found = "not tried: a compiler is missing"
         yield Finding(_GROUP, "a kernel", FAIL, found, "mend the compilers first")
         return
@@ -50,8 +56,54 @@ def device_and_compilers() -> Iterator[Finding]:
     if problem is None:
         yield Finding(_GROUP, "a kernel", OK, "compiled, launched, right answer")
     else:
-        mend = "make setup; if it stays, open an issue with this table"
+        mend = f"{reinstall()}; if it stays, open an issue with this table"
         yield Finding(_GROUP, "a kernel", FAIL, problem, mend)
+
+
+def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
+    """Compilers of different toolkits, and variables that point to another one than theirs."""
+    from gpucourse.probe import toolkit_version
+
+    majors = {name: _cuda_of(place) for name, place in places.items()}
+    known = set(majors.values()) - {None}
+    here = {name for name, place in places.items()
+            if place.resolve().is_relative_to(Path(sys.prefix).resolve())}
+    away = sorted(places.keys() - here) if here else []
+    if len(known) > 1:
+        found = ", ".join(f"{name} of CUDA {major or '?'}" for name, major in majors.items())
+        yield Finding(_GROUP, "toolkit", FAIL, f"{found}: what one compiles the other may not know",
+                      install("--upgrade", _TOOLKIT))
+    elif away:
+        found = ", ".join(f"{name} is that of {places[name].parent}" for name in away)
+        yield Finding(_GROUP, "toolkit", WARN, f"{found}; {' and '.join(sorted(here))} of this "
+                      "environment: they may not fit", install("--upgrade", _TOOLKIT))
+    for variable in ("CUDA_PATH", "CUDA_HOME"):
+        folder = os.environ.get(variable)
+        if not folder:
+            continue
+        if not Path(folder).is_dir():
+            found = f"{variable}={folder} is no folder"
+        elif known and (other := toolkit_version(Path(folder))) and other[0] not in known:
+            found = (f"{variable}={folder} is CUDA {other[0]}.{other[1]}, the compilers are of "
+                     f"{max(known)}: CuPy and Numba look there for headers and libraries")
+        else:
+            continue
+        yield Finding(_GROUP, variable, WARN, found, f"unset {variable}, and start Jupyter again")
+
+
+def _cuda_of(place: Path) -> int | None:
+    """The CUDA version, such as 13, that a library belongs to, or None where nothing says so.
+
+    Wheels of CUDA 13 lie in nvidia/cu13, those of CUDA 12 each in a folder of its own.
+    """
+    from gpucourse.probe import toolkit_version
+
+    if found := re.search(r"nvidia/cu(\d+)/", place.as_posix()):
+        return int(found[1])
+    if re.search(r"nvidia/cuda_\w+/", place.as_posix()):
+        return 12
+    versions = filter(None, map(toolkit_version, place.parents))
+    return next((major for major, _ in versions), None)
 
 
 def driver() -> Iterator[Finding]:
@@ -67,6 +119,12 @@ def driver() -> Iterator[Finding]:
                           "`nvidia-smi` says more. After an update of the driver: restart the "
                           "machine. In a container: start it with --gpus all (NVIDIA Container "
                           "Toolkit). The course runs on the virtual GPU meanwhile")
+        elif not trace and (wheels := [f"{name} {_version(name)}" for name in _FOR_GPU_ONLY
+                                       if _version(name)]):
+            yield Finding(_GROUP, "driver", WARN, f"{', '.join(wheels)}: for a GPU, and here is "
+                          f"none: {found.reason}", "nothing, if this machine has no GPU: the "
+                          "course runs on the virtual GPU. Else install NVIDIA's driver, "
+                          f"{DRIVER_OF_CUDA_13} or newer for CUDA 13, and restart the machine")
         return
     compilers = compiler_version()
     if compilers is None or found.cuda is None:
@@ -76,7 +134,7 @@ def driver() -> Iterator[Finding]:
                 "are of CUDA {}.{}, whose kernels it refuses".format(*compilers))
         yield Finding(_GROUP, "driver", FAIL, said,
                       f"update the driver to {DRIVER_OF_CUDA_13} or newer; or compile for what it "
-                      "knows: pip install --require-hashes -r requirements/gpu12.txt")
+                      f"knows: {_for_gpu('gpu12')}")
     else:
         yield Finding(_GROUP, "driver", OK, f"{found.driver or ''} knows CUDA {found.cuda}; the "
                       "compilers are of CUDA {}.{}".format(*compilers))
@@ -93,7 +151,7 @@ def gpu_libraries() -> Iterator[Finding]:
     yield _cupy(found.cuda)
     if not (_version("cudf-cu13") or _version("cudf-cu12") or _version("cudf")):
         yield Finding(_GROUP, "cuDF", WARN, "not installed: its lecture has no stand-in where "
-                      "there is a GPU", _FOR_GPU)
+                      "there is a GPU", _for_gpu())
 
 
 def _jax() -> Finding:
@@ -106,12 +164,12 @@ def _jax() -> Finding:
     installed = {plugin: version for plugin, version in plugins.items() if version}
     if not installed:
         found = "installed without CUDA: it computes on the CPU, beside a GPU"
-        return Finding(_GROUP, name, WARN, found, _FOR_GPU)
+        return Finding(_GROUP, name, WARN, found, _for_gpu())
     jaxlib = _version("jaxlib")
     for plugin, version in installed.items():
         if version != jaxlib:
             found = f"{plugin} {version} does not fit jaxlib {jaxlib}: JAX stays on the CPU"
-            return Finding(_GROUP, name, WARN, found, f"pip install {plugin}=={jaxlib}")
+            return Finding(_GROUP, name, WARN, found, install(f"{plugin}=={jaxlib}"))
     return Finding(_GROUP, name, OK, ", ".join(f"{p} {v}" for p, v in installed.items()))
 
 
@@ -119,16 +177,21 @@ def _cupy(cuda: str | None) -> Finding:
     names = [name for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy") if _version(name)]
     if not names:
         found = "not installed: its lectures have no stand-in where there is a GPU"
-        return Finding(_GROUP, "CuPy", WARN, found, _FOR_GPU)
+        return Finding(_GROUP, "CuPy", WARN, found, _for_gpu())
     if len(names) > 1:
         found = f"{' and '.join(names)} overwrite each other's files"
-        mend = f"pip uninstall {' '.join(names)}, then: pip install {names[0]}"
+        mend = f"{uninstall(*names)} && {install(names[0])}"
         return Finding(_GROUP, "CuPy", FAIL, found, mend)
     if names[0] == "cupy-cuda13x" and cuda is not None and int(cuda.split(".")[0]) < 13:
         found = f"cupy-cuda13x, and the driver knows CUDA {cuda}"
-        mend = "pip uninstall cupy-cuda13x, then: pip install cupy-cuda12x"
+        mend = f"{uninstall('cupy-cuda13x')} && {install('cupy-cuda12x')}"
         return Finding(_GROUP, "CuPy", FAIL, found, mend)
     return Finding(_GROUP, "CuPy", OK, f"{names[0]} {_version(names[0])}")
+
+
+def _for_gpu(lock: str = "gpu") -> str:
+    more = "   (CUDA 12 driver: gpu12.txt)" if lock == "gpu" else ""
+    return install("--require-hashes", "-r", f"requirements/{lock}.txt") + more
 
 
 def _version(name: str) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpucourse.course_map import NotInTheCourse, course_folder
-from gpucourse.doctor.finding import FAIL, OK, WARN, Finding
+from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall
 
 #: Modules whose copy from elsewhere breaks the course in ways that name something else.
 MODULES = (
@@ -39,7 +39,8 @@ def python_and_system() -> Iterator[Finding]:
         "Python",
         OK if supported else FAIL,
         f"{version} ({sys.executable})",
-        None if supported else "use Python 3.11, 3.12 or 3.13: `make setup` fetches one",
+        None if supported else "use Python 3.11, 3.12 or 3.13: `rm -rf .venv && make setup` takes "
+        "one that is here, or fetches one; without make, make .venv anew with one of them",
     )
     if sys.platform == "darwin":
         yield Finding(
@@ -60,7 +61,7 @@ def packages() -> Iterator[Finding]:
     try:
         texts = importlib.metadata.requires("gpucourse") or []
     except importlib.metadata.PackageNotFoundError:
-        yield Finding("packages", "gpucourse", FAIL, "not installed", "run `make setup`")
+        yield Finding("packages", "gpucourse", FAIL, "not installed", reinstall())
         return
     fine = []
     for text in texts:
@@ -70,7 +71,7 @@ def packages() -> Iterator[Finding]:
         if not applies:
             continue
         wanted = f"{requirement.name}{requirement.specifier}"
-        mend = f'pip install --upgrade "{wanted}"   (or all of them: make setup)'
+        mend = f"{install('--upgrade', wanted)}   (or everything: {reinstall()})"
         try:
             version = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
@@ -106,7 +107,7 @@ def strangers() -> Iterator[Finding]:
         clean = False
         found = f"is taken from another copy of the course, {ours.parent.parent.parent}"
         yield Finding(group, "gpucourse", WARN, found,
-                      f"{sys.executable} -m pip install --no-deps --editable {checkout}")
+                      install("--no-deps", "--editable", str(checkout)))
     if clean:
         yield Finding(group, "their places", OK, f"all in {sys.prefix}")
 
@@ -148,7 +149,7 @@ def _send_home(origin: Path) -> str:
     for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
         if origin.is_relative_to(Path(entry).absolute()):
             return "unset PYTHONPATH, and start Jupyter again"
-    return f"take {origin.parent.parent} off Python's path (a .pth file?), or: make setup"
+    return f"take {origin.parent.parent} off Python's path (a .pth file?), or: {reinstall()}"
 
 
 def _checkout() -> Path | None:
