@@ -1,12 +1,15 @@
-"""A class on a real JupyterHub: links, edits that survive, an assignment from release to feedback.
+"""A class on a real JupyterHub: links, edits that survive, an assignment until its feedback.
 
-    PATH=$PATH:.../node_modules/.bin python -m benchmarks.hub      (root, Linux, requirements/hub.txt)
+    npm install --prefix FOLDER configurable-http-proxy
+    python -m benchmarks.hub --proxy FOLDER/node_modules/.bin/configurable-http-proxy
 
 The hub, its proxy and everybody's servers are the real programs; hub/values.yaml and
 hub/grading.yaml are in force as far as they do not need Kubernetes, and each server runs as a user
-number of its own (benchmarks/hub_config.py). The walk: a lecture by its link in a browser, an edit,
-news from upstream, the link again; two learners hand in project 1, with all answers and with none;
-the teacher collects, grades, returns; who may not look where. A step that fails ends it.
+number of its own (benchmarks/hub_config.py). It wants Linux, root and requirements/hub.txt.
+
+The walk: a lecture by its link in a browser, an edit, news from upstream, the link again; two
+learners hand in project 1, with all answers and with none; the teacher collects, grades, returns;
+who may not look where. A step that fails ends it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+
+import requests
 
 from benchmarks import hub_place
 from benchmarks.hub_place import COURSE, EXCHANGE, HOMES, REPOSITORY, Hub, in_pod, server_of
@@ -98,11 +103,13 @@ def walk_links(walk: Walk, hub: Hub) -> None:
     from jupyter_lab import Tab, chromium
     from playwright.sync_api import expect as see
 
+    see.set_options(timeout=1000 * hub_place.PATIENCE)
     address = links(hub)["Why GPUs, and when not"]
     lecture = HOMES / RIGHT / CHECKOUT / "lectures" / "01_why_gpus.ipynb"
     with chromium() as browser:
         tab = Tab(browser.new_page(viewport={"width": 1280, "height": 800}), None)
         page = tab.page
+        page.set_default_timeout(1000 * hub_place.PATIENCE)
 
         def open_link() -> None:
             page.goto(address)
@@ -110,10 +117,13 @@ def walk_links(walk: Walk, hub: Hub) -> None:
             tab.wait_until_idle()
 
         with walk.step("a lecture's link: log in, server, clone, notebook, kernel") as seen:
+            begun = time.perf_counter()
             page.goto(address)
             page.get_by_label("Username").fill(RIGHT)
             page.get_by_label("Password").fill(hub.password)
             page.get_by_role("button", name="Sign in").click()
+            page.wait_for_url("**/lab/tree/**")
+            seen["s until JupyterLab's page"] = round(time.perf_counter() - begun, 1)
             see(page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Why GPUs")
             tab.wait_until_idle()
             tab.picture("hub-1-lecture")
@@ -211,7 +221,8 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
         expect(said["success"], said)
         command(STARTER, "nbgrader", "fetch_feedback", PROJECT)
         for user, score in ((RIGHT, "36"), (STARTER, "0")):
-            pages = list((HOMES / user / CHECKOUT / "projects" / PROJECT / "feedback").rglob("*.html"))
+            project = HOMES / user / CHECKOUT / "projects" / PROJECT
+            pages = list((project / "feedback").rglob("*.html"))
             expect(len(pages) == 1, pages)
             text = re.sub(r"<[^>]+>", "", pages[0].read_text())
             expect(re.search(rf"Score: {score}(\.0)? / 36", text), f"{user}: no score {score}")
@@ -222,7 +233,7 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
 
 
 def walk_rights(walk: Walk, hub: Hub) -> None:
-    """Formgrader for teachers; what a learner may not do; what the grader says without isolation."""
+    """Formgrader for teachers; what a learner may not do; what the grader does in closed pods."""
     own, colleague, curious = (hub.token_of(user) for user in (TEACHER, COLLEAGUE, CURIOUS))
     with walk.step("formgrader: the teacher and a colleague, nobody else") as seen:
         seen["teacher"] = hub.page(TEACHER, "formgrader", own).status_code
@@ -273,6 +284,11 @@ def inside(proxy: Path) -> dict:
     walk = Walk()
     with walk.step("hub and proxy answer"):
         hub = Hub(folder, proxy, TEACHER, [COLLEAGUE], USERS)
+        try:
+            hub.wait_for(lambda: requests.get(f"{hub.address}/hub/api", timeout=30).ok)
+        except RuntimeError:
+            print(hub.log(), file=sys.stderr)
+            raise
     try:
         walk_links(walk, hub)
         with walk.step("the teacher's server, and the clone") as seen:

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -126,10 +127,9 @@ class Hub:
                 [sys.executable, "-m", "jupyterhub", "-f",
                  str(Path(__file__).with_name("hub_config.py"))],
                 cwd=folder, env=environment, stdout=log, stderr=log)
-        self.wait_for(lambda: requests.get(f"{self.address}/hub/api", timeout=30).ok)
 
-    def wait_for(self, there) -> None:
-        """Until ``there()`` holds. Raises RuntimeError with the hub's last lines."""
+    def wait_for(self, there: Callable[[], bool]) -> None:
+        """Until ``there()`` holds. Raises RuntimeError when it never does, or the hub has ended."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -137,17 +137,20 @@ class Hub:
                     return
             except requests.ConnectionError:
                 pass
-            time.sleep(0.1)
-        raise RuntimeError("\n".join(self.log().splitlines()[-40:]))
+            time.sleep(0.3)
+        raise RuntimeError("the hub does not answer")
 
     def log(self) -> str:
-        return (self.folder / "hub.log").read_text(errors="replace")
+        """What the hub said, without its proxy."""
+        lines = (self.folder / "hub.log").read_text(errors="replace").splitlines()
+        return "\n".join(line for line in lines if line.startswith(("[", "Trace", " ")) and
+                         "ConfigProxy" not in line)
 
-    def api(self, method: str, path: str, token: str | None = None, **json_body) -> requests.Response:
-        """A request to the hub, as the administrator or as whoever the token is of."""
+    def api(self, method: str, path: str, **body: str) -> requests.Response:
+        """A request to the hub by its administrator."""
         return requests.request(
-            method, f"{self.address}/hub/api/{path}", timeout=PATIENCE, json=json_body or None,
-            headers={"Authorization": f"token {token or self.token}"})
+            method, f"{self.address}/hub/api/{path}", timeout=PATIENCE, json=body or None,
+            headers={"Authorization": f"token {self.token}"})
 
     def start(self, user: str) -> float:
         """Seconds until the user's server answers."""
@@ -167,7 +170,8 @@ class Hub:
         """A token with which a request is that user's."""
         return self.api("POST", f"users/{user}/tokens", note="trial").json()["token"]
 
-    def page(self, user: str, path: str, token: str, method: str = "GET", **form) -> requests.Response:
+    def page(self, user: str, path: str, token: str, method: str = "GET",
+             **form: str) -> requests.Response:
         """What the server of ``user`` answers to whoever has the token."""
         return requests.request(
             method, f"{self.address}/user/{user}/{path}", timeout=PATIENCE, data=form or None,
