@@ -16,12 +16,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
+import nbformat
 import pytest
 import yaml
 from jupyter_lab import Server
+from nbformat import NotebookNode
 from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.build import hub
+from gpucourse.build.notebooks import notebook_text
 from gpucourse.build.outputs import repository_url
 from gpucourse.build.registry import load_course
 from gpucourse.course_map import notebook_path
@@ -59,6 +62,41 @@ def test_each_lesson_has_a_link_to_its_notebook(repository: Path) -> None:
     assert all((repository / path).is_file() for path in opened)
     assert {(link["repo"], link["branch"], link["targetpath"]) for link in links} == {
         (repository_url(repository), "main", "gpu-course")}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments],
+                   cwd=folder, check=True, capture_output=True)
+
+
+def test_a_newer_release_reaches_a_notebook_that_was_worked_in(
+        repository: Path, tmp_path: Path) -> None:
+    """As nbgitpuller merges: where both changed the same lines, the learner's stay."""
+    ours, theirs = tmp_path / "course", tmp_path / "learner"
+    ours.mkdir()
+    git(ours, "init", "-q", "-b", "main")
+    shutil.copy(repository / "lectures" / "01_why_gpus.ipynb", ours / "lecture.ipynb")
+    git(ours, "add", ".")
+    git(ours, "commit", "-q", "-m", "release")
+    git(tmp_path, "clone", "-q", "course", "learner")
+
+    def change(folder: Path, word: str, cells: list[int]) -> NotebookNode:
+        notebook = nbformat.read(folder / "lecture.ipynb", 4)
+        for number in cells:
+            notebook.cells[number].source += f"\n# {word} {number}"
+        return notebook
+
+    worked = change(theirs, "mine", [2])
+    worked.cells[2].execution_count = 1
+    worked.cells[2].outputs = [nbformat.v4.new_output("stream", text="a line\n")]
+    nbformat.write(worked, theirs / "lecture.ipynb")  # what Jupyter saves with
+    (ours / "lecture.ipynb").write_text(notebook_text(change(ours, "new", [2, 10])))
+    for folder in (ours, theirs):
+        git(folder, "commit", "-q", "-a", "-m", "a change")
+    git(theirs, "pull", "-q", "--no-rebase", "--no-edit", "-Xours")
+    cells = nbformat.read(theirs / "lecture.ipynb", 4).cells
+    assert cells[2].source.endswith("\n# mine 2") and cells[2].outputs
+    assert cells[10].source.endswith("\n# new 10")
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -255,12 +293,11 @@ def test_the_hub_numbers_people_and_knows_the_teacher(
     assert role["scopes"] == ["access:servers!user=curie", "servers!user=curie"]
 
 
-def test_the_exchange_needs_the_shell_it_is_prepared_with(grading: dict, tmp_path: Path) -> None:
-    """The init container's command, on a folder here."""
-    assert shutil.which("sh")
+def test_everybody_may_write_into_the_exchange_and_its_group_stays(
+        grading: dict, tmp_path: Path) -> None:
+    """The init container's command, on a folder here: what Kubernetes gave it is kept."""
     (container,) = grading["singleuser"]["initContainers"]
-    command = [word.replace("/exchange", str(tmp_path)) for word in container["command"]]
-    tmp_path.chmod(0o755)
-    for _ in range(2):
-        assert subprocess.run(command).returncode == 0
-        assert tmp_path.stat().st_mode & 0o777 == 0o777
+    tmp_path.chmod(0o2755)
+    subprocess.run([word.replace("/exchange", str(tmp_path)) for word in container["command"]],
+                   check=True)
+    assert tmp_path.stat().st_mode & 0o7777 == 0o2777
