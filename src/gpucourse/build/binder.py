@@ -38,6 +38,10 @@ set -e
 python -m pip install --no-cache-dir --no-deps --editable .
 # No question about news of the Jupyter project over the first notebook.
 jupyter labextension disable "@jupyterlab/apputils-extension:announcements"
+# What of nbgrader is for teachers: there is no class on Binder.
+for part in create-assignment course-list formgrader; do
+  jupyter labextension disable "@jupyter/nbgrader:$part"
+done
 # Kernels that nobody uses are stopped.
 settings="$(python -c 'import sys; print(sys.prefix)')/etc/jupyter"
 mkdir -p "$settings"
