@@ -128,6 +128,8 @@ def walk_links(walk: Walk, hub: Hub) -> None:
             tab.wait_until_idle()
             tab.picture("hub-1-lecture")
             seen["MB of the server"] = memory(RIGHT)
+            seen["MB of the home"] = round(sum(
+                one.lstat().st_blocks for one in (HOMES / RIGHT).rglob("*")) * 512 / 1e6, 1)
         with walk.step("nothing of nbgrader that is for teachers is in sight"):
             see(page.locator(".lm-TabBar-tab[title*='reate']")).to_have_count(0)
             page.locator(".lm-MenuBar-itemLabel").get_by_text("Nbgrader", exact=True).click()
@@ -159,7 +161,7 @@ def walk_links(walk: Walk, hub: Hub) -> None:
         expect("# a note of mine" in text, "the learner's change is gone")
         expect("News from upstream." in text, "the change upstream did not arrive")
         expect("the course's own change" not in text, "upstream took the place of a learner's text")
-        see(page.get_by_text("News from upstream.")).to_be_attached()
+        see(page.get_by_text("News from upstream.").first).to_be_attached()
 
 
 # --- an assignment ----------------------------------------------------------------------------
@@ -258,6 +260,14 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
         }.items():
             seen[name] = "refused" if in_pod(CURIOUS, *words).returncode else "ALLOWED"
         expect(set(seen.values()) == {"refused"}, seen)
+    with walk.step("work handed in under another's name shows whose it is"):
+        before = set(inbound.iterdir())
+        command(CURIOUS, "nbgrader", "submit", PROJECT, f"--student={RIGHT}")
+        (forged,) = set(inbound.iterdir()) - before
+        expect(forged.name.startswith(f"{RIGHT}+"), forged.name)
+        owners = {user: server_of(user).uids().real for user in (RIGHT, CURIOUS)}
+        expect(theirs.stat().st_uid == owners[RIGHT] != owners[CURIOUS] == forged.stat().st_uid,
+               owners)
     with walk.step("grading where a pod hides part of /proc, as containers do") as seen:
         seen.update(isolation(("--tmpfs", "/proc/fs")))
     with walk.step("grading where user namespaces are forbidden") as seen:
