@@ -1,11 +1,17 @@
-"""nbgrader on a hub, for everybody: lies in /etc/jupyter of the learners' and teachers' servers.
+"""nbgrader on a hub, for everybody: hub/set_up.sh puts it into /etc/jupyter of the image.
 
-A teacher's course directory is the folder grading/ of the course: its own nbgrader_config.py, and
-~/.jupyter/nbgrader_config.py for formgrader, come on top (docs/hub.md).
+Teachers have hub/teacher/ besides, and grading/nbgrader_config.py in the course directory.
 """
+
+from pathlib import Path
 
 c = get_config()  # noqa: F821
 
 c.CourseDirectory.course_id = "gpucourse"
-# One folder that all servers see and all users may write to (mode 777; nbgrader checks it).
+# One folder that all servers see and all users may write to.
 c.Exchange.root = "/srv/nbgrader/exchange"
+# What nbgitpuller brought along *is* what the teacher releases: Submit takes it from there.
+c.Exchange.assignment_dir = str(Path.home() / "gpu-course" / "projects")
+# The image knows everybody as jovyan; JUPYTERHUB_USER, which nbgrader takes instead, is a name that
+# no file belongs to.
+c.ExchangeCollect.check_owner = False

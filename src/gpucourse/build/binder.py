@@ -36,6 +36,10 @@ POST_BUILD = f"""\
 set -e
 # Editable, so that the package stays the one that belongs to the notebooks beside it.
 python -m pip install --no-cache-dir --no-deps --editable .
+# What of nbgrader is for teachers: there is no class on Binder.
+for part in create-assignment course-list formgrader; do
+  jupyter labextension disable "@jupyter/nbgrader:$part"
+done
 # Kernels that nobody uses are stopped.
 settings="$(python -c 'import sys; print(sys.prefix)')/etc/jupyter"
 mkdir -p "$settings"

@@ -20,6 +20,9 @@ from gpucourse.course_map import notebook_path
 
 #: Stands for the hub's address where there is none.
 EXAMPLE = "https://hub.example.org"
+#: The folder in a learner's home, whatever a copy of the repository is called: the settings in
+#: hub/ name it too.
+FOLDER = "gpu-course"
 BRANCH = "main"
 
 _LINKS = """\
@@ -74,7 +77,9 @@ singleuser:
     postStart:
       exec:
         # The first start has the notebooks; later ones get what is new, and keep what was written.
-        command: [gitpuller, {url}, {branch}, {folder}]
+        # A hook that fails would stop the server: without a network, people go on with what they
+        # have.
+        command: [sh, -c, "gitpuller {url} {branch} {folder} || true"]
   profileList:
     - display_name: The course
       slug: cpu
@@ -115,7 +120,7 @@ cull:
 def files(root: Path, url: str) -> dict[str, str]:
     """The generated files of ``hub/``: path from the repository's root → text."""
     values = _VALUES.format(generated=binder.GENERATED, url=url, branch=BRANCH,
-                            folder=folder_of(url), idle=binder.IDLE_MINUTES)
+                            folder=FOLDER, idle=binder.IDLE_MINUTES)
     table = links_table(load_course(root), url, EXAMPLE)
     return {
         "hub/values.yaml": values,
@@ -123,17 +128,13 @@ def files(root: Path, url: str) -> dict[str, str]:
     }
 
 
-def folder_of(url: str) -> str:
-    """The folder in a learner's home that nbgitpuller makes of a repository."""
-    return url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
-
-
 def link(hub: str, url: str, path: Path, branch: str = BRANCH) -> str:
     """The address on ``hub`` that gets the repository ``url`` and opens ``path`` of it."""
     query = urlencode({
         "repo": url,
         "branch": branch,
-        "urlpath": f"lab/tree/{folder_of(url)}/{quote(path.as_posix())}",
+        "targetpath": FOLDER,
+        "urlpath": f"lab/tree/{FOLDER}/{quote(path.as_posix())}",
     })
     return f"{hub.rstrip('/')}/hub/user-redirect/git-pull?{query}"
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import ast
 import copy
 import hashlib
-import json
 import re
 
 import nbformat
@@ -126,9 +125,13 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
 
 
 def notebook_text(notebook: NotebookNode) -> str:
-    """The one way a notebook is written: sorted keys, one space of indent, a final newline."""
+    """The one way a notebook is written: byte for byte as Jupyter saves it.
+
+    A learner's save then changes the lines that they changed and no others, and git can merge a
+    newer release into their copy (nbgitpuller on a hub).
+    """
     nbformat.validate(notebook)
-    return json.dumps(notebook, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return nbformat.writes(notebook) + "\n"
 
 
 def cell_id(notebook_id: str, name: str) -> str:
