@@ -132,7 +132,7 @@ def watch(program: str, folder: Path, tool: str, names: Sequence[str], seconds: 
     left = list(names)
     while left:
         limit = seconds if clock is None else min(seconds, clock.left)
-        if limit < _SHORTEST:
+        if limit < min(_SHORTEST, seconds):
             return found, silent | dict.fromkeys(left, NO_TIME)
         done = _start(program, folder, tool, left, limit, device)
         begun = [line.removeprefix(LAUNCH).strip() for line in done.output.splitlines()
