@@ -166,6 +166,11 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(probe, "find_compiler", lambda name: "found" if state.compilers else None)
     monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
     for name in ("numba", "numba.cuda", "cuda.bindings"):
+        parent, _, child = name.rpartition(".")
+        if hasattr(sys.modules.get(parent), child):
+            # What is imported anew meanwhile becomes the parent's; afterwards it is the old one's.
+            monkeypatch.setattr(sys.modules[parent], child, getattr(sys.modules[parent], child))
+    for name in ("numba", "numba.cuda", "cuda.bindings"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
     def pip(command: list[str], **_: object) -> SimpleNamespace:

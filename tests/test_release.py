@@ -153,16 +153,17 @@ def installed(handout: Path, tmp_path_factory: pytest.TempPathFactory):
 
     text = (handout / "README.md").read_text()
     commands = re.search(r"```sh\n(python3 -m venv .venv\n.+?)```", text, re.DOTALL)[1].splitlines()
+    assert commands[1] == ". .venv/bin/activate"
+    assert commands[4:] == ["gpucourse doctor", "jupyter lab welcome.ipynb"]
     # uv does the same as pip, in seconds: it has the packages.
     uv = f"{sys.executable} -m uv -q"
     commands = [command.replace("python3 -m venv", f"{uv} venv --python {sys.executable}")
-                .replace(".venv/bin/pip install", f"{uv} pip install --python .venv/bin/python")
-                for command in commands]
-    assert commands[3:] == [".venv/bin/gpucourse doctor", ".venv/bin/jupyter lab welcome.ipynb"]
+                .replace("pip install", f"{uv} pip install --python .venv/bin/python")
+                for command in (commands[0], *commands[2:4])]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(handout)
         patch.delenv("PYTHONPATH", raising=False)
-        for command in commands[:3]:
+        for command in commands:
             done = subprocess.run(command.split(), capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
     return run
