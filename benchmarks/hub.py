@@ -239,12 +239,12 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
     """Formgrader for teachers; what a learner may not do; what the grader does in closed pods."""
     own, colleague, curious = (hub.token_of(user) for user in (TEACHER, COLLEAGUE, CURIOUS))
     with walk.step("formgrader: the teacher and a colleague, nobody else") as seen:
-        seen["teacher"] = hub.page(TEACHER, "formgrader", own).status_code
-        seen["colleague, on the teacher's server"] = hub.page(
-            TEACHER, "formgrader", colleague).status_code
-        seen["learner, on the teacher's server"] = hub.page(
-            TEACHER, "formgrader", curious).status_code
-        seen["learner, on the own server"] = hub.page(CURIOUS, "formgrader", curious).status_code
+        page = "formgrader/manage_assignments"
+        for who, user, token in (("teacher", TEACHER, own),
+                                 ("colleague, on the teacher's server", TEACHER, colleague),
+                                 ("learner, on the teacher's server", TEACHER, curious),
+                                 ("learner, on the own server", CURIOUS, curious)):
+            seen[who] = hub.page(user, page, token).status_code
         expect(list(seen.values()) == [200, 200, 403, 404], seen)
         found = hub.page(TEACHER, "formgrader/api/assignments", colleague).json()
         counts = {one["name"]: one["num_submissions"] for one in found}
@@ -254,8 +254,8 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
         theirs = next(inbound.glob(f"{RIGHT}+*"))
         for name, words in {
             "list what was handed in": ("ls", str(inbound)),
-            "write into another's submission": ("touch", f"{theirs}/{PROJECT}.ipynb"),
-            "delete another's submission": ("rm", "-r", str(theirs)),
+            "delete what was handed in": ("sh", "-c", f"rm -r {inbound}/{RIGHT}+*"),
+            "change a submission whose name is known": ("touch", f"{theirs}/{PROJECT}.ipynb"),
             "change what is released": (
                 "touch", str(EXCHANGE / "gpucourse" / "outbound" / PROJECT / f"{PROJECT}.ipynb")),
         }.items():
