@@ -58,10 +58,11 @@ singleuser:
     name: registry.example.org/gpu-course
     tag: cpu
   defaultUrl: /lab/tree/{folder}/welcome.ipynb
-  # Two notebooks at once; the largest takes 0.7 GB together with the server.
+  # The largest lecture takes 0.9 GB together with the server. A project that is graded in its own
+  # kernel takes 1.5 GB, and a second notebook may be open beside it.
   memory:
     guarantee: 1G
-    limit: 2G
+    limit: 3G
   # People read more than they run: a quarter of a core each on average, and bursts.
   cpu:
     guarantee: 0.25
