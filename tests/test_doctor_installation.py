@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -39,16 +39,23 @@ def distribution(folder: Path, name: str, version: str, needs: list[str] = ()) -
 def test_commands_install_here_and_nowhere_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     here = str(tmp_path / "bin" / "python")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr("gpucourse.doctor.finding.has_pip", lambda: True)
     assert install("numpy<2.5") == f"{here} -m pip install 'numpy<2.5'"
     assert uninstall("numpy") == f"{here} -m pip uninstall --yes numpy"
     # `make setup` makes environments without pip, with uv in them.
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("gpucourse.doctor.finding.has_pip", lambda: False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert install("numpy") == f"uv pip install --python {here} numpy"
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "uv").touch()
     assert uninstall("numpy") == f"{tmp_path}/bin/uv pip uninstall --python {here} numpy"
+
+
+def test_looking_for_pip_leaves_distutils_alone(monkeypatch: pytest.MonkeyPatch):
+    """setuptools warns whoever asks the usual way after distutils was imported."""
+    monkeypatch.setitem(sys.modules, "distutils", ModuleType("distutils"))
+    assert install("numpy").endswith("numpy")
+    assert "distutils" in sys.modules
 
 
 def test_everything_anew_is_said_for_each_kind_of_folder(
@@ -61,12 +68,12 @@ def test_everything_anew_is_said_for_each_kind_of_folder(
     (tmp_path / "welcome.ipynb").touch()
     (tmp_path / "requirements").mkdir()
     (tmp_path / "requirements" / "course.txt").touch()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr("gpucourse.doctor.finding.has_pip", lambda: True)
     assert reinstall().endswith(" -r requirements/course.txt")  # a handout
     (tmp_path / "requirements" / "base.txt").touch()
     assert reinstall().endswith(" -r requirements/base.txt")
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("gpucourse.doctor.finding.has_pip", lambda: False)
     assert reinstall() == "rm -rf .venv && make setup"
 
 

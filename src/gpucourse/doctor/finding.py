@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from gpucourse.course_map import NotInTheCourse, course_folder
 
 OK, WARN, FAIL = "ok", "warn", "fail"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -44,15 +45,22 @@ def reinstall() -> str:
         root = course_folder()
     except NotInTheCourse:
         return "install the course anew, as its README says"
-    if Path(sys.prefix) == root / ".venv" and not importlib.util.find_spec("pip"):
+    if Path(sys.prefix) == root / ".venv" and not has_pip():
         return "rm -rf .venv && make setup"
     names = (f"requirements/{name}.txt" for name in ("base", "course"))
     lock = next((name for name in names if (root / name).is_file()), "requirements/base.txt")
     return install("--require-hashes", "-r", lock)
 
 
+def has_pip() -> bool:
+    """Whether this environment has a pip of its own."""
+    # Not importlib.util.find_spec: that asks setuptools too, which warns where distutils has been
+    # imported before it.
+    return PathFinder.find_spec("pip") is not None
+
+
 def _installer(verb: str) -> list[str]:
-    if importlib.util.find_spec("pip"):
+    if has_pip():
         return [sys.executable, "-m", "pip", verb]
     beside = Path(sys.executable).with_name("uv")
     uv = str(beside) if beside.exists() else shutil.which("uv") or "uv"
