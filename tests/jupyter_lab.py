@@ -175,14 +175,24 @@ class Tab:
         """Open a notebook and wait until its kernel can be used."""
         self.open(path)
         expect(self.cells().first).to_be_visible()
-        self.wait_until_idle()
+        self.wait_for_kernel(path)
 
-    def wait_until_idle(self) -> None:
-        """The kernel is connected and does nothing.
+    def wait_for_kernel(self, path: str) -> None:
+        """The kernel of the notebook ``path``, in front, is connected and does nothing.
 
-        The status bar tells; the circle at the top says idle before there is a kernel too.
+        JupyterLab runs no cell, and says nothing, while there is none. The status bar tells what it
+        does, but still of the notebook that was in front before; the server knows whose it is. The
+        circle at the top says idle before there is a kernel too.
         """
-        expect(self.page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
+        self.page.wait_for_function(
+            """async path => {
+                const sessions = await (await fetch("/api/sessions")).json();
+                return sessions.some(session =>
+                    session.path === path && session.kernel.execution_state === "idle");
+            }""", arg=path, timeout=PATIENCE)
+        bar = self.page.locator("#jp-main-statusbar")
+        expect(bar).to_contain_text(Path(path).name)
+        expect(bar).to_contain_text("| Idle")
 
     def cells(self) -> Locator:
         """The cells of the notebook in front, first to last."""

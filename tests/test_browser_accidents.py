@@ -110,7 +110,7 @@ def test_a_kernel_killed_for_memory(tab: Tab, server: Server):
     expect(tab.dialog()).to_contain_text("appears to have died. It will restart automatically")
     tab.picture("killed-1-kernel-died")
     tab.answer("Ok")
-    tab.wait_until_idle()
+    tab.wait_for_kernel("work.ipynb")
     expect(answer).to_contain_text("answer = 42")
     tab.run(first)
     said = first.locator(".jp-OutputArea")

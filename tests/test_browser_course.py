@@ -101,7 +101,7 @@ def lecture(welcome: Tab) -> Tab:
     """The first lecture, opened by its link and run as a whole."""
     welcome.page.get_by_role("link", name="Why GPUs, and when not").first.click()
     expect(welcome.page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Why GPUs")
-    welcome.wait_until_idle()
+    welcome.wait_for_kernel("lectures/01_why_gpus.ipynb")
     welcome.run_all()
     figure = welcome.page.locator(".jp-NotebookPanel:visible .jp-OutputArea-output img").first
     figure.scroll_into_view_if_needed()
@@ -132,7 +132,7 @@ def project(lecture: Tab) -> Tab:
     tab.page.locator(".lm-TabBar-tab", has_text="welcome.ipynb").click()
     tab.page.get_by_role("link", name="Filling a histogram in parallel").first.click()
     expect(tab.page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Filling")
-    tab.wait_until_idle()
+    tab.wait_for_kernel(f"projects/{PROJECT}/{PROJECT}.ipynb")
     answer = tab.cell("def bin_index(")
     tab.into(answer)
     tab.menu("Run", "Run All Above Selected Cell")
