@@ -148,13 +148,15 @@ def test_times_are_shared_out_and_the_last_gets_the_rest(pretended, monkeypatch)
     (["--lesson", "99_x"], "There is no lesson 99_x; the lessons: 01_why_gpus"),
     (["--lesson", "03_cupy"], "Some lessons must not stand for all"),
 ])
-def test_what_cannot_be_asked_for_is_said(arguments, said):
+def test_what_cannot_be_asked_for_is_said(arguments, said, monkeypatch):
+    monkeypatch.setattr(command, "_do", None)
     done = CliRunner().invoke(app, ["gpu-check", "--rehearse", *arguments])
     assert done.exit_code == command.NOTHING_DONE == 2 and said in done.output
 
 
 def test_without_a_gpu_nothing_is_claimed(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "describe", lambda device: {"device": None, "why": "no driver"})
+    monkeypatch.setattr(command, "_do", None)
     out = tmp_path / "result.json"
     done = CliRunner().invoke(app, ["gpu-check", "--out", str(out)])
     assert done.exit_code == command.NOTHING_DONE and not out.exists()

@@ -120,3 +120,15 @@ def test_rows_tell_where_two_devices_give_another_score_or_reason():
         found = grading_run.same_reasons([row(**change)], [row()])[0]
         assert found.verdict == "differs" and "on the virtual GPU" in found.detail
     assert grading_run.same_reasons([row()], []) == [row()]
+
+
+def test_which_clock_ended_an_endless_answer_is_no_difference():
+    def verdict(there: str, here: str) -> str:
+        one, other = (Row("p/s", "agrees", "", {"earned": 0, "reasons": {"a": reason}})
+                      for reason in (there, here))
+        return grading_run.same_reasons([one], [other])[0].verdict
+
+    by_processor = "the kernel 'k' never finishes. the kernel ran for 10 s"
+    by_clock = "never finishes: this test took longer than 60 s"
+    assert verdict(by_processor, by_clock) == "agrees"
+    assert verdict(by_processor, "wrong when the length is odd") == "differs"
