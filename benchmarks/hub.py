@@ -269,20 +269,18 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
         owners = {user: server_of(user).uids().real for user in (RIGHT, CURIOUS)}
         expect(theirs.stat().st_uid == owners[RIGHT] != owners[CURIOUS] == forged.stat().st_uid,
                owners)
+    grade = ("gpucourse", "regrade", STARTER)
+    grading = f"/home/jovyan/{CHECKOUT}/grading"
     with walk.step("grading where a pod hides part of /proc, as containers do") as seen:
-        seen.update(isolation(("--tmpfs", "/proc/fs")))
+        command(TEACHER, *grade, cwd=grading, within=("--tmpfs", "/proc/fs"))
+        verdict = HOMES / TEACHER / CHECKOUT / "grading" / "verdicts" / STARTER / PROJECT
+        seen["isolation"] = json.loads((verdict / f"{PROJECT}.json").read_text())["isolation"]
+        expect(seen["isolation"] == "namespaces", seen)
     with walk.step("grading where user namespaces are forbidden") as seen:
-        seen.update(isolation(("--unshare-user", "--disable-userns")))
-
-
-def isolation(within: tuple[str, ...]) -> dict:
-    """What ``gpucourse grade`` makes of a submission in a pod that is more closed."""
-    done = in_pod(TEACHER, "gpucourse", "regrade", STARTER, within=within,
-                  cwd=f"/home/jovyan/{CHECKOUT}/grading")
-    verdict = json.loads((HOMES / TEACHER / CHECKOUT / "grading" / "verdicts" / STARTER / PROJECT /
-                          f"{PROJECT}.json").read_text())
-    said = " ".join((done.stdout + done.stderr).split())
-    return {"exit code": done.returncode, "isolation": verdict["isolation"], "said": said[-400:]}
+        closed = ("bwrap", "--unshare-user", "--disable-userns", "--dev-bind", "/", "/")
+        done = in_pod(TEACHER, *closed, *grade, cwd=grading)
+        seen["said"] = " ".join((done.stdout + done.stderr).split())[:200]
+        expect(done.returncode == 1 and "only at level 'limits'" in seen["said"], seen)
 
 
 # --- all of it --------------------------------------------------------------------------------
