@@ -19,46 +19,38 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 import requests
 
 from benchmarks import hub_place
-from benchmarks.hub_place import COURSE, EXCHANGE, HOMES, REPOSITORY, Hub, in_pod, server_of
+from benchmarks.hub_links import walk_links
+from benchmarks.hub_place import (
+    CHECKOUT,
+    COLLEAGUE,
+    COURSE,
+    CURIOUS,
+    EXCHANGE,
+    HOMES,
+    RIGHT,
+    STARTER,
+    TEACHER,
+    USERS,
+    Hub,
+    Walk,
+    expect,
+    in_pod,
+    memory,
+    server_of,
+)
 from benchmarks.report import write
 
 NAME = "hub"
 PROJECT = "01_fill_a_histogram"
 NOTEBOOK = f"projects/{PROJECT}/{PROJECT}.ipynb"
-TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS = "teacher", "colleague", "ada", "ben", "eve"
-USERS = [TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS]
-CHECKOUT = "gpu-course"
-
-
-class Walk:
-    """The steps so far: seconds of each, and what it showed."""
-
-    def __init__(self) -> None:
-        self.steps: dict[str, dict] = {}
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[dict]:
-        begun, seen = time.perf_counter(), {}
-        yield seen
-        self.steps[name] = {"s": round(time.perf_counter() - begun, 1), **seen}
-        print(f"{self.steps[name]['s']:6.1f} s  {name} {seen or ''}", flush=True)
-
-
-def expect(held: bool, message: object) -> None:
-    if not held:
-        raise RuntimeError(str(message))
 
 
 def command(user: str, *words: str, cwd: str = f"/home/jovyan/{CHECKOUT}",
@@ -67,101 +59,6 @@ def command(user: str, *words: str, cwd: str = f"/home/jovyan/{CHECKOUT}",
     done = in_pod(user, *words, cwd=cwd, within=within)
     expect(done.returncode == 0, f"{user}: {' '.join(words)}: {done.stdout}{done.stderr}")
     return done.stdout + done.stderr
-
-
-def memory(user: str) -> float:
-    """Megabytes of the user's server without kernels, proportional."""
-    return round(server_of(user).memory_full_info().pss / 1e6, 1)
-
-
-# --- links ------------------------------------------------------------------------------------
-
-
-def links(hub: Hub) -> dict[str, str]:
-    """Title → link, as the command prints them for this hub."""
-    table = subprocess.run([sys.executable, "-m", "gpucourse.build.hub", hub.address],
-                           cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    return dict(re.findall(r"\| \[(.*?)\]\((.*?)\) \|", table))
-
-
-def upstream_changes(change: Callable[[dict], None], path: str, message: str) -> None:
-    """A commit to the course's repository that changes a notebook."""
-    with tempfile.TemporaryDirectory() as folder:
-        hub_place.run("git", "clone", "-q", hub_place.UPSTREAM, folder)
-        file = Path(folder, path)
-        notebook = json.loads(file.read_text())
-        change(notebook)
-        file.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
-        hub_place.run("git", "-c", "user.name=Course", "-c", "user.email=course@example.org",
-                      "commit", "-qam", message, cwd=Path(folder))
-        hub_place.run("git", "push", "-q", "origin", "HEAD:main", cwd=Path(folder))
-
-
-def walk_links(walk: Walk, hub: Hub) -> None:
-    """A learner in a browser: link, log in, edit, news from upstream, the link again."""
-    sys.path.insert(0, str(REPOSITORY / "tests"))
-    from jupyter_lab import Tab, chromium
-    from playwright.sync_api import expect as see
-
-    see.set_options(timeout=1000 * hub_place.PATIENCE)
-    address = links(hub)["Why GPUs, and when not"]
-    lecture = HOMES / RIGHT / CHECKOUT / "lectures" / "01_why_gpus.ipynb"
-    with chromium() as browser:
-        tab = Tab(browser.new_page(viewport={"width": 1280, "height": 800}), None)
-        page = tab.page
-        page.set_default_timeout(1000 * hub_place.PATIENCE)
-
-        def open_link() -> None:
-            page.goto(address)
-            see(page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Why GPUs")
-            tab.wait_until_idle()
-
-        with walk.step("a lecture's link: log in, server, clone, notebook, kernel") as seen:
-            begun = time.perf_counter()
-            page.goto(address)
-            page.get_by_label("Username").fill(RIGHT)
-            page.get_by_label("Password").fill(hub.password)
-            page.get_by_role("button", name="Sign in").click()
-            page.wait_for_url("**/lab/tree/**")
-            seen["s until JupyterLab's page"] = round(time.perf_counter() - begun, 1)
-            see(page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Why GPUs")
-            tab.wait_until_idle()
-            tab.picture("hub-1-lecture")
-            seen["MB of the server"] = memory(RIGHT)
-            seen["MB of the home"] = round(sum(
-                one.lstat().st_blocks for one in (HOMES / RIGHT).rglob("*")) * 512 / 1e6, 1)
-        with walk.step("nothing of nbgrader that is for teachers is in sight"):
-            see(page.locator(".lm-TabBar-tab[title*='reate']")).to_have_count(0)
-            page.locator(".lm-MenuBar-itemLabel").get_by_text("Nbgrader", exact=True).click()
-            entries = page.locator(".lm-Menu-itemLabel").all_inner_texts()
-            expect("Assignment List" in entries and "Formgrader" not in entries, entries)
-            tab.picture("hub-2-menu")
-            page.keyboard.press("Escape")
-        with walk.step("the learner runs a cell and changes one"):
-            tab.run(tab.cell("%load_ext gpucourse"))
-            cell = tab.cell("%load_ext gpucourse")
-            tab.into(cell)
-            page.keyboard.press("Control+End")
-            page.keyboard.insert_text("\n# a note of mine")
-            tab.save()
-        expect("# a note of mine" in hub_place.notebook_sources(lecture), "it was not saved")
-
-        def change(notebook: dict) -> None:
-            cells = notebook["cells"]
-            code = next(one for one in cells if "%load_ext gpucourse" in "".join(one["source"]))
-            code["source"][-1] += "\n"
-            code["source"].append("# the course's own change of the same cell")
-            cells[-1]["source"].append("\n\nNews from upstream.")
-
-        upstream_changes(change, "lectures/01_why_gpus.ipynb", "News")
-        with walk.step("the link again, after a change upstream of this and another cell"):
-            open_link()
-            tab.picture("hub-3-link-again")
-        text = hub_place.notebook_sources(lecture)
-        expect("# a note of mine" in text, "the learner's change is gone")
-        expect("News from upstream." in text, "the change upstream did not arrive")
-        expect("the course's own change" not in text, "upstream took the place of a learner's text")
-        see(page.get_by_text("News from upstream.").first).to_be_attached()
 
 
 # --- an assignment ----------------------------------------------------------------------------
@@ -269,20 +166,19 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
         owners = {user: server_of(user).uids().real for user in (RIGHT, CURIOUS)}
         expect(theirs.stat().st_uid == owners[RIGHT] != owners[CURIOUS] == forged.stat().st_uid,
                owners)
+    grade = ("gpucourse", "regrade", STARTER)
+    grading = f"/home/jovyan/{CHECKOUT}/grading"
     with walk.step("grading where a pod hides part of /proc, as containers do") as seen:
-        seen.update(isolation(("--tmpfs", "/proc/fs")))
+        command(TEACHER, *grade, cwd=grading, within=("--tmpfs", "/proc/fs"))
+        verdict = HOMES / TEACHER / CHECKOUT / "grading" / "verdicts" / STARTER / PROJECT
+        seen["isolation"] = json.loads((verdict / f"{PROJECT}.json").read_text())["isolation"]
+        expect(seen["isolation"] == "namespaces", seen)
     with walk.step("grading where user namespaces are forbidden") as seen:
-        seen.update(isolation(("--unshare-user", "--disable-userns")))
-
-
-def isolation(within: tuple[str, ...]) -> dict:
-    """What ``gpucourse grade`` makes of a submission in a pod that is more closed."""
-    done = in_pod(TEACHER, "gpucourse", "regrade", STARTER, within=within,
-                  cwd=f"/home/jovyan/{CHECKOUT}/grading")
-    verdict = json.loads((HOMES / TEACHER / CHECKOUT / "grading" / "verdicts" / STARTER / PROJECT /
-                          f"{PROJECT}.json").read_text())
-    said = " ".join((done.stdout + done.stderr).split())
-    return {"exit code": done.returncode, "isolation": verdict["isolation"], "said": said[-400:]}
+        closed = ("bwrap", "--unshare-user", "--disable-userns", "--dev-bind", "/", "/")
+        done = in_pod(TEACHER, *closed, *grade, cwd=grading)
+        said = " ".join((done.stdout + done.stderr).split())
+        seen["said"] = said[said.find("Not graded"):][:160]
+        expect(done.returncode != 0 and "only at level 'limits'" in seen["said"], seen)
 
 
 # --- all of it --------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -25,7 +26,29 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 #: Where the chart's values say that the course is; in the place, git finds it in UPSTREAM.
 COURSE, EXCHANGE, HOMES = Path("/srv/course"), Path("/srv/nbgrader/exchange"), Path("/srv/homes")
 UPSTREAM = Path("/srv/upstream.git")
+CHECKOUT = "gpu-course"
+TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS = "teacher", "colleague", "ada", "ben", "eve"
+USERS = [TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS]
 PATIENCE = 300
+
+
+class Walk:
+    """The steps so far: seconds of each, and what it showed."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, dict] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict]:
+        begun, seen = time.perf_counter(), {}
+        yield seen
+        self.steps[name] = {"s": round(time.perf_counter() - begun, 1), **seen}
+        print(f"{self.steps[name]['s']:6.1f} s  {name} {seen or ''}", flush=True)
+
+
+def expect(held: bool, message: object) -> None:
+    if not held:
+        raise RuntimeError(str(message))
 
 
 def lacking(proxy: str | None) -> list[str]:
@@ -209,3 +232,8 @@ def in_pod(user: str, *command: str, cwd: str = "/home/jovyan",
 def notebook_sources(path: Path) -> str:
     """All cells of a notebook, one after another."""
     return "\n".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
+
+
+def memory(user: str) -> float:
+    """Megabytes of the user's server without kernels, proportional."""
+    return round(server_of(user).memory_full_info().pss / 1e6, 1)
