@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,11 @@ def test_a_worker_has_the_packages_of_the_grader_wherever_they_come_from(tmp_pat
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True,
                          env=os.environ | {"PYTHONPATH": str(tmp_path / "src")})
     assert str(tmp_path / "src" / "gpucourse") in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_many_folders_can_be_hidden(server):
+    """As beside a course in a folder with a thousand others: more than one message's 32 kB."""
+    others = tuple(f"/nowhere/{'x' * 100}{number}" for number in range(1000))
+    worker = replace(server, covered=(*server.covered, *others)).spawn()
+    worker.kill()
+    assert worker.namespaces
