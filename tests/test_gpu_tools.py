@@ -36,7 +36,7 @@ MEMCHECK = """\
 #### votes
 #### swap
 ========= Invalid __shared__ read of size 4 bytes
-=========     at 0x578 in /home/user/task1.cu:120:MatMulKernel(Matrix, Matrix, Matrix)
+=========     at 0x578 in /x/task1.cu:120:MatMulKernel(Matrix, Matrix, Matrix)
 =========     by thread (31,0,0) in block (0,0,0)
 =========     Address 0x87654320 is out of bounds
 ========= Program hit cudaErrorLaunchFailure (error 719) due to "unspecified launch failure"
