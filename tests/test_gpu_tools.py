@@ -36,7 +36,7 @@ MEMCHECK = """\
 #### votes
 #### swap
 ========= Invalid __shared__ read of size 4 bytes
-=========     at 0x578 in /home/course/task1.cu:120:MatMulKernel(Matrix, Matrix, Matrix)
+=========     at 0x578 in /x/task1.cu:120:MatMulKernel(Matrix, Matrix, Matrix)
 =========     by thread (31,0,0) in block (0,0,0)
 =========     Address 0x87654320 is out of bounds
 ========= Program hit cudaErrorLaunchFailure (error 719) due to "unspecified launch failure"
@@ -160,13 +160,16 @@ def recorded(tmp_path) -> Path:
 
 def test_a_launch_that_never_ends_costs_itself(recorded, tmp_path):
     # In place of the tool: knows no long options, and hangs in the first launch of two.
-    stand_in = program(tmp_path / "tool", """
+    stand_in = program(tmp_path / "tool", f"""
+        echo start >> {tmp_path}/starts
         case "$*" in *--destroy*) echo "unrecognised option"; exit 1;; esac
         for file in "$@"; do case "$file" in *.npz)
             echo "#### $(basename "$file" .npz)"
             case "$file" in *exact.npz) sleep 60;; esac;; esac; done""")
     found, silent = sanitizer.watch(stand_in, recorded, "memcheck", ["exact", "collect"], 3.0)
     assert found == [] and silent == {"exact": "it did not end in time"}
+    # Each with the options that it does not know, and then without; the rest in a second process.
+    assert len((tmp_path / "starts").read_text().split()) == 4
     found, silent = sanitizer.watch(stand_in, recorded, "memcheck", ["exact", "collect"], 6.0,
                                     clock=Clock(2.0))
     assert silent == dict.fromkeys(("exact", "collect"), sanitizer.NO_TIME)
