@@ -7,6 +7,7 @@ process of its own, and so have the checks of its wrong answers: nothing of it r
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import io
 import os
@@ -19,6 +20,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from numba import cuda
+from numba.cuda.cudadrv.driver import CudaAPIError
 
 import virtualgpu
 from gpucourse import awkward_cuda
@@ -39,6 +42,18 @@ def without_gpu() -> None:
     virtualgpu.activate(force=True)
     awkward_cuda.mend_iteration()
     awkward_cuda.route_to_cpu_kernels()
+
+
+def free_what_earlier_tests_left() -> None:
+    """Numba frees late, by address alone, on the device that is current then.
+
+    An array of another device, which an earlier test had, would free one of the lecture's.
+    """
+    gc.collect()
+    pending = cuda.current_context().deallocations
+    while len(pending):
+        with contextlib.suppress(CudaAPIError):  # no such address on this device
+            pending.clear()
 
 
 @cache
@@ -75,6 +90,7 @@ def _wrong_answers(id: str) -> list:
 
 def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
     without_gpu()
+    free_what_earlier_tests_left()
     course = load_course(repository)
     names: dict = {"__name__": "lecture"}
     cells = {}
