@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.machine import compiled
+from virtualgpu.machine.operations.formats import NAN_16
 
 OPERATIONS = {"add", "exch", "and", "or", "xor", "min", "max", "inc", "dec", "cas"}
 
@@ -44,16 +45,21 @@ def _rounds(operation, memory, index, value):
     return old, changed
 
 
+def _f16(a, b):
+    total = a + b
+    return np.where(np.isnan(total), np.uint16(NAN_16), total.view(np.uint16)).view(np.float16)
+
+
 def _packed_f16(a, b):
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    return (a.view(np.float16) + b.view(np.float16)).view(np.uint32)
+    return _f16(a.view(np.float16), b.view(np.float16)).view(np.uint32)
 
 
 def _bf16(a, b):
     total = _widen(a) + _widen(b)
     bits = total.view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to nearest, ties to even
-    return np.where(np.isnan(total), 0x7FFF, rounded).astype(np.uint16)
+    return np.where(np.isnan(total), NAN_16, rounded).astype(np.uint16)
 
 
 def _widen(bf16):
@@ -66,7 +72,7 @@ def _packed_bf16(a, b):
 
 
 HALF_SUMS = {
-    "add": lambda a, b: a + b,
+    "add": _f16,
     "packed_f16": _packed_f16,
     "packed_one_bf16": _bf16,
     "packed_bf16": _packed_bf16,

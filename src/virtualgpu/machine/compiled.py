@@ -240,12 +240,16 @@ _FLUSH = """%{0}.b = bitcast float %{0} to i32
   %{0}.kept = select i1 %{0}.tiny, i32 %{0}.sign, i32 %{0}.b
   %{0}.flushed = bitcast i32 %{0}.kept to float
   """
+# The NaN of a sum is the one of its format, as in operations.formats.canonical. (LLVM writes the
+# bits of a float as those of the double of equal value.)
+_ANY_NAN = "%isnan = fcmp uno {t} {sum}, {sum}\n  %new = select i1 %isnan, {t} {nan}, {t} {sum}"
+_NAN = {"float": "0x7FFFFFFFE0000000", "double": "0xFFF8000000000000"}
 _BODIES = {
     "add_ftz": _FLUSH.format("old") + _FLUSH.format("value")
                + "%sum = fadd float %old.flushed, %value.flushed\n  " + _FLUSH.format("sum")
-               + "%new = select i1 true, float %sum.flushed, float %sum",
+               + _ANY_NAN.format(t="float", sum="%sum.flushed", nan=_NAN["float"]),
     "add": "%new = add {t} %old, %value",
-    "fadd": "%new = fadd {t} %old, %value",
+    "fadd": "%sum = fadd {t} %old, %value\n  " + _ANY_NAN,
     "exch": "%new = select i1 true, {t} %value, {t} %old",
     "and": "%new = and {t} %old, %value",
     "or": "%new = or {t} %old, %value",
@@ -268,7 +272,7 @@ def _atomic(operation: str, dtype: np.dtype) -> Callable:
     is_float = dtype.kind == "f" and operation in ("add", "add_ftz")
     type_ = {4: "float", 8: "double"}[dtype.itemsize] if is_float else bits
     body = _BODIES["fadd" if is_float and operation == "add" else operation].format(
-        t=type_, s="s" if dtype.kind == "i" else "u")
+        t=type_, sum="%sum", nan=_NAN.get(type_), s="s" if dtype.kind == "i" else "u")
     name = f"atomic_{operation}_{dtype.kind}{dtype.itemsize}"
     text = _ATOMIC.format(name=name, type=type_, bits=bits, body=body)
     signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)

@@ -17,7 +17,7 @@ import numpy as np
 from virtualgpu.machine import operations
 from virtualgpu.machine.emit import U64, Emitter
 from virtualgpu.machine.operations import compiler
-from virtualgpu.machine.operations.expression import select, sqrt
+from virtualgpu.machine.operations.expression import select
 from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.special import SPECIAL
 from virtualgpu.machine.types import REGISTER_DTYPES, UNSIGNED
@@ -34,10 +34,8 @@ UFUNCS: dict[np.ufunc, Callable] = {
     np.add: lambda a, b: a + b,
     np.subtract: lambda a, b: a - b,
     np.multiply: lambda a, b: a * b,
-    np.true_divide: lambda a, b: a / b,
     np.negative: lambda a: -a,
     np.absolute: lambda a: select(a < 0, -a, a),
-    np.sqrt: sqrt,
     np.bitwise_and: lambda a, b: a & b,
     np.bitwise_or: lambda a, b: a | b,
     np.bitwise_xor: lambda a, b: a ^ b,

@@ -18,7 +18,7 @@
 
 Results that IEEE 754 defines are exact to the bit, every rounding mode included. What the ISA
 leaves open is chosen as NVIDIA's hardware does where that is known, and said in the docstring:
-a NaN result of f32 is 0x7fffffff, of f16 and bf16 0x7fff.
+a NaN result of f64 is 0xfff8000000000000, of f32 0x7fffffff, of f16 and bf16 0x7fff.
 """
 
 from virtualgpu.machine.operations import (  # noqa: F401  (importing registers the opcodes)

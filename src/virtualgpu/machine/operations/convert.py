@@ -21,6 +21,7 @@ from virtualgpu.machine.operations.formats import (
     ENCODE,
     canonical,
     clamp_negative,
+    converted,
     flush,
     is_nan,
     odd_f32,
@@ -139,11 +140,11 @@ def cvt(form: Form) -> Operation:
         if sat:
             x = saturate(x)
         result = to_float(x, to, mode[1] if mode in MODES else "n")
-        if to == "f32":
-            result = flush(result) if ftz else result
-            # From f64 the upper part of a NaN's payload stays, as ptxas folds it.
-            return result if source == "f64" else canonical(result)
-        return result
+        if to == "f32" and ftz:
+            result = flush(result)
+        if to in ENCODE:
+            return result
+        return canonical(result) if to == x.kind else converted(x, to, result)
     return form.compiled(body, [source], [to])
 
 

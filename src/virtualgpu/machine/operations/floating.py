@@ -3,16 +3,14 @@
 Rounding, subnormals and signed zeros are IEEE 754's. ``mul`` and ``add`` without a rounding
 modifier, which an optimiser may fuse, are not fused here: NVVM has already fused what it wanted.
 
-Choices where the ISA leaves room: an f32 NaN result is 0x7fffffff; f64 keeps the payload as the
-host's processor does; ``abs`` and ``neg`` touch the sign bit alone, NaN included; ``.ftz`` on
+Choices where the ISA leaves room: an f32 NaN result is 0x7fffffff, an f64 one
+0xfff8000000000000; ``abs`` and ``neg`` touch the sign bit alone, NaN included; ``.ftz`` on
 products flushes what is subnormal before it is rounded (all of these as ptxas 13.4 folds
 constants), elsewhere what is subnormal after; ``.approx`` and ``.full`` give the correctly
 rounded value, which is more accurate than the hardware and within every bound of the ISA.
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from virtualgpu.machine.operations import rounding
 from virtualgpu.machine.operations.expression import (
@@ -61,9 +59,6 @@ _DIRECTED = {
     ("sqrt", "f32"): rounding.sqrt_f32,
     ("sqrt", "f64"): rounding.sqrt_f64,
 }
-# f64 rounded to nearest needs nothing that NumPy does not do.
-_NUMPY_F64 = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
-              "sqrt": np.sqrt}
 
 
 def _tiny_product(a: Value, b: Value, c: Value | None = None) -> Value:
@@ -79,7 +74,7 @@ def _tiny_product(a: Value, b: Value, c: Value | None = None) -> Value:
 
 
 def treated(body, *, ftz: bool = False, sat: bool = False, tiny=None):
-    """``body`` on f32 with its inputs and result flushed, its result saturated, NaN made
+    """``body`` with its inputs and result flushed, its result saturated, NaN made
     canonical, as the modifiers say. ``tiny`` tells from the inputs which results to flush, where
     their rounded value does not."""
     def whole(*values: Value) -> Value:
@@ -98,8 +93,6 @@ def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str
              operands: int) -> Operation:
     """An operation that IEEE 754 defines, in one of its rounding modes."""
     form.end(operands)
-    if kind == "f64" and mode == "rn" and opcode in _NUMPY_F64:
-        return form.plain(_NUMPY_F64[opcode], ["f64"] * operands, ["f64"])
     body = _NEAREST[opcode]
     if mode != "rn":
         exact = _DIRECTED[opcode, kind]
@@ -165,7 +158,7 @@ def _gross(body):
 
 
 def _reciprocal_root(a: Value) -> Value:
-    return a.number(1) / sqrt(a)
+    return canonical(a.number(1) / sqrt(a))
 
 
 def _reciprocal_root_f32(a: Value) -> Value:

@@ -18,8 +18,9 @@ from virtualgpu.machine.operations.expression import (
     with_sign_of,
 )
 
-NAN_F32 = 0x7FFFFFFF  # what NVIDIA's f32 instructions return for any NaN result
-NAN_16 = 0x7FFF  # and those of f16 and bf16
+NAN_F32 = 0x7FFFFFFF  # what NVIDIA's f32 instructions return for any NaN result: CUDART_NAN_F
+NAN_F64 = 0xFFF8000000000000  # what 0/0 gives in f64: CUDART_NAN of CUDA's math_constants.h
+NAN_16 = 0x7FFF  # what f16 and bf16 instructions return
 _SMALLEST_NORMAL = {"f32": 2.0**-126, "f64": 2.0**-1022}
 
 
@@ -28,10 +29,22 @@ def is_nan(x: Value) -> Value:
 
 
 def canonical(x: Value) -> Value:
-    """f32 with every NaN made 0x7fffffff; f64 as it is (the ISA keeps payloads in f64)."""
-    if x.kind != "f32":
-        return x
-    return select(is_nan(x), x.number(NAN_F32, "u32").view("f32"), x)
+    """The float with every NaN made the one of its format: which payload an operation passes on
+    would else depend on the host's processor, and on the order LLVM gives the operands."""
+    nan = x.number(NAN_F32, "u32") if x.kind == "f32" else x.number(NAN_F64, "u64")
+    return select(is_nan(x), nan.view(x.kind), x)
+
+
+def converted(x: Value, kind: str, rounded: Value) -> Value:
+    """``rounded``, the f32 ``x`` as f64 or the f64 ``x`` as f32, with NaN's bits defined: sign and
+    upper part of the payload stay, the quiet bit is set (as ptxas 13.4 folds constants)."""
+    bits = x.view(f"u{bits_of(x.kind)}")
+    if kind == "f64":
+        bits = bits.to("u64")
+        nan = ((bits & 0x80000000) << 32) | ((bits & 0x7FFFFF) << 29) | 0x7FF8000000000000
+    else:
+        nan = (((bits >> 32) & 0x80000000) | ((bits >> 29) & 0x7FFFFF) | 0x7FC00000).to("u32")
+    return select(is_nan(x), nan.view(kind), rounded)
 
 
 def flush(x: Value) -> Value:
