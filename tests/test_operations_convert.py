@@ -112,7 +112,7 @@ def converted(bits, source, to, mode="n"):
     have, want = FORMATS[source], FORMATS[to]
     value, negative = have.value(bits), have.negative(bits)
     if value == NAN:
-        if source == to or to != "f64" and source != "f64" or want.width == 16:
+        if source == to or (to != "f64" and source != "f64") or want.width == 16:
             return want.nan
         if have.width == 16:
             have, bits, negative = FORMATS["f32"], FORMATS["f32"].nan, False

@@ -107,6 +107,8 @@ class Class:
             if not book.knows(assignment):
                 raise NotReady(f"The gradebook does not know '{assignment}' yet. Run: "
                                f"nbgrader generate_assignment {assignment}")
+            for sentence in self.classroom.misnamed(assignment):
+                self.console.print(sentence, style="red", markup=False)
             jobs = self.classroom.ingest(assignment, students)
             verdicts = {} if again else self._on_file(assignment, jobs)
             waiting = {

@@ -13,6 +13,7 @@ file to have it graded anew.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable
@@ -33,6 +34,8 @@ from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 # nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
 RECORDS = ("timestamp.txt", "submission_secret.txt")
 RECORD_BYTES = 200
+# nbgrader's pages put a student's name into HTML and into a script as it is.
+STUDENT = re.compile(r"\w[\w .+@-]*")
 
 
 def copy_records(folder: Path, target: Path) -> None:
@@ -79,7 +82,16 @@ class Classroom:
         return sorted((self.root / "source" / assignment).glob("*.ipynb"))
 
     def students(self, assignment: str) -> list[str]:
-        """Who has handed in anything for the assignment."""
+        """Who has handed in anything for the assignment, under a name that can be shown."""
+        return [name for name in self._folders(assignment) if STUDENT.fullmatch(name)]
+
+    def misnamed(self, assignment: str) -> list[str]:
+        """A sentence for each submission that is left out because of its folder's name."""
+        return [f"submitted/{name!a}: not graded. A student's folder is named in letters, digits, "
+                "spaces and . _ + @ -; formgrader would take other names for HTML. Rename it."
+                for name in self._folders(assignment) if not STUDENT.fullmatch(name)]
+
+    def _folders(self, assignment: str) -> list[str]:
         folders = (self.root / "submitted").glob(f"*/{assignment}")
         return sorted(folder.parent.name for folder in folders)
 

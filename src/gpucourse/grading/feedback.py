@@ -50,7 +50,7 @@ class HideTests(NbGraderPreprocessor):
             if cell.cell_type == "code":
                 # Only what the grader itself wrote, and that only below test cells.
                 cell.outputs = cell.outputs if role == TEST else []
-            elif role == SOLUTION or self._is_notice(cell):
+            elif self._is_notice(cell) or (role == SOLUTION and not self._is_inert(cell)):
                 cell.source = as_plain_text(cell.source)
             if role == SETUP:
                 cell.outputs = []
@@ -62,6 +62,11 @@ class HideTests(NbGraderPreprocessor):
                 source=text + as_plain_text("\n".join(f"- {notice}" for notice in notices)),
             ))
         return nb, resources
+
+    @staticmethod
+    def _is_inert(cell: NotebookNode) -> bool:
+        """Whether ingest made the text so; metadata are the grader's own, never a student's."""
+        return bool((cell.metadata.get("gpucourse") or {}).get("inert"))
 
     @staticmethod
     def _is_notice(cell: NotebookNode) -> bool:

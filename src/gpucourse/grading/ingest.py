@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from gpucourse.grading.assignment import SOLUTION, TEST, Assignment, role_of
+from gpucourse.grading.inert import inert
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission import (
     Unreadable,
@@ -210,24 +211,34 @@ def _strays(cells: list[dict], assignment: Assignment) -> dict[str, str]:
 def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
     """The notebook that is graded: the released one with the student's solution cells.
 
-    ``metadata.gpucourse`` carries what :func:`restore` needs to read it back.
+    A written answer stands in it as inert text (:mod:`.inert`): nbgrader keeps this notebook as
+    graded and shows it in formgrader. ``metadata.gpucourse`` carries what :func:`restore` needs
+    to read everything back.
     """
     notebook = copy.deepcopy(assignment.released)
+    written: dict[str, str] = {}
     for cell in notebook.cells:
         if role_of(cell) == SOLUTION:
-            cell.source = ingested.sources[cell.metadata.nbgrader.grade_id]
+            name = cell.metadata.nbgrader.grade_id
+            source = ingested.sources[name]
+            if cell.cell_type != "code" and source != assignment.starters[name]:
+                written[name] = source
+                source = inert(source)
+                cell.metadata["gpucourse"] = {"inert": True}
+            cell.source = source
     notebook.metadata["gpucourse"] = {
         "rebuilt": True,
         "notices": ingested.notices,
         "fault": ingested.fault,
         "strays": ingested.strays,
         "raw_digest": ingested.raw_digest,
+        "written": written,
     }
     remarks = ([ingested.fault] if ingested.fault else []) + ingested.notices
     if remarks:
         text = "\n".join(["**What the grader found in this notebook**", ""]
                          + [f"- {remark}" for remark in remarks])
-        cell = new_markdown_cell(text, metadata={"gpucourse": {"role": "notice"}})
+        cell = new_markdown_cell(inert(text), metadata={"gpucourse": {"role": "notice"}})
         cell["id"] = "gpucourse-notice"
         notebook.cells.insert(0, cell)
     return notebook
@@ -242,7 +253,7 @@ def restore(notebook: NotebookNode, assignment: Assignment) -> Ingested:
     for cell in notebook.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id")
         if name in sources:
-            sources[name] = cell.source
+            sources[name] = record.get("written", {}).get(name, cell.source)
     return Ingested(
         sources,
         list(record.get("notices", [])),

@@ -71,6 +71,8 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
         return
     _prepared.add((str(root), assignment))
     students = [name for name in classroom.students(assignment) if student in ("*", name)]
+    for sentence in classroom.misnamed(assignment):
+        print(sentence, file=sys.stderr)
     traits = c.get("GradeWithOracle", Config())
     try:
         jobs = classroom.ingest(assignment, students)

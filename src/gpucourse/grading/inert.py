@@ -1,0 +1,86 @@
+r"""A student's Markdown as text that does nothing where the teacher reads it.
+
+Formgrader, feedback and JupyterLab render Markdown with its HTML, on the address that holds the
+gradebook: a script in a written answer would run with the teacher's rights. So an answer is
+rendered here, by a parser that knows no HTML, into a few harmless tags, and what comes out is
+cleaned once more (nh3, an allow-list over a real HTML parser). Emphasis, lists, tables, code and
+mathematics survive. Links and images become their text and address: nothing is fetched and
+nothing can be pressed.
+
+MathJax has commands of its own that make links, styles and identifiers (``\href``, ``\style``,
+``\require`` …; "TeX and LaTeX extensions", MathJax documentation, "safe" extension). Their
+backslash becomes another character (U+29F5), which MathJax does not know.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+import nh3
+from markdown_it import MarkdownIt
+from mdit_py_plugins.amsmath import amsmath_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+TAGS = {"p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "ul", "ol", "li", "h1",
+        "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td", "div"}
+# Commands of MathJax 2 and 3 that reach beyond mathematics, or that load what does.
+_TEX = re.compile(
+    r"\\(?=(?:href|url|class|cssId|style|require|mmlToken|bbox|unicode|data|html\w*|texttip|"
+    r"mathtip|toggle|Tip|includegraphics)(?![A-Za-z]))")
+_BACKSLASH = "\N{REVERSE SOLIDUS OPERATOR}"
+# A character of control or of direction, but for tab and newline, would hide or reorder text.
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def inert(markdown: str) -> str:
+    """One line of HTML that shows the Markdown, or its source letter by letter where it is too
+    deeply nested to be read.
+
+    A line that begins with ``<div`` reaches the page as it is through every Markdown parser.
+    """
+    text = _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", markdown)
+    try:
+        shown = _PARSER.render(text)
+    except RecursionError:
+        shown = f"<pre>{html.escape(text)}</pre>"
+    clean = nh3.clean(shown, tags=TAGS, attributes={}, url_schemes=set())
+    return "<div>" + clean.replace("\r", "").replace("\n", "&#10;") + "</div>"
+
+
+def _words(text: str) -> str:
+    """Text or mathematics outside code, where MathJax looks for its commands."""
+    return html.escape(_TEX.sub(lambda _: _BACKSLASH, text))
+
+
+def _parser() -> MarkdownIt:
+    parser = (MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
+              .enable(["table", "strikethrough"])
+              .use(dollarmath_plugin, allow_digits=True).use(amsmath_plugin))
+    show = parser.add_render_rule
+    show("text", lambda self, tokens, i, *_: _words(tokens[i].content))
+    show("math_inline", lambda self, tokens, i, *_: _words(f"${tokens[i].content}$"))
+    for name in ("math_inline_double", "math_block", "math_block_label"):
+        show(name, lambda self, tokens, i, *_: _words(f"$${tokens[i].content}$$"))
+    show("amsmath", lambda self, tokens, i, *_: f"<p>{_words(tokens[i].content)}</p>")
+    show("link_open", lambda *_: "")
+    show("link_close", lambda self, tokens, i, *_: _address(_opening(tokens, i)))
+    show("image", lambda self, tokens, i, *_: (
+        f"[image: {_words(tokens[i].content)}]" + _address(tokens[i], "src")))
+    return parser
+
+
+def _opening(tokens: list, closing: int):
+    depth = 0
+    for token in reversed(tokens[:closing]):
+        depth += {"link_close": 1, "link_open": -1}.get(token.type, 0)
+        if depth < 0:
+            return token
+    raise AssertionError("a link that closes was opened")
+
+
+def _address(token, attribute: str = "href") -> str:
+    return f" <code>{html.escape(str(token.attrGet(attribute) or ''))}</code>"
+
+
+_PARSER = _parser()
