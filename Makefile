@@ -47,13 +47,14 @@ test: setup $(SITE_STAMP) ## Run every test
 	$(PYTEST) $(TEST_ARGS)
 
 build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
-	$(IN_VENV) -m gpucourse.build.environments
+	$(IN_VENV) -m gpucourse.publish.environments
 	$(VENV)/bin/gpucourse build
 	$(IN_VENV) -m virtualgpu.standins docs/standins.md
 
 check: setup ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/ruff check
-	$(IN_VENV) -m gpucourse.build.environments --check
+	$(VENV)/bin/lint-imports
+	$(IN_VENV) -m gpucourse.publish.environments --check
 	$(VENV)/bin/gpucourse check
 
 demo: setup ## Grade a class of right and wrong submissions and print the table
@@ -61,15 +62,16 @@ demo: setup ## Grade a class of right and wrong submissions and print the table
 
 # Both run every lesson on this machine, unless nothing has changed since the last time.
 slides: setup $(SITE_STAMP) ## Each lecture as slides for a browser, into build/slides
-	$(IN_VENV) -m gpucourse.build.site --sphinx $(SITE_TOOLS)/bin/python --slides build/slides
+	$(IN_VENV) -m gpucourse.publish.site --sphinx $(SITE_TOOLS)/bin/python --slides build/slides
 
 site: setup $(SITE_STAMP) ## The course as a static site that opens offline, into build/site
-	$(IN_VENV) -m gpucourse.build.site --sphinx $(SITE_TOOLS)/bin/python build/site
+	$(IN_VENV) -m gpucourse.publish.site --sphinx $(SITE_TOOLS)/bin/python build/site
 
 release: setup ## The handout for learners as one zip file, into build/release
-	@rm -rf build/release; $(find_uv); "$$uv" build -q --wheel --python $(IN_VENV) \
-	  --build-constraint requirements/build.txt --require-hashes --out-dir build/release .
-	@$(IN_VENV) -m gpucourse.build.release build/release
+	@rm -rf build/release; $(find_uv); for package in virtualgpu gpucourse; do \
+	  "$$uv" build -q --wheel --python $(IN_VENV) --build-constraint requirements/build.txt \
+	    --require-hashes --out-dir build/release packages/$$package || exit; done
+	@$(IN_VENV) -m gpucourse.publish.release build/release
 
 bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 	$(IN_VENV) -m benchmarks.virtualgpu_speed
@@ -78,7 +80,7 @@ bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 
 # What a machine has that a part wants: docs/gpu.md. Without a GPU, GPU_ARGS=--rehearse.
 gpu-check: setup ## Compare this machine's GPU with the virtual one, kernel by kernel
-	$(VENV)/bin/gpucourse gpu-check $(GPU_ARGS)
+	$(IN_VENV) -m tools.gpu_check $(GPU_ARGS)
 
 # Needs an NVIDIA GPU and requirements/gpu.txt or gpu12.txt; one run takes ten minutes. Without a GPU,
 # BENCH_ARGS=--try runs every row once, with no times.
@@ -86,24 +88,24 @@ bench-gpu: setup ## Time the kernels against libraries on this machine's GPU
 	$(IN_VENV) -m benchmarks.gpu_bench $(BENCH_ARGS)
 
 evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, the grader's
-	$(IN_VENV) -m benchmarks.labelled
-	$(IN_VENV) -m benchmarks.numba_suite
-	$(IN_VENV) -m benchmarks.fuzz --cases 1000000
-	$(IN_VENV) -m benchmarks.grader_threats
+	$(IN_VENV) -m evidence.labelled
+	$(IN_VENV) -m evidence.numba_suite
+	$(IN_VENV) -m evidence.fuzz --cases 1000000
+	$(IN_VENV) -m evidence.grader_threats
 	$(IN_VENV) -m benchmarks.grader_throughput
-	$(IN_VENV) -m benchmarks.grader_soak
-	$(IN_VENV) -m benchmarks.grader_kills
-	$(IN_VENV) -m benchmarks.project_seeds
+	$(IN_VENV) -m evidence.grader_soak
+	$(IN_VENV) -m evidence.grader_kills
+	$(IN_VENV) -m evidence.project_seeds
 
 # The locks name no index, so that any index or mirror serves them.
 # A pin moves only where pyproject.toml asks, unless LOCK_ARGS=--upgrade.
 lock: $(STAMP) ## Resolve the dependencies into requirements/ (needs the network)
-	@$(find_uv); $(IN_VENV) -m gpucourse.build.locks | while read -r name options; do \
+	@$(find_uv); $(IN_VENV) -m gpucourse.course.locks | while read -r name options; do \
 	  echo "requirements/$$name.txt"; \
-	  "$$uv" pip compile -q $(LOCK_ARGS) --universal --python-version 3.11 --generate-hashes \
+	  "$$uv" pip compile -q $(LOCK_ARGS) --no-emit-package virtualgpu --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --custom-compile-command "make lock" \
 	    $$options -o requirements/$$name.txt </dev/null || exit; done
-	$(IN_VENV) -m gpucourse.build.environments
+	$(IN_VENV) -m gpucourse.publish.environments
 
 clean: ## Remove what the verbs made, except .venv and .tools
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
@@ -144,8 +146,9 @@ MOVED := $(shell [ -s $(STAMP) ] && [ "$$(cat $(STAMP))" != "$(CURDIR)" ] && ech
 .PHONY: moved
 
 # Each candidate is tried by running it: a pyenv shim may exist and still refuse to start. What is in
-# jupyter/ is copied into .venv by the install.
-$(STAMP): requirements/base.txt pyproject.toml Makefile $(wildcard jupyter/*/*) $(MOVED)
+# packages/gpucourse/jupyter/ is copied into .venv by the install.
+$(STAMP): requirements/base.txt $(wildcard packages/*/pyproject.toml) Makefile \
+  $(wildcard packages/gpucourse/jupyter/*/*) $(MOVED)
 	@$(find_uv); \
 	if [ "$(MOVED)" ] || ! $(IN_VENV) -c '$(FITS)' 2>/dev/null || \
 	  { [ -e $(VENV)/bin/jupyter ] && ! $(VENV)/bin/jupyter --version >/dev/null 2>&1; }; then \
@@ -162,7 +165,8 @@ $(STAMP): requirements/base.txt pyproject.toml Makefile $(wildcard jupyter/*/*) 
 	fi; \
 	echo "Installing into $(VENV): 2.3 GB, some minutes the first time"; \
 	"$$uv" pip sync -q --compile-bytecode --python $(IN_VENV) --require-hashes requirements/base.txt; \
-	"$$uv" pip install -q --python $(IN_VENV) --no-deps --editable .; \
+	"$$uv" pip install -q --python $(IN_VENV) --no-deps \
+	  --editable packages/virtualgpu --editable packages/gpucourse; \
 	printf '%s\n' "$(CURDIR)" > $@; \
 	echo "Set up in $(VENV) with $$($(IN_VENV) --version)"
 

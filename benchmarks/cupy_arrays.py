@@ -11,10 +11,8 @@ same calls as the tests.
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 
@@ -79,9 +77,10 @@ def ratios(cp) -> dict:
 
 def coverage(cp) -> dict:
     """How many of CuPy's names in NumPy's namespace give NumPy's results."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-    import cupy_namespace as namespace
     from test_cupy_namespace import ONLY_THERE, differences, on_host
+
+    import benchmarks.support  # noqa: F401
+    import cupy_namespace as namespace
 
     host, device = namespace.arrays(np), namespace.arrays(cp)
     right: dict[str, bool] = {}

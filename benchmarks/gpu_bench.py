@@ -6,7 +6,7 @@
 
 Runs from a plain checkout (``PYTHONPATH=src``). Every contender is checked before it is timed; what
 fails keeps a row that says so, and the run goes on. ``gpu_measuring.py`` says what is measured and
-how, ``gpucourse.results`` reads what this writes.
+how, ``gpucourse.views.results`` reads what this writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks import gpu_run, gpu_worker
-from gpucourse import results
+from benchmarks.report import RESULTS
+from gpucourse.views import results
+
+#: Where a run in a checkout writes.
+PATH = RESULTS / results.NAME
 
 #: A log has no width of its own, and the tables want some.
 console = Console(soft_wrap=True, highlight=False,
@@ -35,7 +39,7 @@ def main(
     minutes: Annotated[float, typer.Option(help="begin nothing after so many minutes")] = 9.0,
     only: Annotated[list[str] | None, typer.Option(
         help="groups whose names begin like this; with --results")] = None,
-    path: Annotated[Path, typer.Option("--results", help="where to write")] = results.PATH,
+    path: Annotated[Path, typer.Option("--results", help="where to write")] = PATH,
     aims: Annotated[bool, typer.Option("--aims", help="the aims by the recorded run")] = False,
 ) -> None:
     """Time the course's kernels against libraries on this machine's GPU."""
@@ -48,7 +52,7 @@ def main(
         raise typer.Exit(2)
     if not trial:
         refuse_without_gpu()
-        if only and path == results.PATH:
+        if only and path == PATH:
             console.print("A part must not stand for the whole: give --only another file to write, "
                           "with --results.")
             raise typer.Exit(2)
@@ -70,7 +74,7 @@ def main(
 
 def refuse_without_gpu() -> None:
     """End here where the times would not be a GPU's."""
-    from gpucourse.device import device
+    from gpucourse.system.device import device
 
     try:
         found = device()

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, SimpleNamespace
 
-from gpucourse.build.regions import HIDDEN_TESTS, SOLUTION, remove_regions, unwrap_regions
+from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, remove_regions, unwrap_regions
 
 COURSE = Path(__file__).resolve().parent.parent / "course"
 _MARKER = re.compile(r"# %%(?P<markdown> \[markdown\])?.*\bid=\"(?P<name>[^\"]+)\".*")

@@ -91,8 +91,8 @@ def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, consol
     deadline = begun + 60 * minutes
     document: dict = {
         "about": "Times of the course's kernels and of libraries on a GPU, in milliseconds; "
-                 "written by benchmarks/gpu_bench.py, read by gpucourse.results; the clocks are "
-                 "explained in benchmarks/gpu_measuring.py",
+                 "written by benchmarks/gpu_bench.py, read by gpucourse.views.results; the clocks "
+                 "are explained in benchmarks/gpu_measuring.py",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "gpu": None,
         "machine": {k: v for k, v in report.machine().items() if k != "gpu"},
@@ -159,7 +159,7 @@ def listen(here: Run, pipe: Connection, deadline: float) -> str | None:
 
 def shortly(row: dict) -> str:
     """A row's most exact median, for the log."""
-    from gpucourse.results import Row
+    from gpucourse.views.results import Row
 
     found = Row.of(row)
     if not found.clocks:

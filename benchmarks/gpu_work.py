@@ -98,7 +98,7 @@ _state = {"virtual": False, "x64": False}
 
 def prepare(*, virtual: bool) -> None:
     """Once in a process, before any group: whether the virtual GPU answers."""
-    from gpucourse import awkward_cuda
+    from gpucourse.adapters import awkward_cuda
 
     _state["virtual"] = virtual
     if virtual:

@@ -17,13 +17,11 @@ from pathlib import Path
 
 import nbformat
 
-from gpucourse.grading.assignment import Assignment
-from gpucourse.grading.demo import solved, wrong_answers
-
-REPOSITORY = Path(__file__).parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests"))
-
-from grading_toy import notebook_of, setup, solution, test_cell  # noqa: E402
+import benchmarks.support  # noqa: F401
+from benchmarks.support import REPOSITORY
+from gpucourse.grading.commands.demo import solved, wrong_answers
+from gpucourse.grading.submission.assignment import Assignment
+from grading_toy import notebook_of, setup, solution, test_cell
 
 STOCK = "stock"
 OURS = "ours"

@@ -28,7 +28,7 @@ import psutil
 
 from benchmarks import report
 from benchmarks.grader_class import OURS, STOCK, Course
-from gpucourse.grading.batch import default_workers
+from gpucourse.grading.classes.batch import default_workers
 
 PROJECT = "01_fill_a_histogram"
 

@@ -1,6 +1,6 @@
 """nbgrader's configuration for this course. Run nbgrader in this folder.
 
-The traits that matter are set by gpucourse.grading.nbgrader_steps.configure, which also says why:
+The traits that matter are set by gpucourse.grading.nbgrader.steps.configure, which also says why:
 what was submitted is rebuilt before it is read, student code runs in a sandbox and hidden tests
 outside it, and feedback shows no hidden test.
 """
@@ -17,7 +17,7 @@ c.GradeWithOracle.unsafe = False
 # nbgrader carries on with its own configuration when this file fails, and would then run
 # submissions with all your rights: so any failure ends the command.
 try:
-    from gpucourse.grading.nbgrader_steps import configure
+    from gpucourse.grading.nbgrader.steps import configure
 
     configure(c)
 except Exception as error:

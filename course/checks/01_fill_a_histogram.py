@@ -1,6 +1,6 @@
 """Hints of "Filling a histogram in parallel"; its test cells are in the notebook."""
 
-from gpucourse.checks import hints
+from gpucourse.exercises.checks import hints
 
 BIN_INDEX = hints(
     "bin-index",

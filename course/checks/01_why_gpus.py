@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gpucourse.checks import exercise, require
+from gpucourse.exercises.checks import exercise, require
 
 #: Seconds to start a kernel or a copy, as the lecture assumes.
 START = 4e-6

@@ -1,6 +1,6 @@
 """Hints of "Area by random sampling"; its test cells are in the notebook."""
 
-from gpucourse.checks import hints
+from gpucourse.exercises.checks import hints
 
 NEIGHBOUR_Z = hints(
     "neighbour-z",

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 
 import virtualgpu
-from gpucourse.checks import exercise, require
-from gpucourse.cpp_trials import counted_cpp, launched_cpp
-from gpucourse.trials import LEFTOVER, LENGTHS
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS
 
 
 @exercise(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import virtualgpu
-from gpucourse.checks import exercise, require
-from gpucourse.trials import LEFTOVER, LENGTHS, compare
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, compare
 from virtualgpu.errors import VirtualGPUError
 
 

@@ -1,6 +1,6 @@
 """Hints of "The Z mass from Awkward Arrays"; its test cells are in the notebook."""
 
-from gpucourse.checks import hints
+from gpucourse.exercises.checks import hints
 
 COUNT_MUONS = hints(
     "count-muons",

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from gpucourse.checks import exercise, require
-from gpucourse.trials import LEFTOVER, LENGTHS, launched
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, launched
 
 
 @exercise(

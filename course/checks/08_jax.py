@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpucourse.checks import exercise, require
+from gpucourse.exercises.checks import exercise, require
 
 
 @exercise(

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from gpucourse.checks import exercise, require
+from gpucourse.exercises.checks import exercise, require
 
 #: Numbers of rows: next to nothing, both sides of a warp and of a block, a prime.
 LENGTHS = (129, 1, 2, 31, 32, 33, 128, 1009)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import awkward as ak
 import numpy as np
 
-from gpucourse.checks import exercise, require
+from gpucourse.exercises.checks import exercise, require
 from gpucourse.data.generator import jagged_muons
-from gpucourse.trials import LEFTOVER, counted, launched
+from gpucourse.exercises.trials import LEFTOVER, counted, launched
 
 #: Numbers of muons in events: none at the ends and in a row, one, and more than a warp has lanes.
 COUNTS = ((2, 0, 1, 3, 0, 0, 2), (0, 0, 3), (1,), (), (0,), (5, 40, 0, 1), (0, 2, 0, 0))

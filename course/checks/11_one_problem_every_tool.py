@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gpucourse.checks import exercise, require
+from gpucourse.exercises.checks import exercise, require
 
 
 #: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
@@ -78,7 +78,7 @@ def ship(burning_ship):
 
 def _on_a_gpu() -> bool:
     """Where there is a GPU, CuPy and PyCUDA launch on it unseen."""
-    from gpucourse.device import device
+    from gpucourse.system.device import device
 
     return not device().virtual
 

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from gpucourse.checks import exercise, require
+from gpucourse.exercises.checks import exercise, require
 
 #: Sizes of the meshes that answers are tried on.
 DEVICES = (8, 1, 2, 4)
@@ -138,7 +138,7 @@ def step_time(function):
 )
 def pipeline(function):
     """Right in every order, all engines busy, in three buffers."""
-    from gpucourse.paper_streams import PaperGPU
+    from gpucourse.views.paper_streams import PaperGPU
 
     for count in (6, 1, 2, 9):
         for seed in range(40):

@@ -15,8 +15,8 @@ import cupy as cp
 import gpucourse
 import numpy as np
 import virtualgpu
-from gpucourse.checks import lecture
-from gpucourse.device import device, pick
+from gpucourse.exercises.checks import lecture
+from gpucourse.system.device import device, pick
 from gpucourse.views.picture import COLOURS, Picture, canvas
 
 check, hint = lecture("01_why_gpus")

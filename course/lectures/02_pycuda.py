@@ -12,7 +12,7 @@ import numpy as np
 import pycuda.autoinit  # picks the GPU
 import pycuda.driver as drv
 import virtualgpu
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.data import dimuons
 from gpucourse.views.picture import Picture, canvas
 from pycuda.compiler import SourceModule

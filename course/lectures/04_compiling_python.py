@@ -12,7 +12,7 @@ import time
 
 import awkward as ak
 import numpy as np
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.data import dimuons
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from numba import njit

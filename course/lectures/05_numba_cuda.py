@@ -13,7 +13,7 @@ import math
 import awkward as ak
 import numpy as np
 import virtualgpu
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.data import dimuons
 from gpucourse.views.picture import Picture, canvas
 from numba import cuda, float32

@@ -12,7 +12,7 @@ import math
 import awkward as ak
 import numpy as np
 import virtualgpu
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.data import dimuons
 from numba import cuda, float32, float64
 

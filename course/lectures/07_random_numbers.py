@@ -10,7 +10,7 @@
 import math
 
 import numpy as np
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from numba import cuda, uint64
 

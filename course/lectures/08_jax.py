@@ -10,7 +10,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.views.picture import COLOURS, Picture, canvas
 
 check, hint = lecture("08_jax")

@@ -15,9 +15,9 @@ import cudf
 import cupy as cp
 import numpy as np
 import pandas as pd
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.data import dimuons
-from gpucourse.device import pick
+from gpucourse.system.device import pick
 from gpucourse.views.picture import Picture, canvas
 
 check, hint = lecture("09_cudf")

@@ -16,7 +16,7 @@ import awkward as ak
 import numpy as np
 import uproot
 import virtualgpu
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.views.picture import Picture, canvas
 from numba import cuda
 

@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 import virtualgpu
-from gpucourse.checks import lecture
-from gpucourse.device import device, pick
+from gpucourse.exercises.checks import lecture
+from gpucourse.system.device import device, pick
 from gpucourse.views.picture import Picture, canvas
 
 check, hint = lecture("11_one_problem_every_tool")

@@ -22,7 +22,7 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gpucourse.checks import lecture
+from gpucourse.exercises.checks import lecture
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -461,7 +461,7 @@ print(*(warning.message for warning in heard), sep="\n")
 # that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that computes:
 
 # %% id="paper"
-from gpucourse.paper_streams import PaperGPU, draw
+from gpucourse.views.paper_streams import PaperGPU, draw
 
 
 def square(values):

@@ -54,7 +54,7 @@ import numpy as np
 from numba import cuda, float64, int32
 
 from gpucourse import call, expect, expect_close, expect_equal, launch, launches, secret_rng, unwritten
-from gpucourse.checks import project
+from gpucourse.exercises.checks import project
 
 hint = project("01_fill_a_histogram")
 
@@ -693,7 +693,7 @@ for n in (0, 1, 31, 33, 129, 1009):
 
 # %% id="count-turns"
 import virtualgpu
-from gpucourse.device import device
+from gpucourse.system.device import device
 
 even = np.random.default_rng(1).uniform(0.0, 120.0, masses.size)
 dial = [1, 2, 5, 10, 30, 100, 300, 1000]

@@ -60,7 +60,7 @@ from numba.cuda.random import xoroshiro128p_dtype, xoroshiro128p_uniform_float64
 from gpucourse import (
     call, expect, expect_close, expect_equal, launch, launches, operations, secret_rng, unwritten,
 )
-from gpucourse.checks import project
+from gpucourse.exercises.checks import project
 
 hint = project("02_area_by_sampling")
 
@@ -75,7 +75,7 @@ def z_score(hits, n, p):
 # %% id="plots"
 import matplotlib.pyplot as plt
 
-from gpucourse.device import device, pick
+from gpucourse.system.device import device, pick
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 

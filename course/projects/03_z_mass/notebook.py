@@ -59,10 +59,10 @@ from numba import cuda, int32
 from gpucourse import (
     call, expect, expect_close, expect_equal, launch, operations, secret_rng, unwritten,
 )
-from gpucourse.checks import project
+from gpucourse.exercises.checks import project
 from gpucourse.data import Z_MASS, Z_WIDTH, dimuons, pair_masses
 from gpucourse.data.generator import jagged_muons
-from gpucourse.grading.unsolved import unsolved
+from gpucourse.grading.testing.unsolved import unsolved
 
 ak.numba.register_and_check()  # from here on Numba knows Awkward Arrays
 hint = project("03_z_mass")
@@ -652,7 +652,7 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 def sectors_of(kernel, *arguments):
     """Sectors of global memory that one launch reads and writes; None on a real GPU."""
     import virtualgpu
-    from gpucourse.device import device
+    from gpucourse.system.device import device
 
     if not device().virtual:
         kernel[64, 128](*arguments)

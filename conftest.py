@@ -1,0 +1,100 @@
+"""What every test shares: where the repository is, a private Jupyter home, what a machine lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import virtualgpu_fixtures
+from fresh_python import installed_cupy  # noqa: F401
+from virtualgpu_fixtures import stand_ins_answer  # noqa: F401
+
+REPOSITORY = Path(__file__).resolve().parent
+
+# Figures are drawn to files, never to a window.
+os.environ["MPLBACKEND"] = "agg"
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the repository."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Jupyter, IPython and nbgrader neither read nor write the user's own settings."""
+    home = tmp_path_factory.mktemp("jupyter")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+            patch.setenv(variable, str(home / variable.lower()))
+        # What a learner has done is recorded here; see gpucourse/progress/records.py.
+        patch.setenv("XDG_DATA_HOME", str(home / "data"))
+        patch.setenv("IPYTHONDIR", str(home / "ipython"))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_shell_is_left() -> Iterator[None]:
+    """Whoever asks for the notebook's names would find those of another test's IPython."""
+    yield
+    core = sys.modules.get("IPython.core.interactiveshell")
+    if core is not None and core.InteractiveShell.initialized():
+        core.InteractiveShell.instance().restore_sys_module_state()
+        core.InteractiveShell.clear_instance()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def jax_computes_in_float32() -> Iterator[None]:
+    """As it does by default, whatever a notebook run in this process has set for itself."""
+    yield
+    if (jax := sys.modules.get("jax")) is not None:
+        jax.config.update("jax_enable_x64", False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def awkward_arrays_are_iterated() -> None:
+    """As `%load_ext gpucourse` does, before any test compiles a kernel."""
+    from gpucourse.adapters import awkward_cuda
+
+    awkward_cuda.mend_iteration()
+
+
+@cache
+def has_browser() -> bool:
+    """Chromium or Chrome."""
+    return any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+
+
+@cache
+def has_sandbox() -> bool:
+    """bwrap, and a kernel that lets it make its namespaces."""
+    command = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"]
+    if not shutil.which("bwrap"):
+        return False
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+@cache
+def has_site_tools() -> bool:
+    """What `make test`, `make site` and `make slides` install apart."""
+    return (REPOSITORY / ".tools" / "site" / "bin" / "python").exists()
+
+
+# marker: what it needs, and whether that is here
+NEEDS = virtualgpu_fixtures.NEEDS | {
+    "browser": ("Chromium", has_browser),
+    "site_tools": ("the site's tools (make site installs them)", has_site_tools),
+    "sandbox": ("bubblewrap (bwrap) and user namespaces", has_sandbox),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    virtualgpu_fixtures.skip_what_cannot_run(items, NEEDS)

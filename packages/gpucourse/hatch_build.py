@@ -1,0 +1,25 @@
+"""Takes into the package what lies elsewhere in the checkout, for places that have no checkout.
+
+An sdist has these files in place already, and a wheel made from it finds nothing to add.
+"""
+
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+# path in the checkout: path in the package
+TAKEN = {
+    "course/checks": "gpucourse/lessons",
+    "course/course.toml": "gpucourse/lessons/course.toml",
+    "benchmarks/results": "gpucourse/recorded",
+}
+
+
+class CustomBuildHook(BuildHookInterface):
+    def initialize(self, version: str, build_data: dict) -> None:
+        checkout = Path(self.root).parents[1]
+        if version == "editable" or not (checkout / "course").is_dir():
+            return
+        prefix = "" if self.target_name == "wheel" else "src/"
+        for origin, place in TAKEN.items():
+            build_data["force_include"][str(checkout / origin)] = prefix + place

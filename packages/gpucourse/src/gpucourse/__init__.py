@@ -1,0 +1,74 @@
+"""The course's tools: the notebook extension, the build, the checks, grading and data.
+
+Importing this package loads nothing heavy. ``%load_ext gpucourse`` in the first cell of every
+notebook sets what must be set before the array libraries start, and says which device answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Called by ``%load_ext gpucourse``; the work is in :mod:`gpucourse.notebook.extension`."""
+    from gpucourse.notebook import extension
+
+    extension.load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Called by ``%unload_ext gpucourse``."""
+    from gpucourse.notebook import extension
+
+    extension.unload_ipython_extension(shell)
+
+
+#: What a project's test cells are written in; :mod:`gpucourse.grading.testing.verbs` has them.
+VERBS = (
+    "call",
+    "economy",
+    "expect",
+    "expect_close",
+    "expect_equal",
+    "launch",
+    "launches",
+    "operations",
+    "secret_rng",
+    "unwritten",
+)
+
+#: Pictures of a launch, and the modules of :mod:`gpucourse.views` that draw them.
+VIEWS = {
+    "beside": "page",
+    "compare": "compare",
+    "memory": "memory",
+    "race": "race",
+    "report": "report",
+    "timeline": "timeline",
+    "tree": "levels",
+}
+
+#: What a learner does with work and progress, and the modules that do it.
+WORK = {"progress": "course_map", "restore": "restoring", "save": "bundle"}
+
+
+def __getattr__(name: str) -> object:
+    """All of them are imported when first used, so that importing the package stays quick."""
+    if name in VERBS:
+        from gpucourse.grading.testing import verbs
+
+        return getattr(verbs, name)
+    if name in VIEWS:
+        from importlib import import_module
+
+        return getattr(import_module(f"gpucourse.views.{VIEWS[name]}"), name)
+    if name in WORK:
+        from importlib import import_module
+
+        return getattr(import_module(f"gpucourse.progress.{WORK[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

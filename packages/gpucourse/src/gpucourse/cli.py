@@ -1,0 +1,196 @@
+"""The command ``gpucourse``: one verb each for what learners, writers and instructors do.
+
+Every verb imports what it needs when it runs, so that ``gpucourse --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="The GPU course: check this machine, grade your work, build the notebooks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data = typer.Typer(
+    help="Events for the lessons; no lesson needs the network.", no_args_is_help=True
+)
+app.add_typer(data, name="data")
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine has, and what to do about each thing it lacks."""
+    from gpucourse import doctor
+
+    raise typer.Exit(doctor.report(doctor.examine()))
+
+
+@app.command()
+def progress() -> None:
+    """List the course's lessons, and what of each is done."""
+    from gpucourse.course.checkout import NotInTheCourse
+    from gpucourse.progress.course_map import progress
+
+    try:
+        typer.echo(progress())
+    except NotInTheCourse as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def save(
+    to: Annotated[Path | None, typer.Argument(
+        help="a folder, or the file's name; default: the course's folder")] = None,
+) -> None:
+    """Put your work and progress into one file, to download and keep."""
+    from gpucourse.course.checkout import NotInTheCourse
+    from gpucourse.progress.bundle import BundleError, save
+
+    try:
+        saved = save(to)
+    except (BundleError, NotInTheCourse) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"{saved.path}\n{saved}")
+
+
+@app.command()
+def restore(
+    bundle: Annotated[Path | None, typer.Argument(
+        help="what `gpucourse save` wrote; default: the newest in the course's folder")] = None,
+) -> None:
+    """Put the work of a saved file back; nothing that is here is overwritten."""
+    from gpucourse.course.checkout import NotInTheCourse
+    from gpucourse.progress.bundle import BundleError
+    from gpucourse.progress.restoring import restore
+
+    try:
+        typer.echo(restore(bundle))
+    except (BundleError, NotInTheCourse) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def grade(
+    what: Annotated[Path, typer.Argument(
+        help="your project notebook; or, for a class, nbgrader's course directory", exists=True,
+    )] = Path("."),
+    assignment: Annotated[list[str] | None, typer.Option(
+        help="of the class; default: every one that somebody handed in")] = None,
+    workers: Annotated[int, typer.Option(
+        help="submissions at a time; 0: one for each core")] = 0,
+    scheduler: Annotated[str, typer.Option(
+        help="address of a Dask cluster that does the work, as tcp://head:8786")] = "",
+    unsafe: Annotated[bool, typer.Option(
+        "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
+) -> None:
+    """Grade a project notebook with its hidden tests, or a class in its course directory."""
+    from gpucourse.grading.oracle import fork_server
+
+    if not scheduler:
+        notebooks = [what] if what.is_file() else what.glob("source/*/*.ipynb")
+        fork_server.warm_up([__name__, *fork_server.heavy_imports(notebooks)])
+    if what.is_file():
+        from gpucourse.grading.commands import grade_notebook
+
+        raise typer.Exit(grade_notebook.grade(what) or 0)
+    from gpucourse.grading.commands import grade_class
+
+    raise typer.Exit(grade_class.grade_class(
+        what, assignment or [], workers=workers, scheduler=scheduler, unsafe=unsafe))
+
+
+@app.command()
+def regrade(
+    students: Annotated[list[str] | None, typer.Argument(help="default: everybody")] = None,
+    explain: Annotated[str, typer.Option(
+        help="write nothing: show why this student's work came out as it did, with hidden values",
+    )] = "",
+    assignment: Annotated[str, typer.Option(help="default: all")] = "",
+    course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
+    new_seed: Annotated[bool, typer.Option(
+        "--new-seed", help="draw new hidden inputs instead of those on file")] = False,
+    workers: Annotated[int, typer.Option(
+        help="submissions at a time; 0: one for each core")] = 0,
+    unsafe: Annotated[bool, typer.Option(
+        "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
+) -> None:
+    """Grade submissions again; manual grades and comments stay."""
+    from gpucourse.grading.oracle import fork_server
+
+    fork_server.warm_up([__name__, *fork_server.heavy_imports(course.glob("source/*/*.ipynb"))])
+    from gpucourse.grading.commands import grade_class
+
+    raise typer.Exit(grade_class.regrade(
+        course, [explain] if explain else students or [], assignment, explain=bool(explain),
+        new_seed=new_seed, workers=workers, unsafe=unsafe))
+
+
+@app.command()
+def versions(
+    notebook: Annotated[Path, typer.Argument(help="as it is called now")],
+    take: Annotated[int, typer.Option(
+        metavar="NUMBER", help="write this one beside the notebook, which stays as it is")] = 0,
+) -> None:
+    """List what a save has replaced in a notebook, and bring a version back."""
+    from gpucourse.progress import notebook_versions
+
+    raise typer.Exit(notebook_versions.command(notebook, take))
+
+
+@app.command()
+def demo() -> None:
+    """Grade a class of right and wrong submissions and print the table."""
+    from gpucourse.grading.commands.demo import run
+
+    raise typer.Exit(run())
+
+
+@app.command()
+def build(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; list what is not current.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite notebooks that somebody has run.")
+    ] = False,
+) -> None:
+    """Make the notebooks from course/."""
+    from gpucourse.publish import commands
+
+    raise typer.Exit(commands.check_current() if check else commands.build(force=force))
+
+
+@app.command()
+def check(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="ids as in course.toml; default: all")
+    ] = None,
+) -> None:
+    """Run the course's tests of itself: every notebook, starter and solution."""
+    from gpucourse.publish import commands
+
+    raise typer.Exit(commands.check(lessons or []))
+
+
+@data.command()
+def fetch(
+    folder: Annotated[
+        Path | None, typer.Argument(help="where to put it; default: the user's cache")
+    ] = None,
+) -> None:
+    """Fetch the CMS Open Data dimuon sample (2.2 GB); no lesson needs it."""
+    from gpucourse.data import opendata
+
+    try:
+        typer.echo(opendata.fetch(folder))
+    except opendata.FetchError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,81 @@
+"""Where the course lies: the checkout around a place, the one that this package is imported from,
+and what an installation carries of it.
+
+A checkout is a folder with ``course/course.toml``. A learner's folder may be a handout, which has
+``welcome.ipynb`` and ``lectures/`` and no sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpucourse.course.registry import Course, Lecture, Lesson, load_course
+
+#: This package; ``lessons`` and ``recorded`` in it are copies that a wheel brings along.
+PACKAGE = Path(__file__).resolve().parents[1]
+REGISTRY = Path("course/course.toml")
+
+
+class NotInTheCourse(LookupError):
+    """The course's folder was not found."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def own_checkout() -> Path | None:
+    """The checkout that this package is imported from; None where it was installed from a wheel."""
+    root = PACKAGE.parents[3]
+    return root if (root / REGISTRY).is_file() else None
+
+
+def checkouts(*starts: Path) -> list[Path]:
+    """Checkouts around each of ``starts``, the nearest first, then our own."""
+    own = own_checkout()
+    around = [folder for start in starts for folder in (start.resolve(), *start.resolve().parents)
+              if (folder / REGISTRY).is_file()]
+    return list(dict.fromkeys([*around, *([own] if own else [])]))
+
+
+def course_folder(start: Path | None = None) -> Path:
+    """The folder with ``welcome.ipynb`` and ``lectures/``, at or above ``start`` (default: here).
+
+    Raises :class:`NotInTheCourse`.
+    """
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / "lectures").is_dir() and (
+            (folder / "welcome.ipynb").is_file() or (folder / REGISTRY).is_file()
+        ):
+            return folder
+    raise NotInTheCourse(f"{here} is not inside the course's folder, where lectures/ and "
+                         "welcome.ipynb are: go there and try again")
+
+
+def registry(root: Path) -> Course:
+    """The lessons, from the course's folder, our checkout, or the copy in the package."""
+    known = [folder / REGISTRY for folder in (root, own_checkout()) if folder]
+    path = next((path for path in known if path.is_file()), None)
+    return load_course(root, path or PACKAGE / "lessons" / "course.toml")
+
+
+def check_files(id: str) -> Iterator[Path]:
+    """Where the checks of a lesson may lie, the likeliest first."""
+    for folder in checkouts(Path.cwd()):
+        yield folder / "course" / "checks" / f"{id}.py"
+    yield PACKAGE / "lessons" / f"{id}.py"
+
+
+def result_files(name: str) -> Iterator[Path]:
+    """Where a recorded result may lie, the likeliest first."""
+    for folder in checkouts(Path.cwd()):
+        yield folder / "benchmarks" / "results" / name
+    yield PACKAGE / "recorded" / name
+
+
+def notebook_path(lesson: Lesson) -> Path:
+    """Where a lesson's notebook lies, seen from the course's folder."""
+    if isinstance(lesson, Lecture):
+        return Path("lectures") / f"{lesson.id}.ipynb"
+    return Path("projects") / lesson.id / f"{lesson.id}.ipynb"

@@ -1,0 +1,61 @@
+"""What the workspace's three ``pyproject.toml`` declare, read as one."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+WORKSPACE = Path("pyproject.toml")
+COURSE = Path("packages/gpucourse/pyproject.toml")
+VIRTUALGPU = Path("packages/virtualgpu/pyproject.toml")
+PACKAGES = (VIRTUALGPU.parent, COURSE.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Projects:
+    """The requirements of both packages together.
+
+    ``dependencies`` has what the course needs, with what its virtual GPU needs; ``extras`` those
+    of the course; ``groups`` what tests, linters and builds need. ``url`` is the repository's
+    address, ``python`` the versions that are supported.
+    """
+
+    dependencies: list[str]
+    extras: dict[str, list[str]]
+    groups: dict[str, list[str]]
+    url: str
+    python: str
+
+
+def read_projects(root: Path) -> Projects:
+    """Read the checkout at ``root``. Raises FileNotFoundError where it is none."""
+    course, virtualgpu = (_table(root / path)["project"] for path in (COURSE, VIRTUALGPU))
+    dependencies = list(virtualgpu["dependencies"])
+    for text in course["dependencies"]:
+        requirement = Requirement(text)
+        if canonicalize_name(requirement.name) != "virtualgpu":
+            dependencies.append(text)
+            continue
+        for extra in sorted(requirement.extras):
+            dependencies += virtualgpu["optional-dependencies"][extra]
+    groups = _table(root / WORKSPACE)["dependency-groups"]
+    return Projects(dependencies, course["optional-dependencies"], groups,
+                    course["urls"]["Repository"], course["requires-python"])
+
+
+def repository_url(root: Path) -> str:
+    """The repository's address. Raises FileNotFoundError, and KeyError where none is told."""
+    return _table(root / COURSE)["project"]["urls"]["Repository"]
+
+
+def editable(root: Path) -> list[str]:
+    """pip's options that install both packages from the checkout."""
+    return [word for package in PACKAGES for word in ("--editable", str(root / package))]
+
+
+def _table(path: Path) -> dict:
+    return tomllib.loads(path.read_text(encoding="utf-8"))

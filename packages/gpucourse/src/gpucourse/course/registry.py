@@ -1,0 +1,183 @@
+"""``course/course.toml``: the lectures and projects, in order, and what each promises."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+
+from gpucourse.course.problems import CourseError, Problem
+
+_ID = re.compile(r"\d\d_[a-z0-9]+(_[a-z0-9]+)*")
+# An objective must be something that can be checked.
+_VAGUE = ("understand", "know", "learn", "appreciate", "be aware", "be familiar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lecture:
+    """One lecture; ``minutes`` is the time it takes in a room, exercises included."""
+
+    id: str
+    title: str
+    minutes: int
+    objectives: list[str]
+    prerequisites: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """One graded project; ``points`` is the sum over its test cells."""
+
+    id: str
+    title: str
+    minutes: int
+    objectives: list[str]
+    prerequisites: list[str]
+    points: float
+
+
+Lesson = Lecture | Project
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The registry, and the folder (the repository's root) that its paths start from."""
+
+    root: Path
+    title: str
+    lectures: list[Lecture]
+    projects: list[Project]
+
+    @property
+    def lessons(self) -> list[Lesson]:
+        """Lectures, then projects."""
+        return [*self.lectures, *self.projects]
+
+    def lesson(self, id: str) -> Lesson:
+        """The lecture or project of this id; a :class:`LookupError` names those there are."""
+        for lesson in self.lessons:
+            if lesson.id == id:
+                return lesson
+        known = ", ".join(lesson.id for lesson in self.lessons) or "none yet"
+        raise LookupError(f"course/course.toml lists no {id!r}; it lists: {known}")
+
+    def source(self, lesson: Lesson) -> Path:
+        """The jupytext source of a lesson."""
+        if isinstance(lesson, Lecture):
+            return self.root / "course" / "lectures" / f"{lesson.id}.py"
+        return self.root / "course" / "projects" / lesson.id / "notebook.py"
+
+    def checks(self, lesson: Lesson) -> Path:
+        """The file with a lesson's checks and hints."""
+        return self.root / "course" / "checks" / f"{lesson.id}.py"
+
+
+def load_course(root: Path, path: Path | None = None) -> Course:
+    """Read the registry of the course in ``root``; a :class:`CourseError` lists every mistake.
+
+    ``path`` is the registry where it is not ``course/course.toml``.
+    """
+    path = path or root / "course" / "course.toml"
+    if not path.is_file():
+        raise CourseError([Problem(path, None, "not found: run this in the course's repository")])
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise CourseError([Problem(path, None, f"not valid TOML: {error}")]) from error
+
+    problems: list[Problem] = []
+
+    def report(message: str) -> None:
+        problems.append(Problem(path, None, message))
+
+    for key in tables.keys() - {"course", "lecture", "project"}:
+        report(f"unknown table [{key}]: use [course], [[lecture]] and [[project]]")
+    head = tables.get("course", {})
+    if set(head) != {"title"} or not isinstance(head.get("title"), str):
+        report("[course] must hold a title and nothing else")
+    lectures = _read_entries(tables, "lecture", Lecture, report)
+    projects = _read_entries(tables, "project", Project, report)
+    course = Course(root, str(head.get("title", "")), lectures, projects)
+    for message in _inconsistencies(course.lessons):
+        report(message)
+    if problems:
+        raise CourseError(problems)
+    return course
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The nearest folder at or above ``start`` (default: here) with a ``course/course.toml``."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / "course" / "course.toml").is_file():
+            return folder
+    missing = Path("course") / "course.toml"
+    raise CourseError(
+        [Problem(missing, None, f"not in {here} nor above it: run this in the course's repository")]
+    )
+
+
+def _read_entries(tables, kind, cls, report) -> list:
+    entries = tables.get(kind, [])
+    if not isinstance(entries, list):
+        report(f"write [[{kind}]] (a list of tables), not [{kind}]")
+        return []
+    read = []
+    for number, entry in enumerate(entries, start=1):
+        name = f"[[{kind}]] number {number} ({entry.get('id', 'without id')})"
+        if mistakes := list(_entry_mistakes(entry, cls)):
+            for mistake in mistakes:
+                report(f"{name}: {mistake}")
+        else:
+            read.append(cls(**entry))
+    return read
+
+
+def _entry_mistakes(entry: dict, cls: type) -> Iterator[str]:
+    wanted = {
+        "id": str,
+        "title": str,
+        "minutes": int,
+        "objectives": list,
+        "prerequisites": list,
+        "points": (int, float),
+    }
+    names = {field.name for field in fields(cls) if field.default is MISSING}
+    for key in sorted(entry.keys() - names):
+        yield f"unknown key {key!r}: known are {', '.join(sorted(names))}"
+    for key in sorted(names - entry.keys()):
+        yield f"key {key!r} is missing"
+    for key in sorted(names & entry.keys()):
+        value = entry[key]
+        if not isinstance(value, wanted[key]) or isinstance(value, bool):
+            yield f"{key} = {value!r} has the wrong type"
+        elif isinstance(value, list) and not all(isinstance(item, str) for item in value):
+            yield f"{key} must be a list of strings"
+        elif isinstance(value, int | float) and value <= 0:
+            yield f"{key} = {value} must be positive"
+    if isinstance(id := entry.get("id"), str) and not _ID.fullmatch(id):
+        yield f"id {id!r} must look like 06_thinking_in_threads: two digits, then lower-case words"
+    objectives = entry.get("objectives")
+    if isinstance(objectives, list) and not objectives:
+        yield "objectives is empty: say what the learner can do afterwards"
+    for objective in objectives if isinstance(objectives, list) else ():
+        if str(objective).lower().startswith(_VAGUE):
+            yield f"objective {objective!r} cannot be checked: begin with write, predict, measure…"
+
+
+def _inconsistencies(lessons: list[Lesson]) -> Iterator[str]:
+    listed: set[str] = set()
+    every = {lesson.id for lesson in lessons}
+    for lesson in lessons:
+        if lesson.id in listed:
+            yield f"id {lesson.id!r} is listed twice: ids of lectures and projects share one space"
+        for need in lesson.prerequisites:
+            if not _ID.fullmatch(need):
+                continue
+            if need not in every:
+                yield f"{lesson.id} needs {need!r}, which is not listed"
+            elif need not in listed:
+                yield f"{lesson.id} needs {need!r}, which comes after it: change the order"
+        listed.add(lesson.id)

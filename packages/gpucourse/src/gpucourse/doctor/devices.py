@@ -1,0 +1,217 @@
+"""The device that answers, its compilers, and the libraries that should use it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall, uninstall
+from gpucourse.system import libraries
+from gpucourse.system.resources import gigabytes
+
+_GROUP = "device"
+#: CUDA 13 wants a driver of this branch or a later one (CUDA 13 release notes, table of drivers).
+DRIVER_OF_CUDA_13 = 580
+
+_TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvrtc,nvvm]>=12.8,<14"
+_FOR_GPU_ONLY = ("cupy-cuda13x", "cupy-cuda12x", "jax-cuda13-plugin", "jax-cuda12-plugin",
+                 "cudf-cu13", "cudf-cu12")
+
+_DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
+_PCI = Path("/sys/bus/pci/devices")
+_NVIDIA, _DISPLAY = "0x10de", "0x03"
+
+
+def device_and_compilers() -> Iterator[Finding]:
+    """Which device answers, whether each compiler is found, and whether a kernel really runs."""
+    from gpucourse.doctor.probes import run_kernel
+    from gpucourse.system.device import device
+
+    found = device()
+    yield Finding(_GROUP, "device", OK, str(found))
+    if found.memory:
+        yield Finding(_GROUP, "GPU memory", OK, gigabytes(found.memory))
+    toolkit = install("--upgrade", _TOOLKIT)
+    places: dict[str, Path] = {}
+    for name, task in (
+        ("nvvm", "compiles Numba's kernels"),
+        ("nvrtc", "compiles CUDA C++"),
+        ("cudart", "numba.cuda does not import without it"),
+    ):
+        where = libraries.find_compiler(name)
+        if where is None:
+            yield Finding(_GROUP, name, FAIL, f"not found: it {task}", toolkit)
+        else:
+            places[name] = Path(where)
+            yield Finding(_GROUP, name, OK, where)
+    yield from _disagreeing(places)
+    if len(places) < 3:
+        found = "not tried: a compiler is missing"
+        yield Finding(_GROUP, "a kernel", FAIL, found, "mend the compilers first")
+        return
+    problem = run_kernel()
+    if problem is None:
+        yield Finding(_GROUP, "a kernel", OK, "compiled, launched, right answer")
+    else:
+        mend = f"{reinstall()}; if it stays, open an issue with this table"
+        yield Finding(_GROUP, "a kernel", FAIL, problem, mend)
+
+
+def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
+    """Compilers of different toolkits, and variables that point to another one than theirs."""
+    from gpucourse.doctor.probes import toolkit_version
+
+    majors = {name: _cuda_of(place) for name, place in places.items()}
+    known = set(majors.values()) - {None}
+    here = {name for name, place in places.items()
+            if place.resolve().is_relative_to(Path(sys.prefix).resolve())}
+    away = sorted(places.keys() - here) if here else []
+    if len(known) > 1:
+        found = ", ".join(f"{name} of CUDA {major or '?'}" for name, major in majors.items())
+        yield Finding(_GROUP, "toolkit", FAIL, f"{found}: what one compiles the other may not know",
+                      install("--upgrade", _TOOLKIT))
+    elif away:
+        found = ", ".join(f"{name} is that of {places[name].parent}" for name in away)
+        yield Finding(_GROUP, "toolkit", WARN, f"{found}; {' and '.join(sorted(here))} of this "
+                      "environment: they may not fit", install("--upgrade", _TOOLKIT))
+    for variable in ("CUDA_PATH", "CUDA_HOME"):
+        folder = os.environ.get(variable)
+        if not folder:
+            continue
+        if not Path(folder).is_dir():
+            found = f"{variable}={folder} is no folder"
+        elif known and (other := toolkit_version(Path(folder))) and other[0] not in known:
+            found = (f"{variable}={folder} is CUDA {other[0]}.{other[1]}, the compilers are of "
+                     f"{max(known)}: CuPy and Numba look there for headers and libraries")
+        else:
+            continue
+        yield Finding(_GROUP, variable, WARN, found, f"unset {variable}, and start Jupyter again")
+
+
+def _cuda_of(place: Path) -> int | None:
+    """The CUDA version, such as 13, that a library belongs to, or None where nothing says so.
+
+    Wheels of CUDA 13 lie in nvidia/cu13, those of CUDA 12 each in a folder of its own.
+    """
+    from gpucourse.doctor.probes import toolkit_version
+
+    if found := re.search(r"nvidia/cu(\d+)/", place.as_posix()):
+        return int(found[1])
+    if re.search(r"nvidia/cuda_\w+/", place.as_posix()):
+        return 12
+    versions = filter(None, map(toolkit_version, place.parents))
+    return next((major for major, _ in versions), None)
+
+
+def driver() -> Iterator[Finding]:
+    """Whether a GPU that is here can be used, and by these compilers."""
+    from gpucourse.doctor.probes import compiler_version
+    from gpucourse.system.device import device
+
+    found = device()
+    if found.virtual:
+        if (trace := _trace_of_a_gpu()) and "hides it" not in (found.reason or ""):
+            said = f"{trace}, but no kernel can run on it: {found.reason}"
+            yield Finding(_GROUP, "driver", WARN, said,
+                          "`nvidia-smi` says more. After an update of the driver: restart the "
+                          "machine. In a container: start it with --gpus all (NVIDIA Container "
+                          "Toolkit). The course runs on the virtual GPU meanwhile")
+        elif not trace and (wheels := [f"{name} {_version(name)}" for name in _FOR_GPU_ONLY
+                                       if _version(name)]):
+            yield Finding(_GROUP, "driver", WARN, f"{', '.join(wheels)}: for a GPU, and here is "
+                          f"none: {found.reason}", "nothing, if this machine has no GPU: the "
+                          "course runs on the virtual GPU. Else install NVIDIA's driver, "
+                          f"{DRIVER_OF_CUDA_13} or newer for CUDA 13, and restart the machine")
+        return
+    compilers = compiler_version()
+    if compilers is None or found.cuda is None:
+        return
+    if compilers[0] > int(found.cuda.split(".")[0]):
+        said = (f"{found.driver or 'the driver'} knows CUDA up to {found.cuda}; the compilers here "
+                "are of CUDA {}.{}, whose kernels it refuses".format(*compilers))
+        yield Finding(_GROUP, "driver", FAIL, said,
+                      f"update the driver to {DRIVER_OF_CUDA_13} or newer; or compile for what it "
+                      f"knows: {_for_gpu('gpu12')}")
+    else:
+        yield Finding(_GROUP, "driver", OK, f"{found.driver or ''} knows CUDA {found.cuda}; the "
+                      "compilers are of CUDA {}.{}".format(*compilers))
+
+
+def gpu_libraries() -> Iterator[Finding]:
+    """JAX, CuPy and cuDF beside a GPU: each wants a package of its own for it."""
+    from gpucourse.system.device import device
+
+    found = device()
+    if found.virtual:
+        return
+    yield _jax()
+    yield _cupy(found.cuda)
+    if not (_version("cudf-cu13") or _version("cudf-cu12") or _version("cudf")):
+        yield Finding(_GROUP, "cuDF", WARN, "not installed: its lecture has no stand-in where "
+                      "there is a GPU", _for_gpu())
+
+
+def _jax() -> Finding:
+    name = "JAX"
+    platforms = os.environ.get("JAX_PLATFORMS", "")
+    if platforms and not {"cuda", "gpu"} & set(platforms.split(",")):
+        found = f"JAX_PLATFORMS={platforms} keeps it from the GPU"
+        return Finding(_GROUP, name, WARN, found, "unset JAX_PLATFORMS, and start Jupyter again")
+    plugins = {f"jax-cuda{major}-plugin": _version(f"jax-cuda{major}-plugin") for major in (13, 12)}
+    installed = {plugin: version for plugin, version in plugins.items() if version}
+    if not installed:
+        found = "installed without CUDA: it computes on the CPU, beside a GPU"
+        return Finding(_GROUP, name, WARN, found, _for_gpu())
+    jaxlib = _version("jaxlib")
+    for plugin, version in installed.items():
+        if version != jaxlib:
+            found = f"{plugin} {version} does not fit jaxlib {jaxlib}: JAX stays on the CPU"
+            return Finding(_GROUP, name, WARN, found, install(f"{plugin}=={jaxlib}"))
+    return Finding(_GROUP, name, OK, ", ".join(f"{p} {v}" for p, v in installed.items()))
+
+
+def _cupy(cuda: str | None) -> Finding:
+    names = [name for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy") if _version(name)]
+    if not names:
+        found = "not installed: its lectures have no stand-in where there is a GPU"
+        return Finding(_GROUP, "CuPy", WARN, found, _for_gpu())
+    if len(names) > 1:
+        found = f"{' and '.join(names)} overwrite each other's files"
+        mend = f"{uninstall(*names)} && {install(names[0])}"
+        return Finding(_GROUP, "CuPy", FAIL, found, mend)
+    if names[0] == "cupy-cuda13x" and cuda is not None and int(cuda.split(".")[0]) < 13:
+        found = f"cupy-cuda13x, and the driver knows CUDA {cuda}"
+        mend = f"{uninstall('cupy-cuda13x')} && {install('cupy-cuda12x')}"
+        return Finding(_GROUP, "CuPy", FAIL, found, mend)
+    return Finding(_GROUP, "CuPy", OK, f"{names[0]} {_version(names[0])}")
+
+
+def _for_gpu(lock: str = "gpu") -> str:
+    more = "   (CUDA 12 driver: gpu12.txt)" if lock == "gpu" else ""
+    return install("--require-hashes", "-r", f"requirements/{lock}.txt") + more
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _trace_of_a_gpu() -> str | None:
+    """What shows that this machine has an NVIDIA GPU, or None."""
+    for path in _DEVICE_FILES:
+        if path.exists():
+            return f"there is {path}"
+    for card in _PCI.glob("*"):
+        try:
+            if ((card / "vendor").read_text().strip() == _NVIDIA
+                    and (card / "class").read_text().startswith(_DISPLAY)):
+                return "there is an NVIDIA card in this machine"
+        except OSError:
+            continue
+    return None

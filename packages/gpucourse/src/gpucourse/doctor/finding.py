@@ -1,0 +1,67 @@
+"""What the doctor's parts hand back."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from gpucourse.course.checkout import NotInTheCourse, course_folder
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: ``status`` ok, warn or fail; ``mend`` says what to do, if anything."""
+
+    group: str
+    name: str
+    status: str
+    found: str
+    mend: str | None = None
+
+
+def install(*words: str) -> str:
+    """The command that installs ``words`` into this environment, and into no other.
+
+    What `make setup` makes has no pip of its own: a bare `pip` would be another environment's.
+    """
+    return shlex.join([*_installer("install"), *words])
+
+
+def uninstall(*names: str) -> str:
+    """The command that takes packages out of this environment."""
+    command = _installer("uninstall")
+    return shlex.join([*command, *(["--yes"] if "-m" in command else []), *names])
+
+
+def reinstall() -> str:
+    """What installs all that the course needs anew, whatever is broken in the environment."""
+    try:
+        root = course_folder()
+    except NotInTheCourse:
+        return "install the course anew, as its README says"
+    if Path(sys.prefix) == root / ".venv" and not has_pip():
+        return "rm -rf .venv && make setup"
+    names = (f"requirements/{name}.txt" for name in ("base", "course"))
+    lock = next((name for name in names if (root / name).is_file()), "requirements/base.txt")
+    return install("--require-hashes", "-r", lock)
+
+
+def has_pip() -> bool:
+    """Whether this environment has a pip of its own."""
+    # Not importlib.util.find_spec: that asks setuptools too, which warns where distutils has been
+    # imported before it.
+    return PathFinder.find_spec("pip") is not None
+
+
+def _installer(verb: str) -> list[str]:
+    if has_pip():
+        return [sys.executable, "-m", "pip", verb]
+    beside = Path(sys.executable).with_name("uv")
+    uv = str(beside) if beside.exists() else shutil.which("uv") or "uv"
+    return [uv, "pip", verb, "--python", sys.executable]

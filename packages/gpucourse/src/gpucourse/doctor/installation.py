@@ -1,0 +1,98 @@
+"""How the packages came here: by which installer, and whether they are still those of the checkout.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpucourse
+from gpucourse.course.checkout import own_checkout
+from gpucourse.course.projects import COURSE, editable, read_projects
+from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall, uninstall
+
+
+def installers() -> Iterator[Finding]:
+    """Packages whose files two installers, or two versions, have put over each other."""
+    from packaging.utils import canonicalize_name
+
+    group, clean = "packages", True
+    found = defaultdict(dict)  # (folder, name) → folder of the metadata → version
+    for one in importlib.metadata.distributions():
+        if name := one.metadata["Name"]:
+            place = Path(str(one.locate_file("")))
+            found[place, canonicalize_name(name)][str(getattr(one, "_path", one))] = one.version
+    for (folder, name), versions in sorted(found.items()):
+        if len(versions) > 1:
+            clean = False
+            both = " and ".join(sorted(versions.values()))
+            yield Finding(group, name, FAIL, f"{both} lie over each other in {folder}",
+                          f"{uninstall(name)}, until nothing of it is left; then: {reinstall()}")
+    installed = {name: next(iter(versions.values())) for (_, name), versions in found.items()}
+    mixed = [f"{name} (conda {version}, pip {installed[name]})"
+             for name, version in _by_conda() if installed.get(name, version) != version]
+    if mixed:
+        clean = False
+        yield Finding(group, "conda and pip", WARN, "pip has put other versions over conda's: "
+                      + ", ".join(mixed),
+                      "what conda does next breaks them. A new environment is sure: conda env "
+                      "create -f environment.yml, and in it with pip no more than: pip install "
+                      "--no-deps --editable .")
+    if clean:
+        yield Finding(group, "installed once", OK, f"{len(installed)} packages")
+
+
+def _by_conda() -> Iterator[tuple[str, str]]:
+    """(name, version) of what conda believes to be in this environment."""
+    from packaging.utils import canonicalize_name
+
+    for record in sorted(Path(sys.prefix, "conda-meta").glob("*.json")):
+        try:
+            package = json.loads(record.read_text(encoding="utf-8"))
+            yield canonicalize_name(package["name"]), package["version"]
+        except (OSError, ValueError, KeyError):
+            continue
+
+
+def checkout() -> Iterator[Finding]:
+    """Whether what an editable install has copied is still that of the checkout.
+
+    Python's files are read where they are; the list of requirements, the version and Jupyter's
+    settings are those of the day of the install.
+    """
+    group, name = "packages", "gpucourse"
+    try:
+        installed = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return  # another part says so
+    if (root := own_checkout()) is None:
+        return
+    stale = []
+    if installed.version != gpucourse.__version__:
+        stale.append(f"the version ({installed.version}, now {gpucourse.__version__})")
+    requirements = [*(installed.requires or []),
+                    *(importlib.metadata.requires("virtualgpu") or [])]
+    if _specifiers(read_projects(root).dependencies) - _specifiers(requirements):
+        stale.append("the list of what it needs")
+    settings = root / COURSE.parent / "jupyter"
+    for path in sorted(settings.rglob("*.json")):
+        copy = Path(sys.prefix, "etc", "jupyter", path.relative_to(settings))
+        if not copy.is_file() or copy.read_bytes() != path.read_bytes():
+            stale.append(f"{copy.relative_to(sys.prefix)}")
+    if stale:
+        yield Finding(group, name, WARN, f"older here than in {root}: {', '.join(stale)}",
+                      f"{install('--no-deps', *editable(root))}, then start Jupyter again")
+    else:
+        yield Finding(group, name, OK, f"{installed.version}, from {root}")
+
+
+def _specifiers(texts: list[str]) -> set[tuple[str, str]]:
+    """(name, versions) of requirements, whatever extra asks for them."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    return {(canonicalize_name(one.name), str(one.specifier)) for one in map(Requirement, texts)}

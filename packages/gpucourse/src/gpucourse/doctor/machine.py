@@ -1,0 +1,114 @@
+"""What the machine, or its container, leaves to the course: memory, disk, isolation."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpucourse.doctor.finding import FAIL, OK, WARN, Finding
+from gpucourse.system.resources import gigabytes, resources
+
+# A kernel with JAX, Numba, Awkward, uproot and Matplotlib loaded takes 0.5 GB before any data.
+_ENOUGH_MEMORY = 1.5e9
+_LITTLE_MEMORY = 0.7e9
+# A notebook with its pictures takes up to a few MB, and JupyterLab keeps what a save replaces.
+_LITTLE_DISK = 200e6
+_TRIAL = bytes(1_000_000)
+
+_SYSCTL = Path("/proc/sys")
+#: Switches of the system that forbid user namespaces: file, the value that forbids, the mend.
+NAMESPACE_SWITCHES = (
+    ("kernel/apparmor_restrict_unprivileged_userns", "1",
+     "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu 24.04 and later)"),
+    ("kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
+    ("user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
+)  # fmt: skip
+
+
+def memory_and_processors() -> Iterator[Finding]:
+    """What a container or the machine leaves to this process."""
+    group = "machine"
+    have = resources()
+    found = f"{gigabytes(have.free)} free of {gigabytes(have.memory)}"
+    mend = "close other notebooks' kernels (a lesson takes about 0.5 GB and its data)"
+    if have.free < _LITTLE_MEMORY:
+        yield Finding(group, "memory", FAIL, found, mend)
+    elif have.free < _ENOUGH_MEMORY:
+        yield Finding(group, "memory", WARN, found, mend)
+    else:
+        yield Finding(group, "memory", OK, found)
+    yield Finding(group, "processors", OK, f"{have.processors:g}")
+
+
+def disk() -> Iterator[Finding]:
+    """Whether notebooks, Jupyter's own files and temporary files can be written."""
+    places = {
+        "this folder": Path.cwd(),
+        "home folder": Path.home(),
+        "temporary files": Path(tempfile.gettempdir()),
+    }
+    for name, folder in places.items():
+        yield _writes(name, folder)
+
+
+def _writes(name: str, folder: Path) -> Finding:
+    """A quota shows only when something is written, so something is."""
+    group = "machine"
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(_TRIAL)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            why = "is full" if error.errno == errno.ENOSPC else "has used up your quota"
+            mend = (f"make room: `du -xh --max-depth=2 {folder} | sort -h | tail` shows what is "
+                    "large; pip's and uv's caches can go (pip cache purge, uv cache clean). What a "
+                    "notebook could not save is still in its browser tab: leave that open")
+            return Finding(group, name, FAIL, f"{folder} {why}", mend)
+        why = (error.strerror or str(error)).lower()
+        mend = {
+            "this folder": "copy the course into a folder of your own, and work there",
+            "home folder": "set HOME to a folder of yours: Jupyter keeps its own files there",
+        }.get(name, "set TMPDIR to a folder of yours")
+        return Finding(group, name, FAIL, f"{folder} cannot be written: {why}", mend)
+    found = f"{gigabytes(free)} free in {folder}"
+    if free < _LITTLE_DISK:
+        return Finding(group, name, WARN, found, "make room: a save may fail soon")
+    return Finding(group, name, OK, found)
+
+
+def sandbox() -> Iterator[Finding]:
+    """bubblewrap, which keeps a student's code apart while it is graded."""
+    group, name = "grading", "bubblewrap"
+    mend = "apt install bubblewrap; only grading other people's work needs it"
+    if sys.platform != "linux":
+        yield Finding(group, name, WARN, "for Linux only", "grade classes on Linux")
+        return
+    program = shutil.which("bwrap")
+    if program is None:
+        yield Finding(group, name, WARN, "not installed", mend)
+        return
+    command = [program, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "true"]
+    tried = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    if tried.returncode:
+        reason = tried.stderr.strip().split("\n")[-1] or f"exit code {tried.returncode}"
+        found = f"installed, but refused: {reason}"
+        yield Finding(group, name, WARN, found, _allow_namespaces())
+    else:
+        yield Finding(group, name, OK, program)
+
+
+def _allow_namespaces() -> str:
+    """What allows user namespaces here, by the switch that forbids them."""
+    for name, forbids, mend in NAMESPACE_SWITCHES:
+        try:
+            if (_SYSCTL / name).read_text().strip() == forbids:
+                return f"allow user namespaces: {mend}"
+        except OSError:
+            continue
+    return "allow user namespaces (container: a seccomp profile that permits unshare)"

@@ -1,0 +1,128 @@
+"""Jupyter: the kernel that notebooks start, its extensions, its port; and the course's folder."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpucourse.course.checkout import NotInTheCourse, course_folder
+from gpucourse.doctor.finding import FAIL, OK, WARN, Finding
+
+_PORT = 8888
+
+
+def jupyter() -> Iterator[Finding]:
+    """The kernel that notebooks start, and nbgrader's extensions of server and lab."""
+    from gpucourse.doctor.probes import kernel, lab_extension, server_extension
+
+    group = "Jupyter"
+    found = kernel()
+    install = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
+    if found is None:
+        yield Finding(group, "kernel", FAIL, "no kernel named python3", install)
+    elif not is_this_python(found.python):
+        said = f"python3 starts {found.python}, not {sys.executable} (by {found.folder})"
+        # A kernel of the user's stands before those of environments.
+        away = f"jupyter kernelspec remove python3, then: {install}"
+        mend = install if Path(found.folder).is_relative_to(sys.prefix) else away
+        yield Finding(group, "kernel", FAIL, said, mend)
+    else:
+        yield Finding(group, "kernel", OK, "python3 starts this Python")
+    program = shutil.which("jupyter")
+    if program is not None and not is_this_python(program):
+        said = f"`jupyter` is {program}, of another environment"
+        mend = f"start it as {Path(sys.executable).with_name('jupyter')} lab, or by make course"
+        yield Finding(group, "program", WARN, said, mend)
+    # Taking the course needs neither of nbgrader's extensions; teaching with it does.
+    problem = server_extension("nbgrader.server_extensions.formgrader")
+    if problem is None:
+        yield Finding(group, "nbgrader server extension", OK, "enabled")
+    else:
+        mend = "jupyter server extension enable --sys-prefix --py nbgrader"
+        yield Finding(group, "nbgrader server extension", WARN, problem, mend)
+    problem = lab_extension("@jupyter/nbgrader")
+    if problem is None:
+        yield Finding(group, "nbgrader lab extension", OK, "enabled")
+    else:
+        mend = "jupyter labextension enable @jupyter/nbgrader; if it is missing, reinstall nbgrader"
+        yield Finding(group, "nbgrader lab extension", WARN, problem, mend)
+
+
+def port() -> Iterator[Finding]:
+    """Whether the address that browsers remember leads to a server of another folder."""
+    from jupyter_server.serverapp import list_running_servers
+
+    group, name = "Jupyter", f"port {_PORT}"
+    with socket.socket() as trial:
+        # As servers do, so that a connection that has just ended does not count.
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("127.0.0.1", _PORT))
+        except OSError:
+            running = {server["port"]: server["root_dir"] for server in list_running_servers()}
+        else:
+            yield Finding(group, name, OK, "free")
+            return
+    if _PORT in running:
+        yield Finding(group, name, WARN, f"a Jupyter server for {running[_PORT]} has it",
+                      "if that is not this course: open the address that `make course` prints, "
+                      f"which has another number, or end the other: jupyter server stop {_PORT}")
+    else:
+        yield Finding(group, name, WARN, "another program has it",
+                      "open the address that `make course` prints: Jupyter takes the next port")
+
+
+def course_files() -> Iterator[Finding]:
+    """Whether the generated notebooks are those of the source, where this is a checkout."""
+    from gpucourse.course.problems import CourseError
+    from gpucourse.course.registry import find_root
+    from gpucourse.publish.outputs import plan
+
+    group, name = "course", "notebooks"
+    try:
+        root = find_root()
+    except CourseError:
+        try:  # a handout has the notebooks without their source
+            yield Finding(group, name, OK, f"in {course_folder()}")
+        except NotInTheCourse:
+            found = f"{Path.cwd()} is not inside the course's folder"
+            mend = "cd into the course's folder; the notebooks are there"
+            yield Finding(group, name, WARN, found, mend)
+        return
+    try:
+        state = plan(root)
+    except CourseError as error:
+        yield Finding(group, name, FAIL, str(error).split("\n")[0], "gpucourse build --check")
+        return
+    missing = [path for path in state.changed if not (root / path).exists()]
+    if state.current:
+        yield Finding(group, name, OK, f"{len(state.texts)} generated, all as their source")
+    elif missing:
+        yield Finding(group, name, FAIL, f"{len(missing)} of them missing", "make build")
+    else:
+        changed = len(state.changed) + len(state.superfluous)
+        found = f"{changed} differ from the source (yours, if you have worked in them)"
+        mend = "nothing, if you did; else `gpucourse build --check` lists them"
+        yield Finding(group, name, WARN, found, mend)
+
+
+def progress() -> Iterator[Finding]:
+    """Whether what a learner has done can be recorded."""
+    from gpucourse.progress import records
+
+    group, name = "course", "progress"
+    if problem := records.trouble():
+        yield Finding(group, name, WARN, problem, "checks work all the same; to keep your "
+                      "progress, make that folder writable, or set XDG_DATA_HOME to one of yours")
+    else:
+        count = len(records.lines())
+        yield Finding(group, name, OK, f"{count} entries in {records.place()}")
+
+
+def is_this_python(program: str) -> bool:
+    """Whether a command belongs to this environment (bare names: by PATH)."""
+    found = shutil.which(program) or program
+    return Path(found).absolute().parent == Path(sys.executable).absolute().parent

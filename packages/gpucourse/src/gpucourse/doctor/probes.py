@@ -1,0 +1,112 @@
+"""Small trials of what is installed, for the doctor: each answers one question."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def run_kernel() -> str | None:
+    """Compile and launch a kernel on the device at hand. None if right, else what went wrong."""
+    import warnings
+
+    import numpy as np
+
+    from gpucourse.notebook.extension import prepare_virtual
+    from gpucourse.system.device import device
+
+    try:
+        if device().virtual:
+            prepare_virtual()
+        from numba import cuda
+
+        @cuda.jit
+        def add_one(values):
+            i = cuda.grid(1)
+            if i < values.size:
+                values[i] += 1
+
+        values = np.arange(100, dtype=np.float32)
+        with warnings.catch_warnings(action="ignore"):
+            add_one[4, 32](values)  # slow (a small grid, a host array), and meant so
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".split("\n")[0]
+    right = np.array_equal(values, np.arange(1, 101, dtype=np.float32))
+    return None if right else "it ran, and gave a wrong answer"
+
+
+def compiler_version() -> tuple[int, int] | None:
+    """NVRTC's version, as (13, 4), or None where there is none."""
+    try:
+        from cuda.bindings import nvrtc
+
+        status, major, minor = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError):  # no package; a package that does not find the library
+        return None
+    return (major, minor) if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else None
+
+
+def toolkit_version(folder: Path) -> tuple[int, int] | None:
+    """The version of the CUDA toolkit in a folder, by its header, or None."""
+    try:
+        text = (folder / "include" / "cuda.h").read_text(errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"(?m)^#define CUDA_VERSION (\d+)", text)
+    return (int(found[1]) // 1000, int(found[1]) % 1000 // 10) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The program that a Jupyter kernel starts, and the folder that says so."""
+
+    python: str
+    folder: str
+
+
+def kernel() -> Kernel | None:
+    """The kernel ``python3``, or None without such a kernel."""
+    import sys
+
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+    try:
+        spec = KernelSpecManager().get_kernel_spec("python3")
+    except NoSuchKernel:
+        return None
+    program = spec.argv[0]
+    # Jupyter reads these bare names as the Python it runs under itself.
+    bare = program in ("python", "python3")
+    return Kernel(sys.executable if bare else program, spec.resource_dir)
+
+
+def server_extension(name: str) -> str | None:
+    """None if Jupyter's server has this extension enabled, else what is wrong."""
+    import importlib.util
+
+    from jupyter_core.paths import jupyter_config_path
+    from jupyter_server.extension.config import ExtensionConfigManager
+
+    if importlib.util.find_spec(name.split(".")[0]) is None:
+        return "not installed"
+    # The first folder on Jupyter's path that speaks of the extension has the say.
+    for folder in jupyter_config_path():
+        known = ExtensionConfigManager(read_config_path=[folder]).get_jpserver_extensions()
+        if name in known:
+            return None if known[name] else f"installed, but disabled in {folder}"
+    return "installed, but not enabled"
+
+
+def lab_extension(name: str) -> str | None:
+    """None if JupyterLab has this extension installed and enabled, else what is wrong."""
+    from jupyter_core.paths import jupyter_path
+    from jupyterlab_server.config import get_federated_extensions, get_page_config
+
+    folders = jupyter_path("labextensions")
+    if name not in get_federated_extensions(folders):
+        return "not installed"
+    for rule in get_page_config(folders).get("disabledExtensions", []):
+        if rule == name or rule.startswith(f"{name}:"):
+            return f"installed, but disabled ({rule})"
+    return None

@@ -1,0 +1,175 @@
+"""The interpreter, the packages, and what may stand in their way."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import site
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpucourse.course.checkout import NotInTheCourse, course_folder
+from gpucourse.course.projects import COURSE, editable
+from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall
+
+#: Modules whose copy from elsewhere breaks the course in ways that name something else.
+MODULES = (
+    "IPython", "awkward", "ipykernel", "jax", "jaxlib", "jupyterlab", "matplotlib", "nbgrader",
+    "numba", "numba_cuda", "numpy", "pandas", "uproot",
+)  # fmt: skip
+#: Variables that change what the course shows, and how; "" and "0" switch them off.
+VARIABLES = {
+    "NUMBA_ENABLE_CUDASIM": "Numba's own simulator answers instead of the compilers: no PTX, no "
+                            "checker, silent races",
+    "NUMBA_DISABLE_JIT": "Numba compiles nothing, kernels included",
+    "JAX_DISABLE_JIT": "JAX compiles nothing, so its lessons show other things than they say",
+    "PYTHONOPTIMIZE": "Python leaves out `assert`, and the checks in your code with it",
+}
+
+
+def python_and_system() -> Iterator[Finding]:
+    """The interpreter, and the operating system."""
+    group = "Python"
+    version = platform.python_version()
+    supported = (3, 11) <= sys.version_info < (3, 14)
+    yield Finding(
+        group,
+        "Python",
+        OK if supported else FAIL,
+        f"{version} ({sys.executable})",
+        None if supported else "use Python 3.11, 3.12 or 3.13: `rm -rf .venv && make setup` takes "
+        "one that is here, or fetches one; without make, make .venv anew with one of them",
+    )
+    if sys.platform == "darwin":
+        yield Finding(
+            group,
+            "system",
+            FAIL,
+            "macOS: there are no CUDA compilers for it, so no kernel can be compiled",
+            "run the course in its container, on Binder or on Colab (README, “macOS”)",
+        )
+    else:
+        yield Finding(group, "system", OK, platform.platform(terse=True))
+
+
+def packages() -> Iterator[Finding]:
+    """Every requirement of the two packages against what is installed."""
+    from packaging.requirements import Requirement
+
+    fine = []
+    for owner, needy in (("gpucourse", "the course"), ("virtualgpu", "the virtual GPU")):
+        try:
+            texts = importlib.metadata.requires(owner) or []
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding("packages", owner, FAIL, "not installed", reinstall())
+            continue
+        for requirement in map(Requirement, texts):
+            # The stand-in for cuDF is the one extra that the course needs.
+            if requirement.marker and not requirement.marker.evaluate({"extra": "cudf"}):
+                continue
+            wanted = f"{requirement.name}{requirement.specifier}"
+            mend = f"{install('--upgrade', wanted)}   (or everything: {reinstall()})"
+            try:
+                version = importlib.metadata.version(requirement.name)
+            except importlib.metadata.PackageNotFoundError:
+                found = f"not installed, and {needy} needs it"
+                yield Finding("packages", requirement.name, FAIL, found, mend)
+                continue
+            if requirement.specifier.contains(version, prereleases=True):
+                fine.append(f"{requirement.name} {version}")
+            else:
+                found = f"{version}, but {needy} needs {requirement.specifier}"
+                yield Finding("packages", requirement.name, FAIL, found, mend)
+    yield Finding("packages", f"{len(set(fine))} as they should be", OK,
+                  ", ".join(sorted(set(fine))))
+
+
+def strangers() -> Iterator[Finding]:
+    """Modules that Python takes from somewhere else than this environment."""
+    group, clean = "packages", True
+    for name in MODULES:
+        origin = _origin(name)
+        if origin is None or _is_at_home(origin):
+            continue
+        clean = False
+        found = f"is taken from {origin.parent.parent}, not from this environment"
+        yield Finding(group, name, FAIL, found, _send_home(origin))
+    for hider, name in _hiding_files():
+        clean = False
+        whose = "Python's own" if name in sys.stdlib_module_names else "the installed"
+        found = f"hides {whose} module {name} from the notebooks beside it"
+        yield Finding(group, hider, FAIL, found, "rename it, and restart the kernels")
+    ours, checkout = _origin("gpucourse"), _checkout()
+    if ours and checkout and not ours.is_relative_to(checkout) and not _is_at_home(ours):
+        clean = False
+        found = f"is taken from another copy of the course, {ours.parent.parent}"
+        yield Finding(group, "gpucourse", WARN, found,
+                      install("--no-deps", *editable(checkout)))
+    if clean:
+        yield Finding(group, "their places", OK, f"all in {sys.prefix}")
+
+
+def variables() -> Iterator[Finding]:
+    """Environment variables that change what the course shows."""
+    group, name = "Python", "variables"
+    disturbing = [key for key in VARIABLES if os.environ.get(key, "") not in ("", "0")]
+    for key in disturbing:
+        found = f"{key}={os.environ[key]}: {VARIABLES[key]}"
+        yield Finding(group, name, FAIL, found, f"unset {key}, and start Jupyter again")
+    if not disturbing:
+        yield Finding(group, name, OK, "none that changes what the course shows")
+
+
+def _origin(name: str) -> Path | None:
+    """The file that ``import name`` would read; nothing is imported."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin).absolute() if spec and spec.origin else None
+
+
+def _is_at_home(origin: Path) -> bool:
+    """Whether a file lies in this environment, or in one that it was told to see."""
+    homes = {sys.prefix}
+    settings = Path(sys.prefix, "pyvenv.cfg")
+    if settings.is_file() and "system-site-packages = true" in settings.read_text():
+        homes.add(sys.base_prefix)
+    return any(origin.is_relative_to(place)
+               for home in homes for place in (home, Path(home).resolve()))
+
+
+def _send_home(origin: Path) -> str:
+    if origin.is_relative_to(site.getusersitepackages()):
+        return ("export PYTHONNOUSERSITE=1 before you start Jupyter, or uninstall it there: "
+                f"{Path(sys.executable).name} -m pip uninstall {origin.parent.name}")
+    for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        if origin.is_relative_to(Path(entry).absolute()):
+            return "unset PYTHONPATH, and start Jupyter again"
+    return f"take {origin.parent.parent} off Python's path (a .pth file?), or: {reinstall()}"
+
+
+def _checkout() -> Path | None:
+    try:
+        root = course_folder()
+    except NotInTheCourse:
+        return None
+    return root if (root / COURSE.parent / "src").is_dir() else None
+
+
+def _hiding_files() -> Iterator[tuple[str, str]]:
+    """(file, module) where a file beside notebooks has a module's name: kernels find it first."""
+    try:
+        root = course_folder()
+    except NotInTheCourse:
+        return
+    known = {*sys.stdlib_module_names, *MODULES, "cuda", "cupy", "cudf", "pycuda", "gpucourse",
+             "virtualgpu"}
+    folders = [root, root / "lectures", *(root / "projects").glob("*/"), root / "solutions"]
+    for folder in folders:
+        for path in sorted(folder.glob("*.py")):
+            if path.stem in known:
+                yield path.relative_to(root).as_posix(), path.stem

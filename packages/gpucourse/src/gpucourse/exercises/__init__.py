@@ -1,0 +1,1 @@
+"""Lessons' checks and hints, and trial launches of what a learner wrote."""

@@ -1,0 +1,197 @@
+"""Instant checks and hints for exercises.
+
+A lesson's checks and hints stand in one file, ``course/checks/ID.py`` (``ID`` as in
+``course.toml``)::
+
+    from gpucourse.exercises.checks import exercise, require
+
+    @exercise("bounds-guard", hints=("The idea: …", "The shape: …"))
+    def bounds_guard(kernel):
+        \"\"\"Every element scaled once, none beyond the end touched.\"\"\"
+        for n in (0, 1, 31, 32, 33):
+            got = …
+            require(np.array_equal(got, expected), f"with {n} values …", look="which threads …?")
+
+and the lecture's first cell fetches two functions from it::
+
+    from gpucourse.exercises.checks import lecture
+    check, hint = lecture("06_thinking_in_threads")
+
+``check("bounds-guard", scale)`` runs the function on the learner's answer and shows ✓ or ✗. It
+never raises for a wrong answer, so that *Run All* goes through with exercises open. ``hint(
+"bounds-guard")`` unfolds one hint more each time. A project is tested by its own cells and has
+hints alone: ``BIN_INDEX = hints("bin-index", "The idea: …", "The shape: …")`` in its file, and
+``hint = project("01_fill_a_histogram")`` in its first cell.
+
+The file is found, in this order: in the course's checkout around the working directory, in the
+checkout that this package is imported from, and in the package itself (``gpucourse/lessons``),
+where an installation puts a copy. So the same two lines work in JupyterLab opened anywhere in the
+checkout, under nbclient, on Binder, and on a hub where only the package is installed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from gpucourse.course.checkout import check_files
+from gpucourse.exercises.outcomes import Outcome, describe_error, show, show_hints
+from gpucourse.progress import records
+
+Check = Callable[..., str | None]
+
+
+class CheckFailed(AssertionError):
+    """An answer is wrong; ``message`` says how, ``look`` where to look."""
+
+    def __init__(self, message: str, look: str | None = None):
+        self.message = message
+        self.look = look
+        super().__init__(message if look is None else f"{message}\nWhere to look: {look}")
+
+
+class UnknownExercise(LookupError):
+    """A name that the lesson's checks do not have."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"UnknownExercise: {self}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """One exercise: its hints, and its check (None in a project, whose own cells test)."""
+
+    name: str
+    hints: tuple[str, ...]
+    function: Check | None = None
+
+    @property
+    def praise(self) -> str:
+        """What a passed check shows: the first line of the check's docstring."""
+        return (self.function.__doc__ or "Right.").strip().split("\n")[0]
+
+
+def exercise(name: str, *, hints: tuple[str, ...]) -> Callable[[Check], Exercise]:
+    """Make a function the check of the exercise ``name``.
+
+    The function takes the answers that the learner passes to ``check``; it returns normally when
+    they are right (a string replaces the docstring's first line as praise) and uses
+    :func:`require` to say what is wrong. ``hints`` are two or more: the idea first, then the shape.
+    """
+    _demand_two(name, hints)
+    return lambda function: Exercise(name, hints, function)
+
+
+def hints(name: str, *texts: str) -> Exercise:
+    """The hints for the solution cell ``name`` of a project: the idea first, then the shape."""
+    _demand_two(name, texts)
+    return Exercise(name, texts)
+
+
+def require(condition: object, message: str, *, look: str | None = None) -> None:
+    """Raise :class:`CheckFailed` unless ``condition`` is true.
+
+    ``message`` says what is wrong with the answer, in numbers; ``look`` says where to look.
+    """
+    if not condition:
+        raise CheckFailed(message, look)
+
+
+def lecture(id: str) -> tuple[Callable[..., None], Callable[[str], None]]:
+    """``check`` and ``hint`` of a lecture."""
+    lesson = load_lesson(id)
+    return lesson.check, lesson.hint
+
+
+def project(id: str) -> Callable[[str], None]:
+    """``hint`` of a project."""
+    return load_lesson(id).hint
+
+
+class Lesson:
+    """The exercises of one lesson, and how far its hints are unfolded."""
+
+    def __init__(self, id: str, exercises: dict[str, Exercise]):
+        self.id = id
+        self.exercises = exercises
+        self._unfolded: dict[str, int] = {}
+
+    def check(self, name: str, *answers: object) -> None:
+        """Check the answers to the exercise ``name`` and show the outcome.
+
+        A pass goes into the learner's records (:mod:`gpucourse.progress.records`). Raises
+        :class:`UnknownExercise` for a name that the lesson does not have; nothing else.
+        """
+        outcome = self.outcome(name, *answers)
+        if outcome.passed and records.asked_by_a_learner():
+            records.note(lesson=self.id, done=name)
+        show(outcome)
+
+    def outcome(self, name: str, *answers: object) -> Outcome:
+        """What ``check`` shows."""
+        exercise = self._find(name)
+        if exercise.function is None:
+            raise UnknownExercise(f"{name!r} has hints but no check: the test cells check it")
+        answered = answers and not any(answer is None or answer is ... for answer in answers)
+        try:
+            require(answered, "nothing here yet", look="write your answer above and run its cell")
+            return Outcome(name, True, exercise.function(*answers) or exercise.praise)
+        except CheckFailed as failure:
+            message, look = failure.message, failure.look
+        except Exception as error:  # the learner's code may raise anything
+            message, look = describe_error(error)
+        unseen = self._unfolded.get(name, 0) < len(exercise.hints)
+        return Outcome(name, False, message, look, f'hint("{name}")' if unseen else None)
+
+    def hint(self, name: str) -> None:
+        """Show the hints of an exercise, one more than the last time."""
+        texts = self._find(name).hints
+        count = min(self._unfolded.get(name, 0) + 1, len(texts))
+        self._unfolded[name] = count
+        show_hints(name, texts[:count], len(texts), f"solutions/{self.id}.ipynb")
+
+    def _find(self, name: str) -> Exercise:
+        if name in self.exercises:
+            return self.exercises[name]
+        close = difflib.get_close_matches(name, self.exercises, n=1)
+        known = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(self.exercises)}"
+        raise UnknownExercise(f"{self.id} has no exercise {name!r}: {known}")
+
+
+def load_lesson(id: str) -> Lesson:
+    """Find and read the checks of a lesson. Raises :class:`FileNotFoundError` saying where."""
+    where = list(check_files(id))
+    for path in where:
+        if path.is_file():
+            return Lesson(id, read_exercises(path))
+    looked = "\n".join(f"  {path}" for path in where)
+    raise FileNotFoundError(
+        f"no checks for {id!r}. Keep the notebook inside the course's folder, or install the "
+        f"course's package from that folder. Looked for:\n{looked}"
+    )
+
+
+def read_exercises(path: Path) -> dict[str, Exercise]:
+    """The exercises that a file of checks defines, by name."""
+    module = _load(path, f"course_checks_{path.stem}")
+    found = [value for value in vars(module).values() if isinstance(value, Exercise)]
+    return {exercise.name: exercise for exercise in found}
+
+
+def _load(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by its name.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _demand_two(name: str, texts: tuple[str, ...]) -> None:
+    if not isinstance(texts, tuple) or len(texts) < 2:
+        raise ValueError(f"exercise {name!r} needs two hints: first the idea, then the shape")

@@ -1,0 +1,76 @@
+"""Trial launches of a learner's CUDA C++, for the checks of lectures: :mod:`.trials` for
+kernels in strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.exercises.checks import require
+from gpucourse.exercises.trials import watched
+from virtualgpu.compilers.nvrtc import CompilationError, source_path
+from virtualgpu.observers.counters import Counters
+
+NAME = "kernel.cu"
+
+
+def launched_cpp(
+    source: object,
+    name: str,
+    blocks: int,
+    threads: int,
+    *arguments: object,
+    seeds: Sequence[int] = (1, 2),
+) -> list:
+    """Compile, and launch on copies of the arguments; what they are afterwards.
+
+    On the virtual GPU, also beside a real one. Fails the check with the compiler's words, with
+    what the checkers find, or if another order of threads gives another answer. ``source`` may
+    lack ``extern "C"``, as for PyCUDA; its lines are counted from its own first.
+    """
+    module = _compiled(source, name)
+    return watched(lambda: _launch(module, name, blocks, threads, arguments), seeds)
+
+
+def counted_cpp(
+    source: object, name: str, blocks: int, threads: int, *arguments: object
+) -> Counters:
+    """What one launch on copies does, counted."""
+    module = _compiled(source, name)
+    with virtualgpu.profile() as profile:
+        _launch(module, name, blocks, threads, arguments)
+    return profile.counters
+
+
+def _compiled(source: object, name: str) -> virtualgpu.Module:
+    require(
+        isinstance(source, str),
+        f"this is a {type(source).__name__}, not a string",
+        look="hand over the source itself, not the module or the kernel",
+    )
+    if 'extern "C"' not in source:
+        source = f'extern "C" {{\n#line 1 "{source_path(source, NAME)}"\n{source}\n}}\n'
+    try:
+        module = virtualgpu.Module.from_cuda(source, name=NAME)
+    except CompilationError as error:
+        require(
+            False,
+            f"{error}",
+            look="the first error, at the caret and just before it (line 1 is the line of the "
+            "opening quotes)",
+        )
+    require(
+        name in module.entries,
+        f"there is no kernel `{name}` in this source; its kernels: "
+        f"{', '.join(module.entries) or 'none'}",
+        look=f"`__global__ void {name}(…)`",
+    )
+    return module
+
+
+def _launch(module, name: str, blocks: int, threads: int, arguments: Sequence) -> list:
+    copies = [one.copy() if isinstance(one, np.ndarray) else one for one in arguments]
+    module.launch(name, blocks, threads, copies)
+    return copies

@@ -1,0 +1,136 @@
+"""Trial launches of a learner's kernel, for the checks of lectures.
+
+Kernels run on the virtual GPU, also on a machine with a real one, and on copies: a wrong kernel
+does no harm, and the check can say which line of it is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.adapters import awkward_cuda
+from gpucourse.exercises.checks import require
+from virtualgpu import sources
+from virtualgpu.observers.counters import Counters
+
+if TYPE_CHECKING:
+    from virtualgpu.errors import Location
+
+#: Lengths at which guards and reductions go wrong: both sides of a warp and of a block, next to
+#: nothing, a prime. Messages mostly name the first ones, so these are ordinary.
+LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009)
+#: What an output array holds before the launch: nothing may depend on it.
+LEFTOVER = -999
+
+awkward_cuda.hand_over()
+
+
+def launched(
+    kernel: object, blocks: int, threads: int, *arguments: object, seeds: Sequence[int] = (1, 2)
+) -> list:
+    """Launch on copies of the arguments; what they are afterwards, NumPy's arrays as NumPy's.
+
+    Awkward Arrays, which kernels cannot change, go to the device too and come back as given.
+
+    First in lockstep under every checker of :func:`virtualgpu.check`, then in the order of each
+    seed (:func:`virtualgpu.schedule`). Fails the check for whatever the checkers find, and if one
+    of these orders gives another answer, however little: not for sums of floats.
+    """
+    require(
+        hasattr(kernel, "py_func") and hasattr(kernel, "forall"),
+        f"this is a {type(kernel).__name__}, not a kernel",
+        look="the name of the function under @cuda.jit, without parentheses",
+    )
+    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds)
+
+
+def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
+    """What ``launch`` gives, which is called under every checker and in the order of each seed.
+
+    For launches by other libraries than Numba: see :func:`launched`, and
+    :mod:`gpucourse.exercises.cpp_trials`.
+    """
+    with virtualgpu.check() as report:
+        after = launch()
+    if not report.ok:
+        first = report.findings[0]
+        both = (first.location, first.other)
+        places = [place for place in both if place is not None and place.filename]
+        require(False, first.message, look="\nand ".join(map(_place, places)) or None)
+    for seed in seeds:
+        with virtualgpu.schedule(seed):
+            again = launch()
+        require(
+            all(
+                a is b or np.array_equal(a, b, equal_nan=True)
+                for a, b in zip(after, again, strict=True)
+            ),
+            "the answer changes with the order in which the threads run",
+            look="what must have happened before this line runs, and what makes sure of it?",
+        )
+    return after
+
+
+def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:
+    """What one launch on copies does, counted; up to the error if it fails."""
+    with virtualgpu.profile() as profile:
+        try:
+            _launch(kernel, blocks, threads, arguments)
+        except Exception:
+            pass  # what is wrong is told by the launches that check the answer
+    return profile.counters
+
+
+def compare(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
+    """Require equal arrays, and name the first element that differs or was never written."""
+    wrong = np.flatnonzero(got != expected)
+    if not len(wrong):
+        return
+    k = wrong[0]
+    if got[k] == LEFTOVER:
+        require(False, f"{case}, element {k} was never written", look=look)
+    digits = 6 if f"{got[k]:.6g}" != f"{expected[k]:.6g}" else 17
+    require(
+        False,
+        f"{case}, element {k} is {got[k]:.{digits}g}, not {expected[k]:.{digits}g}",
+        look=look,
+    )
+
+
+def _launch(kernel, blocks: int, threads: int, arguments: Sequence) -> list:
+    there = [_on_device(a) for a in arguments]
+    kernel[blocks, threads](*there)
+    return [
+        there.copy_to_host() if hasattr(there, "copy_to_host") else argument
+        for there, argument in zip(there, arguments, strict=True)
+    ]
+
+
+def _on_device(argument: object) -> object:
+    """A copy on the device of a NumPy or Awkward Array; anything else as it is."""
+    from numba import cuda
+
+    if isinstance(argument, np.ndarray):
+        return cuda.to_device(argument)
+    if _is_awkward(argument):
+        return sys.modules["awkward"].to_backend(argument, "cuda")
+    return argument
+
+
+def _is_awkward(argument: object) -> bool:
+    awkward = sys.modules.get("awkward")  # nobody has such an array who has not imported it
+    return awkward is not None and isinstance(argument, awkward.Array)
+
+
+def _place(location: Location) -> str:
+    """Where a thread was, in a line: its cell, line and code, its block and its number in it."""
+    code = sources.text(location.filename, location.line)
+    where = f"{sources.name(location.filename)} line {location.line}: `{code}`"
+    if location.block is None or location.thread is None:
+        return where
+    return f"{where} (block {location.block[0]}, thread {location.thread[0]})"

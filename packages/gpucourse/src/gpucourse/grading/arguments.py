@@ -1,0 +1,66 @@
+"""Arguments of a launch as numba-cuda passes them, built by the oracle itself.
+
+The layout is that of ``_Kernel._prepare_args`` in numba-cuda 0.28 to 0.30. Arrays are C-contiguous.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpucourse.adapters import awkward_arguments as awkward
+
+
+def describe_type(value: object) -> dict:
+    """What the worker is told of an argument: type and dimensions, never values."""
+    if awkward.is_awkward(value):
+        return {"form": awkward.describe_form(value)}
+    if isinstance(value, np.ndarray):
+        return {"dtype": describe_dtype(value.dtype), "ndim": value.ndim}
+    return {"dtype": np.asarray(scalar(value)).dtype.name, "ndim": 0}
+
+
+def describe_dtype(dtype: np.dtype) -> str | list:
+    """``"float64"``, or for records ``[["s0", "uint64"], ["s1", "uint64"]]``."""
+    if dtype.names is None:
+        return dtype.name
+    return [[name, describe_dtype(dtype[name])] for name in dtype.names]
+
+
+def read_dtype(described: str | list) -> np.dtype:
+    """What :func:`describe_dtype` described; records are laid out as C lays them out."""
+    if isinstance(described, str):
+        return np.dtype(described)
+    return np.dtype([(name, read_dtype(part)) for name, part in described], align=True)
+
+
+def scalar(value: object) -> np.generic:
+    """A Python or NumPy number as numba types it: int is int64, float is float64."""
+    if isinstance(value, np.generic):
+        return value
+    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64),
+                        (complex, np.complex128)):
+        if isinstance(value, kind):
+            return dtype(value)
+    raise TypeError(f"a kernel takes arrays and numbers, not {type(value).__name__}")
+
+
+def parameter_sizes(described: dict) -> list[int]:
+    """Bytes of the kernel parameters that one argument becomes (numba-cuda's `_prepare_args`)."""
+    if "form" in described:
+        return [8] * awkward.PARAMETERS
+    if described["ndim"]:
+        return [8] * (5 + 2 * described["ndim"])
+    dtype = np.dtype(described["dtype"])
+    if dtype.kind == "c":
+        return [dtype.itemsize // 2] * 2
+    return [dtype.itemsize]
+
+
+def array_parameters(array: np.ndarray, address: int) -> list[bytes]:
+    """(meminfo, parent, items, bytes per item, data, shape…, strides…), each 64 bits."""
+    numbers = (0, 0, array.size, array.itemsize, address, *array.shape, *array.strides)
+    return [number.to_bytes(8, "little", signed=True) for number in map(int, numbers)]
+
+
+def scalar_parameter(value: object) -> bytes:
+    return scalar(value).tobytes()

@@ -1,0 +1,1 @@
+"""Many submissions: course directories, workers, clusters, reports."""

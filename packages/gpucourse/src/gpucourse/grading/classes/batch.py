@@ -1,0 +1,263 @@
+"""Many submissions: one oracle process for each, several at a time, nothing lost.
+
+The oracle of a submission is forked from a server that has the virtual GPU loaded; it is thrown
+away afterwards, so nothing of one submission reaches the next. Whatever happens to it, the
+submission gets a verdict: an oracle that dies or hangs is an infrastructure fault, tried again
+once and never a zero.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.fork_server import heavy_imports, warm_up
+from gpucourse.grading.sandbox.levels import FLOOR, ForkServer, Sandbox, at_least
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.submission.ingest import Ingested
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+
+# Above the oracle's own total, which it keeps itself.
+GRACE_SECONDS = 60.0
+ATTEMPTS = 2
+
+
+def new_seed() -> str:
+    """A secret seed for a grading run: 128 random bits as hexadecimal text."""
+    return secrets.token_hex(16)
+
+
+def grade_in_child(connection: Connection, job: Job, server: ForkServer, seed: str) -> None:
+    """What an oracle process does. The verdict goes back as JSON text."""
+    from gpucourse.grading.oracle.grader import grade
+
+    os.setpgid(0, 0)
+    # What the server had stays: to look through it for garbage copies its pages, for 150 ms.
+    gc.freeze()
+    verdict = grade(job.assignment(), job.ingested, server, seed, detailed=job.detailed)
+    verdict.student = job.student
+    # Where nobody waits for it any more, the grader was killed: another run will do the work.
+    with contextlib.suppress(BrokenPipeError):
+        connection.send_bytes(verdict.to_json().encode())
+    connection.close()
+
+
+def default_workers() -> int:
+    """As many submissions at a time as this process may use cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """One notebook to grade. The source is named by its path, so that a job stays small.
+
+    `seed` is that of an earlier run, to repeat it; by default the run's own. `detailed` adds hidden
+    values to what failed, for the instructor.
+    """
+
+    student: str
+    source: Path
+    ingested: Ingested
+    seed: str = ""
+    detailed: bool = False
+
+    def assignment(self) -> Assignment:
+        return Assignment.load(self.source)
+
+
+def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
+    """The verdict of identical work: what was said of the file itself stays each one's own."""
+    own = [*job.ingested.notices,
+           *(notice for notice in verdict.notices if notice not in original.ingested.notices)]
+    return replace(verdict, student=job.student, notices=own)
+
+
+@dataclass
+class _Running:
+    job: Job
+    process: multiprocessing.process.BaseProcess
+    connection: Connection
+    deadline: float
+    attempt: int
+    sandbox: Sandbox | None
+
+
+class FloorError(RuntimeError):
+    """This machine cannot isolate other people's code well enough."""
+
+
+class Grader:
+    """Grades submissions in parallel on one machine. A context manager.
+
+    Parameters
+    ----------
+    hidden
+        Folders that student code must not see: the course directory, the exchange.
+    own_work
+        The code is the user's own: no floor on the isolation level.
+    unsafe
+        Grade below the floor all the same.
+    sources
+        The instructor's notebooks, if known: what they import is imported once, before the forks.
+    """
+
+    def __init__(self, *, hidden: Iterable[Path] = (), limits: Limits | None = None,
+                 workers: int = 0, own_work: bool = False, unsafe: bool = False,
+                 level: str | None = None, sources: Iterable[Path] = ()) -> None:
+        self.limits = limits or Limits()
+        self.imports = heavy_imports(sources)
+        self.workers = workers or default_workers()
+        self.seed = new_seed()
+        hidden = list(hidden)
+        self._make_sandbox = lambda: Sandbox(hidden, self.limits, level, self.imports)
+        self._sandbox = self._make_sandbox()
+        self._no_floor = own_work or unsafe
+        self._context = multiprocessing.get_context("forkserver")
+        self._assignments: dict[Path, Assignment] = {}
+
+    def __enter__(self) -> Grader:
+        # The two fork servers import their libraries at the same time.
+        warm_up(self.imports)
+        self._sandbox.__enter__()
+        if not self._no_floor and not at_least(self.level):
+            self._sandbox.close()
+            raise FloorError(
+                f"This machine isolates code only at level '{self.level}'; other people's work "
+                f"needs '{FLOOR}' or better. Install bubblewrap (Debian and Ubuntu: apt install "
+                "bubblewrap) or allow user namespaces. To grade all the same, knowing that the "
+                "submissions can read your files: set GradeWithOracle.unsafe, or --unsafe."
+            )
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._sandbox.close()
+
+    @property
+    def level(self) -> str:
+        """The isolation level that was reached."""
+        return self._sandbox.level
+
+    def grade(self, jobs: Iterable[Job],
+              on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None
+              ) -> list[Verdict]:
+        """Verdicts in the order of `jobs`; `on_verdict` is called as each one arrives.
+
+        Identical work is run once and its verdict copied.
+        """
+        jobs = list(jobs)
+        identical: dict[tuple, list[int]] = {}
+        for index, job in enumerate(jobs):
+            key = (str(job.source), job.ingested.digest(self._assignment(job.source)), job.seed,
+                   job.detailed)
+            identical.setdefault(key, []).append(index)
+        verdicts: list[Verdict | None] = [None] * len(jobs)
+        firsts = [indices[0] for indices in identical.values()]
+        copies = {indices[0]: indices for indices in identical.values()}
+        for first, verdict in self._run([(index, jobs[index]) for index in firsts]):
+            for index in copies[first]:
+                job = jobs[index]
+                verdicts[index] = verdict if index == first else copied(
+                    verdict, jobs[first], job)
+                on_verdict(job, verdicts[index])
+        return verdicts
+
+    def _assignment(self, source: Path) -> Assignment:
+        """Read once: a class has hundreds of jobs of one source."""
+        if source not in self._assignments:
+            self._assignments[source] = Assignment.load(source)
+        return self._assignments[source]
+
+    def _run(self, waiting: list[tuple[int, Job]]) -> Iterator[tuple[int, Verdict]]:
+        """Keep `workers` oracles going; yield each job's number and verdict.
+
+        The next ones are started before a verdict is yielded: whoever writes it (50 ms) does so
+        while they run.
+        """
+        queue = [(index, job, 1) for index, job in waiting]
+        running: dict[int, _Running] = {}
+        finished: list[tuple[int, Verdict]] = []
+        try:
+            while queue or running:
+                while queue and len(running) < self.workers:
+                    index, job, attempt = queue.pop(0)
+                    running[index] = self._start(job, attempt)
+                yield from finished
+                finished = []
+                nearest = min(entry.deadline for entry in running.values())
+                wait([entry.connection for entry in running.values()],
+                     timeout=max(0.0, nearest - time.monotonic()))
+                for index, entry in list(running.items()):
+                    verdict = self._collect(entry)
+                    if verdict is None:
+                        continue
+                    del running[index]
+                    if verdict.kind == INFRASTRUCTURE_FAULT and entry.attempt < ATTEMPTS:
+                        queue.append((index, entry.job, entry.attempt + 1))
+                    else:
+                        finished.append((index, verdict))
+            yield from finished
+        finally:
+            for entry in running.values():
+                self._stop(entry)
+
+    def _start(self, job: Job, attempt: int) -> _Running:
+        ours, theirs = self._context.Pipe(duplex=False)
+        sandbox = None
+        server = self._sandbox.server
+        if not self._sandbox.shared:
+            # Workers of one fork server could see each other: one server per submission.
+            sandbox = self._make_sandbox()
+            server = sandbox.__enter__().server
+        process = self._context.Process(
+            target=grade_in_child, args=(theirs, job, server, job.seed or self.seed), daemon=True)
+        process.start()
+        theirs.close()
+        deadline = time.monotonic() + self.limits.wall_seconds + GRACE_SECONDS
+        return _Running(job, process, ours, deadline, attempt, sandbox)
+
+    def _collect(self, entry: _Running) -> Verdict | None:
+        """The verdict of an oracle that has finished, failed or run out of time, else None."""
+        if entry.connection.poll(0):
+            try:
+                verdict = Verdict.from_json(entry.connection.recv_bytes().decode())
+            except (EOFError, OSError, ValueError):
+                entry.process.join(5)
+                verdict = self._fault(entry, f"the oracle ended with {entry.process.exitcode}")
+        elif time.monotonic() >= entry.deadline:
+            verdict = self._fault(entry, "the oracle did not finish in time and was stopped")
+        else:
+            return None
+        self._stop(entry)
+        return verdict
+
+    def _fault(self, entry: _Running, reason: str) -> Verdict:
+        assignment = self._assignment(entry.job.source)
+        return Verdict(
+            INFRASTRUCTURE_FAULT, assignment.name, entry.job.student, reason,
+            seed=entry.job.seed or self.seed,
+            submission_digest=entry.job.ingested.digest(assignment),
+            assignment_digest=assignment.digest, isolation=self.level,
+        )
+
+    def _stop(self, entry: _Running) -> None:
+        with contextlib.suppress(OSError):
+            entry.connection.close()
+        if entry.process.is_alive():
+            entry.process.join(2)
+        if entry.process.is_alive():
+            entry.process.kill()
+            entry.process.join()
+        entry.process.close()
+        if entry.sandbox is not None:
+            entry.sandbox.close()

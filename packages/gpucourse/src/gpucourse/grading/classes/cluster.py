@@ -1,0 +1,178 @@
+"""Grading on a Dask cluster: the same verdicts, made elsewhere.
+
+``gpucourse grade --scheduler ADDRESS`` connects to a cluster that is there already: one that ``dask
+scheduler`` and ``dask worker`` made, a LocalCluster, dask-jobqueue under Slurm, dask-kubernetes.
+Every worker needs this package and a sandbox of its own; one thread for each worker process is
+right. Where workers advertise a resource ``GPU``, each submission takes one.
+
+What passes is text: the instructor's notebook, a job as JSON and the verdict as JSON. Dask pickles
+the name of one function and strings; nothing of a student's is unpickled. The text holds hidden
+tests and the run's seed, so use a cluster that only you reach, or Dask's TLS.
+
+Dask gives the submissions of a lost worker to another. One that has lost three workers is tried
+once more and is then an infrastructure fault, never a zero.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import queue
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from gpucourse.grading.classes.batch import ATTEMPTS, Job, copied, new_seed
+from gpucourse.grading.classes.station import describe, order
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+CONNECT_SECONDS = 20
+
+# In a worker of the cluster: its stations that wait for work.
+_idle: queue.LifoQueue = queue.LifoQueue()
+
+
+def grade_text(source: str, described: str) -> str:
+    """What a worker of the cluster does: a job as text in, a verdict as text out.
+
+    Raises RuntimeError where the station died; Dask then tries again elsewhere.
+    """
+    try:
+        station = _idle.get_nowait()
+    except queue.Empty:
+        station = subprocess.Popen(
+            [sys.executable, "-m", "gpucourse.grading.classes.station"], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, encoding="utf-8")
+        atexit.register(station.kill)
+    try:
+        station.stdin.write(order(source, described) + "\n")
+        station.stdin.flush()
+        verdict = json.loads(station.stdout.readline())
+    except (OSError, ValueError):
+        station.kill()
+        station.wait()
+        raise RuntimeError("the process that grades on this worker has died") from None
+    except BaseException:
+        # Dask gave the task up half-way: the next would read its verdict.
+        station.kill()
+        raise
+    _idle.put(station)
+    return verdict
+
+
+def as_text(source: str) -> str:
+    """A task that holds the instructor's notebook, so that Dask can make it again if it is lost."""
+    return source
+
+
+class ClusterGrader:
+    """Has the interface of :class:`.batch.Grader`; the work is done elsewhere.
+
+    `tell` is called with a sentence where the work has to wait for a worker to come.
+    Raises SandboxError, saying what to do, where Dask is not installed or does not answer.
+    """
+
+    def __init__(self, address: str, *, limits: Limits | None = None, unsafe: bool = False,
+                 seed: str = "", tell: Callable[[str], object] = print) -> None:
+        self.address = address
+        self.tell = tell
+        self.limits = limits or Limits()
+        self.unsafe = unsafe
+        self.seed = seed or new_seed()
+        self._client: Client | None = None
+
+    def __enter__(self) -> ClusterGrader:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise SandboxError(
+                "grading on a cluster needs Dask: pip install distributed") from None
+        try:
+            self._client = Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise SandboxError(
+                f"no Dask scheduler answers at {self.address}: {error}. Start one with `dask "
+                "scheduler`, and `dask worker ADDRESS --nthreads 1` on each machine.") from None
+        if not self._workers():
+            # No error: a cluster that grows by itself starts workers when there is work.
+            self.tell(f"The scheduler at {self.address} has no worker yet; grading begins when one "
+                      f"comes: dask worker {self.address} --nthreads 1")
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._client.close()
+
+    def grade(self, jobs: Iterable[Job],
+              on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None
+              ) -> list[Verdict]:
+        """Verdicts in the order of `jobs`; `on_verdict` is called as each one arrives.
+
+        Identical work is run once and its verdict copied.
+        """
+        from distributed import as_completed
+
+        jobs = list(jobs)
+        sources = {path: Assignment.load(path) for path in {job.source for job in jobs}}
+        texts = {path: self._client.submit(as_text, path.read_text(encoding="utf-8"), pure=False)
+                 for path in sources}
+        identical: dict[tuple, list[int]] = {}
+        for number, job in enumerate(jobs):
+            digest = job.ingested.digest(sources[job.source])
+            identical.setdefault((job.source, digest, job.seed, job.detailed), []).append(number)
+        verdicts: list[Verdict | None] = [None] * len(jobs)
+        run = secrets.token_hex(4)
+        resources = self._resources()
+
+        def submit(numbers: list[int], attempt: int) -> Future:
+            job = jobs[numbers[0]]
+            future = self._client.submit(
+                grade_text, texts[job.source],
+                describe(job, self.seed, self.limits, self.unsafe), pure=False, retries=ATTEMPTS,
+                resources=resources, key=f"gpucourse-{run}-{numbers[0]}-{attempt}")
+            running[future.key] = numbers, attempt
+            return future
+
+        running: dict[str, tuple[list[int], int]] = {}
+        arriving = as_completed([submit(numbers, 1) for numbers in identical.values()],
+                                loop=self._client.loop)
+        for future in arriving:
+            numbers, attempt = running.pop(future.key)
+            first = jobs[numbers[0]]
+            verdict = self._verdict(future, first, sources[first.source])
+            if verdict.kind == INFRASTRUCTURE_FAULT and attempt < ATTEMPTS:
+                arriving.add(submit(numbers, attempt + 1))
+                continue
+            for number in numbers:
+                verdicts[number] = verdict if number == numbers[0] else copied(
+                    verdict, first, jobs[number])
+                on_verdict(jobs[number], verdicts[number])
+            # The scheduler need not keep what has arrived.
+            future.release()
+        return verdicts
+
+    def _resources(self) -> dict[str, int] | None:
+        return {"GPU": 1} if any("GPU" in worker["resources"] for worker in self._workers()
+                                 ) else None
+
+    def _workers(self) -> list[dict]:
+        """What the scheduler knows of each of its workers."""
+        return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
+
+    def _verdict(self, future: Future, job: Job, source: Assignment) -> Verdict:
+        """The verdict that came, or an infrastructure fault that says what came instead."""
+        try:
+            return Verdict.from_json(future.result())
+        except Exception as error:
+            return Verdict(
+                INFRASTRUCTURE_FAULT, source.name, job.student,
+                f"the cluster gave no verdict: {type(error).__name__}: {error}"[:500],
+                seed=job.seed or self.seed, submission_digest=job.ingested.digest(source),
+                assignment_digest=source.digest)

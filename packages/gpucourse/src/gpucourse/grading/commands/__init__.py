@@ -1,0 +1,1 @@
+"""What ``gpucourse grade``, ``regrade`` and ``demo`` do."""

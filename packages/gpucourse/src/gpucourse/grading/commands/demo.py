@@ -1,0 +1,308 @@
+"""``gpucourse demo``: a class of right, wrong and damaged submissions, graded through nbgrader.
+
+For every project of the course: the reference solution, the untouched starter, every known-wrong
+answer of its ``wrong.py``, and the ways in which a file can be broken. The demo fails if any score
+or reason is not the expected one, so it is also the grader's test of itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from gpucourse.course.checkout import checkouts
+from gpucourse.grading.classes.batch import FloorError, Grader
+from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.submission.assignment import Assignment, role_of
+from gpucourse.grading.verdict import Verdict
+
+# Written into the folder that the demo makes, so that it never clears another one.
+MARKER = ".made-by-gpucourse-demo"
+REASON_LENGTH = 90
+# nbgrader writes feedback for this many about as fast as it starts.
+SMALL_CLASS = 20
+# Columns of the table where there is no terminal to fit.
+LOG_WIDTH = 140
+MARKERS = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One submission of the demo and what must come of it.
+
+    `fails` are the test cells that must fail, all others must pass; `reason` must occur in the
+    reason of the first of them (or of the whole, or in a notice if nothing fails).
+    """
+
+    student: str
+    content: str
+    fails: tuple[str, ...]
+    reason: str
+
+    def points(self, assignment: Assignment) -> float:
+        return sum(cell.points for cell in assignment.tests if cell.grade_id not in self.fails)
+
+
+def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dict:
+    """The released notebook as JSON with the reference answers, some of them replaced."""
+    notebook = json.loads(json.dumps(assignment.released))
+    answers = {cell.grade_id: MARKERS.sub("", cell.source) for cell in assignment.solutions}
+    answers |= changed or {}
+    for cell in notebook["cells"]:
+        name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+        cell["source"] = answers.get(name, cell["source"])
+    return notebook
+
+
+def wrong_answers(assignment: Assignment, path: Path) -> list[Expected]:
+    """The entries of a project's ``wrong.py``. Raises ValueError for one that cannot be right."""
+    tests = {cell.grade_id for cell in assignment.tests}
+    answers = {cell.grade_id for cell in assignment.solutions}
+    found = []
+    for entry in runpy.run_path(str(path))["WRONG"]:
+        unknown = (set(entry["fails"]) - tests) | (set(entry["cells"]) - answers)
+        if unknown or not entry["fails"] or not entry["reason"]:
+            raise ValueError(f"{path}: {entry['name']}: no such cells {sorted(unknown)}, or empty")
+        content = json.dumps(solved(assignment, entry["cells"]))
+        found.append(Expected(entry["name"], content, tuple(entry["fails"]), entry["reason"]))
+    return found
+
+
+def damaged(assignment: Assignment) -> list[Expected]:
+    """What happens to files: every kind of damage that a class hands in sooner or later."""
+    tests = tuple(cell.grade_id for cell in assignment.tests)
+    roles = [role_of(cell) for cell in assignment.released.cells]
+    last = max(n for n, role in enumerate(roles)
+               if role == "solution" and assignment.released.cells[n].cell_type == "code")
+    name = assignment.released.cells[last].metadata.nbgrader.grade_id
+    # What comes after the last answer is what that answer is for.
+    after = tuple(cell.metadata.nbgrader.grade_id
+                  for cell in assignment.released.cells[last:] if role_of(cell) == "test")
+
+    def having(change: Callable[[list], object]) -> str:
+        notebook = solved(assignment)
+        change(notebook["cells"])
+        return json.dumps(notebook)
+
+    def syntax_error(cells: list) -> None:
+        cells[last]["source"] += "\ndef unfinished(:\n"
+
+    whole = json.dumps(solved(assignment))
+    return [
+        Expected("solution", whole, (), ""),
+        Expected("starter", json.dumps(assignment.released), tests, "no solution"),
+        Expected("syntax-error", having(syntax_error), after, "syntax error"),
+        Expected("deleted-cell", having(lambda cells: cells.pop(last)), after, ""),
+        Expected("duplicated-cell", having(lambda cells: cells.insert(last, dict(cells[last]))),
+                 (), f"'{name}' occurs 2 times"),
+        Expected("deleted-test", having(lambda cells: cells.pop(roles.index("test"))), (),
+                 "was deleted; the original was used"),
+        Expected("invalid-json", whole[: len(whole) // 2], tests, "not valid JSON"),
+        Expected("empty-file", "", tests, "not valid JSON"),
+        Expected("another-notebook", '{"nbformat": 4, "cells": []}', tests, "None of the cells"),
+    ]
+
+
+def mismatch(expected: Expected, assignment: Assignment, verdict: Verdict | None,
+             score: float | None) -> str:
+    """What of an outcome is not as expected, in words; empty if all is."""
+    if verdict is None or verdict.earned is None:
+        return f"not graded: {verdict.reason if verdict else 'no verdict'}"
+    if score != verdict.earned:
+        return f"the gradebook says {score}, the verdict {verdict.earned:g}"
+    failed = tuple(outcome.test for outcome in verdict.tests if not outcome.passed)
+    if set(failed) != set(expected.fails):
+        return f"failed {', '.join(failed) or 'nothing'}; expected {', '.join(expected.fails)}"
+    outcomes = {outcome.test: outcome.reason for outcome in verdict.tests}
+    told = outcomes[expected.fails[0]] if expected.fails else " ".join(verdict.notices)
+    if expected.reason.lower() not in told.lower():
+        return f"the reason does not contain “{expected.reason}”: {told}"
+    if verdict.earned != expected.points(assignment):
+        return f"{verdict.earned:g} points, expected {expected.points(assignment):g}"
+    return ""
+
+
+def patterns(names: list[str]) -> list[str]:
+    """Patterns that split a class by first letters into two of about the same size.
+
+    A second nbgrader costs 4 s before it begins, so a small class is left whole.
+    """
+    if len(names) <= SMALL_CLASS:
+        return ["*"]
+    count = Counter(name[0] for name in names)
+    seen, parts = 0, ["", ""]
+    for letter in sorted(count):
+        parts[2 * seen >= len(names)] += letter
+        seen += count[letter]
+    return [f"[{letters}]*" for letters in parts if letters]
+
+
+class Demo:
+    """The course directory of the demo, in `folder`."""
+
+    def __init__(self, root: Path, folder: Path, console: Console) -> None:
+        self.root, self.folder, self.console = root, folder, console
+        self.classroom = Classroom(folder)
+        self.classes: dict[str, tuple[Assignment, list[Expected]]] = {}
+
+    def build(self) -> None:
+        """Make the folder anew with sources, configuration and submissions."""
+        if self.folder.exists():
+            if not (self.folder / MARKER).is_file():
+                raise FileExistsError(f"{self.folder} is not of the demo's making; move it away")
+            shutil.rmtree(self.folder)
+        self.folder.mkdir(parents=True)
+        (self.folder / MARKER).touch()
+        shutil.copy(self.root / "grading" / "nbgrader_config.py", self.folder)
+        for path in sorted((self.root / "grading" / "source").glob("*/*.ipynb")):
+            name = path.stem
+            target = self.folder / "source" / path.parent.name
+            shutil.copytree(path.parent, target, dirs_exist_ok=True)
+            assignment = Assignment.load(path)
+            wrong = self.root / "course" / "projects" / name / "wrong.py"
+            students = damaged(assignment)
+            if wrong.is_file():
+                students += wrong_answers(assignment, wrong)
+            for expected in students:
+                place = self.folder / "submitted" / expected.student / name / f"{name}.ipynb"
+                place.parent.mkdir(parents=True)
+                place.write_text(expected.content, encoding="utf-8")
+            self.classes[name] = assignment, students
+
+    def nbgrader(self, *arguments: str, counted: str = "", advance=lambda: None) -> None:
+        """Run an nbgrader command; `advance` is called for each line that has `counted` in it."""
+        environment = os.environ | {
+            # nbgrader calls alembic by its bare name.
+            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
+            "JUPYTER_CONFIG_DIR": str(self.folder / ".jupyter"),
+        }
+        lines = []
+        with subprocess.Popen(
+            [sys.executable, "-m", "nbgrader", *arguments], cwd=self.folder, env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        ) as process:
+            for line in process.stdout:
+                lines.append(line)
+                if counted and counted in line:
+                    advance()
+        if process.returncode:
+            self.console.print("".join(lines[-40:]), markup=False)
+            raise RuntimeError(f"nbgrader {' '.join(arguments)} failed")
+
+    def grade(self) -> None:
+        """Grade everything, in parallel, then let nbgrader write gradebook and feedback."""
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                   TimeElapsedColumn())
+        with Progress(*columns, console=self.console) as progress, ThreadPoolExecutor() as pool:
+            for name in self.classes:
+                self._grade_project(name, progress, pool)
+
+    def _grade_project(self, name: str, progress: Progress, pool: ThreadPoolExecutor) -> None:
+        """nbgrader is serial: what of its work is independent runs beside something else."""
+        students = self.classes[name][1]
+
+        def bar(what: str) -> Callable:
+            task = progress.add_task(f"{name}: {what}", total=len(students))
+            return lambda *_: progress.advance(task)
+
+        graded, written, told = bar("grading"), bar("gradebook"), bar("feedback")
+        releasing = pool.submit(self.nbgrader, "generate_assignment", name)
+        jobs = self.classroom.ingest(name)
+        sources = [path for name in self.classes for path in self.classroom.sources(name)]
+        self.classroom.grade(
+            name, jobs, lambda: Grader(hidden=[self.folder, self.root], sources=sources), graded)
+        releasing.result()
+        self.nbgrader("autograde", name, counted="| INFO] Autograding", advance=written)
+        tasks = [pool.submit(self.nbgrader, "export")]
+        for pattern in patterns([expected.student for expected in students]):
+            tasks.append(pool.submit(
+                self.nbgrader, "generate_feedback", name, f"--student={pattern}",
+                counted="| INFO] Writing", advance=told))
+        for task in tasks:
+            task.result()
+
+    def scores(self, name: str) -> dict[str, float]:
+        """Each student's points as they stand in the gradebook."""
+        from nbgrader.api import Gradebook
+
+        with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "gpucourse") as gradebook:
+            return {submission.student.id: submission.score
+                    for submission in gradebook.assignment_submissions(name)}
+
+    def report(self) -> int:
+        """Print the table; the number of submissions that did not come out as expected."""
+        wrong = 0
+        for name, (assignment, students) in self.classes.items():
+            table = Table(title=name, title_justify="left")
+            table.add_column("submission", no_wrap=True)
+            table.add_column("score", justify="right", no_wrap=True)
+            table.add_column("reason")
+            table.add_column("as expected", no_wrap=True)
+            scores = self.scores(name)
+            for expected in students:
+                verdict = Verdict.read(self.classroom.verdict_path(expected.student, name, name))
+                bad = mismatch(expected, assignment, verdict, scores.get(expected.student))
+                wrong += bool(bad)
+                earned = "—" if verdict is None or verdict.earned is None else (
+                    f"{verdict.earned:g}/{verdict.points:g}")
+                reason = bad or one_line(verdict)
+                table.add_row(escape(expected.student), earned, escape(reason),
+                              "[red]✗ UNEXPECTED[/]" if bad else "[green]✓[/]")
+            self.console.print(table)
+        return wrong
+
+
+def one_line(verdict: Verdict) -> str:
+    """What the student reads first, shortened to one line of a table."""
+    text = verdict.first_reason() or next(iter(verdict.notices), "")
+    text = " ".join(text.split())
+    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
+
+
+def run(folder: Path | None = None, console: Console | None = None,
+        roots: Iterable[Path] | None = None) -> int:
+    """The whole demo; 0 if every score and reason was the expected one."""
+    console = console or Console()
+    if not console.is_terminal:
+        console.width = max(console.width, LOG_WIDTH)
+    began = time.monotonic()
+    found = list(checkouts(Path.cwd()) if roots is None else roots)
+    if not found:
+        console.print("Run this inside the course's folder.", style="red")
+        return 2
+    root = found[0]
+    demo = Demo(root, folder or root / "build" / "demo", console)
+    demo.build()
+    if not demo.classes:
+        console.print("There is no project in grading/source: run `make build` first.", style="red")
+        return 2
+    try:
+        demo.grade()
+    except (SandboxError, FloorError) as error:
+        console.print(f"Nothing was graded. {error}", style="red", markup=False)
+        return 2
+    wrong = demo.report()
+    count = sum(len(students) for _, students in demo.classes.values())
+    console.print(f"{count} submissions in {time.monotonic() - began:.0f} s; gradebook, grades.csv "
+                  f"and feedback are in {demo.folder}", markup=False)
+    if wrong:
+        console.print(f"{wrong} of {count} did not come out as expected", style="red")
+    return 1 if wrong else 0

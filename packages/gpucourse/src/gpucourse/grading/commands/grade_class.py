@@ -1,0 +1,233 @@
+"""``gpucourse grade`` for a class, and ``gpucourse regrade``.
+
+Work goes to a grader, on this machine or on a cluster; verdicts come back one by one and are
+written, to ``verdicts/`` and to the gradebook, by this process alone. What is on file is not graded
+again, so a run that was interrupted is gone on with by giving the same command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from gpucourse.grading.classes import report
+from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied
+from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.verdict import Verdict
+
+# Exit codes. A class in which nobody has all points is graded all the same.
+GRADED, PARTLY_GRADED, NOT_GRADED = 0, 1, 2
+
+
+class GraderLike(Protocol):
+    """A :class:`~.classes.batch.Grader`, or one that has the work done elsewhere."""
+
+    def __enter__(self) -> GraderLike: ...
+
+    def __exit__(self, *_) -> None: ...
+
+    def grade(self, jobs: list[Job], on_verdict: Callable[[Job, Verdict], None]) -> object: ...
+
+
+class NotReady(RuntimeError):
+    """The course directory cannot be graded; the message says what to do."""
+
+
+@dataclass
+class Class:
+    """One course directory and how it is to be graded.
+
+    `scheduler` is the address of a Dask cluster; empty grades here. `workers` and `unsafe` stand
+    for the settings of ``nbgrader_config.py`` where they are not given.
+    """
+
+    root: Path
+    console: Console = field(default_factory=Console)
+    workers: int = 0
+    unsafe: bool = False
+    scheduler: str = ""
+
+    def __post_init__(self) -> None:
+        from gpucourse.grading.nbgrader.gradebook import configuration
+
+        self.root = self.root.resolve()
+        self.classroom = Classroom(self.root)
+        self.config = configuration(self.root)
+
+    def grader(self) -> GraderLike:
+        """What the jobs are given to."""
+        from gpucourse.grading.nbgrader.steps import hidden_folders
+
+        unsafe = self.unsafe or bool(self.config.GradeWithOracle.get("unsafe", False))
+        if self.scheduler:
+            from gpucourse.grading.classes.cluster import ClusterGrader
+
+            return ClusterGrader(self.scheduler, unsafe=unsafe, tell=self.console.print)
+        workers = self.workers or self.config.GradeWithOracle.get("workers", 0)
+        return Grader(hidden=hidden_folders(self.root, self.config), workers=workers, unsafe=unsafe,
+                      sources=self.root.glob("source/*/*.ipynb"))
+
+    def assignments(self) -> list[str]:
+        """Those that somebody has handed in. Raises NotReady where there is none."""
+        names = sorted(path.name for path in (self.root / "source").glob("*") if path.is_dir())
+        if not names:
+            raise NotReady(f"{self.root} is no course directory: it has no source/ASSIGNMENT/. "
+                           "Go to grading/, or name one: gpucourse grade FOLDER")
+        found = [name for name in names if self.classroom.students(name)]
+        if not found:
+            raise NotReady("Nothing was handed in yet: collect with `nbgrader collect ASSIGNMENT`, "
+                           "or put notebooks into submitted/STUDENT/ASSIGNMENT/")
+        return found
+
+    def grade(self, assignment: str, students: list[str] | None = None, *,
+              again: Callable[[Job, Verdict | None], Job] | None = None) -> list[Verdict]:
+        """Grade one assignment; the verdicts of all its submissions.
+
+        Work that has a verdict is not run, unless `again(job, verdict on file)` gives the job to
+        run for it.
+        Raises NotReady, FloorError or SandboxError before anything has been run.
+        """
+        from gpucourse.grading.nbgrader.gradebook import GradebookWriter
+
+        with GradebookWriter(self.classroom, self.config) as book:
+            if not book.knows(assignment):
+                raise NotReady(f"The gradebook does not know '{assignment}' yet. Run: "
+                               f"nbgrader generate_assignment {assignment}")
+            for sentence in self.classroom.misnamed(assignment):
+                self.console.print(sentence, style="red", markup=False)
+            jobs = self.classroom.ingest(assignment, students)
+            verdicts = {} if again else self._on_file(assignment, jobs)
+            waiting = {
+                number: again(job, self.classroom.stored(assignment, job)) if again else job
+                for number, job in enumerate(jobs) if number not in verdicts}
+            self._run(assignment, jobs, waiting, verdicts, book)
+        return [verdicts[number] for number in sorted(verdicts)]
+
+    def _on_file(self, assignment: str, jobs: list[Job]) -> dict[int, Verdict]:
+        """Usable verdicts by the job's number: its own or, of identical work, a classmate's."""
+        sources = {path: Assignment.load(path) for path in {job.source for job in jobs}}
+        found: dict[int, Verdict] = {}
+        known: dict[tuple, tuple[Job, Verdict]] = {}
+        for number, job in enumerate(jobs):
+            verdict = self.classroom.verdict(
+                job.student, assignment, sources[job.source], job.ingested)
+            if verdict is not None:
+                found[number] = verdict
+                known.setdefault((job.source, verdict.submission_digest), (job, verdict))
+        for number, job in enumerate(jobs):
+            key = job.source, job.ingested.digest(sources[job.source])
+            if number not in found and key in known:
+                original, verdict = known[key]
+                found[number] = copied(verdict, original, job)
+                self.classroom.keep(assignment, job, found[number])
+        return found
+
+    def _run(self, assignment: str, jobs: list[Job], waiting: dict[int, Job],
+             verdicts: dict[int, Verdict], book) -> None:
+        """Have `waiting` graded, and every verdict written to the gradebook."""
+        places = {id(job): number for number, job in waiting.items()}
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                   TimeElapsedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=self.console) as progress:
+            task = progress.add_task(assignment, total=len(jobs))
+            # A run that was killed may have written a verdict and not yet its row.
+            for number, verdict in list(verdicts.items()):
+                book.write(assignment, jobs[number], verdict)
+                progress.advance(task)
+
+            def keep(job: Job, verdict: Verdict) -> None:
+                self.classroom.keep(assignment, job, verdict)
+                book.write(assignment, job, verdict)
+                verdicts[places[id(job)]] = verdict
+                progress.advance(task)
+
+            if waiting:
+                with self.grader() as running:
+                    running.grade(list(waiting.values()), keep)
+
+
+def grade_class(root: Path, assignments: list[str], console: Console | None = None,
+                **options) -> int:
+    """Grade a class and print the summary; exit code."""
+    console = console or Console()
+    try:
+        course = Class(root, console, **options)
+        handed_in = course.assignments()
+        unknown = set(assignments) - set(handed_in)
+        if unknown:
+            raise NotReady(f"Nobody handed in {', '.join(sorted(unknown))}; there is: "
+                           + ", ".join(handed_in))
+        worst = GRADED
+        for assignment in assignments or handed_in:
+            verdicts = course.grade(assignment)
+            report.show(assignment, verdicts, console)
+            for path in report.write(root / "reports" / assignment, assignment, verdicts):
+                console.print(f"wrote {path.relative_to(root)}", style="dim", markup=False)
+            if any(verdict.earned is None for verdict in verdicts):
+                worst = PARTLY_GRADED
+    except (NotReady, FloorError, SandboxError, OSError) as error:
+        console.print(f"Nothing was graded. {error}", style="red", markup=False)
+        return NOT_GRADED
+    return worst
+
+
+def regrade(root: Path, students: list[str], assignment: str = "", *, explain: bool = False,
+            new_seed: bool = False, console: Console | None = None, **options) -> int:
+    """Grade again, by default with the seed on file, so that the same inputs come again.
+
+    With `explain` nothing is written: the instructor is shown what failed and on which values.
+    """
+    console = console or Console()
+    try:
+        course = Class(root, console, **options)
+        code = GRADED
+        for name in [assignment] if assignment else course.assignments():
+            there = course.classroom.students(name)
+            wanted = [student for student in there if not students or student in students]
+            if explain:
+                code = max(code, _explain(course, name, wanted))
+            elif wanted:
+                verdicts = course.grade(name, wanted, again=_repeated(new_seed))
+                report.show(name, verdicts, console)
+        missing = set(students) - {s for name in course.assignments()
+                                   for s in course.classroom.students(name)}
+        if missing:
+            raise NotReady(f"Nothing was handed in by {', '.join(sorted(missing))}.")
+    except (NotReady, FloorError, SandboxError, OSError) as error:
+        console.print(f"Not graded again: {error}", style="red", markup=False)
+        return NOT_GRADED
+    return code
+
+
+def _repeated(new_seed: bool) -> Callable[[Job, Verdict | None], Job]:
+    def again(job: Job, verdict: Verdict | None) -> Job:
+        return replace(job, seed="" if new_seed or verdict is None else verdict.seed)
+
+    return again
+
+
+def _explain(course: Class, assignment: str, students: list[str]) -> int:
+    """Run each submission once more with its seed and show why it came out as it did."""
+    jobs = course.classroom.ingest(assignment, students)
+    files = [course.classroom.stored(assignment, job) for job in jobs]
+    repeated = [replace(job, detailed=True, seed=verdict.seed if verdict else "")
+                for job, verdict in zip(jobs, files, strict=True)]
+    with course.grader() as running:
+        found = running.grade(repeated)
+    for stored, now in zip(files, found, strict=True):
+        report.explain(stored, now, course.console)
+    return GRADED if all(verdict.earned is not None for verdict in found) else PARTLY_GRADED

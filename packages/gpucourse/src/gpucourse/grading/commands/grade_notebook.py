@@ -1,0 +1,109 @@
+"""``gpucourse grade NOTEBOOK``: the grader's verdict on one's own notebook, at home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gpucourse.course.checkout import checkouts
+from gpucourse.grading.classes.batch import Grader, Job
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.sandbox.levels import SandboxError, at_least
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.submission.ingest import ingest_file
+from gpucourse.grading.submission.reading import Unreadable, grade_id_of, parse_cells, read_bytes
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+from gpucourse.progress import records
+
+# Exit codes of `gpucourse grade`.
+ALL_POINTS, NOT_ALL_POINTS, NOT_GRADED = 0, 1, 2
+
+
+def grade(notebook: Path, console: Console | None = None) -> int:
+    """Grade `notebook` and print a table; 0 for all points, 1 for fewer, 2 if nothing was run."""
+    console = console or Console()
+    try:
+        source = find_source(notebook)
+    except LookupError as error:
+        console.print(str(error), style="red", markup=False)
+        return NOT_GRADED
+    assignment = Assignment.load(source)
+    job = Job("", source, ingest_file(notebook, assignment))
+    try:
+        with (console.status(f"grading {notebook.name}"),
+              Grader(own_work=True, workers=1, sources=[source]) as grader):
+            (verdict,) = grader.grade([job])
+    except SandboxError as error:
+        console.print(f"The grader could not start: {error}", style="red", markup=False)
+        return NOT_GRADED
+    show(verdict, console)
+    if verdict.kind != INFRASTRUCTURE_FAULT:
+        records.note(lesson=source.stem, points=verdict.earned, of=verdict.points)
+    by_hand = [cell for cell in assignment.solutions if cell.points]
+    if by_hand and verdict.kind != INFRASTRUCTURE_FAULT:
+        names = ", ".join(cell.grade_id for cell in by_hand)
+        console.print(f"{sum(cell.points for cell in by_hand):g} points more are for a person to "
+                      f"give: {names}", markup=False)
+    if verdict.kind == INFRASTRUCTURE_FAULT:
+        return NOT_GRADED
+    return ALL_POINTS if verdict.earned == verdict.points else NOT_ALL_POINTS
+
+
+def show(verdict: Verdict, console: Console) -> None:
+    """The verdict as a table, one line for each test cell."""
+    if verdict.kind == INFRASTRUCTURE_FAULT:
+        console.print("The grader failed, not your notebook:", style="red")
+        console.print(verdict.reason, markup=False)
+        return
+    title = f"{verdict.notebook}: {verdict.earned:g} of {verdict.points:g} points"
+    table = Table(title=title, title_justify="left", show_lines=False)
+    table.add_column("test")
+    table.add_column("points", justify="right")
+    table.add_column("which property fails")
+    for outcome in verdict.tests:
+        colour = "green" if outcome.passed else "red"
+        mark = "✓" if outcome.passed else "✗"
+        table.add_row(f"[{colour}]{mark}[/] {escape(outcome.test)}",
+                      f"{outcome.earned:g}/{outcome.points:g}", escape(outcome.reason))
+    console.print(table)
+    for notice in verdict.notices:
+        console.print(f"• {notice}", markup=False)
+    weak = "" if at_least(verdict.isolation) else (
+        " (weak: grade only notebooks of your own here; bubblewrap would isolate better)")
+    console.print(f"device: {verdict.device}; isolation: {verdict.isolation}{weak}; "
+                  f"{verdict.seconds:.1f} s", style="dim", markup=False)
+
+
+def find_source(notebook: Path) -> Path:
+    """The instructor's copy of the project that `notebook` is an answer to.
+
+    By the file's name, else by the cells in it. Raises LookupError with advice.
+    """
+    for folder in checkouts(notebook.parent, Path.cwd()):
+        paths = sorted((folder / "grading" / "source").glob("*/*.ipynb"))
+        sources = {path.stem: path for path in paths}
+        if sources:
+            break
+    else:
+        raise LookupError(
+            "The projects' hidden tests are not here, so nothing can be graded: a handout leaves "
+            "them out. The test cells in the notebook are the visible part (the button Validate "
+            "runs them all); hand it in as you were told. In a copy of the whole course, run this "
+            "inside its folder (where course/ and grading/ are).")
+    if notebook.stem in sources:
+        return sources[notebook.stem]
+    try:
+        cells = parse_cells(read_bytes(notebook, Limits().notebook_bytes))
+    except Unreadable as unreadable:
+        raise LookupError(str(unreadable)) from None
+    given = {grade_id_of(cell) for cell in cells}
+    for path in sources.values():
+        wanted = {cell.grade_id for cell in Assignment.load(path).solutions}
+        if wanted and len(wanted & given) > len(wanted) / 2:
+            return path
+    raise LookupError(
+        f"{notebook.name} is none of the projects: {', '.join(sorted(sources))}. Start from the "
+        "notebook in projects/.")

@@ -1,0 +1,1 @@
+"""nbgrader's side: its traits and preprocessors, its gradebook, its feedback."""

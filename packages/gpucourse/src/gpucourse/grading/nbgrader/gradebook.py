@@ -1,0 +1,188 @@
+"""The one writer of nbgrader's gradebook, and of the notebooks that nbgrader keeps as graded.
+
+``nbgrader autograde`` does the same from the same verdicts, at half a second each; a class of
+hundreds goes through here. The gradebook's rows and the files are the same (a test compares
+them), so formgrader, feedback and export work as after it.
+
+What a person has written is never touched: manual scores, extra credit, comments. As in nbgrader, a
+cell with a manual score asks for a look again when its work is graded again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import AssignLatePenalties
+from nbgrader.utils import find_all_files
+from traitlets.config import Config, PyFileConfigLoader
+
+from gpucourse.grading.classes.batch import Job
+from gpucourse.grading.classes.classroom import RECORDS, Classroom
+from gpucourse.grading.nbgrader.steps import fill_in
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.submission.ingest import rebuild
+from gpucourse.grading.verdict import Verdict
+from gpucourse.system.atomic import write_atomically
+
+CONFIGURATION = "nbgrader_config.py"
+# nbgrader's: graded notebooks are not to be edited.
+PERMISSIONS = 0o444
+
+
+def configuration(root: Path) -> Config:
+    """What ``nbgrader_config.py`` in the course directory sets; empty without one."""
+    if not (root / CONFIGURATION).is_file():
+        return Config()
+    return PyFileConfigLoader(CONFIGURATION, path=str(root)).load_config()
+
+
+@contextlib.contextmanager
+def one_transaction(gradebook: Gradebook) -> Iterator[None]:
+    """What nbgrader would commit one by one inside is committed together at the end, or not at all.
+
+    Its calls commit for themselves, at 20 ms each on a disk that is told to keep it.
+    """
+    session = gradebook.db()
+    session.commit = session.flush
+    try:
+        yield
+    except BaseException:
+        del session.commit
+        session.rollback()
+        raise
+    del session.commit
+    session.commit()
+
+
+class GradebookWriter:
+    """Writes the verdicts of a course directory, one submission after the other.
+
+    A context manager. One transaction for each notebook: a run that is killed leaves whole rows,
+    and writing a verdict again changes nothing.
+    """
+
+    def __init__(self, classroom: Classroom, config: Config) -> None:
+        self.classroom = classroom
+        self.config = config.copy()
+        self.config.CourseDirectory.root = str(classroom.root)
+        self.course = CourseDirectory(config=self.config)
+        self._sources: dict[Path, Assignment] = {}
+        # per notebook: grade_id → locked, source and checksum, as generate_assignment stored them
+        self._kept: dict[tuple[str, str], dict[str, tuple[bool, str, str]]] = {}
+
+    def __enter__(self) -> GradebookWriter:
+        # A new gradebook: nbgrader calls alembic by its bare name.
+        scripts = sysconfig.get_path("scripts")
+        if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+            os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
+        self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.gradebook.close()
+
+    def knows(self, assignment: str) -> bool:
+        """Whether ``nbgrader generate_assignment`` has been run for it."""
+        try:
+            return bool(self.gradebook.find_assignment(assignment).notebooks)
+        except MissingEntry:
+            return False
+
+    def write(self, assignment: str, job: Job, verdict: Verdict) -> None:
+        """Points into the gradebook, the graded notebook into ``autograded/``.
+
+        A verdict that is the grader's own fault leaves no trace: it is no grade.
+        """
+        if verdict.earned is None:
+            return
+        source = self._source(job.source)
+        folder = self.classroom.root / "rebuilt" / job.student / assignment
+        notebook = rebuild(source, job.ingested)
+        fill_in(notebook, verdict)
+        self._write_rows(assignment, job, source, verdict, folder)
+        self._as_nbgrader_keeps_it(assignment, source, notebook)
+        self._write_files(assignment, job, source, notebook, folder)
+
+    def _source(self, path: Path) -> Assignment:
+        if path not in self._sources:
+            self._sources[path] = Assignment.load(path)
+        return self._sources[path]
+
+    def _write_rows(self, assignment: str, job: Job, source: Assignment, verdict: Verdict,
+                    folder: Path) -> None:
+        book = self.gradebook
+        with one_transaction(book):
+            submission = self._rows(book, assignment, job, source, verdict, folder)
+        if submission.total_seconds_late > 0:
+            self._assign_penalty(assignment, job.student, source.name)
+
+    def _rows(self, book: Gradebook, assignment: str, job: Job, source: Assignment,
+              verdict: Verdict, folder: Path) -> SubmittedAssignment:
+        book.update_or_create_student(job.student)
+        with warnings.catch_warnings():
+            # nbgrader's own way of adding rows, of which SQLAlchemy complains each time.
+            warnings.filterwarnings("ignore", message="Object of type <Submitted")
+            submission = book.update_or_create_submission(
+                assignment, job.student,
+                timestamp=(folder / "timestamp.txt").read_text(encoding="utf-8").strip())
+        notebook = book.find_submission_notebook(source.name, assignment, job.student)
+        outcomes = {outcome.test: outcome.earned for outcome in verdict.tests}
+        untouched = {cell.grade_id for cell in source.solutions
+                     if job.ingested.sources[cell.grade_id] == source.starters[cell.grade_id]}
+        for grade in notebook.grades:
+            # Not tested: a text or a figure, for a person to read unless there is none.
+            manual = 0.0 if grade.name in untouched else None
+            grade.auto_score = outcomes.get(grade.name, manual)
+            grade.needs_manual_grade = (grade.manual_score is not None
+                                        or grade.auto_score is None)
+        for comment in notebook.comments:
+            comment.auto_comment = "No response." if comment.name in untouched else None
+        return submission
+
+    def _assign_penalty(self, assignment: str, student: str, notebook: str) -> None:
+        """By the plug-in that the course has configured; nbgrader's own takes nothing."""
+        step = AssignLatePenalties(config=self.config)
+        step.preprocess(NotebookNode(cells=[], metadata={}), {"nbgrader": {
+            "student": student, "assignment": assignment, "notebook": notebook,
+            "db_url": self.course.db_url}})
+
+    def _as_nbgrader_keeps_it(self, assignment: str, source: Assignment,
+                              notebook: NotebookNode) -> None:
+        """What nbgrader's OverwriteCells does: locked cells with their hidden tests, checksums."""
+        key = assignment, source.name
+        if key not in self._kept:
+            found = self.gradebook.find_notebook(source.name, assignment)
+            self._kept[key] = {cell.name: (cell.locked, cell.source, cell.checksum)
+                               for cell in found.source_cells}
+        for cell in notebook.cells:
+            name = (cell.metadata.get("nbgrader") or {}).get("grade_id")
+            if name in self._kept[key]:
+                locked, text, checksum = self._kept[key][name]
+                cell.metadata.nbgrader["checksum"] = checksum
+                if locked:
+                    cell.source = text
+
+    def _write_files(self, assignment: str, job: Job, source: Assignment, notebook: NotebookNode,
+                     folder: Path) -> None:
+        target = self.classroom.root / "autograded" / job.student / assignment
+        kept = target / f"{source.name}.ipynb"
+        write_atomically(kept, nbformat.writes(notebook, version=4) + "\n", PERMISSIONS)
+        for name in RECORDS:
+            write_atomically(target / name, (folder / name).read_bytes(), PERMISSIONS)
+        originals = job.source.parent
+        for path in find_all_files(str(originals), [*self.course.ignore, "*.ipynb"]):
+            copy = target / Path(path).relative_to(originals)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.unlink(missing_ok=True)
+            shutil.copy(path, copy)
+            os.chmod(copy, PERMISSIONS)

@@ -1,0 +1,241 @@
+"""The oracle's side of the student's device: requests on handles, and where data came from.
+
+The student's host code runs elsewhere and can only ask. This is where its copies and launches
+really happen, on a device of its own that holds nothing but what the student put there, and where
+it is known of every byte whether a kernel wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpucourse.grading.contract import PropertyFailed
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.devices import new_device
+from gpucourse.grading.oracle.origins import Origins
+from gpucourse.grading.sandbox.wire import ProtocolError
+from gpucourse.grading.testing.watching import explain, machine_at_work
+from virtualgpu import errors
+from virtualgpu.observers import instruments
+
+# How many results of copies to the host are remembered, the latest first, to recognise data in
+# what a function returns.
+MAX_READS = 256
+# A number that a function returns is looked for in copies up to this size.
+MAX_SEARCHED = 1 << 20
+
+
+class DeviceService:
+    """Executes the requests of one worker.
+
+    Attributes
+    ----------
+    failure : PropertyFailed or None
+        The first thing that went wrong on the device. The student's code may swallow the
+        exception it gets; this stays.
+    launched : list of (kernel, grid, block)
+        Every launch since :meth:`begin`.
+    """
+
+    def __init__(self, limits: Limits, shown: Callable[[str], str] = lambda entry: entry) -> None:
+        self.limits = limits
+        self.device = new_device(limits)
+        self.origins = Origins()
+        self.shown = shown
+        self.modules: list = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the previous call; what the student left in device memory stays."""
+        self.failure: PropertyFailed | None = None
+        self.launched: list[tuple[str, tuple, tuple]] = []
+        self.reads: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def handle(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list[np.ndarray]]:
+        """Answer one request. Errors of the device go back as text; ProtocolError for nonsense."""
+        verb = request.get("device")
+        method = getattr(self, f"_{verb}", None) if verb in VERBS else None
+        if method is None:
+            raise ProtocolError("a request for something that a device does not do")
+        try:
+            # The device itself tells the observer what the host writes and copies.
+            with instruments.watch(self.origins):
+                return method(request, arrays)
+        except errors.VirtualGPUError as error:
+            if self.failure is None:
+                kernel = self.launched[-1][0] if verb == "launch" and self.launched else ""
+                self.failure = explain(error, kernel) if kernel else PropertyFailed(str(error))
+            return {"device_error": str(error)}, []
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
+            raise ProtocolError("a malformed request to the device") from None
+
+    def _allocate(self, request: dict, arrays) -> tuple[dict, list]:
+        nbytes = _count(request["nbytes"])
+        address = self.device.allocate(nbytes)
+        self.origins.allocated(address, nbytes)
+        return {"address": address}, []
+
+    def _free(self, request: dict, arrays) -> tuple[dict, list]:
+        address = _count(request["address"])
+        self.device.free(address)
+        self.origins.freed(address)
+        return {}, []
+
+    def _write(self, request: dict, arrays) -> tuple[dict, list]:
+        (data,) = arrays
+        self.device.write(_count(request["address"]), data)
+        return {}, []
+
+    def _fill(self, request: dict, arrays) -> tuple[dict, list]:
+        address, nbytes = _count(request["address"]), _count(request["nbytes"])
+        self.device.fill(address, _count(request["byte"]) & 0xFF, nbytes)
+        return {}, []
+
+    def _copy(self, request: dict, arrays) -> tuple[dict, list]:
+        target, origin = _count(request["target"]), _count(request["origin"])
+        nbytes = _count(request["nbytes"])
+        self.device.copy(target, origin, nbytes)
+        return {}, []
+
+    def _read(self, request: dict, arrays) -> tuple[dict, list]:
+        data = self.read(_count(request["address"]), _count(request["nbytes"]))
+        return {}, [data]
+
+    def read(self, address: int, nbytes: int) -> np.ndarray:
+        """Bytes of the student's device memory; remembered as handed out."""
+        if nbytes > self.limits.array_bytes:
+            raise errors.OutOfMemory(f"a copy of {nbytes:,} bytes to the host is too large")
+        data = self.device.read(address, nbytes)
+        self.reads.insert(0, (data, self.origins.from_launch(address, data)))
+        del self.reads[MAX_READS:]
+        return data
+
+    def _load(self, request: dict, arrays) -> tuple[dict, list]:
+        texts, names = request["ptx"], request["names"]
+        if sum(len(text) for text in texts) > self.limits.ptx_bytes:
+            raise errors.OutOfMemory("the compiled kernel is larger than any kernel should be")
+        names = {str(entry)[:500]: str(name)[:100] for entry, name in names.items()}
+        texts = [str(text) for text in texts]
+        with machine_at_work():
+            self.modules.append(self.device.load(texts, names))
+        return {"module": len(self.modules) - 1}, []
+
+    def _symbol(self, request: dict, arrays) -> tuple[dict, list]:
+        module = self.modules[_count(request["module"])]
+        address, nbytes = self.device.symbol(module, str(request["name"]))
+        return {"address": address, "nbytes": nbytes}, []
+
+    def _launch(self, request: dict, arrays) -> tuple[dict, list]:
+        module = self.modules[_count(request["module"])]
+        entry = str(request["entry"])
+        grid = tuple(_count(n) for n in request["grid"])
+        block = tuple(_count(n) for n in request["block"])
+        parameters = [bytes.fromhex(text) for text in request["parameters"]]
+        if len(self.launched) >= self.limits.launches:
+            raise errors.LaunchError(
+                f"more than {self.limits.launches} launches in one call: does a loop on the host "
+                "launch a kernel for each element?"
+            )
+        self.launched.append((module.display_name(entry), grid, block))
+        for parameter in parameters:
+            if len(parameter) == 8:
+                start = self.origins.find(int.from_bytes(parameter, "little"))
+                if start is not None:
+                    self.origins.launched.add(start)
+        shared, cooperative = _count(request["shared_bytes"]), request["cooperative"] is True
+        with machine_at_work():
+            self.device.launch(module, entry, grid, block, parameters, shared, cooperative)
+        return {}, []
+
+    def _synchronize(self, request: dict, arrays) -> tuple[dict, list]:
+        self.device.synchronize()
+        return {}, []
+
+    def device_array(self, described: object) -> np.ndarray:
+        """The content of an array in device memory that a result refers to."""
+        try:
+            shape = tuple(_count(n) for n in described["shape"])
+            dtype = np.dtype(described["dtype"])
+            if dtype.hasobject or dtype.kind not in "biufc" or len(shape) > 8:
+                raise ValueError
+            if described["strides"] is None:
+                strides = np.empty(shape, np.uint8).strides if 0 in shape else None
+            else:
+                strides = tuple(int(n) for n in described["strides"])
+            address = _count(described["address"])
+        except (KeyError, TypeError, ValueError):
+            raise ProtocolError("a malformed description of an array") from None
+        size = int(np.prod(shape, dtype=object)) if shape else 1
+        if size == 0:
+            return np.empty(shape, dtype)
+        if strides is None:
+            strides = tuple(
+                dtype.itemsize * int(np.prod(shape[axis + 1 :], dtype=object))
+                for axis in range(len(shape))
+            )
+        reach = [stride * (n - 1) for stride, n in zip(strides, shape, strict=True)]
+        low = sum(step for step in reach if step < 0)
+        high = sum(step for step in reach if step > 0) + dtype.itemsize
+        try:
+            raw = self.read(address + low, high - low)
+        except errors.VirtualGPUError as error:
+            raise PropertyFailed(f"the array that was returned is not in device memory: {error}"
+                                 ) from None
+        view = np.ndarray(shape, dtype, raw.data, -low, strides)
+        # The same without the gaps between the elements of a strided view.
+        mask = self.reads[0][1]
+        gathered = np.ndarray((*shape, dtype.itemsize), bool, mask.data, -low, (*strides, 1))
+        result = np.array(view)
+        compact = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
+        self.reads.insert(0, (compact, gathered.copy().reshape(-1)))
+        return result
+
+    def came_from_device(self, value: object) -> bool:
+        """Whether every array and number in a result is data that a launch left on the device."""
+        if value is None or isinstance(value, (bool, str)):
+            return True
+        if isinstance(value, (list, tuple)):
+            return all(self.came_from_device(item) for item in value)
+        if isinstance(value, dict):
+            return all(self.came_from_device(item) for item in value.values())
+        if isinstance(value, np.ndarray):
+            return value.size == 0 or self._seen_bytes(np.ascontiguousarray(value).tobytes())
+        return self._seen_number(value)
+
+    def _seen_bytes(self, wanted: bytes) -> bool:
+        for data, mask in self.reads:
+            text = data.tobytes()
+            at = text.find(wanted)
+            while at >= 0:
+                if mask[at : at + len(wanted)].all():
+                    return True
+                at = text.find(wanted, at + 1)
+        return False
+
+    def _seen_number(self, value: object) -> bool:
+        codes = ("f8", "f4", "f2") if isinstance(value, (float, np.floating)) else (
+            "i8", "i4", "u8", "u4", "i2", "u2", "i1", "u1")
+        for data, mask in self.reads:
+            if len(data) > MAX_SEARCHED:
+                continue
+            for code in codes:
+                width = int(code[1:])
+                usable = len(data) // width * width
+                with np.errstate(over="ignore", invalid="ignore"):
+                    numbers = data[:usable].view(code)
+                    equal = (numbers == value) | ((numbers != numbers) & (value != value))
+                if (equal & mask[:usable].reshape(-1, width).all(axis=1)).any():
+                    return True
+        return False
+
+
+VERBS = frozenset({"allocate", "free", "write", "read", "copy", "fill", "load", "symbol", "launch",
+                   "synchronize"})
+
+
+def _count(number: object) -> int:
+    if type(number) is not int or not 0 <= number < 1 << 62:
+        raise ValueError("not a count")
+    return number

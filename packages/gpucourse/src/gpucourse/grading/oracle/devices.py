@@ -1,0 +1,15 @@
+"""The device that an oracle launches on."""
+
+from __future__ import annotations
+
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.checked_device import CheckedDevice
+from virtualgpu.devices import VirtualDevice
+from virtualgpu.machine.launch import Budget
+
+
+def new_device(limits: Limits) -> VirtualDevice:
+    """A virtual GPU with bounded memory and time; with ``limits.gpu`` a real one behind it."""
+    budget = Budget(seconds=limits.launch_seconds)
+    kind = CheckedDevice if limits.gpu else VirtualDevice
+    return kind(limits.device_bytes, budget)

@@ -1,0 +1,199 @@
+"""The trusted side: hidden tests, secret seed, expected answers, and the device itself.
+
+One submission is graded by :func:`grade` in a process of its own. Test cells run here, in the
+oracle's own namespace; the student's side is reached through the two verbs alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.clocks import SubmissionClock
+from gpucourse.grading.oracle.judge import OracleJudge
+from gpucourse.grading.oracle.student import TOO_LONG, Student
+from gpucourse.grading.sandbox import cells
+from gpucourse.grading.sandbox.levels import ForkServer, SandboxError
+from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
+from gpucourse.grading.submission.ingest import Ingested
+from gpucourse.grading.testing import verbs
+from gpucourse.grading.verdict import (
+    GRADED,
+    INFRASTRUCTURE_FAULT,
+    STUDENT_FAULT,
+    TestOutcome,
+    Verdict,
+    clamp,
+)
+from virtualgpu import sources
+from virtualgpu.devices import VirtualDevice
+
+# They work with what a test hands them, which may be what a student's function returned.
+ASKED_BY_TESTS = ("gpucourse.grading.testing.verbs", "gpucourse.grading.arguments")
+
+
+def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: str,
+          limits: Limits | None = None, *, detailed: bool = False) -> Verdict:
+    """Run every test of one submission. Never raises for anything that the student did.
+
+    `detailed` adds hidden values and the test's line to what failed: for the instructor only.
+    """
+    limits = limits or server.limits
+    began = time.monotonic()
+    verdict = Verdict(
+        GRADED, assignment.name, seed=seed, notices=list(ingested.notices),
+        submission_digest=ingested.digest(assignment), assignment_digest=assignment.digest,
+        isolation=server.level, device=VirtualDevice.name,
+    )
+    if (reason := nothing_to_grade(assignment, ingested)) is not None:
+        verdict.kind, verdict.reason = STUDENT_FAULT, reason
+        verdict.tests = [TestOutcome(cell.grade_id, cell.points, reason=reason)
+                         for cell in assignment.tests]
+        return verdict
+    if limits.gpu:
+        from gpucourse.grading.oracle import checked_device
+
+        try:
+            verdict.device = checked_device.name()
+        except InfrastructureFault as fault:
+            verdict.kind, verdict.reason = INFRASTRUCTURE_FAULT, str(fault)
+            return verdict
+    virtualgpu.activate(force=True)
+    sources.register_namer(cells.namer)
+    # The line table comes from the worker: it could have the text of a hidden test quoted.
+    known = {cell.grade_id for role in (SETUP, SOLUTION) for cell in assignment.having(role)}
+    student = Student(assignment, ingested, server, limits, SubmissionClock(limits))
+    judge = OracleJudge(student, seed, limits)
+    verbs.use_judge(judge)
+    try:
+        with (contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()),
+              sources.quoting(lambda filename: cells.cell_of(filename) in known)):
+            setup = run_setup(assignment)
+            for cell in assignment.tests:
+                verdict.tests.append(run_test(cell, setup, judge, limits, detailed))
+    except (InfrastructureFault, SandboxError) as fault:
+        verdict.kind, verdict.reason, verdict.tests = INFRASTRUCTURE_FAULT, str(fault), []
+    finally:
+        verbs.use_judge(None)
+        judge.close()
+    verdict.notices += student.notices
+    verdict.notices += [f"The cell '{cell}': {reason}" for cell, reason in student.broken.items()]
+    verdict.seconds = round(time.monotonic() - began, 3)
+    return verdict
+
+
+def nothing_to_grade(assignment: Assignment, ingested: Ingested) -> str | None:
+    """Why a submission needs no run, in words for the student; None if it needs one."""
+    if ingested.fault:
+        return ingested.fault
+    code = [cell for cell in assignment.solutions if cell.cell_type == "code"]
+    if code and len(ingested.unchanged(assignment)) == len(code):
+        return ("There is no solution in this notebook: every answer cell is as it was released. "
+                "Was it saved before it was submitted?")
+    return None
+
+
+def run_setup(assignment: Assignment) -> dict:
+    """The namespace that every test cell starts from."""
+    namespace: dict = {"__name__": "__main__"}
+    for cell in assignment.having(SETUP):
+        try:
+            cells.run(cell.source, cell.grade_id, namespace)
+        except Exception as error:
+            raise InfrastructureFault(
+                f"the course's set-up cell '{cell.grade_id}' fails in the grader: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+    return namespace
+
+
+def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits,
+             detailed: bool = False) -> TestOutcome:
+    """One test cell, in a copy of the set-up's namespace."""
+    began = time.monotonic()
+    outcome = TestOutcome(cell.grade_id, cell.points)
+    judge.begin(cell.grade_id)
+    clock = judge.student.clock
+    remaining = clock.left
+    try:
+        if remaining <= 0:
+            raise PropertyFailed(TOO_LONG)
+        with clock.limit(min(limits.test_seconds, remaining)):
+            score = cells.run(cell.source, cell.grade_id, dict(setup))
+        number = isinstance(score, (int, float, np.number)) and not isinstance(score, bool)
+        outcome.earned = clamp(score, cell.points) if number else cell.points
+        if not outcome.passed:
+            outcome.reason = f"{outcome.earned:g} of {cell.points:g} points" + (
+                f": {judge.remark}" if judge.remark else "")
+    except AssertionError as failed:
+        outcome.reason = failed.reason if isinstance(failed, PropertyFailed) else (
+            assertion_text(failed))
+        if detailed:
+            outcome.detail = detail_of(failed, cell)
+    except OutOfTestTime:
+        outcome.reason = TOO_LONG if remaining <= limits.test_seconds else (
+            f"never finishes: this test took longer than {limits.test_seconds:g} s on the virtual "
+            "GPU")
+    except (SandboxError, InfrastructureFault):
+        raise
+    except Exception as error:
+        if not reference_passes(cell, setup, judge, limits, error):
+            place = cells.line_of(error)
+            raise InfrastructureFault(
+                f"the course's test '{cell.grade_id}' fails in the grader"
+                f"{f' (line {place[1]})' if place else ''}: {type(error).__name__}: {error}"
+            ) from error
+        outcome.reason = ("the result is not of the kind that this test works with "
+                          f"({type(error).__name__}): a number, an array, how many?")
+        if detailed:
+            outcome.detail = detail_of(error, cell)
+    outcome.seconds = round(time.monotonic() - began, 3)
+    return outcome
+
+
+def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits,
+                     error: Exception) -> bool:
+    """Whether a test that an answer made to fail with `error` accepts the reference solution.
+
+    Then the answer is at fault, a text where the test computes with a number. An error that rose
+    in the grader's own code is the grader's whatever the reference does.
+    """
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals.get("__name__", "")
+    if module.split(".")[0] in ("gpucourse", "virtualgpu") and module not in ASKED_BY_TESTS:
+        return False
+    judge.begin(cell.grade_id)
+    try:
+        with judge.reference(), judge.student.clock.limit(limits.test_seconds):
+            cells.run(cell.source, cell.grade_id, dict(setup))
+    except Exception:
+        return False
+    return True
+
+
+def detail_of(error: BaseException, cell: AssignmentCell) -> str:
+    """Which line of the hidden test failed and on what values."""
+    place = cells.line_of(error)
+    lines = cell.source.splitlines()
+    where = ""
+    if place and place[0] == cell.grade_id and 0 < place[1] <= len(lines):
+        where = f"line {place[1]}: {lines[place[1] - 1].strip()}"
+    values = getattr(error, "detail", "") or ("" if isinstance(error, PropertyFailed) else
+                                              f"{type(error).__name__}: {error}")
+    return "\n".join(part for part in (where, values) if part)
+
+
+def assertion_text(error: AssertionError) -> str:
+    """The text of a plain ``assert``. numpy.testing's, which show values, are not passed on."""
+    text = str(error).strip()
+    if not text or "\n" in text or len(text) > 300:
+        return "a check of this test does not hold"
+    return text

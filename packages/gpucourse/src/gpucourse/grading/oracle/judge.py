@@ -1,0 +1,213 @@
+"""What stands behind the verbs in the grader: the student in a worker, the device here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.adapters import awkward_arguments as awkward
+from gpucourse.grading.arguments import (
+    array_parameters,
+    describe_type,
+    parameter_sizes,
+    scalar_parameter,
+)
+from gpucourse.grading.contract import Launched, PropertyFailed, seed_words
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.devices import new_device
+from gpucourse.grading.oracle.student import Student
+from gpucourse.grading.submission.ingest import Ingested
+from gpucourse.grading.testing import economy
+from gpucourse.grading.testing.watching import (
+    NOT_ON_DEVICE,
+    ORDER_MATTERS,
+    InfrastructureFault,
+    agree,
+    explain,
+    machine_at_work,
+    watched,
+)
+from virtualgpu import errors
+
+
+class OracleJudge:
+    """Stands behind the verbs while test cells run.
+
+    Parameters
+    ----------
+    seed
+        The run's secret, as hexadecimal text.
+    """
+
+    def __init__(self, student: Student, seed: str, limits: Limits) -> None:
+        self.student = student
+        self.secret = bytes.fromhex(seed)
+        self.limits = limits
+        self.launched: list[Launched] = []
+        self.cell = ""
+        # What to tell of points that were lost although nothing failed.
+        self.remark = ""
+        self._draws = 0
+        self._reference: Student | None = None
+        self._device = new_device(limits)
+        self._kernels: dict[tuple, tuple] = {}
+
+    def begin(self, cell: str) -> None:
+        """The next test cell: its own randomness."""
+        self.cell = cell
+        self._draws = 0
+        self.launched = []
+        self.remark = ""
+
+    def close(self) -> None:
+        """End the workers."""
+        self.student.close()
+        if self._reference is not None:
+            self._reference.close()
+
+    def seed(self, name: str) -> np.ndarray:
+        return seed_words(self.secret, self.cell.encode(), name.encode())
+
+    def _schedule_seed(self) -> int:
+        self._draws += 1
+        words = seed_words(self.secret, self.cell.encode(), b"schedule %d" % self._draws)
+        return int(words[0])
+
+    # -- the reference solution ----------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def reference(self) -> Iterator[None]:
+        """The verbs ask the reference solution, in a worker of its own, instead of the student."""
+        if self._reference is None:
+            own = self.student
+            answers = {cell.grade_id: cell.source for cell in own.assignment.solutions}
+            self._reference = Student(own.assignment, Ingested(answers), own.server, self.limits,
+                                      own.clock)
+        before = self.student, self._kernels, self.launched, self._draws
+        self.student, self._kernels = self._reference, {}
+        try:
+            yield
+        finally:
+            self.student, self._kernels, self.launched, self._draws = before
+            # Both define cells of the same names; messages are to quote the student's.
+            self.student.remember()
+
+    def economy(self, work: Callable[[], object], bounds: dict) -> float:
+        """See :func:`gpucourse.grading.testing.verbs.economy`."""
+        unknown = set(bounds) - set(economy.COUNTS)
+        if unknown:
+            raise InfrastructureFault(
+                f"economy() counts {', '.join(economy.COUNTS)}, not {', '.join(sorted(unknown))}")
+        work()
+        answer = self.launched
+        with self.reference():
+            try:
+                work()
+            except PropertyFailed as failed:
+                raise InfrastructureFault(
+                    f"the reference solution fails in '{self.cell}': {failed.reason}") from None
+            best = self.launched
+        share, self.remark = economy.compare(answer, best, bounds)
+        return share
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def call(self, name: str, args: tuple, *, where: str, schedules: int) -> object:
+        if where not in ("device", "host"):
+            raise ValueError(f"where is 'device' or 'host', not {where!r}")
+        with virtualgpu.check() as report, virtualgpu.profile() as profile:
+            result = self.student.call(name, args)
+        counters = [launch.counters for launch in profile.launches]
+        self.launched = [
+            Launched(*launched, counted)
+            for launched, counted in zip_longest(self.student.service.launched, counters)
+        ]
+        if not report.ok:
+            raise PropertyFailed(f"'{name}': {report.findings[0].message}")
+        if where == "device" and not self.student.service.came_from_device(result):
+            raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
+        for _ in range(schedules if self.launched else 0):
+            with virtualgpu.schedule(self._schedule_seed()):
+                again = self.student.call(name, args)
+            if not agree(result, again):
+                raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+        return result
+
+    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
+        return self.student.operations(name, args, static)
+
+    # -- launches ------------------------------------------------------------------------------
+
+    def launch(self, name, grid, block, args, *, shared, schedules) -> Launched:
+        module, entry, cooperative = self._kernel(name, args)
+
+        def run(arguments: list) -> None:
+            self._run(module, entry, grid, block, arguments, shared, cooperative)
+
+        counters = watched(run, name, args, schedules, self._schedule_seed())
+        launched = Launched(name, grid, block, counters)
+        self.launched = [launched]
+        return launched
+
+    def _kernel(self, name: str, args: tuple) -> tuple:
+        """The student's kernel, compiled for `args` and loaded; refused unless it fits them."""
+        types = [describe_type(value) for value in args]
+        key = (name, json.dumps(types))
+        if key not in self._kernels:
+            compiled = self.student.compile(name, types)
+            try:
+                with machine_at_work():
+                    module = self._device.load(compiled["texts"], {compiled["entry"]: name})
+                    module.program(compiled["entry"])
+                function = module.function(compiled["entry"])
+            except errors.VirtualGPUError as error:
+                raise explain(error, name) from None
+            given = [parameter.size for parameter in function.parameters]
+            wanted = [size for described in types for size in parameter_sizes(described)]
+            if given != wanted:
+                raise PropertyFailed(
+                    f"the kernel '{name}' takes other arguments than the ones it was compiled for"
+                )
+            self._kernels[key] = module, compiled["entry"], compiled["cooperative"] is True
+        return self._kernels[key]
+
+    def _run(self, module, entry, grid, block, arguments, shared, cooperative) -> None:
+        """One launch on fresh memory; arrays in `arguments` are updated in place."""
+        device = self._device
+        addresses: list[int] = []
+        parameters: list[bytes] = []
+        arrays: list[tuple[int, np.ndarray]] = []
+
+        def store(array: np.ndarray) -> int:
+            if not array.nbytes:
+                return 0
+            addresses.append(address := device.allocate(array.nbytes))
+            device.write(address, array)
+            return address
+
+        try:
+            for value in arguments:
+                if isinstance(value, np.ndarray):
+                    array = np.ascontiguousarray(value)
+                    address = store(array)
+                    if array.nbytes:
+                        arrays.append((address, value))
+                    parameters += array_parameters(array, address)
+                elif awkward.is_awkward(value):
+                    parameters += awkward.parameters(value, store)
+                else:
+                    parameters.append(scalar_parameter(value))
+            with machine_at_work():
+                device.launch(module, entry, grid, block, parameters, shared, cooperative)
+                device.synchronize()
+            for address, value in arrays:
+                value[...] = device.read(address, value.nbytes).view(value.dtype).reshape(
+                    value.shape)
+        finally:
+            for address in addresses:
+                device.free(address)

@@ -1,0 +1,274 @@
+"""The oracle's view of the student: a worker to ask, and what to say when it fails.
+
+A :class:`Student` keeps one worker going. A worker that dies, hangs or talks nonsense costs the
+request that it was serving; the next request gets a fresh one, with the same cells run again.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+import numpy as np
+
+from gpucourse.adapters.awkward_arguments import EXTENSIONS
+from gpucourse.grading.contract import InfrastructureFault, PropertyFailed
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.clocks import SubmissionClock, WorkerClock
+from gpucourse.grading.oracle.device_service import DeviceService
+from gpucourse.grading.sandbox import cells
+from gpucourse.grading.sandbox.levels import ForkServer, WorkerProcess
+from gpucourse.grading.sandbox.wire import Closed, OutOfTime, ProtocolError, decode, encode
+from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment
+from gpucourse.grading.submission.ingest import Ingested
+
+TOO_LONG = "the submission as a whole took longer than it may"
+UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
+CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
+
+
+class Student:
+    """One submission's code, behind the wall.
+
+    Parameters
+    ----------
+    clock
+        What the time that its workers take is charged to.
+    """
+
+    def __init__(self, assignment: Assignment, ingested: Ingested, server: ForkServer,
+                 limits: Limits, clock: SubmissionClock) -> None:
+        self.assignment = assignment
+        self.ingested = ingested
+        self.server = server
+        self.limits = limits
+        self.clock = clock
+        self.notices: list[str] = []
+        # grade_id → why running the cell failed; such cells are not run a second time if they
+        # cost a worker.
+        self.broken: dict[str, str] = {}
+        self.fatal: set[str] = set()
+        self.service: DeviceService | None = None
+        self._worker: WorkerProcess | None = None
+        self._worker_clock: WorkerClock | None = None
+        # Until a hidden input has been sent, the text of an exception cannot give one away.
+        self._knows_inputs = False
+        for cell in assignment.solutions:
+            _, magics = cells.without_magics(ingested.sources[cell.grade_id])
+            if magics and cell.cell_type == "code":
+                self.notices.append(
+                    f"The cell '{cell.grade_id}' has lines that are not Python ("
+                    f"{', '.join(magics)[:80]}): the grader does not run them."
+                )
+
+        self.remember()
+
+    def remember(self) -> None:
+        """Have messages quote the lines of this submission's cells."""
+        for cell in self.assignment.solutions:
+            source, _ = cells.without_magics(self.ingested.sources[cell.grade_id])
+            cells.remember(cell.grade_id, source)
+
+    def close(self) -> None:
+        """End the worker, if there is one."""
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+            self.service = None
+
+    def call(self, name: str, args: tuple) -> object:
+        """The result of the student's function `name`. Raises PropertyFailed."""
+        self._ready()
+        arrays: list[np.ndarray] = []
+        encoded = encode(list(args), arrays)
+        self._knows_inputs = True
+        self.service.begin()
+        reply, received = self._request({"do": "call", "name": name, "args": encoded}, arrays,
+                                        f"'{name}'")
+        if self.service.failure is not None:
+            raise self.service.failure
+        if "error" in reply:
+            raise self._explain(reply["error"], name)
+        try:
+            return decode(reply["done"], received, self.service.device_array)
+        except (KeyError, ProtocolError):
+            self.close()
+            raise PropertyFailed(f"'{name}' returned something that is not a result") from None
+
+    def operations(self, name: str, args: tuple, static: tuple) -> dict[str, int]:
+        """How often each primitive occurs in the jaxpr of `name`. Raises PropertyFailed."""
+        self._ready()
+        arrays: list[np.ndarray] = []
+        request = {"do": "operations", "name": name, "args": encode(list(args), arrays),
+                   "static": list(static)}
+        self._knows_inputs = True
+        reply, _ = self._request(request, arrays, f"tracing '{name}'")
+        if "error" in reply:
+            raise self._explain(reply["error"], name)
+        counted = reply.get("done")
+        if not isinstance(counted, dict) or not all(type(n) is int for n in counted.values()):
+            self.close()
+            raise PropertyFailed(f"'{name}' cannot be traced by JAX")
+        return counted
+
+    def compile(self, name: str, types: list[dict]) -> dict:
+        """PTX of the student's kernel `name` for `types`: keys texts, entry, cooperative."""
+        self._ready()
+        reply, _ = self._request({"do": "compile", "name": name, "types": types}, [],
+                                 f"compiling '{name}'")
+        if "error" in reply:
+            raise self._explain(reply["error"], name, compiling=True)
+        if "lacks" in reply:
+            raise PropertyFailed(EXTENSIONS.format(name=name))
+        if "refused" in reply:
+            raise PropertyFailed(
+                f"'{name}' is not a CUDA kernel but a {_clean(str(reply.get('what')), 60)}: "
+                "decorate the function with @cuda.jit"
+            )
+        done = reply.get("done")
+        texts = done.get("texts") if isinstance(done, dict) else None
+        if (not isinstance(texts, list) or not all(isinstance(text, str) for text in texts)
+                or not isinstance(done.get("entry"), str)):
+            self.close()
+            raise PropertyFailed(f"'{name}' did not come out of the compiler as a kernel")
+        if sum(map(len, texts)) > self.limits.ptx_bytes:
+            raise PropertyFailed(f"the kernel '{name}' is larger than any kernel should be")
+        return done
+
+    def _ready(self) -> None:
+        """Have a worker that has run every cell which can be run."""
+        if self._worker is not None:
+            return
+        restart = True
+        while restart:
+            restart = False
+            self._start()
+            answered = False
+            for cell in self.assignment.cells:
+                if cell.role not in (SETUP, SOLUTION) or cell.cell_type != "code":
+                    continue
+                if cell.grade_id in self.fatal:
+                    continue
+                answered |= cell.role == SOLUTION
+                source = (cell.source if cell.role == SETUP
+                          else self.ingested.sources[cell.grade_id])
+                try:
+                    reply, _ = self._request(
+                        {"do": "define", "cell": cell.grade_id, "source": source}, [],
+                        f"the cell '{cell.grade_id}'")
+                except PropertyFailed as failed:
+                    # The worker is gone: begin again without this cell.
+                    self.broken[cell.grade_id] = failed.reason
+                    self.fatal.add(cell.grade_id)
+                    restart = True
+                    break
+                if "error" in reply:
+                    failed = self._explain(reply["error"], None)
+                    if cell.role == SETUP and not answered:
+                        # No line of the student's has run yet.
+                        raise InfrastructureFault(
+                            f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
+                            f"{failed.reason}")
+                    self.broken[cell.grade_id] = failed.reason
+
+    def _start(self) -> None:
+        self._worker = self.server.spawn()
+        self._worker_clock = WorkerClock(self.clock, self._worker.pid)
+        self.service = DeviceService(self.limits)
+        self._knows_inputs = False
+        device = self.service.device
+        self._request({"do": "hello", "name": device.name, "cc": list(device.compute_capability),
+                       "memory": device.total_memory}, [], "the start")
+
+    def _request(self, header: dict, arrays: list[np.ndarray], what: str) -> tuple[dict, list]:
+        """Ask, serve the device until the answer comes, return the answer.
+
+        Raises PropertyFailed, without a worker any more, if none comes.
+        """
+        nonce = secrets.token_hex(16)
+        wire = self._worker.wire
+        try:
+            with self._worker_clock.request() as request:
+                wire.send({"nonce": nonce, **header}, arrays, request.left)
+                while True:
+                    reply, received = wire.receive(request.left)
+                    if reply.pop("nonce", None) != nonce:
+                        raise ProtocolError("an answer to a question that was not asked")
+                    if "device" not in reply:
+                        return reply, received
+                    # The worker's clock stands while the oracle's device works.
+                    self._worker_clock.stop()
+                    answer, sent = self.service.handle(reply, received)
+                    self._worker_clock.run()
+                    wire.send(answer, sent, request.left)
+        except OutOfTime:
+            self.close()
+            if self.clock.left <= 0:
+                raise PropertyFailed(TOO_LONG) from None
+            raise PropertyFailed(
+                f"{what} took longer than {self.limits.request_seconds:g} s and was stopped: "
+                "does a loop on the host never end?"
+            ) from None
+        except Closed:
+            how = self._worker.how_it_ended()
+            self.close()
+            raise PropertyFailed(f"{what} {how}") from None
+        except ProtocolError as error:
+            self.close()
+            raise PropertyFailed(f"{what} answered with {error}") from None
+        except BaseException:
+            # An alarm of the oracle, for one: the conversation cannot be taken up again.
+            self.close()
+            raise
+
+    def _explain(self, error: object, name: str | None, compiling: bool = False) -> PropertyFailed:
+        """What the worker said of an exception, as a sentence that gives nothing away."""
+        if not isinstance(error, dict):
+            return PropertyFailed("the answer failed without saying how")
+        kind = _clean(str(error.get("type")), 60)
+        message = _clean(str(error.get("message")), 400)
+        line, cell = error.get("line"), error.get("cell")
+        known = {c.grade_id for c in self.assignment.cells}
+        place = ""
+        if isinstance(cell, str) and cell in known and type(line) is int:
+            place = f" (cell '{cell}', line {line})"
+        undefined = UNDEFINED.search(message)
+        if kind in ("NameError", "TypingError") and undefined and "defined" in message.lower() + (
+            "defined" if "ntyped global name" in message else ""
+        ):
+            return PropertyFailed(self._undefined(undefined[1]) + place)
+        if kind == "SyntaxError" or kind == "IndentationError":
+            return PropertyFailed(f"syntax error{place}: {message}")
+        if kind == "NotImplementedError":
+            return PropertyFailed(f"raises NotImplementedError{place}: nothing is written here yet")
+        if compiling:
+            return PropertyFailed(
+                f"the kernel '{name}' cannot be compiled for the arguments of this test{place}: "
+                + kind + (f": {message}" if message and not self._knows_inputs else "")
+            )
+        told = f": {message}" if message and not self._knows_inputs else ""
+        return PropertyFailed(f"raises {kind}{place}{told}" if name is None
+                              else f"'{name}' raises {kind}{place}{told}")
+
+    def _undefined(self, name: str) -> str:
+        """Why `name` is not there: its cell failed, it stands in the wrong cell, or nowhere."""
+        mentions = re.compile(rf"\b{re.escape(name)}\b")
+        for cell, reason in self.broken.items():
+            texts = self.ingested.sources.get(cell, ""), self.assignment.starters.get(cell, "")
+            if any(mentions.search(text) for text in texts):
+                return f"'{name}' is not defined, because the cell '{cell}' failed: {reason}"
+        if name in self.ingested.strays:
+            return (
+                f"'{name}' is not defined in an answer cell: it is defined in "
+                f"{self.ingested.strays[name]} of your notebook, which is not graded. Move the "
+                "definition into the answer cell that uses it"
+            )
+        return f"'{name}' is not defined: keep the names that the notebook gives"
+
+
+def _clean(text: str, length: int) -> str:
+    """Plain text of limited length: no control characters, no colours, few lines."""
+    text = CONTROL.sub("", text)
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    text = "\n".join(lines[:6])
+    return text if len(text) <= length else text[: length - 1] + "…"

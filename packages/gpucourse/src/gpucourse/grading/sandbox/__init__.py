@@ -1,0 +1,1 @@
+"""The student's process: where it runs, what it may do, and what may pass in and out."""

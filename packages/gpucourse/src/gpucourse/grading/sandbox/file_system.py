@@ -1,0 +1,119 @@
+"""What of the machine's file system a worker sees, and how bubblewrap is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+
+import virtualgpu
+from gpucourse.course.checkout import PACKAGE, REGISTRY, own_checkout
+
+# What solution cells import, and what that rests on.
+LIBRARIES = ("numpy", "numba", "numba_cuda", "llvmlite", "cuda", "awkward", "awkward_cpp", "jax",
+             "jaxlib", "vector", "hist", "matplotlib")
+#: The folders of our two packages.
+PACKAGES = (PACKAGE, Path(virtualgpu.__file__).resolve().parent)
+# One thread for each library: the workers of a class share the cores already.
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "NUMBA_CUDA_LOG_SIZE": "4096",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "LANG": "C.UTF-8",
+}
+
+
+class SandboxError(RuntimeError):
+    """The sandbox itself failed: a fault of the grader, never of the student."""
+
+
+def import_folders() -> list[str]:
+    """Where this process has the course and its libraries from, for a worker to have the same.
+
+    A checkout on PYTHONPATH may not be the one that is installed, and libraries installed with
+    ``pip install --target`` lie in a folder of their own.
+    """
+    return list(dict.fromkeys([*(str(package.parent) for package in PACKAGES), *library_folders()]))
+
+
+@cache
+def library_folders() -> tuple[str, ...]:
+    """The folders that hold LIBRARIES, which are looked for and not imported."""
+    found = (importlib.util.find_spec(name) for name in LIBRARIES)
+    places = (place for spec in found if spec for place in spec.submodule_search_locations or ())
+    return tuple(dict.fromkeys(os.path.dirname(place) for place in places))
+
+
+def needed_paths() -> list[str]:
+    """Paths that a worker must be able to read: Python, its packages, and ours."""
+    folders = {sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix),
+               os.path.realpath(sys.base_prefix)}
+    # Of a folder of libraries all is needed; of a checkout's, our packages: tests lie beside them.
+    folders |= {str(package) for package in PACKAGES}
+    folders |= set(library_folders())
+    # Hints, which set-up cells fetch; a checkout keeps them beside src/. No test is among them.
+    if root := own_checkout():
+        folders |= {str(root / REGISTRY), str(root / "course" / "checks")}
+    # A folder inside another of them comes with it.
+    return sorted(folder for folder in folders
+                  if not any(folder.startswith(other.rstrip("/") + "/") for other in folders))
+
+
+def coverable(root: str, needed: list[str]) -> list[str]:
+    """The largest paths below `root` that can be hidden without hiding anything needed."""
+    root = os.path.realpath(root)
+    if any(root == path or root.startswith(path.rstrip("/") + "/") for path in needed):
+        return []
+    if not any(path.startswith(root.rstrip("/") + "/") for path in needed):
+        return [root]
+    paths: list[str] = []
+    for entry in sorted(os.listdir(root)):
+        path = os.path.join(root, entry)
+        if not os.path.islink(path):
+            paths += coverable(path, needed)
+    return paths
+
+
+def home_folder() -> str:
+    """The folder that a worker gets for its own: /tmp, unless the course itself lies there."""
+    needed = needed_paths()
+    for folder in ("/tmp", "/var/tmp", "/mnt", "/media", "/srv"):
+        if os.path.isdir(folder) and not any(
+                path.startswith(folder + "/") for path in needed):
+            return folder
+    raise SandboxError("no folder of the system can be given to a worker: move the course out of "
+                       "/tmp, /var/tmp, /mnt, /media or /srv")
+
+
+def bubblewrap_command() -> list[str] | None:
+    """The start of a command line that runs the rest of it inside bubblewrap; None without it."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return None
+    command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    if os.getuid() == 0:
+        command += ["--uid", "65534", "--gid", "65534"]
+    # A distribution may keep the libraries in /usr and link to them, or have both.
+    for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache",
+                 "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"):
+        if os.path.islink(path):
+            command += ["--symlink", os.readlink(path), path]
+        elif os.path.exists(path):
+            command += ["--ro-bind", path, path]
+    # The empty folders first: what is needed may lie in /tmp, and is then put back.
+    home = home_folder()
+    for folder in sorted({home, "/tmp"}):
+        command += ["--tmpfs", folder]
+    for path in needed_paths():
+        if not path.startswith("/usr/") and path != "/usr":
+            command += ["--ro-bind", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev", "--chdir", home]
+    command += ["--clearenv"]
+    for name, value in ENVIRONMENT.items():
+        command += ["--setenv", name, value]
+    return command

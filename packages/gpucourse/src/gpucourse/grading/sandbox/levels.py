@@ -1,0 +1,275 @@
+"""Where the student's process runs, in named levels; the verdict records which one.
+
+``bubblewrap``
+    a file system that holds the system, Python and the course's packages, read-only, and nothing
+    else; no network; an empty environment; each worker besides has a process table, a network
+    and a temporary folder of its own, resource limits, and a filter of system calls.
+``namespaces``
+    the same without bubblewrap: the machine's file system read-only, with the course's folders
+    and the user's home covered.
+``limits``
+    resource limits and the filter only: no new processes, no network, but the user's files can
+    be read. Below the floor for grading other people's work.
+``none``
+    not even that (not Linux, or a kernel without seccomp).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpucourse.course.checkout import own_checkout
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.sandbox.file_system import (
+    ENVIRONMENT,
+    SandboxError,
+    bubblewrap_command,
+    coverable,
+    home_folder,
+    import_folders,
+    needed_paths,
+)
+from gpucourse.grading.sandbox.wire import OutOfTime, ProtocolError, Wire, within
+from gpucourse.grading.sandbox.zygote import ORDER, READY
+
+BUBBLEWRAP, NAMESPACES, LIMITS, NONE = "bubblewrap", "namespaces", "limits", "none"
+LEVELS = (BUBBLEWRAP, NAMESPACES, LIMITS, NONE)
+# The weakest level at which other people's work is graded without an explicit "unsafe".
+FLOOR = NAMESPACES
+
+# Usually 3 s; a machine at load 8 took more than 60.
+START_SECONDS = 180.0
+# struct ucred: process, user, group.
+CREDENTIALS = struct.Struct("3i")
+
+
+def at_least(level: str, floor: str = FLOOR) -> bool:
+    """Whether `level` isolates as well as `floor` does."""
+    return LEVELS.index(level) <= LEVELS.index(floor)
+
+
+@dataclass
+class WorkerProcess:
+    """A confined process that has not yet seen any of the student's code.
+
+    `pid` is its number in this process's table; None where the system does not tell.
+    """
+
+    wire: Wire
+    life: socket.socket
+    namespaces: bool = False
+    filtered: bool = False
+    pid: int | None = None
+
+    def kill(self) -> None:
+        """End the worker and everything that it started. Safe to call twice."""
+        self.wire.close()
+        self.life.close()
+
+    def how_it_ended(self, seconds: float = 1.0) -> str:
+        """In words for the student, after the connection broke."""
+        try:
+            self.life.settimeout(seconds)
+            status = json.loads(self.life.recv(1000) or b"{}").get("status")
+        except (OSError, ValueError):
+            status = None
+        if status is None:
+            return "ended"
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number in (9, 24):
+                return "was stopped for using too much memory or processor time"
+            return f"crashed (signal {number})"
+        return f"ended the process itself (exit code {os.WEXITSTATUS(status)})"
+
+
+@dataclass(frozen=True)
+class ForkServer:
+    """How any process of the grader gets workers from a running sandbox. Can be pickled."""
+
+    address: str
+    level: str
+    covered: tuple[str, ...]
+    limits: Limits
+
+    def spawn(self) -> WorkerProcess:
+        """A fresh, confined worker. Raises SandboxError."""
+        ours, theirs = socket.socketpair()
+        ask_for_sender(ours)
+        life_ours, life_theirs = socket.socketpair()
+        limits = self.limits
+        order = {
+            "namespaces": self.level in (BUBBLEWRAP, NAMESPACES), "covered": self.covered,
+            "home": home_folder(), "home_bytes": limits.home_bytes,
+            "memory_bytes": limits.memory_bytes, "file_bytes": limits.file_bytes,
+            "cpu_seconds": limits.cpu_seconds, "threads": limits.threads,
+            "header_bytes": limits.header_bytes, "array_bytes": limits.array_bytes,
+        }
+        with theirs, life_theirs, socket.socket(socket.AF_UNIX) as request:
+            try:
+                request.connect(self.address)
+                text = json.dumps(order).encode()
+                socket.send_fds(request, [ORDER.pack(len(text))],
+                                [theirs.fileno(), life_theirs.fileno()])
+                request.sendall(text)
+            except OSError as error:
+                raise SandboxError(f"the fork server does not answer: {error}") from None
+        wire = Wire(ours, limits.header_bytes, limits.array_bytes)
+        worker = WorkerProcess(wire, life_ours)
+        try:
+            worker.pid = number_of_sender(ours, START_SECONDS)
+            started = wire.receive(within(START_SECONDS))[0]["started"]
+            worker.namespaces, worker.filtered = started["namespaces"], started["filtered"]
+        except (ProtocolError, OutOfTime, KeyError, TypeError) as error:
+            worker.kill()
+            raise SandboxError(f"a worker did not start ({type(error).__name__})") from None
+        return worker
+
+
+def ask_for_sender(channel: socket.socket) -> None:
+    """Have whatever is sent from now on say who sent it (unix(7), SO_PASSCRED; Linux only)."""
+    if hasattr(socket, "SO_PASSCRED"):
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+
+def number_of_sender(channel: socket.socket, seconds: float) -> int | None:
+    """Who sent the next message: its number in this process's table; None if unknown.
+
+    Waits for the message and leaves it where it is.
+    """
+    channel.settimeout(seconds)
+    try:
+        _, told, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(CREDENTIALS.size), socket.MSG_PEEK)
+    except OSError:
+        return None  # whoever reads the message will say what is wrong
+    for _, kind, data in told:
+        if kind == getattr(socket, "SCM_CREDENTIALS", None):
+            return CREDENTIALS.unpack(data)[0] or None
+    return None
+
+
+class Sandbox:
+    """A fork server at the best isolation level that this machine allows.
+
+    `hidden` are folders that a worker must not see (the course directory, the exchange);
+    `level` pins one level, for tests and for machines where a level is known to fail; `imports`
+    are modules that the fork server imports for its workers.
+    Use as a context manager; :attr:`server` then gives workers.
+
+    Attributes
+    ----------
+    level : str
+        The level that a worker was measured to reach.
+    shared : bool
+        Whether one fork server may serve several submissions: only where each worker has
+        namespaces of its own.
+    """
+
+    def __init__(self, hidden: Sequence[Path] = (), limits: Limits | None = None,
+                 level: str | None = None, imports: Sequence[str] = ()) -> None:
+        self.limits = limits or Limits()
+        self.imports = list(imports)
+        self.hidden = [str(path) for path in hidden]
+        self.pinned = level
+        self.level = NONE
+        self.shared = False
+        self.server: ForkServer | None = None
+        self._process: subprocess.Popen | None = None
+        self._lifeline = -1
+        self._folder: tempfile.TemporaryDirectory | None = None
+
+    def __enter__(self) -> Sandbox:
+        failures = []
+        for level in [self.pinned] if self.pinned else [BUBBLEWRAP, NAMESPACES, LIMITS]:
+            try:
+                self._start(level)
+                self._measure(level)
+                return self
+            except SandboxError as error:
+                self.close()
+                failures.append(f"{level}: {error}")
+        raise SandboxError("no worker could be started; " + "; ".join(failures))
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the fork server and, with it, every worker."""
+        self.server = None
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        if self._process is not None:
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process.stdout.close()
+            self._process = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _start(self, level: str) -> None:
+        wrapper = bubblewrap_command() if level == BUBBLEWRAP else []
+        if wrapper is None:
+            raise SandboxError("not installed")
+        self._folder = tempfile.TemporaryDirectory(prefix="gpucourse-")
+        address = os.path.join(self._folder.name, "fork")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            listener.listen(64)
+            read_end, self._lifeline = os.pipe()
+            # -I: nothing of this user's settings. The libraries are those of this process all the
+            # same, wherever PYTHONPATH has it find them.
+            command = [*wrapper, sys.executable, "-I", "-c",
+                       f"import sys; sys.path[:0] = {import_folders()!r}\n"
+                       "from gpucourse.grading.sandbox import zygote; zygote.main()",
+                       str(read_end), *self.imports]
+            # With an empty environment, because /proc/1/environ inside is bubblewrap's own.
+            self._process = subprocess.Popen(
+                command, env={} if wrapper else dict(ENVIRONMENT), stdin=listener,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[read_end], cwd="/",
+            )
+            os.close(read_end)
+        with self._process.stderr as complaints:
+            ready, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
+            if not ready or os.read(self._process.stdout.fileno(), 100) != READY:
+                self._process.kill()
+                said = complaints.read().decode("utf-8", "replace").strip()
+                raise SandboxError(said.splitlines()[-1] if said else "no answer")
+        self.server = ForkServer(address, level, tuple(self._covered(level)), self.limits)
+
+    def _measure(self, level: str) -> None:
+        """Find out by trying what a worker reaches; SandboxError if less than `level` says."""
+        probe = self.server.spawn()
+        probe.kill()
+        if level == NAMESPACES and not probe.namespaces:
+            raise SandboxError("the kernel refuses user namespaces")
+        if level == LIMITS and not probe.filtered:
+            level = NONE
+        self.level = level
+        self.shared = probe.namespaces
+        self.server = replace(self.server, level=level)
+
+    def _covered(self, level: str) -> list[str]:
+        """What is to be hidden from workers that see the machine's own file system."""
+        if level != NAMESPACES:
+            return []
+        needed = needed_paths()
+        roots = [*self.hidden, os.path.expanduser("~"), "/tmp", "/var/tmp"]
+        if root := own_checkout():
+            # Hidden tests, and what was graded in its folders before.
+            roots.append(str(root))
+        return [path for root in roots for path in coverable(root, needed)]

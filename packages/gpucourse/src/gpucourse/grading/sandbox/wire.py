@@ -1,0 +1,230 @@
+"""What may pass between the oracle and the student's process: JSON, and plain arrays.
+
+A message is ``GPC2``, the length of a JSON header, the header, and the bytes of the arrays whose
+type and shape the header announces. Nothing else is ever decoded: no pickle, no classes, no code.
+(The ``.npy`` format would announce them as Python text, to be parsed by the oracle.) The receiver
+states how long it waits and how much it takes.
+
+Values (arguments and results) are trees of tagged JSON objects, so that an ``int`` stays an ``int``
+and a ``float32`` scalar a ``float32`` scalar.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from gpucourse.adapters import awkward_arguments as awkward
+
+MAGIC = b"GPC2"
+HEAD = struct.Struct("<4sI")
+# Depth and number of items of one value tree: more is not a result but an attack.
+MAX_DEPTH = 8
+MAX_ITEMS = 10_000
+PLAIN_KINDS = "biufc"
+MAX_DIMENSIONS = 8
+# So much is read or written at a time.
+PIECE = 1 << 20
+# How often it is asked again how much time is left.
+ASK_SECONDS = 0.25
+# As numpy.dtype.str writes it: byte order, kind, bytes.
+PLAIN_DTYPE = re.compile(rf"[<>|][{PLAIN_KINDS}][0-9]{{1,2}}")
+
+
+def describe_array(array: np.ndarray) -> dict:
+    """What the header says of an array: ``{"dtype": "<f8", "shape": [3, 4]}``."""
+    return {"dtype": array.dtype.str, "shape": list(array.shape)}
+
+
+def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
+    """Type, shape and size in bytes of an array that is to come, or ProtocolError."""
+    if not isinstance(described, dict) or set(described) != {"dtype", "shape"}:
+        raise ProtocolError("an array without a type and a shape")
+    name, shape = described["dtype"], described["shape"]
+    try:
+        dtype = np.dtype(name) if isinstance(name, str) and PLAIN_DTYPE.fullmatch(name) else None
+    except TypeError:
+        dtype = None
+    if dtype is None:
+        raise ProtocolError("an array that does not hold plain numbers")
+    if (not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS
+            or not all(type(length) is int and length >= 0 for length in shape)
+            # NumPy's own bound, which an array of no elements can break too.
+            or math.prod(filter(None, shape)) * dtype.itemsize > np.iinfo(np.intp).max):
+        raise ProtocolError("an array with an impossible shape")
+    return dtype, tuple(shape), math.prod(shape) * dtype.itemsize
+
+
+def encode(value: object, arrays: list[np.ndarray], device_array=None, depth: int = 0) -> dict:
+    """A value tree for JSON; arrays are appended to `arrays` and referred to by number.
+
+    `device_array(value)` may return the description of an array in device memory, or None.
+    Raises TypeError, naming the type, for what cannot pass.
+    """
+    if depth > MAX_DEPTH:
+        raise TypeError("a result nested more than eight levels deep")
+    if value is None or isinstance(value, (bool, str)):
+        return {"t": "plain", "v": value}
+    if device_array is not None and (described := device_array(value)) is not None:
+        return {"t": "device", "v": described}
+    if awkward.is_awkward(value):
+        described, buffers = awkward.take_apart(value)
+        named = encode(buffers, arrays, None, depth + 1)
+        return {"t": "awkward", "v": described | {"buffers": named}}
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+        if array.dtype.kind not in PLAIN_KINDS or array.dtype.hasobject:
+            raise TypeError(f"an array of {array.dtype}")
+        arrays.append(array)
+        tag = "array" if isinstance(value, np.ndarray) else "scalar"
+        return {"t": tag, "v": len(arrays) - 1}
+    if isinstance(value, int):
+        return {"t": "int", "v": hex(value)}
+    if isinstance(value, float):
+        return {"t": "float", "v": float(value).hex()}
+    if isinstance(value, (list, tuple)):
+        items = [encode(item, arrays, device_array, depth + 1) for item in value]
+        return {"t": "list" if isinstance(value, list) else "tuple", "v": items}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        items = {key: encode(item, arrays, device_array, depth + 1) for key, item in value.items()}
+        return {"t": "dict", "v": items}
+    raise TypeError(f"a {type(value).__name__}")
+
+
+def decode(tree: object, arrays: list[np.ndarray], device_array=None, _count=None, *,
+           awkward_array=None) -> object:
+    """The value that :func:`encode` described, or ProtocolError.
+
+    `device_array(description)` turns the description of device memory into a value; without it
+    such a description is refused. So is an Awkward Array without `awkward_array(description,
+    buffers)`: the oracle takes none, because an array whose offsets lie reaches outside its memory.
+    """
+    _count = [0] if _count is None else _count
+    _count[0] += 1
+    if _count[0] > MAX_ITEMS:
+        raise ProtocolError("too many items")
+    if not isinstance(tree, dict) or set(tree) != {"t", "v"}:
+        raise ProtocolError("a value without a tag")
+    tag, value = tree["t"], tree["v"]
+    try:
+        if tag == "plain" and (value is None or isinstance(value, (bool, str))):
+            return value
+        if tag == "int" and isinstance(value, str) and len(value) < 100:
+            return int(value, 16)
+        if tag == "float" and isinstance(value, str) and len(value) < 100:
+            return float.fromhex(value)
+        if tag in ("array", "scalar") and type(value) is int and 0 <= value < len(arrays):
+            array = arrays[value]
+            return array if tag == "array" else array[()]
+        if tag in ("list", "tuple") and isinstance(value, list):
+            items = [decode(item, arrays, device_array, _count, awkward_array=awkward_array)
+                     for item in value]
+            return items if tag == "list" else tuple(items)
+        if tag == "dict" and isinstance(value, dict):
+            return {key: decode(item, arrays, device_array, _count, awkward_array=awkward_array)
+                    for key, item in value.items()}
+        if tag == "awkward" and awkward_array is not None:
+            return awkward_array(value, decode(value["buffers"], arrays, None, _count))
+        if tag == "device" and device_array is not None:
+            return device_array(value)
+    except (ValueError, OverflowError, RecursionError):
+        pass
+    raise ProtocolError("a malformed value")
+
+
+class ProtocolError(Exception):
+    """The other side sent something that is not a message, or closed the connection half-way."""
+
+
+class Closed(ProtocolError):
+    """The other side is gone."""
+
+
+class OutOfTime(Exception):
+    """No whole message came in time."""
+
+
+#: Seconds that are left for a message; asked anew while it is waited for. None waits for ever.
+Left = Callable[[], float]
+T = TypeVar("T")
+
+
+def within(seconds: float) -> Left:
+    """So many seconds from now, on the wall's clock."""
+    end = time.monotonic() + seconds
+    return lambda: end - time.monotonic()
+
+
+@dataclass
+class Wire:
+    """One end of a stream socket that carries messages."""
+
+    socket: socket.socket
+    header_bytes: int
+    array_bytes: int
+
+    def send(self, header: dict, arrays: list[np.ndarray] = (), left: Left | None = None) -> None:
+        """Send one message; Closed if the other side is gone, OutOfTime if it does not read."""
+        text = json.dumps(header | {"arrays": [describe_array(a) for a in arrays]}).encode()
+        self._write(HEAD.pack(MAGIC, len(text)) + text, left)
+        for array in arrays:
+            self._write(array.tobytes(), left)
+
+    def receive(self, left: Left | None = None) -> tuple[dict, list[np.ndarray]]:
+        """One message. Raises Closed, ProtocolError or OutOfTime."""
+        magic, length = HEAD.unpack(self._read(HEAD.size, left))
+        if magic != MAGIC or length > self.header_bytes:
+            raise ProtocolError("something that is not a message")
+        try:
+            header = json.loads(self._read(length, left))
+        except (ValueError, RecursionError):
+            raise ProtocolError("a message that is not JSON") from None
+        described = header.pop("arrays", None) if isinstance(header, dict) else None
+        if not isinstance(described, list):
+            raise ProtocolError("a message without its parts")
+        # Looked at before any memory is taken for them.
+        parts = [announced(one) for one in described]
+        if sum(size for _, _, size in parts) > self.array_bytes:
+            raise ProtocolError("a message larger than is allowed")
+        return header, [np.frombuffer(self._read(size, left), dtype=dtype).reshape(shape)
+                        for dtype, shape, size in parts]
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def _write(self, data: bytes, left: Left | None) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._once(left, self.socket.send, rest[:PIECE]):]
+
+    def _read(self, size: int, left: Left | None) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = self._once(left, self.socket.recv, min(size - len(data), PIECE))
+            if not piece:
+                raise Closed("the connection is closed")
+            data += piece
+        return bytes(data)
+
+    def _once(self, left: Left | None, act: Callable[..., T], argument: object) -> T:
+        """What a method of the socket returns, as soon as the socket can do it."""
+        while True:
+            seconds = None if left is None else left()
+            if seconds is not None and seconds <= 0:
+                raise OutOfTime
+            self.socket.settimeout(seconds if seconds is None else min(seconds, ASK_SECONDS))
+            try:
+                return act(argument)
+            except TimeoutError:
+                continue
+            except OSError:
+                raise Closed("the connection is closed") from None

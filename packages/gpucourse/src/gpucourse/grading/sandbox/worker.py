@@ -1,0 +1,204 @@
+"""The student's process: runs solution cells, calls functions, compiles kernels. Decides nothing.
+
+It answers the oracle's requests one at a time. Whatever the student's code does to this process
+can only change the *data* that it sends back: no test, no expected value, no score is here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+
+import numpy as np
+
+from gpucourse.adapters import awkward_arguments as awkward
+from gpucourse.adapters.awkward_cuda import mend_iteration
+from gpucourse.grading.arguments import read_dtype
+from gpucourse.grading.sandbox import cells
+from gpucourse.grading.sandbox.remote_device import RemoteDevice
+from gpucourse.grading.sandbox.wire import Closed, Wire, decode, encode
+from gpucourse.grading.testing.jaxprs import operations, without_jax
+from gpucourse.grading.testing.unsolved import unsolved
+
+# Nobody needs more of an exception's text than this.
+MESSAGE_LENGTH = 600
+
+
+def preload() -> None:
+    """Import, and use once, what solution cells need, so that a fork has it for nothing.
+
+    The first compilation in a process costs 1-2 s (registries, NVVM); later ones 0.2 s.
+    """
+    from numba import cuda
+    from numba.cuda import (
+        dispatcher,  # noqa: F401
+        types,
+    )
+
+    from virtualgpu.numba import hooks, kernel_ptx  # noqa: F401
+
+    def touch(values, out):
+        own = cuda.shared.array(64, types.float64)
+        i = cuda.grid(1)
+        for j in range(i, values.size, cuda.gridsize(1)):
+            own[cuda.threadIdx.x] += values[j]
+        cuda.syncthreads()
+        if i < values.size:
+            cuda.atomic.add(out, 0, own[cuda.threadIdx.x])
+
+    signature = (types.Array(types.float64, 1, "C"), types.Array(types.float64, 1, "C"))
+    cuda.compile_ptx(touch, signature, cc=(9, 0))
+
+
+def describe_error(error: BaseException) -> dict:
+    """What the oracle is told of an exception: its type, its text, the cell and the line."""
+    kind = type(error)
+    name = kind.__name__
+    if getattr(builtins, name, None) is not kind and not kind.__module__.startswith(
+        ("numba.", "numpy", "virtualgpu.")
+    ):
+        # The name of a class of the student's could be any text.
+        name = next(base.__name__ for base in kind.__mro__ if hasattr(builtins, base.__name__))
+    try:
+        message = str(error)[:MESSAGE_LENGTH]
+    except Exception:
+        message = ""
+    place = cells.line_of(error)
+    cell, line = place or (None, None)
+    return {"type": name, "message": message, "cell": cell, "line": line}
+
+
+def numba_type(described: dict):
+    """The numba type of ``{"dtype": "float64", "ndim": 1}``; ndim 0 is a scalar.
+
+    Of ``{"form": …}`` that of an Awkward Array.
+    """
+    if "form" in described:
+        return awkward.numba_type(described["form"])
+    from numba.cuda import types
+    from numba.cuda.np.numpy_support import from_dtype
+
+    element = from_dtype(read_dtype(described["dtype"]))
+    if described["ndim"] == 0:
+        return element
+    return types.Array(element, described["ndim"], "C")
+
+
+class Worker:
+    """Serves one oracle over one wire until it is closed."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.namespace: dict = {"__name__": "__main__", "__builtins__": builtins}
+        self.nonce = ""
+
+    def ask(self, fields: dict, arrays=()) -> tuple[dict, list[np.ndarray]]:
+        """A request to the device, made while one of the oracle's requests is being served."""
+        self.wire.send({"nonce": self.nonce, **fields}, list(arrays))
+        return self.wire.receive()
+
+    def serve(self) -> None:
+        verbs = {"hello": self.hello, "define": self.define, "call": self.call,
+                 "operations": self.operations, "compile": self.compile}
+        while True:
+            try:
+                request, arrays = self.wire.receive()
+            except Closed:
+                return
+            self.nonce = request["nonce"]
+            try:
+                reply, results = verbs[request["do"]](request, arrays)
+            except BaseException as error:
+                # sys.exit() and KeyboardInterrupt in an answer are errors of the answer.
+                reply, results = {"error": describe_error(error)}, []
+            self.wire.send({"nonce": self.nonce, **reply}, results)
+
+    def hello(self, request: dict, arrays) -> tuple[dict, list]:
+        """Learn which device the oracle has, and use it."""
+        import virtualgpu
+        from virtualgpu import devices, sources
+
+        # Here and not before the fork: numba-cuda holds a driver to the process that opened it.
+        virtualgpu.activate(force=True)
+        sources.register_namer(cells.namer)
+        mend_iteration()
+        devices.set_current(
+            RemoteDevice(self.ask, request["name"], tuple(request["cc"]), request["memory"])
+        )
+        return {"done": {}}, []
+
+    def define(self, request: dict, arrays) -> tuple[dict, list]:
+        """Run one cell."""
+        cells.run(request["source"], request["cell"], self.namespace)
+        return {"done": {}}, []
+
+    def lookup(self, name: str):
+        try:
+            return self.namespace[name]
+        except KeyError:
+            raise NameError(f"name '{name}' is not defined") from None
+
+    def call(self, request: dict, arrays) -> tuple[dict, list]:
+        """Call a function with the values sent; send back its result."""
+        function = self.lookup(request["name"])
+        if stub := unsolved(function):
+            raise NotImplementedError(stub)
+        # Arrays arrive read-only (views of what was received): the student may write to a copy.
+        arguments = decode(request["args"], [array.copy() for array in arrays],
+                           awkward_array=awkward.put_together)
+        result = awkward.without_awkward(without_jax(function(*arguments)))
+        results: list[np.ndarray] = []
+        return {"done": encode(result, results, describe_device_array)}, results
+
+    def operations(self, request: dict, arrays) -> tuple[dict, list]:
+        """Count the operations in a JAX function's jaxpr."""
+        function = self.lookup(request["name"])
+        if stub := unsolved(function):
+            raise NotImplementedError(stub)
+        arguments = decode(request["args"], arrays, awkward_array=awkward.put_together)
+        counted = operations(function, arguments, request["static"])
+        return {"done": counted}, []
+
+    def compile(self, request: dict, arrays) -> tuple[dict, list]:
+        """Compile a kernel for the named types; send back PTX and the entry's name."""
+        from virtualgpu.numba.kernel_ptx import compile_kernel, is_kernel
+
+        kernel = self.lookup(request["name"])
+        if not is_kernel(kernel):
+            what = type(kernel).__name__
+            return {"refused": "not a kernel", "what": what[:60]}, []
+        if stub := unsolved(kernel):
+            raise NotImplementedError(stub)
+        if any("form" in described for described in request["types"]) and not kernel.extensions:
+            return {"lacks": "extensions"}, []
+        types = tuple(numba_type(described) for described in request["types"])
+        return {"done": compile_kernel(kernel, types)._asdict()}, []
+
+
+def describe_device_array(value: object) -> dict | None:
+    """Address, shape, strides and type of an array in device memory; None for anything else."""
+    interface = getattr(type(value), "__cuda_array_interface__", None)
+    if interface is None:
+        return None
+    described = value.__cuda_array_interface__
+    shape = [int(length) for length in described["shape"]]
+    strides = described.get("strides")
+    return {
+        "address": int(described["data"][0] or 0),
+        "shape": shape,
+        "strides": None if strides is None else [int(stride) for stride in strides],
+        "dtype": str(described["typestr"]),
+    }
+
+
+def run_worker(wire: Wire) -> None:
+    """Serve until the oracle hangs up, then leave without running anybody's exit handlers."""
+    silence = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silence, stream)
+    sys.argv = ["worker"]
+    try:
+        Worker(wire).serve()
+    finally:
+        os._exit(0)

@@ -1,0 +1,142 @@
+"""The fork server inside the sandbox: imports the stack once, forks one worker per request.
+
+Importing numba, numba-cuda and the virtual GPU and compiling a first kernel takes 2-3 s; a fork
+takes milliseconds. The server runs no student's code itself, and each worker is confined further
+than the server is, so two workers cannot see each other.
+
+    zygote (waits for requests)
+      └─ keeper (one per worker; own namespaces; kills the worker when the oracle hangs up)
+           └─ worker (process 1 of its own process table; resource limits; refused system calls)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+from gpucourse.grading.sandbox import confinement
+from gpucourse.grading.sandbox.wire import Wire
+
+READY = b"ready\n"
+# How many bytes of JSON say what kind of worker is wanted.
+ORDER = struct.Struct("<Q")
+
+
+def serve(listener: socket.socket, lifeline: int) -> None:
+    """Fork a worker for each connection until the other end of `lifeline` is closed."""
+    # Finished keepers are reaped by the kernel.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        readable, _, _ = select.select([listener, lifeline], [], [])
+        if lifeline in readable:
+            return
+        connection, _ = listener.accept()
+        with connection:
+            length, handles, _, _ = socket.recv_fds(connection, ORDER.size, 2)
+            if len(handles) != 2:
+                continue
+            with connection.makefile("rb") as stream:
+                # Some 100 kB where the course lies in a folder with a thousand others to hide.
+                order = json.loads(stream.read(*ORDER.unpack(length)))
+            mapped = confinement.mapped_bytes()
+            if os.fork() == 0:
+                try:
+                    listener.close()
+                    connection.close()
+                    os.close(lifeline)
+                    keep(order, mapped, *handles)
+                finally:
+                    os._exit(1)
+            for handle in handles:
+                os.close(handle)
+
+
+def keep(order: dict, mapped: int, work: int, life: int) -> None:
+    """Start one worker on the socket `work`; report on the socket `life` how it ended.
+
+    The worker is killed, with everything it started, as soon as the other end of `life` closes.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    namespaces = bool(order["namespaces"]) and confinement.own_namespaces(
+        order["home"], order["home_bytes"], order["covered"])
+    keeper = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        try:
+            os.close(life)
+            start_worker(order, mapped, namespaces, work, keeper)
+        finally:
+            os._exit(1)
+    os.close(work)
+    handle = os.pidfd_open(worker)
+    watched = select.poll()
+    watched.register(handle, select.POLLIN)
+    watched.register(life, select.POLLIN | select.POLLHUP)
+    watched.poll()
+    # As process 1 of its own table the worker takes every process in it along.
+    signal.pidfd_send_signal(handle, signal.SIGKILL)
+    _, status = os.waitpid(worker, 0)
+    with socket.socket(fileno=life) as channel:
+        try:
+            channel.sendall(json.dumps({"status": status}).encode())
+        except OSError:
+            pass
+    os._exit(0)
+
+
+def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: int) -> None:
+    """Give up every right and serve the oracle."""
+    from gpucourse.grading.sandbox.worker import run_worker
+
+    confinement.die_with_parent()
+    if not namespaces and os.getppid() != keeper:
+        return
+    for name in list(os.environ):
+        del os.environ[name]
+    home = order["home"]
+    os.environ.update(HOME=home, TMPDIR=home, PATH="/nowhere", LANG="C.UTF-8")
+    os.chdir(home)
+    confinement.bound_resources(
+        mapped + order["memory_bytes"], order["file_bytes"], order["cpu_seconds"],
+        order["threads"],
+    )
+    filtered = confinement.refuse_system_calls()
+    wire = Wire(socket.socket(fileno=work), order["header_bytes"], order["array_bytes"])
+    wire.send({"started": {"namespaces": namespaces, "filtered": filtered}})
+    run_worker(wire)
+
+
+def main() -> None:
+    """Standard input is the listening socket, standard output tells when the server is ready.
+
+    Arguments: the lifeline's number, and modules that the workers will import.
+    """
+    from gpucourse.grading.sandbox.worker import preload
+
+    listener = socket.socket(fileno=os.dup(0))
+    lifeline = int(sys.argv[1])
+    preload()
+    for module in sys.argv[2:]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    # What is there now stays: collecting it in each worker would copy its pages.
+    gc.collect()
+    gc.freeze()
+    os.write(1, READY)
+    silence = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(silence, stream)
+    serve(listener, lifeline)
+
+
+if __name__ == "__main__":
+    main()

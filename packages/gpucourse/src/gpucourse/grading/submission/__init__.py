@@ -1,0 +1,1 @@
+"""From a submitted file to a notebook that is safe to grade."""

@@ -1,0 +1,262 @@
+"""From a submitted file to a notebook that is safe to grade.
+
+The notebook is rebuilt from the instructor's copy. Only the source of solution cells is taken from
+the student, matched by ``grade_id``; everything else in the file (metadata, outputs, points, tests,
+further cells) is looked at only to tell the student what was ignored. Whatever is wrong with the
+file ends as a sentence for its author, never as an exception that stops a class.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission.assignment import SOLUTION, TEST, Assignment, role_of
+from gpucourse.grading.submission.inert import inert
+from gpucourse.grading.submission.reading import (
+    Unreadable,
+    grade_id_of,
+    parse_cells,
+    read_bytes,
+    source_of,
+)
+from gpucourse.grading.verdict import digest
+
+# Characters that make text read in another order than it runs (Unicode TR 36, "Trojan Source").
+BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def names_defined(source: str) -> set[str]:
+    """Names that running `source` would define at the top level; empty if it does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    names: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            names.add(statement.name)
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in statement.names}
+        else:
+            names |= {
+                node.id
+                for node in ast.walk(statement)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            }
+    return names
+
+
+@dataclass
+class Ingested:
+    """What was taken from one submission."""
+
+    # Solution source by grade_id; the released starter where the student's cell is missing.
+    sources: dict[str, str]
+    # What was odd, one sentence each, for the student.
+    notices: list[str] = field(default_factory=list)
+    # Why nothing can be graded, or None.
+    fault: str | None = None
+    # Names that the student defined outside solution cells, and where ("cell 7").
+    strays: dict[str, str] = field(default_factory=dict)
+    # Of the file as submitted.
+    raw_digest: str = ""
+
+    def digest(self, assignment: Assignment) -> str:
+        """Equal for submissions that must get the same verdict under the same seed."""
+        parts = [self.fault or "", json.dumps(self.strays, sort_keys=True)]
+        for cell in assignment.solutions:
+            parts += [cell.grade_id, self.sources[cell.grade_id]]
+        return digest(*parts)
+
+    def unchanged(self, assignment: Assignment) -> list[str]:
+        """grade_ids of code cells that are still as they were released."""
+        return [
+            cell.grade_id
+            for cell in assignment.solutions
+            if cell.cell_type == "code"
+            and self.sources[cell.grade_id].strip() == assignment.starters[cell.grade_id].strip()
+        ]
+
+
+def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None) -> Ingested:
+    """Read one submitted notebook. Never raises for anything that a student can do to a file."""
+    limits = limits or Limits()
+    data = b""
+    try:
+        data = read_bytes(path, limits.notebook_bytes)
+        cells = parse_cells(data)
+    except Unreadable as unreadable:
+        return Ingested(dict(assignment.starters), fault=str(unreadable), raw_digest=digest(data))
+    ingested = ingest_cells(cells, assignment, limits)
+    ingested.raw_digest = digest(data)
+    return ingested
+
+
+def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> Ingested:
+    """Take the solution cells out of `cells` and say in words what else was found."""
+    notices: list[str] = []
+    found: dict[str, list[dict]] = defaultdict(list)
+    for cell in cells:
+        if grade_id := grade_id_of(cell):
+            found[grade_id].append(cell)
+
+    sources: dict[str, str] = {}
+    for wanted in assignment.solutions:
+        sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices)
+    notices += _changed_tests(found, assignment)
+    ingested = Ingested(sources, notices, strays=_strays(cells, assignment))
+    if not found:
+        ingested.fault = (
+            f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
+            "file? Start from the released notebook and write into its answer cells."
+        )
+    elif assignment.having(SOLUTION) and not any(s.grade_id in found for s in assignment.solutions):
+        ingested.fault = (
+            "All answer cells were deleted. Copy your answers into a fresh copy of the notebook."
+        )
+    return ingested
+
+
+def _take(wanted, found, assignment, limits, notices) -> str:
+    """The student's source for one solution cell; the starter where there is none to take."""
+    name = wanted.grade_id
+    starter = assignment.starters[name]
+    copies = found.get(name, [])
+    if not copies:
+        notices.append(
+            f"The answer cell '{name}' is missing (deleted, or copied without its identity). It "
+            "was graded as released. Write into the original cell of a fresh copy."
+        )
+        return starter
+    if len(copies) > 1:
+        notices.append(
+            f"The answer cell '{name}' occurs {len(copies)} times; the last one was graded. "
+            "Delete the others."
+        )
+    cell = copies[-1]
+    if cell.get("cell_type") != wanted.cell_type:
+        notices.append(
+            f"The cell '{name}' was changed to another type; it was graded as "
+            f"{'code' if wanted.cell_type == 'code' else 'text'}, as released."
+        )
+    source = source_of(cell)
+    if source is None:
+        notices.append(f"The cell '{name}' holds no text; it was graded as released.")
+        return starter
+    if len(source.encode()) > limits.cell_bytes:
+        notices.append(
+            f"The cell '{name}' is larger than {limits.cell_bytes // 1000} kB; it was graded as "
+            "released."
+        )
+        return starter
+    if BIDIRECTIONAL & set(source):
+        notices.append(
+            f"The cell '{name}' holds characters that change the reading direction, so it may "
+            "read differently from how it runs."
+        )
+    return source
+
+
+def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list[str]:
+    released = {
+        cell.metadata.nbgrader.grade_id: cell
+        for cell in assignment.released.cells
+        if cell.metadata.get("nbgrader", {}).get("grade_id")
+    }
+    notices = []
+    for name, original in released.items():
+        role = role_of(original)
+        copies = found.get(name, [])
+        if role != SOLUTION:
+            what = "test" if role == TEST else "read-only"
+            if not copies:
+                notices.append(f"The {what} cell '{name}' was deleted; the original was used.")
+            elif any(source_of(cell) != original.source for cell in copies):
+                notices.append(
+                    f"The {what} cell '{name}' differs from the instructor's, which was used.")
+            elif len(copies) > 1:
+                notices.append(f"The {what} cell '{name}' was duplicated; it counts once.")
+        for cell in copies:
+            given = cell["metadata"]["nbgrader"]
+            keys = ("points", "grade", "solution", "locked")
+            if any(given.get(key) != original.metadata.nbgrader.get(key) for key in keys):
+                notices.append(
+                    f"The grading data of the cell '{name}' were edited; the instructor's apply."
+                )
+                break
+    return notices
+
+
+def _strays(cells: list[dict], assignment: Assignment) -> dict[str, str]:
+    """Names defined in cells that are not graded, with the first place of each."""
+    own = {cell.grade_id for cell in assignment.cells if cell.grade_id}
+    strays: dict[str, str] = {}
+    for number, cell in enumerate(cells, start=1):
+        if cell.get("cell_type") != "code" or grade_id_of(cell) in own:
+            continue
+        for name in sorted(names_defined(source_of(cell) or "")):
+            strays.setdefault(name, f"cell {number}")
+    return strays
+
+
+def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
+    """The notebook that is graded: the released one with the student's solution cells.
+
+    A written answer stands in it as inert text (:mod:`.inert`): nbgrader keeps this notebook as
+    graded and shows it in formgrader. ``metadata.gpucourse`` carries what :func:`restore` needs
+    to read everything back.
+    """
+    notebook = copy.deepcopy(assignment.released)
+    written: dict[str, str] = {}
+    for cell in notebook.cells:
+        if role_of(cell) == SOLUTION:
+            name = cell.metadata.nbgrader.grade_id
+            source = ingested.sources[name]
+            if cell.cell_type != "code" and source != assignment.starters[name]:
+                written[name] = source
+                source = inert(source)
+            cell.source = source
+    notebook.metadata["gpucourse"] = {
+        "rebuilt": True,
+        "notices": ingested.notices,
+        "fault": ingested.fault,
+        "strays": ingested.strays,
+        "raw_digest": ingested.raw_digest,
+        "written": written,
+    }
+    remarks = ([ingested.fault] if ingested.fault else []) + ingested.notices
+    if remarks:
+        text = "\n".join(["**What the grader found in this notebook**", ""]
+                         + [f"- {remark}" for remark in remarks])
+        cell = new_markdown_cell(inert(text), metadata={"gpucourse": {"role": "notice"}})
+        cell["id"] = "gpucourse-notice"
+        notebook.cells.insert(0, cell)
+    return notebook
+
+
+def restore(notebook: NotebookNode, assignment: Assignment) -> Ingested:
+    """Read back what :func:`rebuild` wrote; ValueError if the notebook was not rebuilt."""
+    record = notebook.metadata.get("gpucourse") or {}
+    if not record.get("rebuilt"):
+        raise ValueError("this notebook has not been through ingest")
+    sources = dict(assignment.starters)
+    for cell in notebook.cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if name in sources:
+            sources[name] = record.get("written", {}).get(name, cell.source)
+    return Ingested(
+        sources,
+        list(record.get("notices", [])),
+        record.get("fault"),
+        dict(record.get("strays", {})),
+        record.get("raw_digest", ""),
+    )

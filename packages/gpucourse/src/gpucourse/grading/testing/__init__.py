@@ -1,0 +1,1 @@
+"""What tests are written in, in a notebook and in the grader, and how a kernel is watched."""

@@ -1,0 +1,79 @@
+"""Points from counts: what an answer costs, relative to the reference solution.
+
+Counts are exact and repeatable where times are not, so they can be graded on any machine. The
+comparison is with the reference solution on the same inputs, never with a number somebody wrote
+down: it stays right when compilers change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpucourse.grading.contract import Launched, PropertyFailed
+
+Bound = float | tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Count:
+    """One thing that is counted: how, and how it is called in a sentence after "needs"."""
+
+    of: Callable[[Launched], int]
+    words: str
+
+
+# What can be bounded. The meaning of each counter: virtualgpu.observers.counters.
+COUNTS: dict[str, Count] = {
+    "sectors": Count(lambda run: run.counters.global_sectors,
+                     "sectors of global memory (pieces of 32 bytes)"),
+    "global_atomics": Count(lambda run: run.counters.global_atomics,
+                            "atomic updates of global memory"),
+    "shared_atomics": Count(lambda run: run.counters.shared_atomics,
+                            "atomic updates of shared memory"),
+    "atomic_passes": Count(lambda run: run.counters.atomic_passes, "turns of atomic updates"),
+    "barriers": Count(lambda run: run.counters.barriers, "barriers"),
+    "instructions": Count(lambda run: run.counters.warp_instructions, "instructions of warps"),
+    "launches": Count(lambda run: 1, "launches"),
+}
+
+
+def share_of(name: str, ratio: float, bound: Bound) -> float:
+    """What a count of `ratio` times the reference's earns, from 0 to 1.
+
+    `bound` is the factor up to which it earns everything; or that and the factor from which it
+    earns nothing, in between falling with the logarithm: twice as much costs the same anywhere.
+    Raises ValueError for a bound that no answer could meet.
+    """
+    full, none = bound if isinstance(bound, tuple) else (bound, bound)
+    if not 1 <= full <= none:
+        raise ValueError(f"{name}: a bound is at least 1 and a pair of them rises, not {bound}")
+    if ratio <= full:
+        return 1.0
+    if ratio >= none:
+        return 0.0
+    return math.log(none / ratio) / math.log(none / full)
+
+
+def compare(answer: Sequence[Launched], reference: Sequence[Launched],
+            bounds: dict[str, Bound]) -> tuple[float, str]:
+    """The least share that any count earns, and why it is not 1 (else an empty text).
+
+    Raises KeyError for a count that there is not, PropertyFailed where nothing is earned.
+    """
+    least, why = 1.0, ""
+    for name, bound in bounds.items():
+        count = COUNTS[name]
+        mine, best = (sum(count.of(run) for run in runs) for runs in (answer, reference))
+        ratio = mine / best if best else math.inf if mine else 1.0
+        share = share_of(name, ratio, bound)
+        if share < least:
+            full = bound[0] if isinstance(bound, tuple) else bound
+            least, why = share, (
+                f"right, but needs {ratio:.2g} times as many {count.words} as the reference "
+                f"solution (all points: up to {full:g} times)" if best else
+                f"right, but needs {mine:,} {count.words}, the reference solution none")
+    if least == 0.0:
+        raise PropertyFailed(why)
+    return least, why

@@ -1,0 +1,134 @@
+"""The verbs in the learner's own notebook: same questions, asked in the same process.
+
+It gives the learner the grader's messages while they work. It protects nothing, and need not: it
+is the learner's own notebook.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpucourse.adapters import awkward_arguments as awkward
+from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
+from gpucourse.grading.testing.compiling import gist, is_compile_error
+from gpucourse.grading.testing.jaxprs import operations, without_jax
+from gpucourse.grading.testing.unsolved import unsolved
+from gpucourse.grading.testing.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
+
+
+class NotebookJudge:
+    """Looks names up in `namespace()` and runs them on the current device."""
+
+    def __init__(self, namespace: Callable[[], dict]) -> None:
+        self.namespace = namespace
+        self.launched: list[Launched] = []
+
+    def seed(self, name: str) -> np.ndarray:
+        return seed_words(PUBLIC_SEED, name.encode())
+
+    def economy(self, work: Callable[[], object], bounds: dict) -> float:
+        """Everything: the learner's notebook has no reference solution to compare with."""
+        work()
+        return 1.0
+
+    def _find(self, name: str) -> Any:
+        try:
+            return self.namespace()[name]
+        except KeyError:
+            raise PropertyFailed(
+                f"'{name}' is not defined", "run the cell that defines it"
+            ) from None
+
+    def call(self, name: str, args: tuple, *, where: str, schedules: int) -> Any:
+        import virtualgpu
+
+        __tracebackhide__ = True
+        function = self._find(name)
+        if stub := unsolved(function):
+            raise PropertyFailed(f"'{stub}' is not written yet")
+
+        def once() -> Any:
+            __tracebackhide__ = True
+            return to_host(function(*(_copied(value) for value in args)))
+
+        if not virtualgpu.is_active():
+            return once()
+        try:
+            with virtualgpu.check() as report, virtualgpu.profile() as profile:
+                result = once()
+            if not report.ok:
+                raise PropertyFailed(f"'{name}': {report.findings[0].message}")
+            for number in range(schedules):
+                with virtualgpu.schedule(number):
+                    again = once()
+                if not agree(result, again):
+                    raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+        except virtualgpu.VirtualGPUError as error:
+            raise explain(error, name) from None
+        self.launched = [
+            Launched(launch.kernel, launch.grid, launch.block, launch.counters)
+            for launch in profile.launches
+        ]
+        if where == "device" and not self.launched:
+            raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
+        return result
+
+    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
+        __tracebackhide__ = True
+        function = self._find(name)
+        if stub := unsolved(function):
+            raise PropertyFailed(f"'{stub}' is not written yet")
+        return operations(function, args, static)
+
+    def launch(self, name, grid, block, args, *, shared, schedules) -> Launched:
+        import virtualgpu
+        from virtualgpu.numba.kernel_ptx import is_kernel
+
+        kernel = self._find(name)
+        if not is_kernel(kernel):
+            raise PropertyFailed(f"'{name}' is not a CUDA kernel: decorate it with @cuda.jit")
+        if stub := unsolved(kernel):
+            raise PropertyFailed(f"'{stub}' is not written yet")
+        args = tuple(map(awkward.to_device, args))
+        if any(map(awkward.is_awkward, args)) and not kernel.extensions:
+            raise PropertyFailed(awkward.EXTENSIONS.format(name=name))
+
+        def run(arguments: list) -> None:
+            with warnings.catch_warnings():
+                # The verb hands over host arrays on purpose: the learner need not copy them.
+                warnings.filterwarnings("ignore", message="Host array used in CUDA kernel")
+                try:
+                    kernel[grid, block, 0, shared](*arguments)
+                except Exception as error:
+                    if not is_compile_error(error):
+                        raise
+                    raise PropertyFailed(
+                        f"the kernel '{name}' cannot be compiled", gist(error)) from None
+
+        counters = None
+        if virtualgpu.is_active():
+            counters = watched(run, name, args, schedules, seed=0)
+        else:
+            run(list(args))
+        launched = Launched(name, grid, block, counters)
+        self.launched = [launched]
+        return launched
+
+
+def to_host(value: Any) -> Any:
+    """`value` with arrays in device memory copied to NumPy."""
+    if hasattr(value, "copy_to_host"):
+        return value.copy_to_host()
+    if isinstance(value, (list, tuple)):
+        return type(value)(to_host(item) for item in value)
+    if isinstance(value, dict):
+        return {key: to_host(item) for key, item in value.items()}
+    return awkward.without_awkward(without_jax(value))
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value

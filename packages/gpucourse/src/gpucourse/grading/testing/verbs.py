@@ -1,0 +1,228 @@
+"""The verbs that test cells are written in, the same in a notebook and in the grader.
+
+Tests reach the student's work by *name* and in two ways only: :func:`call` a host function and
+:func:`launch` a kernel. In a notebook the name is looked up among the learner's own variables and
+the work is done on the current device; in the grader the student's code lives in another process
+and the work is done on the oracle's device. The same cell therefore serves the learner, stock
+nbgrader and the grader.
+
+Expectations say which *property* failed. In a notebook they add where and by how much; in the
+grader they never do, because the inputs are hidden.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpucourse.grading.contract import Launched, PropertyFailed
+
+# Looks like a mistake in every type: NaN as a float, far out of range as an integer.
+GARBAGE = 0xFD
+
+
+def call(name: str, *args: object, where: str = "device", schedules: int = 1) -> Any:
+    """Call the student's host function `name` and return its result.
+
+    Parameters
+    ----------
+    args
+        NumPy arrays, numbers, strings, None, and lists or dicts of them; Awkward Arrays on the CPU.
+        The function gets copies.
+    where
+        ``"device"``: every array and number in the result must be data that a kernel launch left
+        in device memory. ``"host"``: the function rightly computes on the host.
+    schedules
+        How often to call it again with threads running in another, random order. The results
+        must agree.
+
+    Raises PropertyFailed when the answer is at fault.
+    """
+    __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
+    return current_judge().call(name, args, where=where, schedules=schedules)
+
+
+def launch(
+    name: str, grid: int | Sequence[int], block: int | Sequence[int], *args: object,
+    shared: int = 0, schedules: int = 2,
+) -> Launched:
+    """Launch the student's kernel `name` as ``kernel[grid, block](*args)`` would.
+
+    Arrays are copied to fresh device memory and, after the launch, back in place; one that is
+    read-only (``array.setflags(write=False)``) must come back unchanged. Python ints are int64,
+    floats float64. The first launch is watched for accesses out of bounds and races; `schedules`
+    more run threads in random orders, and their outputs must agree with the first. `shared` is
+    the dynamic shared memory in bytes. An Awkward Array on the CPU is taken to the device for the
+    launch; its kernel needs ``extensions=[ak.numba.cuda]``.
+
+    Raises PropertyFailed when the kernel is at fault.
+    """
+    __tracebackhide__ = True
+    return current_judge().launch(
+        name, dimensions(grid), dimensions(block), args, shared=shared, schedules=schedules
+    )
+
+
+def operations(name: str, *args: object, static: Sequence[int] = ()) -> Counter[str]:
+    """How often each JAX primitive occurs when the student's function `name` is traced.
+
+    `static` are the positions of arguments that stay Python values. Inner jaxprs count too, and
+    a loop of Python counts once for each turn.
+
+    Raises PropertyFailed when the function cannot be traced; in a notebook, the error itself.
+    """
+    __tracebackhide__ = True
+    return Counter(current_judge().operations(name, args, static=tuple(static)))
+
+
+def launches() -> list[Launched]:
+    """What the latest :func:`call` or :func:`launch` launched, in order."""
+    return list(current_judge().launched)
+
+
+def economy(work: Callable[[], object], **bounds: float | tuple[float, float]) -> float:
+    """What the counts of the student's answer earn, relative to the reference solution: 0 to 1.
+
+    Parameters
+    ----------
+    work
+        Makes one :func:`launch` or :func:`call`, with ``schedules=0`` if threads are many. It is
+        run twice, with the student's answer and with the reference solution behind the verbs.
+    bounds
+        What is counted (``sectors``, ``global_atomics``, ``shared_atomics``, ``atomic_passes``,
+        ``barriers``, ``instructions``, ``launches``) and the factor over the reference up to which
+        it earns everything; or a pair, that and the factor from which it earns nothing. In between
+        the share falls with the logarithm of the factor.
+
+    Ends a test cell: ``4 * economy(lambda: launch("fill", 8, 128, values, counts, schedules=0),
+    sectors=(1.2, 8))``. Test first, in another cell, that the answer is right. There is a reference
+    only in the course's grader: in a notebook, and so under stock nbgrader, it is 1.
+
+    Raises PropertyFailed where nothing is earned.
+    """
+    return current_judge().economy(work, bounds)
+
+
+def secret_rng(name: str = "") -> np.random.Generator:
+    """A random generator for a test's inputs; the same `name` gives the same numbers again.
+
+    Seeded publicly in a notebook; in the grader from the run's secret, the cell and `name`.
+    """
+    return np.random.default_rng(list(current_judge().seed(name)))
+
+
+def unwritten(shape: int | Sequence[int], dtype: Any) -> np.ndarray:
+    """An array of garbage, for an output that the kernel has to write completely."""
+    array = np.empty(shape, dtype)
+    array.reshape(-1).view(np.uint8)[:] = GARBAGE
+    return array
+
+
+def expect(condition: object, otherwise: str) -> None:
+    """The property described by `otherwise` failed unless `condition` is true."""
+    if not condition:
+        raise PropertyFailed(otherwise)
+    _met()
+
+
+def expect_equal(actual: Any, expected: Any, otherwise: str) -> None:
+    """`actual` must have the shape and exactly the values of `expected`; NaN equals NaN."""
+    _compare(actual, expected, otherwise, lambda a, b: (a == b) | ((a != a) & (b != b)))
+
+
+def expect_close(
+    actual: Any, expected: Any, otherwise: str, rtol: float = 1e-6, atol: float = 0.0
+) -> None:
+    """Like :func:`expect_equal`, to within ``atol + rtol * abs(expected)``."""
+    _compare(actual, expected, otherwise,
+             lambda a, b: np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
+
+
+def _compare(actual: Any, expected: Any, otherwise: str, same: Callable) -> None:
+    wanted = np.asarray(expected)
+    try:
+        given = np.asarray(actual)
+        numbers = given.dtype.kind in "biufc"
+    except (ValueError, TypeError):
+        numbers = False
+    if not numbers:
+        raise PropertyFailed(otherwise, f"got {type(actual).__name__}, not numbers")
+    if given.shape != wanted.shape:
+        raise PropertyFailed(otherwise, f"the shape is {given.shape}, expected {wanted.shape}")
+    with np.errstate(invalid="ignore"):
+        wrong = ~np.asarray(same(given, wanted))
+    if wrong.any():
+        first = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
+        where = f"at index {first[0] if len(first) == 1 else first} " if first else ""
+        count = f" ({int(wrong.sum())} of {wrong.size} differ)" if wrong.ndim else ""
+        values = f"got {given[first]}, expected {wanted[first]}"
+        raise PropertyFailed(otherwise, where + values + count)
+    _met()
+
+
+met = 0  # expectations met in this process: the notebook's extension counts them cell by cell
+
+
+def _met() -> None:
+    global met
+    met += 1
+
+
+def dimensions(size: int | Sequence[int]) -> tuple[int, int, int]:
+    """Grid or block as three numbers."""
+    given = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    x, y, z = (*(int(n) for n in given), 1, 1, 1)[:3]
+    return x, y, z
+
+
+class Judge(Protocol):
+    """What stands behind the verbs."""
+
+    launched: list[Launched]
+
+    def call(self, name: str, args: tuple, *, where: str, schedules: int) -> Any: ...
+
+    def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
+               args: tuple, *, shared: int, schedules: int) -> Launched: ...
+
+    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]: ...
+
+    def economy(self, work: Callable[[], object], bounds: dict) -> float: ...
+
+    def seed(self, name: str) -> np.ndarray: ...
+
+
+_judge: Judge | None = None
+
+
+def use_judge(judge: Judge | None) -> None:
+    """Put `judge` behind the verbs of this process; None restores the notebook's."""
+    global _judge
+    _judge = judge
+
+
+def current_judge() -> Judge:
+    global _judge
+    if _judge is None:
+        from gpucourse.grading.testing.notebook_judge import NotebookJudge
+
+        _judge = NotebookJudge(_learner_namespace)
+    return _judge
+
+
+def _learner_namespace() -> dict:
+    """The learner's variables: the notebook's, or those of the script that called a verb."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None:
+        return shell.user_ns
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith("gpucourse."):
+            return frame.f_globals
+        frame = frame.f_back
+    return {}

@@ -1,0 +1,140 @@
+"""A launch under observation: what both the notebook and the oracle hold against a kernel.
+
+First in lockstep under the checkers, then again under random schedules. Knows nothing of where the
+kernel came from: :func:`watched` is given a function that performs one launch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
+from virtualgpu import errors
+from virtualgpu.devices.agreement import TOLERANCE
+
+# What each error of the machine means for the author of a kernel.
+MEANING = (
+    (errors.MisalignedAddressError, "reads or writes at an address that its type cannot have"),
+    (errors.MemoryAccessError, "reads or writes outside its arrays"),
+    (errors.DeadlockError, "waits for ever at a barrier that some threads never reach"),
+    (errors.BudgetExceeded, "never finishes"),
+    (errors.UnsupportedInstruction, "uses an instruction that the virtual GPU does not have"),
+    (errors.LaunchError, "cannot be launched like this"),
+    (errors.OutOfMemory, "needs more memory than the device has"),
+    (errors.TrapError, "stopped at a failed assertion"),
+)
+
+# Advice for whoever sets the limits, which in the grader is not the author of the kernel.
+ADVICE_ON_LIMITS = re.compile(r" \(set VIRTUALGPU_\w+[^)]*\)")
+
+ORDER_MATTERS = (
+    "the answer depends on the order in which threads run: something is not synchronised"
+)
+NOT_ON_DEVICE = (
+    "the result of '{name}' was computed on the host, not by a kernel: return what a kernel wrote "
+    "into device memory"
+)
+
+
+@contextlib.contextmanager
+def machine_at_work() -> Iterator[None]:
+    """Tell errors that the virtual GPU reports from those that it makes.
+
+    The first are about the kernel; the second must not cost anybody points.
+    """
+    try:
+        yield
+    except (errors.VirtualGPUError, OutOfTestTime, InfrastructureFault):
+        raise
+    except Exception as error:
+        raise InfrastructureFault(
+            f"the virtual GPU failed on a kernel: {type(error).__name__}: {error}"
+        ) from error
+
+
+def explain(error: errors.VirtualGPUError, name: str) -> PropertyFailed:
+    """The machine's error as a property of the kernel `name`."""
+    meaning = next((text for kind, text in MEANING if isinstance(error, kind)), "fails")
+    return PropertyFailed(f"the kernel '{name}' {meaning}. {ADVICE_ON_LIMITS.sub('', str(error))}")
+
+
+def watched(
+    run: Callable[[list], None], name: str, args: tuple, schedules: int, seed: int
+) -> Any:
+    """Launch once under the checkers and `schedules` times in random orders.
+
+    Parameters
+    ----------
+    run
+        Launches the kernel on its list of arguments and updates the arrays in it.
+    args
+        Arguments; arrays receive the output of the first launch, except read-only ones.
+    seed
+        Of the first random schedule; the next ones count up.
+
+    Returns the counters of the first launch. Raises PropertyFailed.
+    """
+    first = [_copy(value) for value in args]
+    try:
+        with virtualgpu.check() as report, virtualgpu.profile() as profile:
+            run(first)
+    except errors.VirtualGPUError as error:
+        raise explain(error, name) from None
+    if not report.ok:
+        raise PropertyFailed(f"the kernel '{name}': {report.findings[0].message}")
+    for given, got in zip(args, first, strict=True):
+        if isinstance(given, np.ndarray) and not given.flags.writeable and not _same(given, got):
+            raise PropertyFailed(f"the kernel '{name}' changes its input")
+
+    for number in range(schedules):
+        again = [_copy(value) for value in args]
+        try:
+            with virtualgpu.schedule(seed + number):
+                run(again)
+        except errors.VirtualGPUError as error:
+            raise explain(error, name) from None
+        if not agree(first, again):
+            raise PropertyFailed(f"the kernel '{name}': {ORDER_MATTERS}")
+
+    for given, got in zip(args, first, strict=True):
+        if isinstance(given, np.ndarray) and given.flags.writeable:
+            given[...] = got
+    return profile.launches[0].counters if profile.launches else None
+
+
+def agree(one: object, other: object) -> bool:
+    """Whether two results are the same up to the rounding of sums in another order."""
+    if one is other:
+        return True  # an Awkward Array, which no kernel can change
+    if isinstance(one, (list, tuple)):
+        return (isinstance(other, (list, tuple)) and len(one) == len(other)
+                and all(agree(a, b) for a, b in zip(one, other, strict=True)))
+    if isinstance(one, dict):
+        return (isinstance(other, dict) and one.keys() == other.keys()
+                and all(agree(one[key], other[key]) for key in one))
+    if isinstance(one, (str, bool, type(None))) or isinstance(other, (str, bool, type(None))):
+        return type(one) is type(other) and one == other
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind not in "fc" or a.size == 0:
+        return _same(a, b)
+    width = a.dtype.itemsize // (2 if a.dtype.kind == "c" else 1)
+    tolerance = TOLERANCE.get(width, 1e-9)
+    finite = np.abs(a[np.isfinite(a)])
+    scale = float(finite.max()) if finite.size else 0.0
+    return bool(np.isclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True).all())
+
+
+def _copy(value: object) -> object:
+    return np.array(value, copy=True) if isinstance(value, np.ndarray) else value
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()

@@ -1,0 +1,150 @@
+"""The verdict: exactly one JSON document for each submission.
+
+A verdict is one of three kinds:
+
+``graded``
+    the tests ran; each has its points and, where it failed, the property that failed;
+``student_fault``
+    there was nothing to run (the notebook cannot be read, no cell holds an answer): zero points,
+    and the reason says what to do;
+``infrastructure_fault``
+    the grader failed, not the student: no score at all, to be tried again.
+
+The file holds the run's secret seed, so it is for the instructor; feedback shows only the reasons.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from numbers import Real
+from pathlib import Path
+
+from gpucourse.system.atomic import PRIVATE, write_atomically
+
+GRADED = "graded"
+STUDENT_FAULT = "student_fault"
+INFRASTRUCTURE_FAULT = "infrastructure_fault"
+KINDS = (GRADED, STUDENT_FAULT, INFRASTRUCTURE_FAULT)
+
+# Changes when a verdict of an older grader must not be taken from the cache.
+FORMAT = 1
+
+
+def clamp(score: object, points: float) -> float:
+    """A finite number of points in [0, `points`]; anything that is not one earns nothing.
+
+    Stock nbgrader gives full marks for NaN and for a repr such as ``np.float64(0.0)``.
+    """
+    if isinstance(score, bool) or not isinstance(score, Real):
+        return 0.0
+    value = float(score)
+    if not math.isfinite(value):
+        return 0.0
+    return min(max(value, 0.0), float(points))
+
+
+def digest(*parts: str | bytes) -> str:
+    """SHA-256 of `parts`, each preceded by its length so that no two lists run together."""
+    running = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+        running.update(len(data).to_bytes(8, "little"))
+        running.update(data)
+    return running.hexdigest()
+
+
+@dataclass
+class TestOutcome:
+    """What one test cell gave."""
+
+    # pytest collects classes by this prefix otherwise.
+    __test__ = False
+
+    test: str
+    points: float
+    earned: float = 0.0
+    # The property that failed, in words for the student; empty when the test passed.
+    reason: str = ""
+    seconds: float = 0.0
+    # For the instructor, on request only: values of hidden inputs, and the line of the test.
+    detail: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.earned == self.points
+
+
+@dataclass
+class Verdict:
+    """One submission's result. `earned` and `points` are sums over `tests`."""
+
+    kind: str
+    notebook: str
+    student: str = ""
+    reason: str = ""
+    tests: list[TestOutcome] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    seed: str = ""
+    submission_digest: str = ""
+    assignment_digest: str = ""
+    isolation: str = ""
+    device: str = ""
+    seconds: float = 0.0
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"a verdict is one of {', '.join(KINDS)}, not {self.kind!r}")
+
+    @property
+    def earned(self) -> float | None:
+        """Points earned, or None where the grader failed: that is not a zero."""
+        if self.kind == INFRASTRUCTURE_FAULT:
+            return None
+        return float(sum(outcome.earned for outcome in self.tests))
+
+    @property
+    def points(self) -> float:
+        return float(sum(outcome.points for outcome in self.tests))
+
+    def first_reason(self) -> str:
+        """The reason to show where there is room for one line."""
+        if self.reason:
+            return self.reason
+        return next((outcome.reason for outcome in self.tests if outcome.reason), "")
+
+    def to_json(self) -> str:
+        document = asdict(self) | {"earned": self.earned, "points": self.points}
+        for outcome in document["tests"]:
+            if not outcome["detail"]:
+                del outcome["detail"]
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Verdict:
+        """Read what :meth:`to_json` wrote; ValueError for anything else."""
+        document = json.loads(text)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ValueError("not a verdict of this grader")
+        document.pop("earned", None)
+        document.pop("points", None)
+        try:
+            tests = [TestOutcome(**outcome) for outcome in document.pop("tests")]
+            return cls(tests=tests, **document)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a verdict of this grader: {error}") from None
+
+    def write(self, path: Path) -> None:
+        """Write it to `path`, for its owner alone."""
+        write_atomically(path, self.to_json(), PRIVATE)
+
+    @classmethod
+    def read(cls, path: Path) -> Verdict | None:
+        """The verdict at `path`, or None where there is none that this grader can use."""
+        try:
+            return cls.from_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None

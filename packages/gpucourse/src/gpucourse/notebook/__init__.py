@@ -1,0 +1,1 @@
+"""What ``%load_ext gpucourse`` sets up: magics, errors that teach, notes, Colab."""

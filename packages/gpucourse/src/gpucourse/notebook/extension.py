@@ -1,0 +1,211 @@
+"""``%load_ext gpucourse``: the first cell of every notebook.
+
+Sets what has to be set before the libraries start, puts the virtual GPU and the stand-ins for CuPy,
+PyCUDA and cuDF in place where there is no GPU, teaches diagnostics to name notebook cells, and says
+on one line which device answers.
+
+Loading must not cost a learner seconds, and ``numba.cuda`` alone takes most of two: so the virtual
+GPU is hooked in when ``numba.cuda`` is imported, not before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+from contextlib import suppress
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from gpucourse.adapters import awkward_cuda, without_pycuda
+from gpucourse.notebook import last_kernel, numba_errors, standin_errors
+from gpucourse.system import after_import
+from gpucourse.system.device import DeviceInfo, device
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+#: Set unless the user has set them: variables that libraries read once, when they start.
+ENVIRONMENT = {
+    # JAX would take three quarters of a GPU's memory, and leave too little for Numba and CuPy.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    # Lessons launch small grids on purpose.
+    "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+}
+
+#: Bytes below which ``%load_ext gpucourse`` warns of a full disk.
+ENOUGH_DISK = 20_000_000
+
+#: IPython's events, and where the shell keeps our callbacks.
+TICKS = {"pre_run_cell": "_gpucourse_start", "post_run_cell": "_gpucourse_tick"}
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Make this kernel ready for the course and print which device answers."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    name_cells(shell)
+    tick_cells(shell)
+    shell.register_magic_function(gpu_report, "cell")
+    awkward_cuda.mend_iteration()
+    awkward_cuda.hand_over()
+    numba_errors.shorten()
+    standin_errors.shorten(shell)
+    found = device()
+    replaced = []
+    if found.virtual:
+        replaced = prepare_virtual(shell)
+    else:
+        without_pycuda.offer()
+    print(message(found))
+    for news in (last_kernel.watch(shell), full_disk()):
+        if news:
+            print(news)
+    if replaced:
+        print(f"{' and '.join(replaced)}, imported before this, cannot work here and "
+              f"{'are' if replaced[1:] else 'is'} replaced by a stand-in; run cells with "
+              f"`from {replaced[0]} import ...` again")
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Undo :func:`load_ipython_extension`: no hooks, no stand-ins; variables stay."""
+    from virtualgpu import activation, sources
+
+    after_import.forget("numba.cuda")
+    awkward_cuda.restore()
+    numba_errors.restore()
+    standin_errors.restore(shell)
+    without_pycuda.withdraw()
+    activation.deactivate()
+    if namer := shell.__dict__.pop("_gpucourse_namer", None):
+        sources.unregister_namer(namer)
+    for event, known in TICKS.items():
+        if callback := shell.__dict__.pop(known, None):
+            shell.events.unregister(event, callback)
+    shell.magics_manager.magics["cell"].pop("gpu_report", None)
+
+
+def gpu_report(line: str, cell: str) -> None:
+    """%%gpu_report: run the cell and show what each of its launches did."""
+    from gpucourse.notebook.magics import gpu_report
+
+    __tracebackhide__ = True
+    gpu_report(line, cell)
+
+
+def message(found: DeviceInfo) -> str:
+    """The line that ``%load_ext gpucourse`` prints."""
+    if found.virtual and sys.platform == "darwin":
+        # There are no CUDA compilers for macOS at all, so nothing could run a kernel.
+        return (
+            "macOS has no CUDA compilers, so kernels cannot be compiled here: run the course in "
+            "its container, on Binder or on Colab (see README, “macOS”)"
+        )
+    return str(found)
+
+
+def full_disk() -> str | None:
+    """What to say where notebooks can hardly be saved any more: they and their outputs are MBs."""
+    from gpucourse.system.resources import gigabytes
+
+    try:
+        free = shutil.disk_usage(os.curdir).free
+    except OSError:
+        return None
+    if free > ENOUGH_DISK:
+        return None
+    left = f" but for {gigabytes(free)}" if free >= 1e6 else ""
+    return (f"This disk is full{left}: what you write may not be saved. Delete files "
+            "that you do not need (also ~/.cache), then save this notebook.")
+
+
+def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
+    """Put the virtual GPU and the stand-ins in place; nothing slow is imported for it.
+
+    Returns the packages imported before whose stand-ins answer now.
+
+    ``numba.cuda`` talks to the virtual GPU as soon as it is imported (or now, if it is). Names in
+    the notebook that hold a package which needs a GPU (``import cupy as cp`` in an earlier cell)
+    hold its stand-in afterwards.
+    """
+    from virtualgpu import activation
+
+    plugins = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+    if any(importlib.util.find_spec(plugin) for plugin in plugins):
+        # With a CUDA plugin installed and no GPU, JAX complains at length before it uses the CPU.
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    replaced = activation.use_standins()
+    if replaced and shell is not None:
+        rebind(shell.user_ns)
+    after_import.after_import("numba.cuda", _activate)
+    if not activation.gpu_is_present():
+        awkward_cuda.route_to_cpu_kernels()
+    return replaced
+
+
+def rebind(names: dict[str, object]) -> None:
+    """Names that hold a module set aside for its stand-in hold the stand-in's module instead."""
+    from virtualgpu.standins import finder
+
+    for name, value in list(names.items()):
+        if isinstance(value, ModuleType) and finder.replaced(value):
+            with suppress(ImportError):  # the stand-in lacks it: importing it says so
+                names[name] = importlib.import_module(value.__name__)
+
+
+def name_cells(shell: InteractiveShell) -> None:
+    """Have diagnostics say ``cell In[7]`` instead of the file name that IPython compiles under."""
+    from virtualgpu import sources
+
+    if not hasattr(shell.compile, "format_code_name"):
+        from gpucourse.notebook import colab  # alone keeps an IPython as old as that
+
+        colab.name_cells(shell.compile)
+
+    def name(filename: str) -> str | None:
+        label = shell.compile.format_code_name(filename)
+        return f"cell {label[1]}" if label else None
+
+    if previous := getattr(shell, "_gpucourse_namer", None):
+        sources.unregister_namer(previous)
+    shell._gpucourse_namer = name
+    sources.register_namer(name)
+
+
+def tick_cells(shell: InteractiveShell) -> None:
+    """Show a ✓ under a project's test cell when everything it expects holds."""
+    before, running = 0, None
+
+    def met() -> int:
+        verbs = sys.modules.get("gpucourse.grading.testing.verbs")
+        return verbs.met if verbs else 0
+
+    def start(info: object) -> None:
+        nonlocal before, running
+        before, running = met(), getattr(info, "cell_id", None)
+
+    def tick(result: ExecutionResult) -> None:
+        count = met() - before
+        if count and result.success:
+            from gpucourse.exercises.outcomes import Outcome, show
+            from gpucourse.progress import records
+
+            if running and records.asked_by_a_learner():
+                records.note(cell=running)
+            show(Outcome("passed", True, "what this cell expects holds" if count == 1 else
+                         f"all {count} things that this cell expects hold"))
+
+    for (event, known), callback in zip(TICKS.items(), (start, tick), strict=True):
+        if previous := getattr(shell, known, None):
+            shell.events.unregister(event, previous)
+        setattr(shell, known, callback)
+        shell.events.register(event, callback)
+
+
+def _activate(numba_cuda: ModuleType) -> None:
+    import virtualgpu
+
+    if not virtualgpu.is_active():
+        virtualgpu.activate()

@@ -1,0 +1,117 @@
+"""Says in a notebook that its last kernel was killed because memory ran out.
+
+JupyterLab says only that the kernel "appears to have died". Each kernel leaves a note for the next
+one of the same notebook and takes it away when it ends in the ordinary way. A note whose kernel is
+gone, while the system counts one more process killed for memory than before, is proof enough; a
+note alone is not (a busy kernel that its owner restarts leaves one too), and then nothing is said.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpucourse.system.resources import gigabytes, memory_kills, resources
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+#: Jupyter's server tells a kernel which notebook it belongs to.
+NOTEBOOK = "JPY_SESSION_NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A kernel's: its process, when that was born (seconds since 1970), the kills counted when the
+    note was first written, how the cell that was last begun starts, and when it was."""
+
+    pid: int
+    born: float
+    kills: int
+    cell: str
+    when: float
+
+    @property
+    def alive(self) -> bool:
+        """Whether that kernel still runs; numbers of processes are used again."""
+        import psutil
+
+        try:
+            return psutil.Process(self.pid).create_time() == self.born
+        except psutil.Error:
+            return False
+
+
+def watch(shell: InteractiveShell) -> str | None:
+    """Keep a note for this kernel from now on; returns what to say about the one before.
+
+    Does nothing outside Jupyter, and where the system does not count such kills (macOS, Windows).
+    """
+    notebook, kills = os.environ.get(NOTEBOOK), memory_kills()
+    if not notebook or kills is None:
+        return None
+    path = _path(notebook)
+    before = read(path)
+    if before is not None and before.pid == os.getpid() and before.alive:
+        return None  # `%load_ext` once more
+    import psutil
+
+    born = psutil.Process().create_time()
+
+    def began(info: object = None) -> None:
+        lines = getattr(info, "raw_cell", "").strip().splitlines() or [""]
+        write(path, Note(os.getpid(), born, kills, lines[0][:60], time.time()))
+
+    def ended() -> None:
+        if (note := read(path)) is not None and note.pid == os.getpid():
+            path.unlink(missing_ok=True)
+
+    began()
+    shell.events.register("pre_run_cell", began)
+    atexit.register(ended)
+    return obituary(before, kills)
+
+
+def obituary(note: Note | None, kills: int) -> str | None:
+    """What to say about the kernel that left ``note``, now that ``kills`` are counted."""
+    if note is None or kills <= note.kills or note.alive:
+        return None
+    when = time.strftime("%H:%M", time.localtime(note.when))
+    cell = f" (`{note.cell}`)" if note.cell else ""
+    return (
+        f"The last kernel of this notebook was killed: memory ran out, of which there is "
+        f"{gigabytes(resources().memory)} here. The last cell{cell} was begun at {when}. Your text "
+        "is still there, the variables are gone: shut down the kernels of other notebooks, then "
+        "run the cells again from the top."
+    )
+
+
+def read(path: Path) -> Note | None:
+    """The note at ``path``, if there is one that can be read."""
+    try:
+        return Note(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write(path: Path, note: Note) -> None:
+    """Leave a note; on a full disk there is none."""
+    temporary = path.with_name(f"{path.name}.{note.pid}")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(asdict(note)), encoding="utf-8")
+        temporary.replace(path)
+
+
+def _path(notebook: str) -> Path:
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    name = hashlib.sha256(notebook.encode()).hexdigest()[:16]
+    return Path(jupyter_runtime_dir()) / f"gpucourse-{name}.json"

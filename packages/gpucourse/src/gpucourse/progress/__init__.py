@@ -1,0 +1,1 @@
+"""What a learner has done: records, map, saved work and earlier versions."""

@@ -1,0 +1,153 @@
+"""``gpucourse.progress()``: the course's lessons in order, and what of each is done."""
+
+from __future__ import annotations
+
+import ast
+import html
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from gpucourse.course.checkout import check_files, course_folder, notebook_path, registry
+from gpucourse.course.registry import Lecture, Lesson
+from gpucourse.progress import records
+from gpucourse.progress.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """One lesson on the map: how many of its ``parts`` (exercises or tests) are ``done``.
+
+    ``path`` leads from the course's folder to the notebook; ``points`` are (earned, of) by the last
+    `gpucourse grade`.
+    """
+
+    title: str
+    path: Path
+    minutes: int
+    what: str
+    parts: int
+    done: int
+    points: tuple[float, float] | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do; a lesson without exercises never is."""
+        if self.points is not None and self.points[0] == self.points[1]:
+            return True
+        return 0 < self.parts == self.done
+
+    @property
+    def sign(self) -> str:
+        """✓ finished, ◐ begun, ○ neither."""
+        return "✓" if self.finished else "◐" if self.done or self.points else "○"
+
+    def __str__(self) -> str:
+        text = f"{self.done} of {self.parts} {self.what}" if self.parts else ""
+        if self.points:
+            text += f", {self.points[0]:g} of {self.points[1]:g} points by `gpucourse grade`"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class CourseMap:
+    """Shown as a table in a notebook, as lines in a terminal."""
+
+    stations: list[Station]
+    root: Path
+    trouble: str | None = None
+
+    @property
+    def next(self) -> Station | None:
+        """What to go on with: what is begun first, else what comes first."""
+        open_ = [station for station in self.stations if not station.finished]
+        begun = [station for station in open_ if station.sign == "◐"]
+        return next(iter([*begun, *open_]), None)
+
+    def __str__(self) -> str:
+        width = max((len(station.title) for station in self.stations), default=0)
+        lines = [f"{s.sign} {s.title:{width}}  {s}" for s in self.stations]
+        lines.append(self._go_on(f"{self.next.title} ({self.next.path})" if self.next else ""))
+        if self.trouble:
+            lines.append(f"! {self.trouble}")
+        return "\n".join(lines)
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": str(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """A table; its links lead from the running notebook's folder to the lessons."""
+        rows = [
+            f'<tr><td>{s.sign}</td><td style="text-align: left">{self._link(s)}</td>'
+            f'<td style="text-align: left">{html.escape(str(s)).replace("`", "")}</td></tr>'
+            for s in self.stations
+        ]
+        shown = (
+            "<table><thead><tr><th></th>"
+            '<th style="text-align: left">lesson</th><th style="text-align: left">done</th>'
+            f"</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            f"<p>{self._go_on(self._link(self.next) if self.next else '')}</p>"
+        )
+        if self.trouble:
+            shown += f"<p>! {html.escape(self.trouble)}</p>"
+        return shown
+
+    def _go_on(self, where: str) -> str:
+        return f"Go on with: {where}" if where else "Everything is done."
+
+    def _link(self, station: Station) -> str:
+        target = Path(os.path.relpath(self.root / station.path, Path.cwd())).as_posix()
+        return f'<a href="{quote(target)}">{html.escape(station.title)}</a>'
+
+
+def progress() -> CourseMap:
+    """The map of the course with what you have done so far.
+
+    An exercise counts once its check has passed in a notebook, a project's test likewise.
+    Raises :class:`~gpucourse.course.checkout.NotInTheCourse`.
+    """
+    root = course_folder()
+    known = records.read()
+    return CourseMap(
+        [_station(root, lesson, known) for lesson in registry(root).lessons],
+        root,
+        records.trouble(),
+    )
+
+
+def _station(root: Path, lesson: Lesson, known: Records) -> Station:
+    path = notebook_path(lesson)
+    if isinstance(lesson, Lecture):
+        parts = set(_exercises(lesson.id))
+        done = parts & known.exercises.get(lesson.id, set())
+        what = "exercise" if len(parts) == 1 else "exercises"
+    else:
+        parts = set(_tests(root / path))
+        done = parts & known.cells
+        what = "tests"
+    points = known.points.get(lesson.id)
+    return Station(lesson.title, path, lesson.minutes, what, len(parts), len(done), points)
+
+
+def _exercises(id: str) -> Iterator[str]:
+    """The names of a lecture's checked exercises, read without running its checks."""
+    path = next((path for path in check_files(id) if path.is_file()), None)
+    tree = ast.parse(path.read_text(encoding="utf-8")) if path else ast.Module([], [])
+    for node in tree.body:
+        for call in getattr(node, "decorator_list", ()):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "exercise":
+                yield ast.literal_eval(call.args[0])
+
+
+def _tests(notebook: Path) -> Iterator[str]:
+    """The ids of a project's test cells, from the notebook that the learner works in."""
+    try:
+        cells = json.loads(notebook.read_bytes())["cells"]
+        for cell in cells:
+            if cell["cell_type"] == "code" and cell["metadata"].get("nbgrader", {}).get("grade"):
+                yield cell["id"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return  # moved, or damaged: the map shows the lesson all the same

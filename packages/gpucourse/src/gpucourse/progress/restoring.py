@@ -1,0 +1,204 @@
+"""``gpucourse restore FILE``: a bundle's work back into the course's folder, and nothing lost.
+
+Nothing is written before the whole bundle has been read and found harmless. A notebook takes its
+place only where there is none, or one that nobody has worked in and of the same release; else both
+are kept, the bundle's under a name of its own.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import stat
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from gpucourse.course import released
+from gpucourse.course.checkout import course_folder
+from gpucourse.progress import records
+from gpucourse.progress.bundle import (
+    ABOUT,
+    FORMAT,
+    MOST_BYTES,
+    MOST_FILES,
+    PATTERN,
+    RECORDS,
+    BundleError,
+    is_plain,
+)
+from gpucourse.system.atomic import write_atomically
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What happened to each notebook of a bundle; paths start from the course's folder."""
+
+    path: Path
+    back: list[str] = field(default_factory=list)
+    beside: list[tuple[str, str]] = field(default_factory=list)
+    there: list[str] = field(default_factory=list)
+    progress: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in self._lines())
+        return {"text/plain": str(self), "text/html": f"<ul>{items}</ul>"}
+
+    def _lines(self) -> list[str]:
+        count = len(self.back) + len(self.beside)
+        lines = [f"{self.path.name}: {count} notebook{'s' * (count != 1)} restored"]
+        lines += [f"back in its place: {name}" for name in self.back]
+        lines += [
+            f"both kept: {name} here is another version, yours from the bundle is {other}"
+            for name, other in self.beside
+        ]
+        if self.there:
+            lines.append(f"here already: {', '.join(self.there)}")
+        lines.append(f"progress: {self.progress or 'nothing'} new")
+        return lines
+
+
+def restore(path: str | Path | None = None) -> Restored:
+    """Put a bundle's notebooks and progress back, and say what became of each.
+
+    ``path`` is the bundle; default: the newest ``gpucourse-work*.zip`` in the course's folder.
+    Raises :class:`BundleError` for a file that is no bundle, for one that reaches outside the
+    course's folder, and where the disk refuses; ``NotInTheCourse`` elsewhere.
+    """
+    root = course_folder()
+    path = Path(path) if path is not None else _newest(root)
+    notebooks, lines = read_bundle(path)
+    for name in notebooks:
+        _refuse_outside(root, name, path)
+    result, progress = Restored(path), 0
+    try:
+        for name, data in notebooks.items():
+            _put(root, name, data, result)
+        progress = records.add(records.parse(lines))
+    except OSError as error:
+        done = len(result.back) + len(result.beside)
+        raise BundleError(
+            f"{error.filename or root}: {error.strerror or error}. {done} of {len(notebooks)} "
+            f"notebooks of {path.name} are back, nothing was overwritten, and the bundle is whole: "
+            "make room or mend the permissions, and restore it again"
+        ) from None
+    return Restored(path, result.back, result.beside, result.there, progress)
+
+
+def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
+    """A bundle's notebooks by name, and its records. Raises :class:`BundleError`; writes nothing.
+
+    Refused are names that lead out of a folder, links, encrypted or damaged members, what is no
+    notebook, and bundles beyond ``MOST_FILES`` and ``MOST_BYTES`` unpacked.
+    """
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            members = bundle.infolist()
+            if ABOUT not in {member.filename for member in members}:
+                raise BundleError(f"{path.name} is a zip, but none that `gpucourse save` wrote")
+            if len(members) > MOST_FILES:
+                raise BundleError(f"{path.name} has {len(members)} files: no bundle of ours has "
+                                  f"more than {MOST_FILES}. Nothing was restored")
+            texts: dict[str, bytes] = {}
+            for member in members:
+                _refuse_hostile(path, member, texts)
+                room = MOST_BYTES - sum(map(len, texts.values()))
+                with bundle.open(member) as file:
+                    texts[member.filename] = file.read(room + 1)
+                if len(texts[member.filename]) > room:
+                    raise BundleError(f"{path.name} unpacks to more than {MOST_BYTES / 1e6:.0f} "
+                                      "MB. Nothing was restored")
+    except FileNotFoundError:
+        raise BundleError(f"{path} does not exist. In JupyterLab, drop the file onto the list of "
+                          "files at the left to upload it") from None
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+        # RuntimeError: encrypted; its subclass NotImplementedError: a compression of its own.
+        raise BundleError(f"{path.name} is damaged or no bundle ({error}). Nothing was restored; "
+                          "download or upload it again") from None
+    about = _read_about(texts.pop(ABOUT))
+    if about.get("format") != FORMAT:
+        raise BundleError(f"{path.name} was written by another version of the course (format "
+                          f"{about.get('format')}, this one reads {FORMAT}): update the course")
+    return texts, texts.pop(RECORDS, b"")
+
+
+def _read_about(text: bytes) -> dict:
+    try:
+        about = json.loads(text)
+    except ValueError:
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _refuse_hostile(path: Path, member: zipfile.ZipInfo, seen: dict[str, bytes]) -> None:
+    name = member.orig_filename  # filename is what zipfile makes of it
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    known = is_plain(name) or name in (ABOUT, RECORDS)
+    if not known or kind not in (0, stat.S_IFREG):
+        raise BundleError(f"{path.name} holds {name!r}, which `gpucourse save` never writes: "
+                          "nothing was restored. Restore only bundles that you saved yourself")
+    if name in seen:
+        raise BundleError(f"{path.name} holds {name!r} twice: nothing was restored")
+
+
+def _refuse_outside(root: Path, name: str, path: Path) -> None:
+    """Links in the course's folder must not lead a notebook out of it."""
+    if not (root / name).parent.resolve().is_relative_to(root.resolve()):
+        raise BundleError(f"{path.name} holds {name!r}, and {PurePosixPath(name).parent} is a link "
+                          "out of the course's folder: nothing was restored")
+
+
+def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
+    """Write one notebook where it takes nothing away."""
+    target = root / name
+    if not os.path.lexists(target):
+        write_atomically(target, data)
+        result.back.append(name)
+        return
+    here = target.read_bytes() if target.is_file() else b""
+    if _same_work(here, data):
+        result.there.append(name)
+    elif _may_give_way(here, data):
+        write_atomically(target, data)
+        result.back.append(name)
+    else:
+        other, number = target.with_stem(f"{target.stem}-restored"), 2
+        while os.path.lexists(other):
+            if other.is_file() and other.read_bytes() == data:
+                result.there.append(name)
+                return
+            other, number = target.with_stem(f"{target.stem}-restored-{number}"), number + 1
+        write_atomically(other, data)
+        result.beside.append((name, other.relative_to(root).as_posix()))
+
+
+def _same_work(here: bytes, data: bytes) -> bool:
+    """Whether both hold the same cells: outputs can be made again."""
+    one, other = released.parse(here), released.parse(data)
+    if one is None or other is None:
+        return here == data
+    return released.digest(one) == released.digest(other) and not released.is_untouched(one)
+
+
+def _may_give_way(here: bytes, data: bytes) -> bool:
+    """Whether the notebook here is as released, and the bundle's grew out of that release."""
+    one, other = released.parse(here), released.parse(data)
+    if one is None or other is None or not released.is_untouched(one):
+        return False
+    return released.release_of(one) == released.release_of(other)
+
+
+def _newest(root: Path) -> Path:
+    found = sorted(root.glob(PATTERN), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise BundleError(
+            f"No {PATTERN} in {root}. In JupyterLab, drop the file that you saved onto the list of "
+            "files at the left, with the course's folder open there; then run this again")
+    return found[-1]

@@ -1,0 +1,105 @@
+"""What ``gpucourse build`` and ``gpucourse check`` do. Each returns the command's exit code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from gpucourse.course.problems import CourseError, Problem
+from gpucourse.course.registry import find_root, load_course
+from gpucourse.publish.outputs import plan, write
+
+_console = Console(highlight=False, soft_wrap=True, markup=False)
+
+
+def _tells_mistakes(command: Callable[..., int]) -> Callable[..., int]:
+    """Print the mistakes of the course's source instead of a traceback."""
+
+    @functools.wraps(command)
+    def guarded(*args, **options) -> int:
+        try:
+            return command(*args, **options)
+        except CourseError as error:
+            _console.print(str(error))
+            return 1
+
+    return guarded
+
+
+@_tells_mistakes
+def build(*, force: bool = False) -> int:
+    """Bring the generated notebooks in step with ``course/``."""
+    state = plan(find_root())
+    if state.used and not force:
+        for path in state.used:
+            _console.print(f"{path}: has been run, so it may hold somebody's work")
+        _console.print("Nothing written. Copy what is worth keeping, then: gpucourse build --force")
+        return 1
+    write(state)
+    for path in state.changed:
+        _console.print(f"wrote {path}")
+    for path in state.superfluous:
+        _console.print(f"removed {path}")
+    _console.print(f"{len(state.texts)} notebooks are current.")
+    return 0
+
+
+@_tells_mistakes
+def check_current() -> int:
+    """List generated notebooks that are not what their source gives."""
+    state = plan(find_root())
+    for path in state.changed:
+        what = "differs from its source"
+        if not (state.root / path).exists():
+            what = "missing"
+        elif path in state.used:
+            what = "has been run: outputs are not committed"
+        _console.print(f"{path}: {what}")
+    for path in state.superfluous:
+        _console.print(f"{path}: no longer generated")
+    if state.current:
+        _console.print(f"{len(state.texts)} notebooks are current.")
+        return 0
+    _console.print("To mend this: make build   (edit course/, never these notebooks)")
+    return 1
+
+
+@_tells_mistakes
+def check(ids: list[str]) -> int:
+    """Inspect and rehearse the lessons named; where none is, all, and see that all is current."""
+    from gpucourse.publish.gallery import read_gallery
+    from gpucourse.publish.inspection import inspect
+    from gpucourse.publish.rehearsal import rehearse
+    from gpucourse.publish.source import read_course, read_source
+
+    root = find_root()
+    code = 0
+    if ids:
+        # One lesson can be worked on while another is half written.
+        course = load_course(root)
+        try:
+            sources = [read_source(course, course.lesson(id)) for id in ids]
+        except LookupError as error:
+            _console.print(str(error))
+            return 1
+    else:
+        course, sources = read_course(root)
+        code = check_current()
+    problems: list[Problem] = [found for source in sources for found in inspect(course, source)]
+    if not ids and (gallery := read_gallery(course)):
+        problems += inspect(course, gallery)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        for source in sources:
+            problems += rehearse(
+                course, source, lambda text: progress.update(task, description=text)
+            )
+    for problem in problems:
+        _console.print(str(problem))
+    if not problems:
+        _console.print(f"{len(sources)} rehearsed: everything as it should be.")
+    return 1 if problems else code

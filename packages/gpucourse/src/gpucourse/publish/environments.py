@@ -1,0 +1,200 @@
+"""Writes what other installers read, from ``pyproject.toml`` and the locks in ``requirements/``.
+
+Generated: ``binder/`` (what Binder builds), ``hub/values.yaml`` and ``hub/links.md`` (for a
+JupyterHub), ``environment.yml`` (a conda environment for a GPU machine), ``CITATION.cff`` and the
+marked blocks of ``README.md``. Nothing here needs the network, so a test can prove every file
+current.
+
+    python -m gpucourse.publish.environments            # write them
+    python -m gpucourse.publish.environments --check    # say which are stale, change nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpucourse.course.projects import COURSE, VIRTUALGPU, Projects, read_projects
+from gpucourse.course.registry import load_course
+from gpucourse.publish import binder, hub, welcome
+
+# Distributions whose conda package has another name, or comes with another package (None).
+# conda-forge's own `cuda-cccl` is the C++ headers; the Python package is `cccl-python`.
+CONDA_NAMES: dict[str, str | None] = {
+    "cuda-bindings": None,
+    "cuda-cccl": "cccl-python",
+    "cuda-toolkit": None,
+    "cudf-cu13": "cudf",
+    "cupy-cuda13x": "cupy",
+    "matplotlib": "matplotlib-base",
+    "playwright": "playwright-python",
+}
+# conda-forge builds jaxlib for the CPU and for CUDA under one name: the build string chooses.
+CONDA_BUILDS: dict[str, str] = {"jaxlib": "*cuda*"}
+
+EXECUTABLE = frozenset({"binder/postBuild", "binder/start"})
+
+
+def expected(root: Path) -> dict[str, str]:
+    """What each generated file should hold: path relative to ``root`` → text.
+
+    Raises :class:`FileNotFoundError` where ``root`` is not the repository,
+    :class:`~gpucourse.course.problems.CourseError` where the registry of lessons has mistakes, and
+    :class:`ValueError` where ``README.md`` has lost a marker of a generated block.
+    """
+    project = read_projects(root)
+    lock = (root / "requirements" / "base.txt").read_text(encoding="utf-8")
+    url = project.url
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    citation = (root / "CITATION.cff").read_text(encoding="utf-8")
+    return {
+        **binder.files(project, lock),
+        **hub.files(root, url),
+        "environment.yml": conda_environment(project),
+        "README.md": fill_blocks(readme, readme_blocks(root, url)),
+        "CITATION.cff": fill_citation(citation, url, version(root)),
+    }
+
+
+def stale(root: Path) -> list[str]:
+    """The generated files that are missing, out of date or, for a script, not executable."""
+    found = []
+    for name, text in expected(root).items():
+        path = root / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            found.append(name)
+        elif name in EXECUTABLE and not path.stat().st_mode & 0o100:
+            found.append(name)
+    return found
+
+
+def write(root: Path) -> list[str]:
+    """Bring every generated file up to date; returns those that were changed."""
+    changed = stale(root)
+    texts = expected(root)
+    for name in changed:
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(texts[name], encoding="utf-8", newline="\n")
+        if name in EXECUTABLE:
+            path.chmod(0o755)
+    return changed
+
+
+# --- conda ------------------------------------------------------------------------------------
+
+
+def conda_environment(project: Projects) -> str:
+    """``environment.yml``: the course, its tests and the ``gpu`` and ``pycuda`` extras."""
+    wanted: dict[str, set[str]] = {}
+    for text in [*project.dependencies, *project.extras["gpu"], *project.groups["pycuda"],
+                 *project.groups["test"]]:
+        requirement = Requirement(text)
+        name = CONDA_NAMES.get(canonicalize_name(requirement.name), requirement.name)
+        if name is not None and binder.on_binder(requirement):
+            wanted.setdefault(name, set()).update(map(str, requirement.specifier))
+    lines = [
+        f"# {binder.GENERATED}",
+        "# For a machine or hub with an NVIDIA GPU and a CUDA 13 driver (12: edit cuda-version).",
+        "# Written from the channels' documentation, not yet tried. Afterwards, in the repository:",
+        f"#     pip install --no-deps {binder.EDITABLE}",
+        "name: gpucourse",
+        "channels:",
+        "  - rapidsai",
+        "  - conda-forge",
+        "dependencies:",
+        f"  - python {interval(project.python.split(','))}",
+        "  - pip",
+        "  # NVRTC, NVVM and the runtime come with numba-cuda and cupy, for this version of CUDA.",
+        "  - cuda-version 13.*",
+    ]
+    for name in sorted(wanted):
+        words = (name, interval(wanted[name]), CONDA_BUILDS.get(name))
+        lines.append("  - " + " ".join(filter(None, words)))
+    return "\n".join(lines) + "\n"
+
+
+def interval(bounds: Iterable[str]) -> str:
+    """Version bounds as one text, the lower first."""
+    return ",".join(sorted(bounds, reverse=True))
+
+
+# --- the repository's address -----------------------------------------------------------------
+
+
+def version(root: Path, package: Path = COURSE.parent) -> str:
+    """A package's version, read without importing it; the course's unless told otherwise."""
+    module = root / package / "src" / package.name / "__init__.py"
+    found = re.search(r'^__version__ = "(.+)"$', module.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise ValueError(f'{package.name}/__init__.py has no line __version__ = "…"')
+    return found[1]
+
+
+def readme_blocks(root: Path, url: str) -> dict[str, str]:
+    """The texts between ``<!-- name -->`` and ``<!-- /name -->`` in README.md."""
+    slug = url.removeprefix("https://github.com/")
+    folder = slug.rsplit("/", 1)[-1]
+    workflow = f"{url}/actions/workflows/test.yml"
+    badge = f"https://mybinder.org/v2/gh/{slug}/main?urlpath=lab/tree/{welcome.NOTEBOOK}"
+    return {
+        "badges": (
+            f"[![Tests]({workflow}/badge.svg)]({workflow})\n"
+            f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({badge})"
+        ),
+        "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
+        "install": ("```sh\n# not run in CI\n"
+                    f'pip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"\n```'),
+        "contents": welcome.lessons_table(load_course(root), url),
+    }
+
+
+def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:
+    """``text`` with each marked block replaced; a block without its two markers is an error."""
+    for name, block in blocks.items():
+        opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
+        marked = re.compile(rf"^{opening}\n.*?^{closing}$", re.DOTALL | re.MULTILINE)
+        found = list(marked.finditer(text))
+        if len(found) != 1:
+            raise ValueError(
+                f"README.md needs one {opening} and after it one {closing}, each on a line of its "
+                f"own: put them back, and `make build` writes what is between"
+            )
+        start, end = found[0].span()
+        text = f"{text[:start]}{opening}\n{block}\n{closing}{text[end:]}"
+    return text
+
+
+def fill_citation(text: str, url: str, number: str) -> str:
+    """``CITATION.cff`` with the repository's address and the version set."""
+    text = re.sub(r"(?m)^repository-code:.*$", f'repository-code: "{url}"', text)
+    return re.sub(r"(?m)^version:.*$", f"version: {number}", text)
+
+
+# --- the command ------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.environments")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if stale")
+    options = parser.parse_args()
+    root = Path.cwd()
+    if options.check:
+        names = stale(root)
+        for name in names:
+            print(f"{name} is out of date: run `make build` and commit what it writes")
+        return 1 if names else 0
+    for name in write(root):
+        print(f"wrote {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Running a lesson's notebook, and keeping what came out for the next time.
+
+``execute`` runs a notebook as it is. ``solved`` runs a lesson with its answers in, sees that
+every cell did what its source promises, and keeps the executed notebook under ``build/executed``:
+as long as nothing that it depends on has changed, the next call reads it from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import nbclient
+import nbformat
+from nbformat import NotebookNode
+
+import virtualgpu
+from gpucourse.course.checkout import PACKAGE
+from gpucourse.course.registry import Course, Lecture
+from gpucourse.publish import notebooks
+from gpucourse.publish.source import Source
+from gpucourse.system.atomic import write_atomically
+from gpucourse.views import results
+
+#: Seconds that one cell may take: a lesson's longest takes a few.
+CELL_TIMEOUT = 120
+#: Where executed notebooks are kept, relative to the course's root.
+CACHE = Path("build") / "executed"
+_HIDDEN_GPU = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+# Parts of this package that no cell of a lesson uses.
+_NOT_USED_BY_LESSONS = ("gpucourse/publish/", "gpucourse/grading/", "gpucourse/cli.py")
+
+
+def execute(
+    notebook: NotebookNode, folder: Path, timeout: int = CELL_TIMEOUT, hidden_gpu: bool = False
+) -> NotebookNode:
+    """A copy of ``notebook`` with its outputs, from a fresh kernel that starts in ``folder``.
+
+    A cell that raises stops nothing. Where ``folder`` does not exist, the nearest above it serves.
+    With ``hidden_gpu`` the virtual GPU answers, whatever the machine has.
+    """
+    notebook = nbformat.from_dict(notebook)  # a copy: the client writes outputs into it
+    start = next(place for place in (folder, *folder.parents) if place.is_dir())
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=timeout,
+        kernel_name="python3",
+        allow_errors=True,
+        # Kernels warn on the terminal that they talk over TCP; these stay on this machine.
+        extra_arguments=["--log-level=ERROR"],
+        resources={"metadata": {"path": str(start)}},
+    )
+    # client.execute() would leave its event loop open when it is called in a thread.
+    asyncio.run(client.async_execute(env={**os.environ, **(_HIDDEN_GPU if hidden_gpu else {})}))
+    return notebook
+
+
+def solution(course: Course, source: Source) -> NotebookNode:
+    """The lesson with its answers in, lecture or project, without outputs."""
+    if isinstance(source.lesson, Lecture):
+        return notebooks.lecture_solution(course, source)
+    return notebooks.project_solution(course, source)
+
+
+def solved(
+    course: Course,
+    source: Source,
+    judge: Callable[[NotebookNode], None],
+    notice: Callable[[str], None] = str,
+) -> NotebookNode:
+    """The executed solution of a lesson, from the cache where nothing has changed.
+
+    It runs on the virtual GPU: the site shows no output that only a GPU gives.
+
+    ``judge`` is called on a fresh one and raises where a cell did what it should not: such a
+    notebook is not kept. ``notice`` is told the lesson that is being run.
+    """
+    notebook = solution(course, source)
+    kept = course.root / CACHE / f"{source.lesson.id}-{fingerprint(course, source)}.ipynb"
+    if not kept.is_file():
+        _run_and_keep(course, source, notebook, kept, judge, notice)
+    return nbformat.read(kept, as_version=4)
+
+
+def _run_and_keep(course, source, notebook, kept, judge, notice) -> None:
+    id = source.lesson.id
+    notice(id)
+    # A machine that also draws the site's other lessons is slower than one that runs a test.
+    folder = course.root / "solutions"
+    done = execute(notebook, folder, timeout=5 * CELL_TIMEOUT, hidden_gpu=True)
+    judge(done)
+    _forget_machine(done, course.root)
+    for old in kept.parent.glob(f"{id}-*.ipynb"):
+        old.unlink()
+    write_atomically(kept, nbformat.writes(done))
+
+
+def _forget_machine(notebook: NotebookNode, root: Path) -> None:
+    """Tracebacks name files: shown as seen from the course's folder, not from this machine's."""
+    prefixes = {str(root): ".", sys.prefix: ".venv", sys.base_prefix: "python"}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.output_type == "error":
+                text = "\n".join(output.traceback)
+                for prefix in sorted(prefixes, key=len, reverse=True):
+                    text = text.replace(f"{prefix}/", f"{prefixes[prefix]}/")
+                output.traceback = text.split("\n")
+
+
+def fingerprint(course: Course, source: Source) -> str:
+    """Changes whenever something changes that may change the outputs of a lesson."""
+    digest = hashlib.sha256(notebooks.notebook_text(solution(course, source)).encode())
+    digest.update(sys.version.encode())
+    files = [course.checks(source.lesson), course.root / "requirements" / "base.txt",
+             course.root / "benchmarks" / "results" / results.NAME]
+    files += sorted(
+        path
+        for package in (PACKAGE, Path(virtualgpu.__file__).parent)
+        for path in package.rglob("*")
+        if path.suffix in (".py", ".root")
+        and not path.relative_to(package.parent).as_posix().startswith(_NOT_USED_BY_LESSONS)
+    )
+    for path in files:
+        if path.is_file():
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]

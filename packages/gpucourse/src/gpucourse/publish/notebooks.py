@@ -1,0 +1,261 @@
+"""From a source to the notebooks derived from it, always from full to empty.
+
+Four notebooks come out of one source, and nothing goes back:
+
+=====================================  ==========================================================
+``lectures/ID.ipynb``                  exercises as starters, notes for the room left out
+``projects/ID/ID.ipynb``               what ``nbgrader generate_assignment`` releases
+``solutions/ID.ipynb``                 answers in, visible checks in, hidden tests out
+``grading/source/ID/ID.ipynb``         everything, with nbgrader's metadata
+=====================================  ==========================================================
+
+A generated notebook has no outputs, stable cell ids and stable metadata, and is the same text byte
+for byte however often it is generated.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import hashlib
+import re
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+
+from gpucourse.course.regions import (
+    HIDDEN_TESTS,
+    NBGRADER_STUB,
+    NBGRADER_TEXT_STUB,
+    SOLUTION,
+    remove_regions,
+    replace_regions,
+    unwrap_regions,
+)
+from gpucourse.course.registry import Course, Lecture, Lesson, Project
+from gpucourse.course.released import digest
+from gpucourse.publish.source import ANSWERS, Cell, Source
+
+#: Runs, so that a lecture goes on with its starters in place.
+LECTURE_STUB = "# your code here"
+#: The same in CUDA C++, where a line with # is for the preprocessor.
+CPP_STUB = "// your code here"
+_CPP_STRING = re.compile(r"(\"{3}|'{3})(?:(?!\1).)*__(?:global|device)__.*?\1", re.DOTALL)
+
+#: Jupyter's tag for a cell whose error does not stop Run All.
+RAISES = "raises-exception"
+
+_NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+
+def lecture_notebook(course: Course, source: Source) -> NotebookNode:
+    """What a learner opens: starters in place of the answers."""
+    cells = [_starter_cell(source, cell) for cell in source.cells if "room" not in cell.tags]
+    return _notebook(course, source.lesson, cells)
+
+
+def lecture_solution(course: Course, source: Source) -> NotebookNode:
+    """The lecture with its answers, and the notes for the room."""
+    cells = [
+        _cell(source, cell, unwrap_regions(cell.source, SOLUTION), _tags(cell))
+        for cell in source.cells
+    ]
+    return _notebook(course, source.lesson, cells)
+
+
+def project_source(course: Course, source: Source) -> NotebookNode:
+    """The instructor's notebook that nbgrader starts from: answers and hidden tests in it."""
+    cells = []
+    for cell in source.cells:
+        metadata = _tags(cell)
+        if cell.role is not None:
+            metadata["nbgrader"] = _nbgrader_metadata(cell)
+        if cell.role == "test":
+            # Run All then shows every verdict instead of stopping at the first red one.
+            metadata["tags"] = [*metadata.get("tags", ()), RAISES]
+        cells.append(_cell(source, cell, cell.source, metadata))
+    notebook = _notebook(course, source.lesson, cells)
+    # nbgrader hands a notebook's metadata on, and its release is what learners start from.
+    return _mark(notebook, digest(_released(copy.deepcopy(notebook))))
+
+
+def project_release(course: Course, source: Source) -> NotebookNode:
+    """What students get: the result of ``nbgrader generate_assignment`` on the source.
+
+    nbgrader takes seconds to import and writes a gradebook; its steps are few, so they are done
+    here, and a test holds this equal to what nbgrader itself releases.
+    """
+    return _released(project_source(course, source))
+
+
+def _released(notebook: NotebookNode) -> NotebookNode:
+    """nbgrader's steps, in place."""
+    for cell in notebook.cells:
+        nbgrader = cell.metadata.get("nbgrader")
+        if nbgrader is None:
+            continue
+        cell.metadata["deletable"] = False  # nbgrader's LockCells
+        if not nbgrader["solution"]:
+            cell.metadata["editable"] = False
+        stub = NBGRADER_STUB if cell.cell_type == "code" else NBGRADER_TEXT_STUB
+        cell.source = replace_regions(cell.source, SOLUTION, stub)
+        cell.source = remove_regions(cell.source, HIDDEN_TESTS)
+        nbgrader["checksum"] = nbgrader_checksum(cell)
+        nbgrader["cell_type"] = cell.cell_type
+    return notebook
+
+
+def project_solution(course: Course, source: Source) -> NotebookNode:
+    """What a student who solved everything would hand in: the release with the answers filled in.
+
+    Test cells do not carry the tag that lets errors pass: here no check may fail.
+    """
+    notebook = project_release(course, source)
+    answers = {cell.name: cell for cell in source.cells if cell.role in ANSWERS}
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if grade_id in answers:
+            cell.source = unwrap_regions(answers[grade_id].source, SOLUTION)
+        elif grade_id is not None:
+            cell.metadata["tags"] = [t for t in cell.metadata.get("tags", ()) if t != RAISES]
+            if not cell.metadata["tags"]:
+                del cell.metadata["tags"]
+    return _mark(notebook, digest(notebook))
+
+
+def notebook_text(notebook: NotebookNode) -> str:
+    """The one way a notebook is written: byte for byte as Jupyter saves it.
+
+    A learner's save then changes the lines that they changed and no others, and git can merge a
+    newer release into their copy (nbgitpuller on a hub).
+    """
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook) + "\n"
+
+
+def cell_id(notebook_id: str, name: str) -> str:
+    """A cell's id in a generated notebook (nbformat 4.5: at most 64 of letters, digits, - and _).
+
+    It depends on the notebook and on the cell's own name alone, so a cell that is inserted
+    shifts no other, and a copy of a cell in another notebook is another cell.
+    """
+    return hashlib.sha256(f"{notebook_id}/{name}".encode()).hexdigest()[:16]
+
+
+def nbgrader_checksum(cell: NotebookNode) -> str:
+    """The checksum of nbgrader's cell metadata, as ``nbgrader.utils.compute_checksum`` has it."""
+    meta = cell.metadata["nbgrader"]
+    locked = meta["grade"] or meta["locked"]
+    parts = [cell.source, cell.cell_type, meta["grade"], meta["solution"]]
+    parts += [not meta["solution"] and locked, meta["grade_id"]]
+    if meta["grade"]:
+        parts.append(float(meta["points"]))
+    return hashlib.md5("".join(map(str, parts)).encode(), usedforsecurity=False).hexdigest()
+
+
+def starter_source(source: str) -> str:
+    """An exercise's code with every solution region replaced by a starter that Python accepts.
+
+    In a string of CUDA C++ the starter is a comment of C++.
+    """
+    starter = replace_regions(source, SOLUTION, [LECTURE_STUB])
+    if _is_python(starter):
+        return _CPP_STRING.sub(lambda code: code[0].replace(LECTURE_STUB, CPP_STUB), starter)
+    # The region was all there is in a block, and a comment alone is no block.
+    return replace_regions(source, SOLUTION, [f"pass  {LECTURE_STUB}"])
+
+
+def _starter_cell(source: Source, cell: Cell) -> NotebookNode:
+    text = starter_source(cell.source) if "exercise" in cell.tags else cell.source
+    return _cell(source, cell, text, _tags(cell))
+
+
+def _tags(cell: Cell) -> dict:
+    tags = [*cell.tags, RAISES] if cell.raises else [*cell.tags]
+    return {"tags": tags} if tags else {}
+
+
+def _nbgrader_metadata(cell: Cell) -> dict:
+    """nbgrader's cell metadata, schema version 3."""
+    metadata = {
+        "schema_version": 3,
+        "grade_id": cell.name,
+        "grade": cell.role in ("test", "written"),
+        "locked": cell.role not in ANSWERS,
+        "solution": cell.role in ANSWERS,
+        "task": False,
+    }
+    if metadata["grade"]:
+        metadata["points"] = cell.points
+    return metadata
+
+
+def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode:
+    id = cell_id(source.lesson.id, cell.name)
+    return _NEW_CELL[cell.kind](text, id=id, metadata=metadata)
+
+
+def page(id: str, cells: list[tuple[str, str, str]]) -> NotebookNode:
+    """A generated notebook that belongs to no lesson: (kind, name, text) of each cell."""
+    return _new_notebook(
+        id, [_NEW_CELL[kind](text, id=cell_id(id, name)) for kind, name, text in cells]
+    )
+
+
+def _notebook(course: Course, lesson: Lesson, cells: list[NotebookNode]) -> NotebookNode:
+    title = new_markdown_cell(_title(course, lesson), id=cell_id(lesson.id, "title"))
+    return _new_notebook(lesson.id, [title, *cells])
+
+
+def _new_notebook(id: str, cells: list[NotebookNode]) -> NotebookNode:
+    notebook = new_notebook(
+        cells=cells,
+        metadata={
+            "kernelspec": {
+                "display_name": "Python 3 (ipykernel)",
+                "language": "python",
+                "name": "python3",
+            },
+            "language_info": {"name": "python"},
+            # Tells a generated notebook from a learner's own; see build/outputs.py.
+            "gpucourse": {"id": id},
+        },
+    )
+    return _mark(notebook, digest(notebook))
+
+
+def _mark(notebook: NotebookNode, released: str) -> NotebookNode:
+    """Write into the notebook which cells it was released with; see :mod:`..course.released`."""
+    notebook.metadata["gpucourse"]["released"] = released
+    return notebook
+
+
+def _title(course: Course, lesson: Lesson) -> str:
+    """The first cell: title, time, needs and objectives, all from the registry."""
+    needs = [_need(course, need) for need in lesson.prerequisites]
+    facts = [f"**{lesson.minutes} minutes**"]
+    if isinstance(lesson, Project):
+        facts.append(f"**{lesson.points:g} points**")
+    facts.append("needs: " + ("; ".join(needs) if needs else "nothing but Python"))
+    lines = [f"# {lesson.title}", "", " · ".join(facts), "", "After this you can", ""]
+    lines += [f"- {objective}" for objective in lesson.objectives]
+    return "\n".join(lines)
+
+
+def _need(course: Course, need: str) -> str:
+    """A prerequisite as a reader sees it: a listed lesson by its title, prose as it stands."""
+    if not re.match(r"\d\d_", need):
+        return need
+    lesson = course.lesson(need)
+    return f"the {'lecture' if isinstance(lesson, Lecture) else 'project'} “{lesson.title}”"
+
+
+def _is_python(source: str) -> bool:
+    """Whether a cell's code parses; IPython's magics and shell lines count as ``pass``."""
+    plain = re.sub(r"^(\s*)[%!?].*$", r"\1pass", source, flags=re.MULTILINE)
+    try:
+        ast.parse(plain)
+    except SyntaxError:
+        return False
+    return True

@@ -1,0 +1,236 @@
+"""The pages of the site, as Sphinx reads them: executed notebooks and documents in one folder.
+
+The folder has the shape of the repository, so that links between notebooks and documents hold as
+they stand. A link to a file that is no page leads to the repository on the web.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import quote
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from gpucourse.course.regions import (
+    NBGRADER_STUB,
+    NBGRADER_TEXT_STUB,
+    SOLUTION,
+    replace_regions,
+)
+from gpucourse.course.registry import Lecture, Lesson, Project
+from gpucourse.exercises.checks import Exercise
+from gpucourse.exercises.outcomes import CHECK_MIME, marked_up
+from gpucourse.publish.gallery import LESSON as GALLERY
+from gpucourse.publish.notebooks import cell_id, starter_source
+from gpucourse.publish.showcase import Shown
+from gpucourse.publish.source import ANSWERS, Cell, Source
+
+#: Documents of the repository that are pages, as globs.
+DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "grading/README.md", "course/README.md",
+             "CONTRIBUTING.md", "CHANGELOG.md")
+#: The page with every lecture's notes for the room.
+ROOM_NOTES = Path("docs") / "room_notes.md"
+
+_FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[`~]*\s*$", re.DOTALL | re.MULTILINE)
+# What a link or a picture leads to: `](target)`; pictures with long words break over lines.
+_TARGET = re.compile(r"\]\(([^()\s]+)\)")
+
+
+def page_of(lesson: Lesson) -> Path:
+    """Where a lesson's notebook lies, in the repository and on the site."""
+    if isinstance(lesson, Project):
+        return Path("projects") / lesson.id / f"{lesson.id}.ipynb"
+    return Path("lectures") / f"{lesson.id}.ipynb"
+
+
+def documents(root: Path) -> list[Path]:
+    """The documents that are pages, relative to ``root``."""
+    return sorted(path.relative_to(root) for glob in DOCUMENTS for path in root.glob(glob))
+
+
+# --- lessons ----------------------------------------------------------------------------------
+
+
+def lesson_page(
+    shown: Shown, run_line: str, exercises: Mapping[str, Exercise] = MappingProxyType({})
+) -> NotebookNode:
+    """A lesson as it is read: starters, each answer behind a fold, outputs of the solved lesson.
+
+    Notes for the room are left out. ``run_line``, Markdown, goes below the title. The hints of
+    ``exercises`` stand behind folds too.
+    """
+    source = shown.source
+    origins = {cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
+    cells = []
+    for cell in shown.notebook.cells:
+        origin = origins.get(cell.id)
+        if origin is None:  # the title, made from the registry
+            title, rest = cell.source.split("\n", 1)
+            cells.append(new_markdown_cell(f"{title}\n\n{run_line}\n{rest}", id=cell.id))
+        elif "room" not in origin.tags:
+            parts = list(_parts(source.lesson, origin, cell))
+            if starter(source.lesson, origin) is not None:
+                if name := exercise_of(source, origin, exercises):
+                    told = new_markdown_cell(hints(exercises[name]), id=f"{cell.id}-hints")
+                    parts.insert(1, told)
+            cells += parts
+    language = {"name": "python", "pygments_lexer": "ipython3"}
+    return new_notebook(cells=cells, metadata={"language_info": language})
+
+
+def _parts(lesson: Lesson, origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
+    """One cell of the solved notebook as cells of the page."""
+    unsolved = starter(lesson, origin)
+    if unsolved is None:
+        if cell.cell_type == "markdown":
+            yield new_markdown_cell(cell.source, id=cell.id)
+        else:
+            yield new_code_cell(cell.source, id=cell.id, outputs=_readable(cell.outputs),
+                                execution_count=cell.execution_count)
+        return
+    if cell.cell_type == "markdown":
+        yield new_markdown_cell(unsolved, id=cell.id)
+        yield new_markdown_cell(fold("One answer", cell.source), id=f"{cell.id}-answer")
+        return
+    yield new_code_cell(unsolved, id=cell.id)
+    fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", cell.source)), 3)
+    answer = fold("One answer", f"{fence}python\n{cell.source}\n{fence}")
+    yield new_markdown_cell(answer, id=f"{cell.id}-answer")
+    if cell.outputs:
+        yield new_code_cell("", id=f"{cell.id}-outputs", outputs=_readable(cell.outputs),
+                            metadata={"tags": ["remove-input"]})
+
+
+def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -> str | None:
+    """The name that an exercise's cell has in the lesson's checks, which hints go by."""
+    if isinstance(source.lesson, Project):
+        return cell.name if cell.name in exercises else None
+    after = source.cells[source.cells.index(cell) :]
+    called = (found[1] for one in after if one.kind == "code"
+              for found in re.finditer(r"""\bcheck\(\s*["']([a-z0-9-]+)["']""", one.source))
+    return next((name for name in called if name in exercises), None)
+
+
+def hints(exercise: Exercise) -> str:
+    """An exercise's hints, each opened by a click of its own."""
+    return "\n\n".join(
+        f"<details>\n<summary>Hint {number}</summary>\n<p>{marked_up(hint)}</p>\n</details>"
+        for number, hint in enumerate(exercise.hints, start=1))
+
+
+def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Outputs without the forms that are for machines alone."""
+    for output in outputs:
+        if CHECK_MIME in output.get("data", {}):
+            del output.data[CHECK_MIME]
+    return outputs
+
+
+def starter(lesson: Lesson, cell: Cell) -> str | None:
+    """What a learner finds where an answer belongs; None for any other cell."""
+    if isinstance(lesson, Lecture):
+        return starter_source(cell.source) if "exercise" in cell.tags else None
+    if cell.role not in ANSWERS:
+        return None
+    stub = NBGRADER_STUB if cell.kind == "code" else NBGRADER_TEXT_STUB
+    return replace_regions(cell.source, SOLUTION, stub)
+
+
+def fold(summary: str, body: str) -> str:
+    """Markdown that a reader opens with a click."""
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+def room_notes(lessons: list[Shown]) -> str:
+    """One page with the notes for the room of every lesson that has some."""
+    lines = [
+        "# Notes for the room", "",
+        "What each lecture's `solutions/` notebook tells whoever teaches it: a timetable, where "
+        "people stall, what someone always asks, what to leave out when late. They are written as "
+        "cells tagged `room` in `course/`.",
+    ]
+    for shown in lessons:
+        notes = [cell.source for cell in shown.source.cells if "room" in cell.tags]
+        if notes:
+            page = f"../{page_of(shown.source.lesson).as_posix()}"
+            lines += ["", f"## {shown.source.lesson.title}", "", f"[The lecture]({page})", ""]
+            lines += [re.sub(r"(?m)^## ", "### ", note) + "\n" for note in notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# --- links ------------------------------------------------------------------------------------
+
+
+def relink(text: str, page: Path, root: Path, pages: set[Path], url: str) -> str:
+    """``text`` of ``page`` with links to files that are no pages leading to the web.
+
+    A link to a solution leads to the lesson's page, where the answers are behind folds. What does
+    not exist is left as it is: Sphinx names it.
+    """
+    def target_of(found: re.Match) -> str:
+        target, _, fragment = found[1].partition("#")
+        if not target or re.match(r"[a-z]+:", target):
+            return found[0]
+        there = (root / page.parent / target).resolve()
+        if not there.is_relative_to(root):
+            return found[0]
+        place = there.relative_to(root)
+        if place in pages or place.parts[:1] == ("img",):
+            return found[0]
+        for other in pages:
+            if place.parts[:1] == ("solutions",) and other.name == place.name:
+                up = "../" * (len(page.parts) - 1)
+                return f"]({up}{other.as_posix()})"
+        if not there.exists():
+            return found[0]
+        kind = "tree" if there.is_dir() else "blob"
+        anchor = f"#{fragment}" if fragment else ""
+        return f"]({url}/{kind}/main/{quote(place.as_posix())}{anchor})"
+
+    return _outside_fences(text, lambda prose: _TARGET.sub(target_of, prose))
+
+
+def _outside_fences(text: str, change: Callable[[str], str]) -> str:
+    """``change`` made to all of a Markdown text but its fenced code."""
+    done, last = [], 0
+    for fence in _FENCE.finditer(text):
+        done += [change(text[last : fence.start()]), fence[0]]
+        last = fence.end()
+    return "".join([*done, change(text[last:])])
+
+
+# --- the front page ---------------------------------------------------------------------------
+
+
+def front_page(template: str, lessons: list[Lesson], root: Path) -> str:
+    """``docs/site/index.md`` with the lists of lessons and pages put in."""
+    def rows(kind: type) -> str:
+        lines = ["| | | minutes |", "|---|---|---|"]
+        for lesson in lessons:
+            if isinstance(lesson, kind) and lesson.id != GALLERY.id:
+                number = lesson.id[:2].lstrip("0")
+                lines.append(f"| {number} | [{lesson.title}]({page_of(lesson).as_posix()}) "
+                             f"| {lesson.minutes} |")
+        return "\n".join(lines)
+
+    def tree(kind: type) -> str:
+        return "\n".join(page_of(lesson).with_suffix("").as_posix()
+                         for lesson in lessons if isinstance(lesson, kind))
+
+    others = [path.with_suffix("").as_posix() for path in documents(root)
+              if path.parent == Path("docs") and path.stem != "instructor_guide"]
+    fills = {
+        "lectures": rows(Lecture), "projects": rows(Project),
+        "lecture pages": tree(Lecture), "project pages": tree(Project),
+        "other pages": "\n".join(others),
+    }
+    for name, text in fills.items():
+        mark = f"<!-- {name} -->"
+        if template.count(mark) != 1:
+            raise ValueError(f"docs/site/index.md needs one {mark}")
+        template = template.replace(mark, text)
+    return template

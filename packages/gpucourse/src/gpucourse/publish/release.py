@@ -1,0 +1,195 @@
+"""``make release``: what learners are handed, as one zip file; no solutions, no hidden tests.
+
+    python -m gpucourse.publish.release build/release    # beside the wheels that are there already
+
+In it: the lectures and projects as the source makes them now (never a notebook that somebody has
+worked in), pictures, the packages as wheels, locked requirements, pages for learners. The same
+source gives the same bytes. Before anything is written, every file, also inside the wheel, is
+searched for the texts of solutions and hidden tests, and every link is followed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucourse.course.locks import course_lock
+from gpucourse.course.problems import CourseError, Problem
+from gpucourse.course.projects import PACKAGES, read_projects
+from gpucourse.course.regions import find_regions
+from gpucourse.course.registry import load_course
+from gpucourse.publish import welcome
+from gpucourse.publish.environments import version
+from gpucourse.publish.links import dead_links
+from gpucourse.publish.notebooks import notebook_text
+from gpucourse.publish.outputs import derive
+from gpucourse.publish.source import Source, read_course
+
+#: Pages of docs/ that learners want, or that notebooks link to.
+PAGES = ("standins", "views", "virtualgpu", "when_something_breaks")
+LICENCES = ("LICENSE", "LICENSE-teaching", "CITATION.cff")
+LOCKS = ("gpu", "gpu12", "pycuda")
+#: What build tools write for want of a date, so that no clock is in the result.
+_DATE = (2020, 2, 2, 0, 0, 0)
+
+
+def files(root: Path, wheels: Iterable[Path]) -> dict[str, bytes]:
+    """Everything in the handout: path in it → bytes. Raises CourseError, FileNotFoundError."""
+    project = read_projects(root)
+    found: dict[str, bytes] = {wheel.name: wheel.read_bytes() for wheel in wheels}
+    for path, text in derive(root).items():
+        if path.parts[0] in ("lectures", "projects"):
+            found[path.as_posix()] = text.encode()
+    welcome_page = welcome.welcome_notebook(load_course(root), handout=True)
+    found[welcome.NOTEBOOK.as_posix()] = notebook_text(welcome_page).encode()
+    for path in [*sorted((root / "img").glob("*.svg")), *sorted((root / "img").glob("*.png"))]:
+        found[f"img/{path.name}"] = path.read_bytes()
+    for page in PAGES:
+        found[f"docs/{page}.md"] = (root / "docs" / f"{page}.md").read_bytes()
+    for name in LICENCES:
+        found[name] = (root / name).read_bytes()
+    lock = (root / "requirements" / "base.txt").read_text(encoding="utf-8")
+    found["requirements/course.txt"] = course_lock(project, lock).encode()
+    for name in LOCKS:
+        found[f"requirements/{name}.txt"] = (root / "requirements" / f"{name}.txt").read_bytes()
+    page = (root / "docs" / "handout" / "README.md").read_text(encoding="utf-8")
+    found["README.md"] = page.format(
+        wheels=" ".join(f"./{wheel.name}" for wheel in wheels), version=version(root),
+        contents=welcome.lessons_table(load_course(root)), url=project.url).encode()
+    return found
+
+
+# --- what must not be in it -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A piece of a solution or of a hidden test, and where it stands: a few lines in a row."""
+
+    place: str
+    text: str
+
+
+def secrets(sources: Iterable[Source]) -> list[Secret]:
+    """Every three lines in a row of a solution or hidden test (all of it, where it is shorter),
+    unless the course itself shows them elsewhere: what is taught gives nothing away."""
+    hidden: list[Secret] = []
+    shown: list[str] = []
+    for source in sources:
+        for cell in source.cells:
+            lines = cell.source.split("\n")
+            regions = find_regions(cell.source)
+            inside = {n for one in regions for n in range(one.begin, one.end + 1)}
+            if "room" not in cell.tags:
+                shown += [line for n, line in enumerate(lines) if n not in inside]
+            for region in regions:
+                place = f"{region.kind.lower()} of {source.lesson.id}, cell {cell.name}"
+                kept = squeeze("\n".join(lines[region.begin + 1:region.end])).split("\n")
+                hidden += [Secret(place, "\n".join(kept[n:n + 3]))
+                           for n in range(max(1, len(kept) - 2))]
+    everything = squeeze("\n".join(shown))
+    return [one for one in hidden if len(one.text) >= 30 and one.text not in everything]
+
+
+def squeeze(text: str) -> str:
+    """Lines without indentation, comments, blank lines and mere brackets."""
+    lines = (line.strip() for line in text.split("\n"))
+    return "\n".join(line for line in lines if len(line) > 3 and not line.startswith("#"))
+
+
+def leaks(found: Mapping[str, bytes], hidden: Iterable[Secret]) -> list[Problem]:
+    """Every file, also inside wheels, in which a secret can be read."""
+    hidden = list(hidden)
+    return [Problem(Path(name), None, f"shows the {one.place}:\n{one.text}")
+            for name, text in texts(found) for one in hidden if one.text in text]
+
+
+def texts(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """The squeezed text of each file, of each cell of a notebook together, and of wheels' files."""
+    for name, content in found.items():
+        if name.endswith(".whl"):
+            with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+                inside = {f"{name}/{one}": wheel.read(one) for one in wheel.namelist()}
+            yield from texts(inside)
+            continue
+        text = content.decode("utf-8", "replace")
+        if name.endswith(".ipynb"):
+            text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+        yield name, squeeze(text)
+
+
+def dead(found: Mapping[str, bytes]) -> list[Problem]:
+    """Links in the handout that lead nowhere in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        for name, content in found.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(content)
+        return dead_links(root, [root / name for name in found
+                                 if name.endswith((".md", ".ipynb"))])
+
+
+# --- one file of it ---------------------------------------------------------------------------
+
+
+def pack(found: Mapping[str, bytes], folder: str) -> bytes:
+    """A zip file of the handout in ``folder``: no clock, no owner, no order of a file system."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name in sorted(found):
+            entry = zipfile.ZipInfo(f"{folder}/{name}", _DATE)
+            entry.create_system = 3  # Unix, wherever this runs
+            entry.external_attr = 0o100644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, found[name])
+    return packed.getvalue()
+
+
+def release(root: Path, folder: Path) -> Path:
+    """Write the handout beside the two wheels in ``folder``; returns where.
+
+    Raises CourseError where a secret would be handed out, a link leads nowhere, or a wheel is
+    missing or not this version's.
+    """
+    number = version(root)
+    wheels = [folder / f"{package.name}-{version(root, package)}-py3-none-any.whl"
+              for package in PACKAGES]
+    if missing := [wheel for wheel in wheels if not wheel.is_file()]:
+        raise CourseError([Problem(wheel, None, "is missing: `make release` builds it")
+                           for wheel in missing])
+    found = files(root, wheels)
+    _, sources = read_course(root)
+    if problems := [*leaks(found, secrets(sources)), *dead(found)]:
+        raise CourseError(problems)
+    name = f"gpu-course-{number}"
+    target = folder / f"{name}.zip"
+    target.write_bytes(pack(found, name))
+    return target
+
+
+def main() -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.release")
+    parser.add_argument("folder", type=Path, help="where the wheels are and the handout goes")
+    try:
+        target = release(Path.cwd(), parser.parse_args().folder)
+    except CourseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    with zipfile.ZipFile(target) as archive:
+        number = len(archive.namelist())
+    digest = hashlib.sha256(target.read_bytes()).hexdigest()
+    print(f"{target}: {number} files, {target.stat().st_size / 1e6:.1f} MB, sha256 {digest}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Every lesson of the course, executed: what the site and the slides are made from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from gpucourse.course.problems import CourseError, Problem
+from gpucourse.course.registry import Course
+from gpucourse.publish.execution import solution, solved
+from gpucourse.publish.gallery import read_gallery
+from gpucourse.publish.rehearsal import judge_solved
+from gpucourse.publish.source import Source, read_course
+
+#: Lessons that run at a time: each takes a core and up to 1 GB.
+JOBS = max(1, min(4, os.cpu_count() or 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One lesson's source and its executed solution."""
+
+    source: Source
+    notebook: NotebookNode
+
+
+def show_course(
+    root: Path, *, run: bool = True, notice: Callable[[str], None] = str, jobs: int = JOBS
+) -> tuple[Course, list[Shown]]:
+    """Every lecture, project and the gallery, executed (or, without ``run``, not).
+
+    Raises CourseError, with the mistakes of all lessons, where a cell does what it should not.
+    """
+    course, sources = read_course(root)
+    if gallery := read_gallery(course):
+        sources = [*sources, gallery]
+
+    def show(source: Source) -> Shown | CourseError:
+        try:
+            return Shown(source, solved(
+                course, source, lambda done: judge_solved(course, source, done), notice))
+        except CourseError as error:
+            return error
+        except Exception as error:  # the kernel died, or a cell took too long
+            path = source.path.relative_to(root)
+            return CourseError([Problem(path, None, f"{type(error).__name__}: {error}")])
+
+    if not run:
+        return course, [Shown(source, solution(course, source)) for source in sources]
+    with ThreadPoolExecutor(jobs) as pool:
+        shown = list(pool.map(show, sources))
+    failed = [error for error in shown if isinstance(error, CourseError)]
+    if failed:
+        raise CourseError([problem for error in failed for problem in error.problems])
+    return course, shown

@@ -1,0 +1,145 @@
+"""``make site``: the course as a static site that opens from the file system, without a network.
+
+    python -m gpucourse.publish.site --sphinx .tools/site/bin/python build/site
+
+Lessons are executed on this machine (kept under ``build/executed``, so a second build is quick),
+put together with the documents in ``build/site-source``, turned into HTML by Sphinx with MyST-NB,
+which live in an environment of their own, and checked: every link must lead somewhere, and no page
+may load anything from the network. The decks of ``make slides`` stand in its folder ``slides``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+
+from gpucourse.course.problems import CourseError, Problem
+from gpucourse.course.projects import read_projects
+from gpucourse.course.registry import Course, Project, find_root
+from gpucourse.exercises.checks import read_exercises
+from gpucourse.publish import pages, slides
+from gpucourse.publish.offline import mistakes
+from gpucourse.publish.showcase import Shown, show_course
+
+#: What Sphinx reads, and its own cache, relative to the folder for such things.
+_SOURCE, _DOCTREES = "site-source", "site-doctrees"
+
+
+def stage(course: Course, folder: Path, shown: list[Shown], assets: Path) -> None:
+    """Write the folder that Sphinx reads. ``assets`` holds the MathJax of the site's tools."""
+    root = course.root
+    shutil.rmtree(folder, ignore_errors=True)
+    url = read_projects(root).url
+    documents = pages.documents(root)
+    staged = {pages.page_of(one.source.lesson) for one in shown} | {*documents, pages.ROOM_NOTES}
+    texts = {path: (root / path).read_text(encoding="utf-8") for path in documents}
+    texts[pages.ROOM_NOTES] = pages.room_notes(shown)
+    for path, text in texts.items():
+        _write(folder / path, pages.relink(text, path, root, staged, url))
+    for one in shown:
+        path = pages.page_of(one.source.lesson)
+        checks = course.checks(one.source.lesson)
+        exercises = read_exercises(checks) if checks.is_file() else {}
+        notebook = pages.lesson_page(one, run_line(one, url), exercises)
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = pages.relink(cell.source, path, root, staged, url)
+        _write(folder / path, nbformat.writes(notebook))
+    template = (root / "docs" / "site" / "index.md").read_text(encoding="utf-8")
+    front = pages.front_page(template, [one.source.lesson for one in shown], root)
+    _write(folder / "index.md", pages.relink(front, Path("index.md"), root, staged, url))
+    shutil.copytree(root / "img", folder / "img", ignore=shutil.ignore_patterns("*.py", "__*"))
+    shutil.copy(root / "docs" / "site" / "conf.py", folder)
+    (folder / "_static").mkdir()
+    shutil.copy(root / "docs" / "site" / "site.css", folder / "_static")
+    shutil.copy(assets / slides.MATHJAX, folder / "_static" / "mathjax.js")
+
+
+def run_line(shown: Shown, url: str) -> str:
+    """Below a lesson's title: where to run it, and its slides."""
+    lesson = shown.source.lesson
+    path = pages.page_of(lesson).as_posix()
+    slug = url.removeprefix("https://github.com/")
+    binder = f"https://mybinder.org/v2/gh/{slug}/main?urlpath=lab/tree/{path}"
+    line = f"Run it: `{path}` in JupyterLab, or [on Binder]({binder})."
+    if not isinstance(lesson, Project):
+        line += f' <a href="../slides/{lesson.id}.html">Slides</a>.'
+    return line
+
+
+def sphinx(python: Path, source: Path, target: Path, cache: Path) -> None:
+    """Build the HTML; a warning, such as a link that leads nowhere, is an error."""
+    shutil.rmtree(target, ignore_errors=True)
+    command = [python, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going",
+               "-d", cache, source, target]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    if done.returncode:
+        raise CourseError([Problem(Path(source.name), None, line)
+                           for line in done.stderr.strip().splitlines()])
+
+
+def build(
+    root: Path, target: Path, python: Path, *, work: Path, run: bool = True,
+    notice: Callable[[str], None] = str,
+) -> int:
+    """The whole site in ``target``; returns its number of pages.
+
+    ``python`` is the one that has Sphinx; ``work`` a folder for what Sphinx reads and remembers;
+    without ``run`` the lessons have no outputs.
+    Raises CourseError where a lesson's cell does what it should not, where Sphinx has something
+    to say, and where a page of the result has a dead link or loads from the network.
+    """
+    course, shown = show_course(root, run=run, notice=notice)
+    assets = slides.assets(python)
+    stage(course, work / _SOURCE, shown, assets)
+    sphinx(python, work / _SOURCE, target, work / _DOCTREES)
+    slides.write(root, target / "slides", course, shown, assets)
+    if found := mistakes(target):
+        raise CourseError(found)
+    return len(list(target.rglob("*.html")))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def main() -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.site")
+    parser.add_argument("--sphinx", type=Path, required=True, help="the Python that has Sphinx")
+    parser.add_argument("--slides", action="store_true", help="the decks alone")
+    parser.add_argument("target", type=Path, help="where it goes; emptied first")
+    options = parser.parse_args()
+    root = find_root()
+    # Not resolved: an environment's Python is a link, and the environment is found by its place.
+    python = options.sphinx.absolute()
+    target = options.target.resolve()
+
+    def notice(id: str) -> None:
+        print(f"running {id}", flush=True)
+
+    try:
+        if options.slides:
+            course, shown = show_course(root, notice=notice)
+            number = slides.write(root, target, course, shown, slides.assets(python))
+            if found := mistakes(target):
+                raise CourseError(found)
+            print(f"{number} decks: open {target / 'index.html'}")
+        else:
+            number = build(root, target, python, work=root / "build", notice=notice)
+            print(f"{number} pages: open {target / 'index.html'}")
+    except CourseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

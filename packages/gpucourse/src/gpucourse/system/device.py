@@ -1,0 +1,132 @@
+"""Which device answers: the GPU of this machine, or the virtual one."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# The driver's own version; the CUDA API tells only the newest CUDA version that it knows.
+_KERNEL_MODULE = Path("/proc/driver/nvidia/version")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What answers a kernel launch.
+
+    ``memory`` is in bytes. ``driver`` (as ``570.86.15``) and ``cuda`` (the newest CUDA version the
+    driver knows, as ``12.8``) are None for the virtual GPU; ``reason`` says why it answers.
+    """
+
+    name: str
+    virtual: bool
+    compute_capability: tuple[int, int]
+    memory: int | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        capability = "compute capability {}.{}".format(*self.compute_capability)
+        if self.virtual:
+            return (
+                f"{self.name}, {capability}: {self.reason}; kernels go through the real "
+                "compilers and run on the CPU"
+            )
+        parts = [self.name, capability]
+        if self.driver:
+            parts.append(f"driver {self.driver}")
+        if self.cuda:
+            parts.append(f"CUDA {self.cuda}")
+        return ", ".join(parts)
+
+
+class NoGPU(Exception):
+    """There is no GPU to use; the message says why, as part of a sentence."""
+
+
+def device() -> DeviceInfo:
+    """The device that kernels of this process run on: a GPU if there is one, else the virtual."""
+    virtualgpu = sys.modules.get("virtualgpu")
+    forced = virtualgpu is not None and virtualgpu.is_active()
+    try:
+        gpu = find_gpu()
+    except NoGPU as missing:
+        return _virtual(str(missing))
+    return _virtual(f"asked for in spite of the {gpu.name}") if forced else gpu
+
+
+def pick(*, gpu: T, virtual: T) -> T:
+    """One value per device: ``n = pick(gpu=100_000_000, virtual=1_000_000)``."""
+    return virtual if device().virtual else gpu
+
+
+@cache
+def find_gpu() -> DeviceInfo:
+    """The first GPU that CUDA shows this process. Raises :class:`NoGPU`.
+
+    Asks the driver for facts only: no context is made, so no memory is taken.
+    """
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise NoGPU("the package cuda-bindings is not installed") from error
+
+    def ask(result: tuple):
+        status, *values = result
+        if status != driver.CUresult.CUDA_SUCCESS:
+            raise NoGPU(_explain(status.name))
+        return values[0] if values else None
+
+    try:
+        ask(driver.cuInit(0))
+    except RuntimeError as error:  # cuda.bindings: the driver library cannot be loaded
+        raise NoGPU("no NVIDIA driver here") from error
+    if ask(driver.cuDeviceGetCount()) == 0:
+        raise NoGPU(_explain("CUDA_ERROR_NO_DEVICE"))
+    handle = ask(driver.cuDeviceGet(0))
+    capability = "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY"
+    major, minor = (
+        ask(driver.cuDeviceGetAttribute(driver.CUdevice_attribute[f"{capability}_{part}"], handle))
+        for part in ("MAJOR", "MINOR")
+    )
+    version = ask(driver.cuDriverGetVersion())  # 12080 is CUDA 12.8
+    return DeviceInfo(
+        name=ask(driver.cuDeviceGetName(128, handle)).split(b"\0")[0].decode(),
+        virtual=False,
+        compute_capability=(major, minor),
+        memory=ask(driver.cuDeviceTotalMem(handle)),
+        driver=_driver_version(),
+        cuda=f"{version // 1000}.{version % 1000 // 10}",
+    )
+
+
+def _virtual(reason: str) -> DeviceInfo:
+    from virtualgpu.devices import current
+
+    machine = current()
+    return DeviceInfo(machine.name, True, machine.compute_capability, reason=reason)
+
+
+def _explain(status: str) -> str:
+    """A CUDA status as the part of a sentence that says why there is no GPU."""
+    if status == "CUDA_ERROR_NO_DEVICE":
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+        return "no GPU found" if hidden is None else f"CUDA_VISIBLE_DEVICES={hidden!r} hides it"
+    return f"the NVIDIA driver answers {status}"
+
+
+def _driver_version() -> str | None:
+    """``570.86.15`` from the kernel module's banner, or None where there is none (WSL, Windows)."""
+    try:
+        banner = _KERNEL_MODULE.read_text()
+    except OSError:
+        return None
+    found = re.search(r"\s(\d{3,}\.\d+(?:\.\d+)?)\s", banner)
+    return found.group(1) if found else None

@@ -1,0 +1,104 @@
+"""A matplotlib figure as a cell's output, with a description for those who cannot see it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import io
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, in an order whose neighbours differ in lightness too; black is for text.
+COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#0072B2", "#D55E00")
+PALE = "#E8E8E8"
+INK = "#222222"
+# Pixels per inch on the page; twice as many are drawn, for screens that have them.
+PAGE_DPI = 80
+
+
+class Picture:
+    """A figure and its ``alt`` text; the last value of a cell shows itself.
+
+    Attributes
+    ----------
+    figure : matplotlib.figure.Figure
+        To save or to change.
+    alt : str
+        What is to be seen, with its numbers: read aloud by a screen reader, shown in a terminal.
+    """
+
+    def __init__(self, figure: Figure, alt: str):
+        self.figure = figure
+        self.alt = alt
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        drawn = io.BytesIO()
+        # "tight" takes in what stands beyond the figure's edge: a label under a low pair of axes.
+        self.figure.savefig(drawn, format="png", dpi=2 * PAGE_DPI, facecolor="white",
+                            bbox_inches="tight")
+        png = drawn.getvalue()
+        width = int.from_bytes(png[16:20], "big") // 2  # pixels, from the PNG's first chunk
+        data = base64.b64encode(png).decode("ascii")
+        # Not pyplot's image/png output: neither JupyterLab nor nbconvert gives that an alt text.
+        markup = (
+            f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" '
+            f'width="{width}" style="max-width: 100%; height: auto">'
+        )
+        return {"text/plain": self.alt, "text/html": markup}
+
+
+def show_figure(alt: str) -> None:
+    """Show pyplot's current figure with its description; used in place of ``plt.show()``."""
+    from matplotlib import pyplot
+
+    from gpucourse.exercises.outcomes import show
+
+    figure = pyplot.gcf()
+    show(Picture(figure, alt))
+    pyplot.close(figure)  # or the notebook would show it once more, without words
+
+
+def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, object]:
+    """A figure of ``width`` by ``height`` inches and its axes: an array of them for columns.
+
+    Not made by pyplot, which would show it a second time and keep it for the session.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(1, columns)
+
+
+def themed_svg(figure: Figure, alt: str) -> str:
+    """A figure as SVG to stand in a page: black becomes the page's own colour of text."""
+    import matplotlib as mpl
+
+    drawn = io.StringIO()
+    # A salt from the content: two figures in one page must not share the names of their parts.
+    salt = hashlib.sha256(alt.encode()).hexdigest()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        figure.savefig(drawn, format="svg", transparent=True,
+                       metadata={"Date": None, "Creator": None})
+    markup = drawn.getvalue()
+    markup = markup[markup.index("<svg") :]
+    markup = re.sub(r"<metadata>.*?</metadata>", "", markup, flags=re.DOTALL)
+    markup = re.sub(r"#000000|\bblack\b", "currentColor", markup)
+    # Text has no colour of its own in matplotlib's SVG: black is left unsaid.
+    return markup.replace("<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" '
+                          'fill="currentColor" ', 1)
+
+
+def bare(axes: object) -> None:
+    """Take the frame off: what is drawn is a diagram, not a plot."""
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.tick_params(length=0)

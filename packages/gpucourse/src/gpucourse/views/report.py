@@ -1,0 +1,40 @@
+"""``gpucourse.report``: launch a kernel on copies of its arguments and show its card."""
+
+from __future__ import annotations
+
+from gpucourse.system.device import device
+from gpucourse.views import real_gpu
+from gpucourse.views.card import card
+from gpucourse.views.page import View
+from gpucourse.views.runs import Launch, observe
+
+
+def report(kernel: object, grid: object = None, block: object = None, *arguments: object,
+           shared_bytes: int = 0) -> View:
+    """Launch a kernel on copies of its arguments and show what it did.
+
+    Parameters
+    ----------
+    kernel : a kernel of ``@cuda.jit``, or a ``cupy.RawKernel``
+    grid, block : int or tuple of up to three ints
+        Blocks in the grid, threads in a block: what stands in the brackets of a launch.
+    *arguments
+        The kernel's arguments. Arrays are copied: yours stay as they are.
+    shared_bytes : int
+        Dynamic shared memory of each block, in bytes.
+
+    Returns
+    -------
+    View
+        A card: findings first, then what was counted, then the source line by line. Counts come
+        from the virtual GPU; on a machine with a GPU the card also has its time, measured there.
+
+    Raises
+    ------
+    TypeError
+        What was given is no kernel, no grid or no block; the message says what to write.
+    """
+    launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
+    observed = observe(launch)
+    timing = "" if device().virtual else real_gpu.sentence(launch, observed)
+    return card(observed, timing=timing)

@@ -1,0 +1,329 @@
+"""Launches to look at: on the virtual GPU, on copies of the arguments, with observers listening."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.adapters import awkward_cuda
+from gpucourse.adapters.awkward_arguments import is_awkward
+from virtualgpu import devices
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.findings import Finding, Report, from_error
+from virtualgpu.numba.machine_array import MachineArray, host_copy
+from virtualgpu.numba.reroute import reroute
+from virtualgpu.observers import instruments
+from virtualgpu.observers.profiling import LaunchProfile
+from virtualgpu.observers.trace import LaunchTrace
+from virtualgpu.standins import finder
+
+Triple = tuple[int, int, int]
+
+awkward_cuda.hand_over()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An array argument on the device. ``strides`` in bytes; ``number`` counts arguments from 0."""
+
+    name: str
+    number: int
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def end(self) -> int:
+        """The first address behind it."""
+        if not self.size:
+            return self.address
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        return self.address + last + self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to launch: a kernel, what stands in its brackets, and its arguments."""
+
+    kernel: object
+    grid: Triple
+    block: Triple
+    arguments: tuple
+    shared_bytes: int = 0  # of dynamic shared memory in each block
+
+    @classmethod
+    def of(cls, kernel: object, grid: object, block: object, arguments: tuple,
+           shared_bytes: int = 0) -> Launch:
+        """Check what a learner gave. Raises TypeError that says what to write instead."""
+        check_kernel(kernel)
+        return cls(kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments,
+                   shared_bytes)
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def threads(self) -> int:
+        """In each block."""
+        return math.prod(self.block)
+
+    def run(self, kernel: object, arguments: list) -> None:
+        """Launch by the kernel's own convention: Numba's brackets or CuPy's tuples."""
+        if hasattr(kernel, "py_func"):
+            kernel[self.grid, self.block, 0, self.shared_bytes](*arguments)
+        else:
+            kernel(self.grid, self.block, tuple(arguments), shared_mem=self.shared_bytes)
+
+
+@dataclass
+class Observed:
+    """One watched launch: what was found, what was counted or traced, and what stopped it."""
+
+    kernel: str
+    grid: Triple
+    block: Triple
+    places: list[Place] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    profile: LaunchProfile | None = None
+    trace: LaunchTrace | None = None
+    error: VirtualGPUError | None = None
+    after: list = field(default_factory=list)  # the arguments, as the kernel left them
+
+
+def observe(launch: Launch) -> Observed:
+    """Launch once under every checker and the counters. A fault becomes a finding."""
+    with virtualgpu.profile() as profile, virtualgpu.check() as report:
+        observed = _run(launch)
+    observed.findings = findings_of(report, observed)
+    # A kernel of the learner's may be launched through helpers that launch more (a fill): the
+    # kernel itself comes last.
+    observed.profile = profile.launches[-1] if profile.launches else None
+    return observed
+
+
+def traced(launch: Launch, *, seed: int | None = None, **options) -> Observed:
+    """Launch once and write down the steps; ``options`` are those of ``instruments.trace``."""
+    with instruments.trace(**options) as trace:
+        if seed is None:
+            observed = _run(launch)
+        else:
+            with virtualgpu.schedule(seed):
+                observed = _run(launch)
+    observed.trace = trace.launches[-1] if trace.launches else None
+    if observed.trace is None:
+        # No device takes such a launch: there is nothing to draw, and the error says why.
+        raise observed.error or RuntimeError("nothing was launched")
+    return observed
+
+
+def findings_of(report: Report, observed: Observed) -> list[Finding]:
+    """The report's findings, and the error of a launch that no device would take."""
+    findings = list(report.findings)
+    if observed.error is not None and not any(
+            found.message == observed.error.message for found in findings):
+        findings.insert(0, from_error(observed.error, observed.kernel, report.launches))
+    return findings
+
+
+def _run(launch: Launch) -> Observed:
+    kernel, arguments = launch.kernel, launch.arguments
+    observed = Observed(check_kernel(kernel), launch.grid, launch.block)
+    copy = _copy_beside if _virtual_is_aside() else _copy
+    with on_virtual_gpu(kernel) as runnable, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of small grids and of copies, both meant so here
+        copies = copy_arguments(arguments, copy)
+        observed.places = list(_places(kernel, copies))
+        try:
+            launch.run(runnable, copies)
+        except VirtualGPUError as error:
+            observed.error = error
+        observed.after = copies
+    return observed
+
+
+# -- what a kernel is, and what not -------------------------------------------------------------
+
+
+def check_kernel(kernel: object) -> str:
+    """The kernel's name. Raises TypeError that says what was given instead of a kernel."""
+    if _is_numba(kernel):
+        return kernel.py_func.__name__
+    if _is_raw(kernel):
+        return kernel.name
+    if hasattr(kernel, "dispatcher") and _is_numba(kernel.dispatcher):
+        raise TypeError(
+            "this kernel has its brackets on already: give the kernel, the grid and the block one "
+            "after the other, as in report(kernel, 4, 32, x)")
+    if kernel is None:
+        raise TypeError("this is None, what a launch returns: give the kernel itself, not "
+                        "kernel[grid, block](…)")
+    if callable(kernel) and hasattr(kernel, "__code__"):
+        raise TypeError(f"'{kernel.__name__}' is an ordinary Python function, not a kernel: put "
+                        "@cuda.jit above its def")
+    raise TypeError(f"this is a {type(kernel).__name__}, not a kernel: give the name of the "
+                    "function under @cuda.jit, without brackets, or a RawKernel")
+
+
+def dimensions(given: object, what: str) -> Triple:
+    """A grid or a block as three ints. Raises TypeError that says how it is written."""
+    parts = given if isinstance(given, tuple | list) else (given,)
+    whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in parts]
+    if not all(whole) or not 1 <= len(parts) <= 3:
+        shown = f"an array of shape {given.shape}" if hasattr(given, "shape") and np.ndim(given) \
+            else repr(given)[:60]
+        hint = ("; / gives a float, // an int" if any(isinstance(n, float) for n in parts) else
+                ": after the kernel come the grid (how many blocks), the block (how many threads "
+                "in each), then the kernel's own arguments")
+        raise TypeError(f"the {what} is one to three whole numbers, not {shown}{hint}")
+    return (*(int(n) for n in parts), 1, 1)[:3]
+
+
+def parameter_names(kernel: object) -> list[str]:
+    """The names of a Numba kernel's parameters; of other kernels nothing is known."""
+    return list(inspect.signature(kernel.py_func).parameters) if _is_numba(kernel) else []
+
+
+def _is_numba(kernel: object) -> bool:
+    return hasattr(kernel, "py_func") and hasattr(kernel, "forall")
+
+
+def _is_raw(kernel: object) -> bool:
+    return type(kernel).__name__ == "RawKernel" and hasattr(kernel, "name")
+
+
+@contextmanager
+def on_virtual_gpu(kernel: object) -> Iterator[object]:
+    """The kernel in a form that runs on the virtual GPU, also beside a real one.
+
+    Beside a real GPU the kernel is compiled anew, for the virtual GPU's compute capability, and
+    the libraries that drive the real one are left alone.
+    """
+    if not _virtual_is_aside():
+        yield kernel
+    elif _is_numba(kernel):
+        with reroute():
+            yield kernel
+    else:
+        yield _compiled_anew(kernel)
+
+
+def _virtual_is_aside() -> bool:
+    """Whether something else than the virtual GPU answers launches now.
+
+    Where the stand-ins are in place, ``numba.cuda`` is hooked as soon as somebody imports it:
+    until then the virtual GPU does not count as active, and must not be deactivated either.
+    """
+    return not (virtualgpu.is_active() or finder.is_installed())
+
+
+def _compiled_anew(kernel: object):
+    """A CuPy RawKernel of a real GPU, as one of the virtual GPU."""
+    module = virtualgpu.Module.from_cuda(kernel.code, options=tuple(kernel.options or ()))
+
+    def launch(grid: Triple, block: Triple, arguments: tuple, shared_mem: int = 0) -> None:
+        module.launch(kernel.name, grid, block, list(arguments), shared_bytes=shared_mem)
+
+    return launch
+
+
+# -- copies of arguments ------------------------------------------------------------------------
+
+
+def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = None) -> list:
+    """The arguments with every array copied to the device; the same array twice is one copy.
+
+    Layouts stay as they are, because they decide what an access costs: a strided view is copied
+    with what lies between its elements. Numbers and objects without arrays are passed on. ``copy``
+    copies one array, by default to the device that numba.cuda talks to.
+    """
+    copy = copy or _copy
+    known: dict[int, object] = {}
+
+    def copied(value: object) -> object:
+        if isinstance(value, tuple):
+            return type(value)(*map(copied, value)) if hasattr(value, "_fields") else tuple(
+                map(copied, value))
+        if id(value) not in known:
+            known[id(value)] = copy(value)
+        return known[id(value)]
+
+    return [copied(value) for value in arguments]
+
+
+def to_host(value: object) -> object:
+    """An array of Numba's, CuPy's or JAX's as NumPy's, an Awkward Array as one on the CPU;
+    anything else as it is."""
+    if is_awkward(value):
+        return sys.modules["awkward"].to_backend(value, "cpu")
+    for method in ("copy_to_host", "get"):
+        if hasattr(value, method) and hasattr(value, "__cuda_array_interface__"):
+            return getattr(value, method)()
+    return np.asarray(value) if hasattr(value, "__array__") else value
+
+
+def _copy_beside(value: object) -> object:
+    """A copy in the virtual GPU's memory, while numba.cuda and CuPy drive a real one."""
+    host = host_copy(value)
+    return value if host is None else MachineArray(host, devices.current())
+
+
+def _copy(value: object) -> object:
+    from numba import cuda
+
+    if is_awkward(value):  # kernels cannot change it
+        return sys.modules["awkward"].to_backend(value, "cuda")
+
+    if isinstance(value, np.ndarray):
+        if value.flags.c_contiguous or value.flags.f_contiguous or not value.size:
+            return cuda.to_device(np.array(value, order="K", subok=False))
+        return _copy_with_gaps(value)
+    if hasattr(value, "copy_to_host"):  # Numba's device arrays
+        target = cuda.device_array_like(value)
+        target.copy_to_device(value)
+        return target
+    if hasattr(value, "__cuda_array_interface__") and hasattr(value, "copy"):  # CuPy's
+        return value.copy()
+    return value
+
+
+def _copy_with_gaps(value: np.ndarray) -> object:
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
+    low, high = np.lib.array_utils.byte_bounds(value)
+    span = np.empty(high - low, np.uint8)
+    start = value.__array_interface__["data"][0] - low
+    np.ndarray(value.shape, value.dtype, span, start, value.strides)[...] = value
+    from numba import cuda
+
+    there = cuda.to_device(span)
+    return DeviceNDArray(value.shape, value.strides, value.dtype,
+                         gpu_data=there.gpu_data.view(start))
+
+
+def _places(kernel: object, copies: list) -> Iterator[Place]:
+    names = parameter_names(kernel)
+    for number, value in enumerate(copies):
+        interface = getattr(value, "__cuda_array_interface__", None)
+        if interface is None:
+            continue
+        dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+        strides = interface.get("strides")
+        if strides is None:
+            strides = tuple(int(s) for s in np.cumprod((dtype.itemsize, *shape[:0:-1]))[::-1])
+        name = names[number] if number < len(names) else f"argument {number}"
+        with suppress(TypeError):  # an empty array has no address
+            yield Place(name, number, int(interface["data"][0]), shape, tuple(strides), dtype)

@@ -1,0 +1,178 @@
+"""Checks and hints: what a learner is told, and where the checks are found."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpucourse.course.checkout import PACKAGE
+from gpucourse.exercises import checks, outcomes
+from gpucourse.exercises.checks import Lesson, exercise, hints, lecture, project, require
+from small_course import LECTURE, PROJECT, write_course
+
+
+@exercise("double", hints=("The idea: add `x` to itself.", "The shape: return 2 * …"))
+def double(answer):
+    """Every number doubled.
+
+    And this is no part of the praise.
+    """
+    require(answer(3) == 6, f"double(3) is {answer(3)}", look="the factor <2>")
+
+
+@exercise("praised", hints=("one", "two"))
+def praised(answer):
+    """Not shown."""
+    return f"{answer} it is"
+
+
+@pytest.fixture
+def lesson() -> Lesson:
+    return Lesson("01_first_steps", {e.name: e for e in (double, praised, hints("h", "a", "b"))})
+
+
+def test_a_right_answer_is_praised(lesson: Lesson, capsys: pytest.CaptureFixture[str]):
+    lesson.check("double", lambda x: 2 * x)
+    assert capsys.readouterr().out == "✓ double: Every number doubled.\n"
+    lesson.check("praised", 7)
+    assert capsys.readouterr().out == "✓ praised: 7 it is\n"
+
+
+def test_a_wrong_answer_says_what_is_wrong_where_to_look_and_how_to_get_help(
+    lesson: Lesson, capsys: pytest.CaptureFixture[str]
+):
+    lesson.check("double", lambda x: x)
+    assert capsys.readouterr().out == (
+        '✗ double: double(3) is 3\n  Where to look: the factor <2>\n  For a hint: hint("double")\n'
+    )
+
+
+@pytest.mark.parametrize("answers", [(), (None,), (...,), (1, None)])
+def test_no_answer_is_not_called_wrong(lesson: Lesson, answers: tuple):
+    outcome = lesson.outcome("praised", *answers)
+    assert not outcome.passed
+    assert outcome.message == "nothing here yet"
+
+
+def test_an_error_in_the_answer_is_told_and_not_raised(lesson: Lesson):
+    def broken(x):
+        return x.nothing
+
+    outcome = lesson.outcome("double", broken)
+    assert not outcome.passed
+    assert outcome.message == "AttributeError: 'int' object has no attribute 'nothing'"
+
+
+def test_a_compilers_long_message_is_cut(lesson: Lesson):
+    def broken(x):
+        raise ValueError("\x1b[1mreason\x1b[0m\n\n" + "detail\n" * 100)
+
+    message = lesson.outcome("double", broken).message
+    assert message.startswith("ValueError: reason\ndetail\n")
+    assert len(message.split("\n")) == outcomes._MESSAGE_LINES + 1
+    assert message.endswith("to see it all)")
+
+
+def test_stopping_a_check_stops_it(lesson: Lesson):
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lesson.outcome("double", interrupted)
+
+
+def test_hints_unfold_one_by_one(lesson: Lesson, capsys: pytest.CaptureFixture[str]):
+    lesson.hint("double")
+    first = capsys.readouterr().out
+    assert "Hint 1 of 2: The idea" in first
+    assert "The shape" not in first
+    lesson.hint("double")
+    second = capsys.readouterr().out
+    assert "Hint 1 of 2: The idea" in second
+    assert "Hint 2 of 2: The shape" in second
+    assert "solutions/01_first_steps.ipynb" in second
+    lesson.hint("double")
+    assert capsys.readouterr().out == second
+    # Nothing is left to unfold, so nothing is offered.
+    assert lesson.outcome("double", lambda x: x).next_step is None
+    assert lesson.outcome("praised", None).next_step == 'hint("praised")'
+
+
+def test_an_unknown_exercise_is_guessed(lesson: Lesson):
+    with pytest.raises(checks.UnknownExercise, match="did you mean 'double'"):
+        lesson.check("duoble", 1)
+    with pytest.raises(checks.UnknownExercise, match="it has double, praised, h"):
+        lesson.hint("zzz")
+    with pytest.raises(checks.UnknownExercise, match="test cells check it"):
+        lesson.check("h", 1)
+
+
+def test_an_exercise_needs_two_hints():
+    with pytest.raises(ValueError, match="two hints"):
+        exercise("x", hints=("one",))
+    with pytest.raises(ValueError, match="two hints"):
+        exercise("x", hints="one string is no two hints")
+    with pytest.raises(ValueError, match="two hints"):
+        hints("x", "one")
+
+
+def test_a_notebook_gets_html_that_is_escaped_and_data_for_tests(lesson: Lesson):
+    bundle = lesson.outcome("double", lambda x: "<script>")._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", outcomes.CHECK_MIME}
+    assert "<script>" not in bundle["text/html"]
+    assert "&lt;script&gt;" in bundle["text/html"]
+    assert "&lt;2&gt;" in bundle["text/html"]
+    assert bundle[outcomes.CHECK_MIME]["passed"] is False
+    passed = lesson.outcome("praised", "`x`")._repr_mimebundle_()["text/html"]
+    assert "<code>x</code> it is" in passed
+
+
+@pytest.mark.parametrize("inside", ["", "lectures", "course/lectures"])
+def test_checks_are_found_from_anywhere_in_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str, capsys
+):
+    write_course(tmp_path)
+    (tmp_path / inside).mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / inside)
+    check, hint = lecture(LECTURE)
+    check("half", 0.5)
+    assert "✓ half: One half." in capsys.readouterr().out
+    hint("half")
+    assert "one over two" in capsys.readouterr().out
+    project(PROJECT)("count")
+    assert "Python counts" in capsys.readouterr().out
+
+
+def test_checks_are_found_in_an_installed_package(tmp_path: Path):
+    """Away from any checkout, the copy inside the package answers."""
+    package = tmp_path / "site" / "gpucourse"
+    for name in ("course", "exercises", "progress"):
+        shutil.copytree(PACKAGE / name, package / name)
+    shutil.copy(PACKAGE / "__init__.py", package)
+    (package / "lessons").mkdir()
+    course = write_course(tmp_path / "elsewhere")
+    file = course / "course" / "checks" / f"{LECTURE}.py"
+    file.rename(package / "lessons" / file.name)
+    code = f"from gpucourse.exercises.checks import lecture; lecture({LECTURE!r})[0]('half', 0.5)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(package.parent), "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == "✓ half: One half.\n", ran.stderr
+
+
+def test_missing_checks_say_where_they_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write_course(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="Looked for") as caught:
+        lecture("09_none")
+    assert str(tmp_path / "course" / "checks" / "09_none.py") in str(caught.value)

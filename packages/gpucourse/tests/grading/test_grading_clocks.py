@@ -1,0 +1,144 @@
+"""A busy machine costs nobody points, and whoever wastes time is stopped all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import psutil
+import pytest
+
+from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle import clocks
+from gpucourse.grading.oracle.clocks import SubmissionClock, Usage, WorkerClock, charged
+from gpucourse.grading.oracle.grader import grade
+from gpucourse.grading.oracle.student import Student
+from gpucourse.grading.sandbox.levels import Sandbox
+from grading_toy import submitted, toy
+
+SEED = "0123456789abcdef" * 2
+
+# A quarter of a second of work for each of the four calls of a test.
+WORKING = """
+def double(values):
+    import time
+    end = time.process_time() + 0.25
+    while time.process_time() < end:
+        pass
+    return 2 * values
+"""
+SLEEPING = WORKING.replace("while time.process_time() < end", "time.sleep(100)\n    while False")
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def crowded(sandbox):
+    """All workers on one processor, with four endless loops of others."""
+    processes = psutil.Process(sandbox._process.pid).children(recursive=True)
+    before = processes[0].cpu_affinity()
+    for process in processes:
+        process.cpu_affinity(before[:1])
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    for loop in loops:
+        psutil.Process(loop.pid).cpu_affinity(before[:1])
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):  # of the worker that the sandbox tried
+            process.cpu_affinity(before)
+
+
+def verdict(sandbox: Sandbox, answer: str, **limits: float):
+    return grade(toy(), submitted(toy(), double=answer), sandbox.server, SEED,
+                 replace(sandbox.limits, **limits))
+
+
+def test_an_answer_is_not_charged_for_what_others_take(sandbox, crowded):
+    """A fifth of a processor: each call takes 1.2 s on the wall."""
+    told = verdict(sandbox, WORKING, request_seconds=0.8, test_seconds=3.0)
+    assert told.earned == told.points, told.to_json()
+    # It did have to wait: else this would prove nothing.
+    assert told.tests[0].seconds > 3.0
+
+
+def test_a_loop_is_stopped_on_a_busy_machine_too(sandbox, crowded):
+    told = verdict(sandbox, WORKING.replace("+ 0.25", "+ 100"), request_seconds=0.5)
+    assert "took longer than 0.5 s" in told.tests[0].reason
+    assert told.tests[0].seconds < 90
+
+
+def test_sleep_is_charged(sandbox):
+    told = verdict(sandbox, SLEEPING, request_seconds=1.0)
+    assert "took longer than 1 s" in told.tests[0].reason
+    assert 1.0 < told.tests[0].seconds < 90
+
+
+def test_a_machine_that_does_not_go_on_is_no_fault_of_the_answer(sandbox):
+    limits = replace(sandbox.limits, request_seconds=0.5, wall_seconds=2.0)
+    clock = SubmissionClock(limits)
+    student = Student(toy(), submitted(toy()), sandbox.server, limits, clock)
+    try:
+        assert list(student.call("double", (np.arange(3),))) == [0, 2, 4]
+        os.kill(student._worker.pid, signal.SIGSTOP)
+        with clock.limit(100), pytest.raises(InfrastructureFault, match="too busy") as fault:
+            student.call("double", (np.arange(3),))
+    finally:
+        student.close()
+    assert "2 s were not enough" in str(fault.value)
+
+
+def test_the_oracle_is_charged_with_its_processor_time():
+    clock = SubmissionClock(Limits())
+    with clock.limit(0.3):
+        time.sleep(0.8)
+    with pytest.raises(OutOfTestTime), clock.limit(0.3):
+        run_for(5.0)
+    assert 0.3 <= clock.spent() < 2
+    # Off again, and whoever had the alarm before has it back.
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def run_for(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@pytest.mark.parametrize(("ran", "waited", "held_up", "seconds"), [
+    (0.0, 0.0, False, 1.0),  # it slept
+    (1.0, 0.0, True, 1.0),  # it ran
+    (3.0, 0.0, True, 1.0),  # with three threads
+    (0.2, 0.0, True, 0.2),  # it ran a little and is still waiting
+    (0.2, 0.7, False, 0.3),  # it waited, and slept a little
+    (0.2, 5.0, False, 0.2),  # five threads waited, each for all the time
+    (0.0, -0.5, False, 1.0),  # a thread that had waited has ended
+])
+def test_charged(ran, waited, held_up, seconds):
+    before = Usage(10.0, 2.0, True)
+    after = Usage(10.0 + ran, 2.0 + waited, held_up)
+    assert charged(1.0, before, after) == pytest.approx(seconds)
+
+
+def test_where_the_system_does_not_tell_all_waiting_is_charged(monkeypatch):
+    assert clocks.usage(2**22 + 1) is None  # above the largest number of a process
+    clock = SubmissionClock(Limits(request_seconds=5.0))
+    worker = WorkerClock(clock, None)
+    with worker.request() as request:
+        time.sleep(0.4)
+        assert request.left() < 4.7
+    assert clock.waiting >= 0.4

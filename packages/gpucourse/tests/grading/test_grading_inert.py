@@ -1,0 +1,109 @@
+"""What a student writes reaches the teacher's browser as text that does nothing."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from nbconvert.filters.markdown_mistune import markdown2html_mistune
+
+from gpucourse.grading.submission.inert import TAGS, inert
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)><a xlink:href='javascript:alert(1)'>x</a></svg>",
+    "[press](javascript:alert(1))",
+    "[press](JaVaScRiPt&#58;alert(1))",
+    "[press]( data:text/html;base64,PHNjcmlwdD4=)",
+    "[press][1]\n\n[1]: javascript:alert(1) 'x'",
+    "<javascript:alert(1)>",
+    "![x](https://example.org/who-reads-this.png)",
+    "![x](attachment:plot.svg)",
+    "[all marks](/formgrader/api/everybody)",
+    "`<script>`\n\n```html\n<script>\n\nalert(1)</script>\n[x](javascript:alert(1))\n```",
+    "<div>\n\n[x](javascript:alert(1))\n\n</div>",
+    "| a |\n|---|\n| <img src=x onerror=alert(1)> |",
+    "<style>body{display:none}</style><form action=/x><button>Save</button></form>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<math><mtext><table><mglyph><style><img src onerror=alert(1)>",
+    "<!-- --!><script>alert(1)</script>",
+    "$\\require{html}\\href{javascript:alert(1)}{x}$",
+    "\\\\[ \\style{position:fixed;top:0}{\\cssId{submit}{x}} \\\\]",
+    "\\begin{align} \\class{btn}{x} \\mmlToken{mi}[href='javascript:alert(1)']{x} \\end{align}",
+    "$$\\unicode[x;background:url(https://example.org/)]{97}$$",
+    "&#92;href{javascript:alert(1)}{x} $&#92;href{javascript:alert(1)}{x}$",
+    "\x1b]52;c;cm0gLXJm\x07 \u202egnihton\u202c",
+    ">" * 3000 + " deep",
+    "[" * 2000 + "x" + "](javascript:alert(1))" * 2000,
+]
+
+
+class Page(HTMLParser):
+    """Tags, attributes and the text outside code of a piece of HTML."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags, self.attributes, self.words, self.code = [], [], "", 0
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.code += tag in ("pre", "code")
+
+    def handle_endtag(self, tag):
+        self.code -= tag in ("pre", "code")
+
+    def handle_data(self, data):
+        if not self.code:
+            self.words += data
+
+
+def check(text: str) -> Page:
+    shown = inert(text)
+    assert "\n" not in shown
+    for rendered in (shown, markdown2html_mistune(shown)):
+        page = Page(rendered)
+        assert set(page.tags) <= TAGS, rendered
+        assert page.attributes == []
+        assert not re.search(r"\\(href|class|cssId|style|require|mmlToken|unicode)\b", page.words)
+        assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e]", rendered.replace("\n", ""))
+    return page
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_of_it_acts(text):
+    check(text)
+
+
+PIECES = st.sampled_from(
+    ["<script>", "</script>", "<img src=x onerror=a>", "[a](javascript:b)", "`", "```\n", "$", "$$",
+     "\n", "\n\n", "    ", "> ", "- ", "\\href{javascript:a}{b}", "&lt;", "&#60;", "<!--", "-->",
+     "<div>", "</div>", "|a|\n|-|\n", "\\", "*", "_", "[", "]", "(", ")", "<", ">", '"', "'", "x"])
+
+
+@given(st.lists(PIECES, max_size=30).map("".join))
+@example("```\n\n<script>")
+def test_nothing_acts_however_it_is_put_together(text):
+    check(text)
+
+
+def test_what_belongs_into_an_answer_survives():
+    page = markdown2html_mistune(inert(
+        "Bins *race*: **two** threads `a < b`\n\n1. read\n2. write\n\n```python\nif a < b:\n\n"
+        "    c += 1\n```\n\n$\\sqrt{N} < a_1 * b_1 * c$ and\n\n$$\nE = \\frac{p^2}{2m}\n$$\n\n"
+        "\\begin{align}x &= y\\end{align}\n\n| n | t |\n|---|---|\n| 1 | 2 |\n"))
+    for piece in ("<em>race</em>", "<strong>two</strong>", "<code>a &lt; b</code>", "<ol>",
+                  "c += 1", r"$\sqrt{N} &lt; a_1 * b_1 * c$", r"\frac{p^2}{2m}",
+                  r"\begin{align}x &amp;= y\end{align}", "<td>1</td>"):
+        assert piece in page, piece
+
+
+def test_a_link_shows_its_address():
+    assert inert("[the guide](https://docs.example.org/a)") == (
+        "<div><p>the guide <code>https://docs.example.org/a</code></p>&#10;</div>")

@@ -1,0 +1,101 @@
+"""Kernels and host functions judged from outside.
+
+The student's kernels are compiled in the sandbox by the real numba-cuda and run on the oracle's
+virtual GPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpucourse.grading.arguments import array_parameters, describe_type, parameter_sizes
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.grader import grade
+from gpucourse.grading.sandbox.levels import Sandbox
+from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT
+from grading_toy import submitted
+from kernel_answers import SEED, kernels, scale
+from threats import COUNT
+
+
+@pytest.fixture(scope="session")
+def server():
+    with Sandbox(limits=Limits(request_seconds=30.0)) as sandbox:
+        yield sandbox.server
+
+
+@pytest.fixture
+def reasons(server):
+    """Reasons of the two tests for a submission with some cells replaced; empty is passed."""
+    assignment = kernels()
+
+    def of(**changed: str) -> list[str]:
+        verdict = grade(assignment, submitted(assignment, **changed), server, SEED)
+        assert verdict.kind == GRADED, verdict.reason
+        return [outcome.reason for outcome in verdict.tests]
+
+    return of
+
+
+def test_honest_control(reasons):
+    assert reasons() == ["", ""]
+
+
+def test_a_result_may_stay_on_the_device(reasons):
+    source = COUNT.replace("return counts.copy_to_host()", "return counts")
+    assert reasons(count=source) == ["", ""]
+
+
+def test_a_slice_of_what_a_kernel_wrote_is_its_result(reasons):
+    source = COUNT.replace("np.zeros(bins", "np.zeros(bins + 3").replace(
+        "copy_to_host()", "copy_to_host()[:bins]")
+    assert reasons(count=source) == ["", ""]
+
+
+def test_a_kernel_with_other_arguments(reasons):
+    source = "@cuda.jit\ndef scale(values, out):\n    pass\n"
+    assert "cannot be compiled for the arguments" in reasons(scale=source)[0]
+
+
+def test_a_compile_error_names_the_missing_helper(reasons):
+    told = reasons(scale=scale("    out[i] = missing(values[i])\n"))[0]
+    assert "'missing' is not defined" in told
+
+
+def test_a_test_that_fails_by_itself_is_the_courses_fault(server):
+    assignment = kernels()
+    assignment.cells = [
+        cell if cell.role != "test" else type(cell)(
+            cell.role, cell.grade_id, cell.cell_type, "1 / 0", cell.points)
+        for cell in assignment.cells
+    ]
+    verdict = grade(assignment, submitted(kernels()), server, SEED)
+    assert verdict.kind == INFRASTRUCTURE_FAULT
+    assert verdict.earned is None
+    assert "test-scale" in verdict.reason
+
+
+@pytest.mark.parametrize("value", [
+    np.zeros((3, 4), np.float32), np.zeros(0, np.int64), np.float32(1), np.int8(3),
+    2, 2.5, True, 1j,
+])
+def test_arguments_have_numbas_layout(value):
+    """Sizes against what numba-cuda itself makes of the types."""
+    from numba import cuda
+    from numba.cuda import types
+
+    from gpucourse.grading.sandbox.worker import numba_type
+    from virtualgpu.ptx import parse
+
+    kind = numba_type(describe_type(value))
+    assert isinstance(kind, types.Array) == isinstance(value, np.ndarray)
+    text, _ = cuda.compile_ptx(lambda argument: None, (kind,), cc=(9, 0))
+    (entry,) = [f for f in parse(text).functions.values() if f.is_entry]
+    assert [p.size for p in entry.parameters] == parameter_sizes(describe_type(value))
+
+
+def test_array_parameters_are_size_itemsize_pointer_shape_strides():
+    numbers = [int.from_bytes(raw, "little")
+               for raw in array_parameters(np.zeros((3, 4), np.float32), 512)]
+    assert numbers == [0, 0, 12, 4, 512, 3, 4, 16, 4]

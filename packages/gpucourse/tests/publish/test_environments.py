@@ -1,0 +1,266 @@
+"""binder/, environment.yml, README's blocks and the locks agree with pyproject.toml."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpucourse.course import locks
+from gpucourse.course.projects import COURSE, VIRTUALGPU, Projects, read_projects
+from gpucourse.publish import environments
+
+# What each lock was resolved for beside a package's own needs: extras, and groups of the workspace.
+SETS = {
+    "base": ["test", "dev"],
+    "virtualgpu": [],
+    "gpu": ["gpu"],
+    "gpu12": ["gpu12"],
+    "pycuda": ["pycuda"],
+    "site": ["site"],
+    "build": ["build"],
+    "hub": ["hub"],
+}
+# Locks of a group alone, without what a package needs.
+WITHOUT_A_PACKAGE = {"pycuda", "site", "build", "hub"}
+
+
+@pytest.fixture(scope="module")
+def project(repository: Path) -> Projects:
+    return read_projects(repository)
+
+
+@pytest.fixture
+def copy(repository: Path, tmp_path: Path) -> Path:
+    """A copy of what the generator reads and writes, up to date."""
+    for name in (
+        *environments.expected(repository),
+        "pyproject.toml",
+        "packages/gpucourse/pyproject.toml",
+        "packages/virtualgpu/pyproject.toml",
+        "requirements/base.txt",
+        "course/course.toml",
+        "packages/gpucourse/src/gpucourse/__init__.py",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(repository / name, tmp_path / name)
+    environments.write(tmp_path)
+    return tmp_path
+
+
+def wanted(repository: Path, project: Projects, name: str) -> list[Requirement]:
+    lists = [project.extras.get(part) or project.groups[part] for part in SETS[name]]
+    if name == "virtualgpu":
+        table = tomllib.loads((repository / VIRTUALGPU).read_text())["project"]
+        lists.append(table["dependencies"])
+    elif name not in WITHOUT_A_PACKAGE:
+        lists.append(project.dependencies)
+    return [Requirement(text) for texts in lists for text in texts]
+
+
+def test_generated_files_are_current(repository: Path) -> None:
+    assert environments.stale(repository) == [], "run `make build` and commit what it writes"
+
+
+def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
+    for name in environments.expected(copy):
+        path = copy / name
+        before = path.read_text()
+        if name == "README.md":  # only its blocks are generated
+            path.write_text(before.replace("mybinder.org/v2", "elsewhere.org/v2"))
+        elif name == "CITATION.cff":
+            path.write_text(re.sub(r"(?m)^version: .*$", "version: 99", before))
+        else:
+            path.write_text(before + "# by hand\n")
+        assert environments.stale(copy) == [name]
+        assert environments.write(copy) == [name]
+        assert path.read_text() == before
+
+
+def test_a_script_that_lost_its_mode_is_missed(copy: Path) -> None:
+    (copy / "binder" / "start").chmod(0o644)
+    assert environments.stale(copy) == ["binder/start"]
+    environments.write(copy)
+    assert environments.stale(copy) == []
+
+
+def test_moving_the_repository_is_one_edit(copy: Path) -> None:
+    pyproject = copy / COURSE
+    old = tomllib.loads(pyproject.read_text())["project"]["urls"]["Repository"]
+    pyproject.write_text(pyproject.read_text().replace(old, "https://github.com/someone/lessons"))
+    changed = ["hub/values.yaml", "hub/links.md", "README.md", "CITATION.cff"]
+    assert environments.write(copy) == changed
+    readme = (copy / "README.md").read_text()
+    assert old.removeprefix("https://github.com/") not in readme
+    assert "mybinder.org/v2/gh/someone/lessons/" in readme
+    assert "git clone https://github.com/someone/lessons" in readme
+    assert "cd lessons" in readme
+
+
+def test_a_lost_marker_says_how_to_mend_it(copy: Path) -> None:
+    readme = copy / "README.md"
+    readme.write_text(readme.read_text().replace("<!-- /badges -->\n", ""))
+    with pytest.raises(ValueError, match=r"needs one <!-- badges -->.*put them back"):
+        environments.write(copy)
+
+
+# --- the locks --------------------------------------------------------------------------------
+
+
+def test_every_lock_is_known(repository: Path) -> None:
+    assert {path.stem for path in (repository / "requirements").glob("*.txt")} == set(SETS)
+    assert set(locks.LOCKS) == set(SETS)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_lock_satisfies_pyproject(repository: Path, project: Projects, name: str) -> None:
+    pins = locks.read_lock((repository / "requirements" / f"{name}.txt").read_text())
+    for requirement in wanted(repository, project, name):
+        found = [pin for pin in pins if pin.name == canonicalize_name(requirement.name)]
+        assert found, f"{requirement} is not in requirements/{name}.txt: run `make lock`"
+        for pin in found:
+            (pinned,) = pin.requirement.specifier
+            assert pinned.operator == "=="
+            assert requirement.specifier.contains(pinned.version, prereleases=True), (
+                f"{pin.requirement} does not satisfy {requirement}: run `make lock`"
+            )
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_lock_has_hashes_and_names_no_index(repository: Path, name: str) -> None:
+    text = (repository / "requirements" / f"{name}.txt").read_text()
+    assert "://" not in text
+    assert "index-url" not in text
+    for pin in locks.read_lock(text):
+        assert pin.hashes, f"{pin.requirement} has no hash"
+
+
+def test_the_sites_tools_agree_with_the_course_and_stay_out_of_it(repository: Path) -> None:
+    def pins(name: str) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for pin in locks.read_lock((repository / "requirements" / f"{name}.txt").read_text()):
+            found.setdefault(pin.name, set()).add(str(pin.requirement.specifier))
+        return found
+
+    base, site = pins("base"), pins("site")
+    shared = base.keys() & site.keys()
+    assert len(shared) > 20
+    assert [name for name in shared if not site[name] <= base[name]] == [], "run `make lock`"
+    assert {"sphinx", "furo", "myst-nb", "sphinx-revealjs"} <= site.keys() - base.keys()
+    assert not {"numba", "jax", "cuda-toolkit"} & site.keys()
+
+
+def test_reading_a_lock_follows_who_wants_what() -> None:
+    pins = locks.read_lock(
+        "# by uv\n"
+        "a==1 ; sys_platform == 'linux' \\\n    --hash=sha256:aa \\\n    --hash=sha256:ab\n"
+        "    # via project (pyproject.toml)\n"
+        "b==2 \\\n    --hash=sha256:b\n    # via\n    #   a\n    #   c\n"
+        "c==3 \\\n    --hash=sha256:c\n    # via project (pyproject.toml:test)\n"
+        "d==4 \\\n    --hash=sha256:d\n    # via b\n"
+        "e==5 \\\n    --hash=sha256:e\n    # via c\n"
+    )
+    assert [pin.name for pin in pins] == ["a", "b", "c", "d", "e"]
+    assert pins[0].hashes == ["sha256:aa", "sha256:ab"]
+    assert pins[0].requirement.marker is not None
+    assert pins[1].wanted_by == ["a", "c"]
+    assert locks.reachable(["a"], pins) == {"a", "b", "d"}
+
+
+# --- Binder and conda -------------------------------------------------------------------------
+
+
+def test_binder_gets_the_course_and_no_tests(repository: Path, project: Projects) -> None:
+    pins = locks.read_lock((repository / "binder" / "requirements.txt").read_text())
+    versions = {pin.name: next(iter(pin.requirement.specifier)).version for pin in pins}
+    assert len(versions) == len(pins), "one version each: Binder is one machine"
+    assert not versions.keys() & {"pytest", "ruff", "hypothesis", "appnope", "pywinpty"}
+    for text in project.dependencies:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
+
+
+def test_binder_python_is_one_that_the_package_takes(repository: Path, project: Projects) -> None:
+    python = (repository / "binder" / "runtime.txt").read_text().strip().removeprefix("python-")
+    assert Requirement(f"python{project.python}").specifier.contains(python)
+
+
+def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
+    script = 'echo "$XLA_PYTHON_CLIENT_PREALLOCATE:$1"; exit 7'
+    done = subprocess.run(
+        [repository / "binder" / "start", "bash", "-c", script, "bash", "two words"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("false:two words\n", 7)
+
+
+def test_idle_kernels_are_stopped_on_binder(repository: Path) -> None:
+    """Jupyter reads the file, under names that its kernel manager has."""
+    from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+
+    given = json.loads((repository / "binder" / "jupyter_server_config.json").read_text())
+    (settings,) = given.values()
+    assert settings.keys() <= AsyncMappingKernelManager.class_traits().keys()
+    shown = subprocess.run(
+        [sys.executable, "-m", "jupyter", "server", "--show-config-json"],
+        env={**os.environ, "JUPYTER_CONFIG_PATH": str(repository / "binder")},
+        capture_output=True, text=True, check=True,
+    )
+    assert json.loads(shown.stdout)["MappingKernelManager"] == settings
+    assert settings["cull_idle_timeout"] == 600 and settings["cull_connected"]
+
+
+def test_binder_opens_on_the_welcome_page(repository: Path) -> None:
+    (place,) = re.findall(r"mybinder\.org/v2/\S+\?urlpath=lab/tree/(\S+)\)",
+                          (repository / "README.md").read_text())
+    assert (repository / place).is_file()
+    assert place == "welcome.ipynb"
+
+
+def test_binder_post_build_stops_at_the_first_failure(repository: Path, tmp_path: Path) -> None:
+    for name, status in (("python", 3), ("jupyter", 0)):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@"\nexit {status}\n')
+        program.chmod(0o755)
+    done = subprocess.run(
+        [repository / "binder" / "postBuild"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3
+    assert done.stdout.startswith("python -m pip install")
+    assert "jupyter" not in done.stdout
+
+
+def test_conda_environment_names_everything_once(repository: Path, project: Projects) -> None:
+    environment = yaml.safe_load((repository / "environment.yml").read_text())
+    names = [line.split()[0] for line in environment["dependencies"]]
+    assert len(names) == len(set(names))
+    for text in project.dependencies:
+        name = Requirement(text).name
+        name = environments.CONDA_NAMES.get(name, name)
+        assert name is None or name in names
+    # conda-forge's cuda-cccl is C++ headers, and its cupy has no CUDA version in its name
+    assert {"cccl-python", "cupy", "cudf"} <= set(names)
+    assert "cuda-cccl" not in names
+
+
+def test_locks_are_what_make_lock_resolves(project: Projects) -> None:
+    for name, options in locks.LOCKS.items():
+        assert options[0].endswith("pyproject.toml") == (name not in WITHOUT_A_PACKAGE)
+        parts = [option.split("=") for option in options if option[:7] in ("--extra", "--group")]
+        assert [value for _, value in parts] == SETS[name]
+        for kind, value in parts:
+            assert value in (project.extras if kind == "--extra" else project.groups)

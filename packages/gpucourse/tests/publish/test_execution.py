@@ -1,0 +1,105 @@
+"""Lessons executed for the site: judged, kept, run again when something has changed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpucourse.course.problems import CourseError
+from gpucourse.publish.execution import CACHE, fingerprint
+from gpucourse.publish.showcase import Shown, show_course
+from gpucourse.publish.source import read_course
+from small_course import LECTURE, PROJECT, edit, write_course
+
+pytestmark = pytest.mark.slow
+
+
+def shown(root: Path, **options) -> tuple[list[Shown], list[str]]:
+    """The lessons, and the ids of those that were run."""
+    ran: list[str] = []
+    return show_course(root, notice=ran.append, jobs=1, **options)[1], ran
+
+
+def outputs(one: Shown) -> str:
+    return str([cell.get("outputs") for cell in one.notebook.cells])
+
+
+def test_a_second_time_runs_nothing_until_something_changes(tmp_path: Path):
+    write_course(tmp_path)
+    first, ran = shown(tmp_path)
+    assert ran == [LECTURE, PROJECT]
+    assert "Every number doubled" in outputs(first[0])
+    assert "try things out here" in outputs(first[1])
+    again, ran = shown(tmp_path)
+    assert ran == []
+    assert outputs(again[0]) == outputs(first[0])
+    edit(tmp_path / "course" / "checks" / f"{LECTURE}.py", "Every number", "Each number")
+    third, ran = shown(tmp_path)
+    assert ran == [LECTURE]
+    assert "Each number doubled" in outputs(third[0])
+    assert len(list((tmp_path / CACHE).iterdir())) == 2, "the old one is gone"
+
+
+def test_a_cell_that_fails_is_named_and_nothing_is_kept(tmp_path: Path):
+    write_course(tmp_path)
+    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "return 2 * x", "return 3 * x")
+    edit(tmp_path / "course" / "projects" / PROJECT / "notebook.py", 'print("try', 'prnt("try')
+    with pytest.raises(CourseError) as caught:
+        shown(tmp_path)
+    lecture, project = map(str, caught.value.problems)
+    assert "course/lectures/01_first_steps.py:20: the check 'double' refuses" in lecture
+    assert "cell 'play' raises NameError: name 'prnt' is not defined" in project
+    assert not (tmp_path / CACHE).exists()
+
+
+def test_a_traceback_does_not_tell_where_this_machine_keeps_things(tmp_path: Path):
+    write_course(tmp_path, {
+        f"course/lectures/{LECTURE}.py": (
+            "1 / 0", "import json\nfrom pathlib import Path\nprint(Path.cwd().name)\n"
+                     "json.loads('{')"),
+    })
+    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "ZeroDivisionError", "JSONDecodeError")
+    first, _ = shown(tmp_path)
+    error = next(output for cell in first[0].notebook.cells for output in cell.get("outputs", ())
+                 if output.output_type == "error")
+    text = "\n".join(error.traceback)
+    assert "json/decoder.py" in text
+    assert str(tmp_path) not in text and "/lib/python" in text
+    assert sys.base_prefix not in text
+
+
+def test_the_fingerprint_knows_the_library_and_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write_course(tmp_path)
+    course, (source, _) = read_course(tmp_path)
+    before = fingerprint(course, source)
+    assert fingerprint(course, source) == before
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "base.txt").write_text("numba==0.64.0\n")
+    locked = fingerprint(course, source)
+    assert locked != before
+    measured = tmp_path / "benchmarks" / "results" / "gpu_bench.json"
+    measured.parent.mkdir(parents=True)
+    measured.write_text("{}")
+    assert fingerprint(course, source) != locked, "lessons draw from what was measured on a GPU"
+    measured.unlink()
+    package = tmp_path / "src" / "gpucourse"
+    (package / "publish").mkdir(parents=True)
+    (package / "device.py").write_text("a = 1\n")
+    (package / "publish" / "execution.py").write_text("")
+    monkeypatch.setattr("gpucourse.publish.execution.PACKAGE", package)
+    small = fingerprint(course, source)
+    (package / "publish" / "execution.py").write_text("b = 1\n")
+    assert fingerprint(course, source) == small, "no lesson uses the build"
+    (package / "device.py").write_text("a = 2\n")
+    assert fingerprint(course, source) != small
+
+
+def test_without_running_there_are_no_outputs(tmp_path: Path):
+    write_course(tmp_path)
+    lessons, ran = shown(tmp_path, run=False)
+    assert ran == []
+    assert [cell for one in lessons for cell in one.notebook.cells if cell.get("outputs")] == []

@@ -1,0 +1,112 @@
+"""The course's tests of itself, tested: on a lesson that is right and on one that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpucourse.publish import commands
+from gpucourse.publish.rehearsal import rehearse
+from gpucourse.publish.source import read_course
+from small_course import LECTURE, PROJECT, edit, write_course
+
+pytestmark = pytest.mark.slow
+
+
+def problems(root: Path, id: str) -> list[str]:
+    """What the rehearsal of one lesson finds, without the paths."""
+    course, sources = read_course(root)
+    (source,) = (source for source in sources if source.lesson.id == id)
+    return [f"{problem.line}: {problem.message}" for problem in rehearse(course, source)]
+
+
+def test_a_right_course_has_no_problems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_course(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert commands.build() == 0
+    capsys.readouterr()
+    assert commands.check([]) == 0
+    assert "2 rehearsed: everything as it should be." in capsys.readouterr().out
+
+
+def test_every_defect_of_a_lecture_is_found(tmp_path: Path):
+    write_course(tmp_path)
+    source = tmp_path / "course" / "lectures" / f"{LECTURE}.py"
+    # The starter already has the answer, so the check cannot tell it from a solution.
+    edit(source, "half = None", "half = 0.5")
+    # The solution is wrong.
+    edit(source, "return 2 * x", "return 3 * x")
+    edit(
+        source,
+        '# %% [markdown] id="in-the-room"',
+        '# %% id="surprise"\nprint(missing)\n\n'
+        '# %% id="other-error" raises="KeyError"\n[][0]\n\n'
+        '# %% id="no-error" raises="KeyError"\nx = 1\n\n'
+        '# %% id="warns"\nimport warnings\nwarnings.warn("mind the gap")\n\n'
+        '# %% id="unchecked" tags=["exercise"]\n### BEGIN SOLUTION\ny = 1\n### END SOLUTION\n\n'
+        '# %% [markdown] id="in-the-room"',
+    )
+    checks = tmp_path / "course" / "checks" / f"{LECTURE}.py"
+    with checks.open("a") as file:
+        file.write('\n\n@exercise("forgotten", hints=("a", "b"))\ndef forgotten(x):\n    """."""\n')
+    found = problems(tmp_path, LECTURE)
+    assert found == [
+        "30: (starter) cell 'surprise' raises NameError: name 'missing' is not defined",
+        "33: (starter) cell 'other-error' raises IndexError instead of KeyError: "
+        "list index out of range",
+        "36: (starter) cell 'no-error' should raise KeyError, and does not",
+        found[3],
+        "23: (starter) the starter passes the check 'half'",
+        "43: (starter) nothing checks the exercise 'unchecked'",
+        "1: (starter) no cell calls check('forgotten', …)",
+        "30: (solution) cell 'surprise' raises NameError: name 'missing' is not defined",
+        "33: (solution) cell 'other-error' raises IndexError instead of KeyError: "
+        "list index out of range",
+        "36: (solution) cell 'no-error' should raise KeyError, and does not",
+        found[10],
+        "20: (solution) the check 'double' refuses the solution: double(1) is 3",
+    ]
+    for warning in (found[3], found[10]):
+        assert warning.startswith("39: ")
+        assert "cell 'warns' prints a warning" in warning
+        assert "mind the gap" in warning
+
+
+def test_every_defect_of_a_project_is_found(tmp_path: Path):
+    write_course(tmp_path)
+    source = tmp_path / "course" / "projects" / PROJECT / "notebook.py"
+    edit(source, 'points=2 starter="NotImplementedError"', 'points=2 starter="AssertionError"')
+    edit(source, "return 2 * count(things)", "return 3 * count(things)")
+    checks = tmp_path / "course" / "checks" / f"{PROJECT}.py"
+    edit(checks, '"count"', '"cuont"')
+    assert problems(tmp_path, PROJECT) == [
+        "10: the solution cell 'count' has no hints in course/checks",
+        "1: course/checks has hints for 'cuont', which is no solution cell",
+        "34: (starter) cell 'test-twice' raises NotImplementedError instead of AssertionError: ",
+        "34: (solution) cell 'test-twice' raises AssertionError: ",
+    ]
+
+
+def test_an_unknown_lesson_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_course(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert commands.check(["07_nothing"]) == 1
+    assert f"it lists: {LECTURE}, {PROJECT}" in capsys.readouterr().out
+
+
+def test_one_lesson_can_be_rehearsed_while_another_is_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_course(tmp_path)
+    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", ' id="too-far"', "")
+    monkeypatch.chdir(tmp_path)
+    assert commands.check([PROJECT]) == 0
+    assert "1 rehearsed" in capsys.readouterr().out
+    assert commands.check([LECTURE]) == 1
+    assert "has no id" in capsys.readouterr().out
+    assert commands.check([]) == 1

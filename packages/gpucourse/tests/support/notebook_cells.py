@@ -1,0 +1,17 @@
+"""Cells run in a kernel, as a learner runs them."""
+
+from __future__ import annotations
+
+import nbclient
+from nbformat.v4 import new_code_cell, new_notebook
+
+
+def run_cells(*sources: str) -> list:
+    """The outputs of each cell, run in a kernel after ``%load_ext gpucourse``."""
+    cells = [new_code_cell("%load_ext gpucourse"), *map(new_code_cell, sources)]
+    notebook = new_notebook(cells=cells)
+    client = nbclient.NotebookClient(
+        notebook, timeout=120, allow_errors=True, extra_arguments=["--log-level=ERROR"]
+    )
+    client.execute()
+    return [cell.outputs for cell in notebook.cells]

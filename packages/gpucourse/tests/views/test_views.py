@@ -1,0 +1,186 @@
+"""Pictures: what they say, and what they refuse."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from conftest import REPOSITORY
+from gpucourse.views import sketch
+from gpucourse.views.picture import Picture, canvas
+from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
+from gpucourse.views.tree import draw_levels
+
+IMAGES = REPOSITORY / "img"
+
+
+def test_a_picture_is_an_image_with_its_alt_text():
+    figure, axes = canvas(2, 1)
+    axes.plot([0, 1])
+    bundle = Picture(figure, 'a line, "rising"')._repr_mimebundle_()
+    assert bundle["text/plain"] == 'a line, "rising"'
+    assert 'alt="a line, &quot;rising&quot;"' in bundle["text/html"]
+    assert 150 < int(re.search(r'width="(\d+)"', bundle["text/html"])[1]) < 170  # 2 inches at 80
+    data = re.search(r"base64,([^\"]+)", bundle["text/html"])[1]
+    assert base64.b64decode(data).startswith(b"\x89PNG")
+
+
+def test_pictures_are_not_kept_by_pyplot():
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    draw_threads(np.zeros(4, int), np.arange(4))
+    assert plt.get_fignums() == before
+
+
+def test_threads_shows_what_was_signed():
+    block, thread = np.repeat([0, 1], 4), np.tile(np.arange(4), 2)
+    picture = draw_threads(block, thread, size=6)
+    texts = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert texts.count("3") == 3  # thread 3 of both blocks, and grid(1) = 3
+    assert {"block 0", "block 1"} <= set(texts)
+    assert picture.alt.endswith("the last 2 have no element.")
+    assert "element" not in draw_threads(block, thread).alt
+
+
+def test_visits_marks_what_is_not_visited_once():
+    turn = np.zeros((2, 5), int)
+    turn[0, [0, 2]] = 1, 2
+    turn[1, [1, 2]] = 1, 2
+    picture = draw_visits(turn)
+    texts = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert texts.count("×2") == 1 and texts.count("×0") == 2
+    assert "thread 0: 0 2, thread 1: 1 2" in picture.alt
+    assert "3 elements are not visited exactly once" in picture.alt
+    turn[1] = 0, 1, 0, 2, 3
+    assert draw_visits(turn).alt.endswith("Every element is visited exactly once.")
+
+
+def test_lanes_counts_useful_and_paid_turns():
+    work = np.zeros(40, int)
+    work[:3] = 5, 1, 2
+    work[39] = 3
+    picture = draw_lanes(work)
+    assert "need 11 turns" in picture.alt
+    assert f"{32 * 5 + 32 * 3} are paid for" in picture.alt
+    assert draw_lanes(np.zeros(32, int)).alt.endswith("0 are paid for.")
+
+
+def test_lanes_numbers_the_warps_from_the_first_thread():
+    picture = draw_lanes(np.ones(64, int), first=320)
+    texts = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert texts == ["warp 10", "warp 11"]
+
+
+def test_levels_draws_every_value_and_marks_what_is_left_out():
+    whole = draw_levels([np.array([3, 1, 2]), np.array([5, 1]), np.array([6])])
+    texts = [text.get_text() for text in whole.figure.axes[0].texts]
+    assert sorted(t for t in texts if t.isdigit()) == ["1", "1", "2", "3", "5", "6"]
+    assert "left out" not in whole.alt and whole.alt.endswith("at the end stands 6.")
+    short = draw_levels([np.array([3, 1, 7]), np.array([4])])
+    assert "1 value is left out on the way: 7" in short.alt
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: draw_threads(np.zeros(65, int), np.zeros(65, int)), "65 threads are too many"),
+        (lambda: draw_threads(np.zeros(4, int), np.zeros(3, int)), "one number per thread"),
+        (lambda: draw_visits(np.zeros((4, 65), int)), "65 elements are too many"),
+        (lambda: draw_levels([np.zeros(33)]), "33 values are too many"),
+        (lambda: draw_lanes(np.zeros(129, int)), "129 threads cannot be drawn"),
+        (lambda: draw_lanes(np.zeros(0, int)), "0 threads cannot be drawn"),
+        (lambda: draw_lanes(np.ones(32, int), first=5), "not the first of its warp"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw()
+
+
+DRAWN = [path for path in sorted(IMAGES.glob("*.py")) if path.with_suffix(".svg").exists()]
+
+
+@pytest.mark.parametrize("script", DRAWN, ids=lambda path: path.stem)
+def test_every_figure_is_what_its_script_draws(script: Path, tmp_path: Path):
+    """To the byte, and with a description; after a change run ``python img/NAME.py``."""
+    figure = runpy.run_path(str(script))
+    sketch.save(figure["draw"](), str(tmp_path / script.name), figure["ALT"])
+    drawn = (tmp_path / script.name).with_suffix(".svg").read_text(encoding="utf-8")
+    kept = script.with_suffix(".svg").read_text(encoding="utf-8")
+    assert html.unescape(title(kept)) == figure["ALT"] and len(figure["ALT"]) > 100
+    assert drawn == kept or not same_matplotlib(kept)
+
+
+def test_no_figure_lacks_its_script():
+    for figure in [*IMAGES.glob("*.svg"), *IMAGES.glob("*.png")]:
+        assert figure.with_suffix(".py").is_file(), figure
+
+
+def test_the_readme_shows_the_card_as_it_is():
+    """After a change of the card run ``python img/report_card.py``."""
+    from PIL import Image
+
+    # In a process of its own: a shell belongs to its process.
+    program = ("import runpy, sys; card = runpy.run_path(sys.argv[1]); "
+               "print(card['digest'](card['page']())); print(card['ALT'])")
+    script = IMAGES / "report_card.py"
+    done = subprocess.run([sys.executable, "-c", program, script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    now, alt = done.stdout.splitlines()
+    photograph = Image.open(script.with_suffix(".png"))
+    assert photograph.text["page"] == now
+    assert photograph.text["Description"] == alt
+    assert f'alt="{alt}"' in (IMAGES.parent / "README.md").read_text(encoding="utf-8")
+
+
+def title(svg: str) -> str:
+    return re.search(r"<dc:title>(.*?)</dc:title>", svg, re.DOTALL)[1]
+
+
+def same_matplotlib(svg: str) -> bool:
+    """Another release of matplotlib may place a curve's points a little differently."""
+    return f"matplotlib {mpl.__version__}" in svg
+
+
+def test_a_figure_of_pyplot_is_shown_with_its_words_and_once(monkeypatch):
+    from matplotlib import pyplot
+
+    from gpucourse.views.picture import Picture, show_figure
+
+    shown = []
+    monkeypatch.setattr("gpucourse.exercises.outcomes.show", shown.append)
+    pyplot.figure(figsize=(2, 1))
+    pyplot.plot([1, 2])
+    show_figure("A line that rises from 1 to 2.")
+    (picture,) = shown
+    assert isinstance(picture, Picture) and picture.alt == "A line that rises from 1 to 2."
+    assert 'alt="A line that rises from 1 to 2."' in picture._repr_mimebundle_()["text/html"]
+    assert pyplot.get_fignums() == [], "the notebook would show it again"
+
+
+@pytest.mark.parametrize(("layout", "height"), [(None, 1), ("constrained", 3)])
+def test_nothing_of_a_figure_is_cut_off_at_its_edge(layout, height):
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 4, figsize=(11, height), layout=layout)
+    for each in axes:  # squares: low for their labels in either layout
+        each.imshow(np.zeros((40, 40)))
+        each.set(title="patient", xlabel="mass of the muon pair [GeV]")
+    markup = Picture(figure, "Four squares.")._repr_mimebundle_()["text/html"]
+    pyplot.close(figure)
+    png = base64.b64decode(re.search(r'base64,([^"]+)"', markup)[1])
+    pixels = mpl.image.imread(io.BytesIO(png))[..., :3]
+    for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]):
+        assert (edge == 1).all()
+    assert f'width="{pixels.shape[1] // 2}"' in markup

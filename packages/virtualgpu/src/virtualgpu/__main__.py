@@ -1,0 +1,7 @@
+"""``python -m virtualgpu``: the same as the command ``virtualgpu``."""
+
+import sys
+
+from virtualgpu.cli import main
+
+sys.exit(main())

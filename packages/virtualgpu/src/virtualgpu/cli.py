@@ -1,0 +1,155 @@
+"""The command ``virtualgpu``: run a script under all checkers, read its PTX, look at the machine.
+
+    virtualgpu run script.py ARGUMENTS…    exit status 1 if a kernel has a fault, else the script's
+    virtualgpu ptx script.py ARGUMENTS…    the PTX of each kernel that the script launches
+    virtualgpu doctor                      compilers, versions, a first kernel
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import re
+import runpy
+import sys
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import virtualgpu
+from virtualgpu import sources
+
+#: What the machine rests on; the doctor tells their versions.
+PACKAGES = ("virtualgpu", "numpy", "numba", "numba-cuda", "cuda-bindings", "llvmlite")
+LIBRARIES = ("nvvm", "nvrtc", "cudart")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one verb; the exit status. Ends with status 2 for a command that it does not know."""
+    parser = argparse.ArgumentParser(
+        prog="virtualgpu", description="CUDA kernels on a GPU made of software.")
+    parser.add_argument("--version", action="version", version=virtualgpu.__version__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name, text in (("run", "run a Python script on the virtual GPU, every launch checked"),
+                       ("ptx", "run a script and print the PTX of the kernels that it launches")):
+        verb = verbs.add_parser(name, help=text, description=text)
+        verb.add_argument("script", type=Path)
+        verb.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    verbs.add_parser("doctor", help="look at compilers and versions, and launch a first kernel")
+    given = parser.parse_args(arguments)
+    if given.verb == "doctor":
+        return doctor()
+    if not given.script.is_file():
+        parser.error(f"there is no file {given.script}")
+    with command_line(given.script, given.arguments):
+        return run(given.script) if given.verb == "run" else print_ptx(given.script)
+
+
+def run(script: Path) -> int:
+    """Run ``script`` under the checkers and print what they found; the exit status.
+
+    1 where a checker found something or an error left the script; a script that ends by
+    ``sys.exit`` keeps its own status unless that is 0 and there are findings.
+    """
+    virtualgpu.activate(force=True)
+    status = 0
+    with virtualgpu.check() as report, virtualgpu.profile() as profile:
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+        except SystemExit as leaving:
+            status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
+            if isinstance(leaving.code, str):
+                print(leaving.code, file=sys.stderr)
+        except virtualgpu.VirtualGPUError:
+            status = 1  # the report has it, with its line
+    launches = len(profile.launches)
+    said = f"{launches} launch{'' if launches == 1 else 'es'} checked"
+    print(f"virtual GPU: {said}, {report}" if report.findings else f"virtual GPU: {said}, clean",
+          file=sys.stderr)
+    return status or int(bool(report.findings))
+
+
+def print_ptx(script: Path) -> int:
+    """Run ``script`` and print each PTX text that it loads, with the source beside; 0."""
+    from virtualgpu import devices
+
+    class Listening(devices.VirtualDevice):
+        def load(self, ptx, names=None):
+            for text in [ptx] if isinstance(ptx, str) else ptx:
+                print(annotated(text))
+            return super().load(ptx, names)
+
+    virtualgpu.activate(force=True)
+    with devices.use(Listening()):
+        runpy.run_path(str(script), run_name="__main__")
+    return 0
+
+
+def annotated(ptx: str) -> str:
+    """PTX whose ``.loc`` directives are comments: the file's name, the line and its text."""
+    files = dict(re.findall(r'(?m)^\s*\.file\s+(\d+)\s+"([^"]*)"', ptx))
+
+    def comment(found: re.Match) -> str:
+        file, line = files.get(found[2]), int(found[3])
+        return f"{found[1]}// {sources.name(file)}:{line}  {sources.text(file, line)}"
+
+    return re.sub(r"(?m)^([ \t]*)\.loc\s+(\d+)\s+(\d+).*$", comment, ptx)
+
+
+def doctor() -> int:
+    """Print versions, where the compilers are, and whether a kernel runs; 0 if one does."""
+    for name in PACKAGES:
+        try:
+            print(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{name}: not installed")
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+    for name in LIBRARIES:
+        try:
+            print(f"{name}: {load_nvidia_dynamic_lib(name).abs_path}")
+        except DynamicLibNotFoundError:
+            print(f"{name}: not found. Mend it: pip install 'cuda-toolkit[nvcc,nvrtc,nvvm,cudart]'")
+    try:
+        right = first_kernel()
+    except Exception as error:  # whatever is broken is what the doctor is asked for
+        print(f"a first kernel: {type(error).__name__}: {error}")
+        return 1
+    print("a first kernel: right" if right else "a first kernel: ran, and gave a wrong answer")
+    return 0 if right else 1
+
+
+def first_kernel() -> bool:
+    """Whether 100 sums on the virtual GPU come out right."""
+    import numpy as np
+
+    virtualgpu.activate(force=True)
+    from numba import cuda
+
+    @cuda.jit
+    def add_one(values):
+        i = cuda.grid(1)
+        if i < values.size:
+            values[i] += 1
+
+    values = np.arange(100, dtype=np.float32)
+    with warnings.catch_warnings(action="ignore"):
+        add_one[4, 32](values)
+    return bool((values == np.arange(1, 101)).all())
+
+
+@contextmanager
+def command_line(script: Path, arguments: list[str]):
+    """``sys.argv`` and ``sys.path`` as ``python script`` sets them."""
+    before = sys.argv, list(sys.path)
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = before
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""CUDA C++ and PTX as Python objects: modules, functions, arguments, the driver API."""

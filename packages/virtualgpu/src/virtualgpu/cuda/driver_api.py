@@ -1,0 +1,335 @@
+"""The CUDA driver API over a :class:`~virtualgpu.devices.Device`.
+
+One method per function that numba-cuda calls, with the driver's own names, arguments and
+result codes (CUDA Driver API reference). Memory, modules and launches go to the device; contexts
+and streams are bookkeeping, since nothing is ever in flight.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+import time
+import warnings
+
+import numpy as np
+from cuda.bindings import driver as binding
+
+from virtualgpu import devices
+from virtualgpu.errors import OutOfMemory, VirtualGPUError
+from virtualgpu.machine.launch import (
+    BLOCKS_PER_MULTIPROCESSOR,
+    MULTIPROCESSORS,
+    THREADS_PER_MULTIPROCESSOR,
+    blocks_per_multiprocessor,
+)
+
+Result = binding.CUresult
+CONTEXT = 1
+
+SHARED_PER_MULTIPROCESSOR = 233_472
+SHARED_PER_BLOCK = 49_152
+SHARED_PER_BLOCK_OPTIN = 232_448
+
+ATTRIBUTES = {
+    "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_BLOCK_DIM_X": 1024, "MAX_BLOCK_DIM_Y": 1024, "MAX_BLOCK_DIM_Z": 64,
+    "MAX_GRID_DIM_X": 2**31 - 1, "MAX_GRID_DIM_Y": 65535, "MAX_GRID_DIM_Z": 65535,
+    "MAX_SHARED_MEMORY_PER_BLOCK": SHARED_PER_BLOCK,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": SHARED_PER_BLOCK_OPTIN,
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": SHARED_PER_MULTIPROCESSOR,
+    "TOTAL_CONSTANT_MEMORY": 65536,
+    "WARP_SIZE": 32,
+    "MULTIPROCESSOR_COUNT": MULTIPROCESSORS,
+    "MAX_THREADS_PER_MULTIPROCESSOR": THREADS_PER_MULTIPROCESSOR,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": BLOCKS_PER_MULTIPROCESSOR,
+    "MAX_REGISTERS_PER_BLOCK": 65536,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
+    "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0,
+    "UNIFIED_ADDRESSING": 1, "CAN_MAP_HOST_MEMORY": 1, "MANAGED_MEMORY": 1,
+    "CONCURRENT_MANAGED_ACCESS": 0, "COOPERATIVE_LAUNCH": 1, "CONCURRENT_KERNELS": 0,
+    "ASYNC_ENGINE_COUNT": 0, "INTEGRATED": 0, "ECC_ENABLED": 0,
+    "KERNEL_EXEC_TIMEOUT": 0, "TCC_DRIVER": 0, "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
+    "PCI_BUS_ID": 0, "PCI_DEVICE_ID": 0, "PCI_DOMAIN_ID": 0,
+    # Clock rates and bandwidths do not exist here; the driver reports 0 for what it cannot say.
+    "CLOCK_RATE": 0, "MEMORY_CLOCK_RATE": 0, "GLOBAL_MEMORY_BUS_WIDTH": 0, "L2_CACHE_SIZE": 0,
+}  # fmt: skip
+
+
+class DriverFailure(Exception):
+    """A result code other than success; the frontend turns it into Numba's own error."""
+
+    def __init__(self, code: Result, function: str):
+        self.code, self.function = code, function
+        super().__init__(f"Call to {function} results in {code.name}")
+
+
+class DriverAPI:
+    """Functions of the driver, by name. Values come back bare, failures as DriverFailure."""
+
+    def __init__(self):
+        self._contexts = threading.local()
+        self._handles = itertools.count(0x1000)
+        self._events: dict[int, float | None] = {}
+        self._mapped: dict[int, tuple[int, int]] = {}  # host address → device address, bytes
+        self._pinned: set[int] = set()
+        self._host: dict[int, object] = {}  # host allocations: address → what owns it
+        self.modules: dict[int, object] = {}
+        self._warned = False
+
+    @property
+    def device(self) -> devices.Device:
+        return devices.current()
+
+    # -- initialisation, devices, contexts -----------------------------------------------------
+
+    def cuInit(self, flags):
+        return None
+
+    def cuDriverGetVersion(self):
+        return binding.CUDA_VERSION
+
+    def cuDeviceGetCount(self):
+        return 1
+
+    def cuDeviceGetAttribute(self, code, number):
+        name = binding.CUdevice_attribute(code).name.removeprefix("CU_DEVICE_ATTRIBUTE_")
+        if name == "MAX":
+            raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuDeviceGetAttribute")
+        return ATTRIBUTES.get(name, 0)  # what is not listed is not there: textures, pools, IPC
+
+    def _stack(self) -> list:
+        if not hasattr(self._contexts, "stack"):
+            self._contexts.stack = []
+        return self._contexts.stack
+
+    def cuCtxGetCurrent(self):
+        stack = self._stack()
+        return binding.CUcontext(stack[-1] if stack else 0)
+
+    def cuCtxPushCurrent(self, context):
+        self._stack().append(int(context))
+
+    def cuCtxPopCurrent(self):
+        stack = self._stack()
+        if not stack:
+            raise DriverFailure(Result.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent")
+        return binding.CUcontext(stack.pop())
+
+    def cuCtxGetDevice(self):
+        return binding.CUdevice(0)
+
+    def cuCtxSynchronize(self):
+        self.device.synchronize()
+
+    def cuDevicePrimaryCtxRelease(self, number):
+        return None
+
+    def cuDevicePrimaryCtxReset(self, number):
+        return None
+
+    def cuDeviceCanAccessPeer(self, one, other):
+        return 0
+
+    def cuCtxEnablePeerAccess(self, context, flags):
+        raise DriverFailure(Result.CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "cuCtxEnablePeerAccess")
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def cuMemGetInfo(self):
+        total = self.device.total_memory
+        memory = getattr(self.device, "memory", None)
+        return (total - memory.allocated if memory is not None else total, total)
+
+    def cuMemAlloc(self, nbytes):
+        if nbytes == 0:
+            raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemAlloc")
+        try:
+            return binding.CUdeviceptr(self.device.allocate(int(nbytes)))
+        except OutOfMemory:
+            raise DriverFailure(Result.CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc") from None
+
+    def cuMemAllocManaged(self, nbytes, flags):
+        return self.cuMemAlloc(nbytes)
+
+    def cuMemFree(self, address):
+        try:
+            self.device.free(int(address))
+        except VirtualGPUError:
+            raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemFree") from None
+
+    def cuMemHostAlloc(self, nbytes, flags):
+        if flags & binding.CU_MEMHOSTALLOC_DEVICEMAP:
+            address = int(self.cuMemAlloc(nbytes))
+            host = self.host_address(address, nbytes)
+            self._mapped[host] = (address, 0)
+            self._host[host] = ("device", address)
+            return host
+        buffer = np.zeros(nbytes, np.uint8)
+        self._host[buffer.ctypes.data] = buffer
+        return buffer.ctypes.data
+
+    def cuMemFreeHost(self, host):
+        owner = self._host.pop(int(host), None)
+        self._mapped.pop(int(host), None)
+        if isinstance(owner, tuple):
+            self.device.free(owner[1])
+
+    def cuMemHostRegister(self, host, nbytes, flags):
+        if host in self._pinned:
+            raise DriverFailure(
+                Result.CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "cuMemHostRegister")
+        self._pinned.add(host)
+        if flags & binding.CU_MEMHOSTREGISTER_DEVICEMAP:
+            address = int(self.cuMemAlloc(nbytes))
+            self._mapped[host] = (address, nbytes)
+            self.cuMemcpyHtoD(address, host, nbytes)
+
+    def cuMemHostUnregister(self, host):
+        self._pinned.discard(host)
+        address, nbytes = self._mapped.pop(host, (0, 0))
+        if address:
+            self.cuMemcpyDtoH(host, address, nbytes)
+            self.device.free(address)
+
+    def share_mapped(self, *, to_device: bool) -> None:
+        """Host arrays that ``cuda.mapped`` registered follow the device's copy at a launch."""
+        for host, (address, nbytes) in self._mapped.items():
+            if nbytes:
+                (self.cuMemcpyHtoD(address, host, nbytes) if to_device
+                 else self.cuMemcpyDtoH(host, address, nbytes))
+
+    def cuMemHostGetDevicePointer(self, host, flags):
+        return binding.CUdeviceptr(self._mapped[int(host)][0])
+
+    def host_address(self, address: int, nbytes: int) -> int:
+        """Where the host finds the bytes of mapped or managed device memory."""
+        memory = getattr(self.device, "memory", None)
+        if memory is None:
+            raise DriverFailure(Result.CUDA_ERROR_NOT_SUPPORTED, "cuMemHostAlloc")
+        return memory.host_view(address, nbytes).ctypes.data
+
+    def cuMemGetAddressRange(self, address):
+        memory = getattr(self.device, "memory", None)
+        extent = memory.extent(int(address)) if memory is not None else None
+        if extent is None:
+            raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuMemGetAddressRange")
+        return binding.CUdeviceptr(extent[0]), extent[1] - extent[0]
+
+    def cuPointerGetAttribute(self, attribute, pointer):
+        return binding.CUdeviceptr(int(pointer))
+
+    def cuMemcpyHtoD(self, target, host, nbytes):
+        if nbytes:
+            self.device.write(int(target), _host_bytes(host, nbytes))
+
+    def cuMemcpyDtoH(self, host, origin, nbytes):
+        if nbytes:
+            _host_bytes(host, nbytes)[:] = self.device.read(int(origin), nbytes)
+
+    def cuMemcpyDtoD(self, target, origin, nbytes):
+        if nbytes:
+            self.device.copy(int(target), int(origin), nbytes)
+
+    def cuMemsetD8(self, target, byte, count):
+        self.device.fill(int(target), int(byte) & 0xFF, count)
+
+    def cuMemcpyHtoDAsync(self, target, host, nbytes, stream):
+        self.cuMemcpyHtoD(target, host, nbytes)
+
+    def cuMemcpyDtoHAsync(self, host, origin, nbytes, stream):
+        self.cuMemcpyDtoH(host, origin, nbytes)
+
+    def cuMemcpyDtoDAsync(self, target, origin, nbytes, stream):
+        self.cuMemcpyDtoD(target, origin, nbytes)
+
+    def cuMemsetD8Async(self, target, byte, count, stream):
+        self.cuMemsetD8(target, byte, count)
+
+    def cuIpcGetMemHandle(self, address):
+        raise DriverFailure(Result.CUDA_ERROR_NOT_SUPPORTED, "cuIpcGetMemHandle")
+
+    # -- modules and occupancy -----------------------------------------------------------------
+
+    def cuLibraryGetGlobal(self, handle, name):
+        module = self.modules[int(handle)]
+        try:
+            address, nbytes = self.device.symbol(module.loaded(), name.decode())
+        except (VirtualGPUError, KeyError):
+            raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuLibraryGetGlobal") from None
+        return binding.CUdeviceptr(address), nbytes
+
+    def cuLibraryUnload(self, handle):
+        module = self.modules.pop(int(handle), None)
+        if module is not None:
+            module.unload()
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, kernel, threads, shared):
+        shared += kernel.attributes.shared_size_bytes
+        blocks = blocks_per_multiprocessor(int(threads))
+        return min(blocks, SHARED_PER_MULTIPROCESSOR // shared) if shared else blocks
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(self, kernel, threads, shared, _):
+        return self.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared)
+
+    def cuKernelSetCacheConfig(self, kernel, flag, number):
+        return None
+
+    def cuKernelSetAttribute(self, attribute, value, kernel, number):
+        return None
+
+    # -- streams and events --------------------------------------------------------------------
+
+    def cuStreamCreate(self, flags):
+        return binding.CUstream(next(self._handles))
+
+    def cuStreamDestroy(self, stream):
+        return None
+
+    def cuStreamSynchronize(self, stream):
+        self.device.synchronize()
+
+    def cuStreamWaitEvent(self, stream, event, flags):
+        return None
+
+    def cuEventCreate(self, flags):
+        handle = next(self._handles)
+        self._events[handle] = None
+        return binding.CUevent(handle)
+
+    def cuEventDestroy(self, event):
+        self._events.pop(int(event), None)
+
+    def cuEventRecord(self, event, stream):
+        self._events[int(event)] = time.monotonic()
+
+    def cuEventQuery(self, event):
+        return None
+
+    def cuEventSynchronize(self, event):
+        return None
+
+    def cuEventElapsedTime(self, start, end):
+        """NaN: no GPU ran, so there is no time of one."""
+        if self._events.get(int(start)) is None or self._events.get(int(end)) is None:
+            raise DriverFailure(Result.CUDA_ERROR_INVALID_HANDLE, "cuEventElapsedTime")
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                "the virtual GPU has no times: event_elapsed_time gives nan here; count work "
+                "with virtualgpu.profile(), or run on a GPU", UserWarning, stacklevel=4)
+        return float("nan")
+
+    def cuProfilerStart(self):
+        return None
+
+    def cuProfilerStop(self):
+        return None
+
+
+def _host_bytes(host: int, nbytes: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(int(host)), np.uint8)
+
+
+API = DriverAPI()  # the one driver of this process

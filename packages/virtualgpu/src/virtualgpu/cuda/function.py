@@ -1,0 +1,108 @@
+"""A kernel as the CUDA driver sees it: attributes that can be set, bytes for arguments.
+
+CuPy's ``RawKernel`` and PyCUDA's ``Function`` are such kernels with other clothes. The driver
+does not look at arguments; inside ``virtualgpu.check()`` they are looked at all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from virtualgpu.cuda import kernel_arguments
+from virtualgpu.cuda.driver_api import SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN
+from virtualgpu.cuda.kernel_arguments import Argument
+from virtualgpu.cuda.module import Module
+from virtualgpu.errors import LaunchError
+
+
+class CudaFunction:
+    """A kernel of a loaded module.
+
+    Parameters
+    ----------
+    module : Module
+    entry : str
+        Its name in the PTX, or a name expression. Raises LaunchError for unknown ones.
+    """
+
+    def __init__(self, module: Module, entry: str):
+        self.module, self.entry = module, entry
+        self.ptx = module.function(entry)
+        self.sizes = [variable.size for variable in self.ptx.parameters]
+        self.uses = module.resources(entry)
+        # cuFuncSetAttribute's documentation: more than 48 KiB must be asked for.
+        self.dynamic_limit = SHARED_PER_BLOCK - self.uses.shared
+        self.carveout = -1
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """What ``cuFuncGetAttribute`` knows, by the names of ``CU_FUNC_ATTRIBUTE_...``."""
+        return {
+            "max_threads_per_block": self.uses.maximum_threads,
+            "shared_size_bytes": self.uses.shared,
+            "const_size_bytes": self.uses.constant,
+            "local_size_bytes": self.uses.local,
+            "num_regs": self.uses.registers,
+            "ptx_version": self.uses.architecture,
+            "binary_version": self.uses.architecture,
+            "cache_mode_ca": 0,
+            "max_dynamic_shared_size_bytes": self.dynamic_limit,
+            "preferred_shared_memory_carveout": self.carveout,
+        }
+
+    def allow_dynamic(self, nbytes: int) -> None:
+        """Let launches ask for so much dynamic shared memory. Raises LaunchError past what a
+        block can have."""
+        most = SHARED_PER_BLOCK_OPTIN - self.uses.shared
+        if not 0 <= nbytes <= most:
+            raise LaunchError(
+                f"{nbytes:,} bytes of dynamic shared memory for {self.entry}: a block can have "
+                f"at most {most:,} beside the {self.uses.shared:,} that the kernel declares")
+        self.dynamic_limit = int(nbytes)
+
+    def look(self, arguments: Sequence[Argument]) -> None:
+        """Inside ``virtualgpu.check()``, report what is not what the kernel declares: findings
+        of the kind ``arguments``."""
+        if kernel_arguments.is_checking():
+            kernel_arguments.report(self.ptx, self.entry, kernel_arguments.misfits(
+                self.entry, arguments, self.sizes, self.module.signature(self.entry)))
+
+    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Argument],
+               shared_bytes: int = 0, cooperative: bool = False) -> None:
+        """Look at the arguments (:meth:`look`) and run the kernel to its end, as the driver does:
+        arguments too many are ignored, bytes too many are cut off.
+
+        Raises
+        ------
+        LaunchError
+            Arguments too few: a GPU would read what lies behind them. And as :meth:`run`.
+        VirtualGPUError
+            What goes wrong in the kernel.
+        """
+        self.look(arguments)
+        if len(arguments) < len(self.sizes):
+            raise LaunchError(
+                f"kernel {self.entry} takes {len(self.sizes)} arguments and was given "
+                f"{len(arguments)}: a GPU would read whatever lies where the others should be")
+        self.run(grid, block, [kernel_arguments.fit(argument.raw, size) for argument, size
+                               in zip(arguments, self.sizes, strict=False)],
+                 shared_bytes, cooperative)
+
+    def run(self, grid: Sequence[int], block: Sequence[int], parameters: list[bytes],
+            shared_bytes: int = 0, cooperative: bool = False) -> None:
+        """Run the kernel on parameters that are bytes already.
+
+        Raises LaunchError for more dynamic shared memory than was allowed and for a grid that no
+        device takes, and what goes wrong in the kernel.
+        """
+        if shared_bytes > self.dynamic_limit:
+            raise LaunchError(
+                f"{shared_bytes:,} bytes of dynamic shared memory for {self.entry}, which may "
+                f"have {self.dynamic_limit:,}: more must be asked for before the launch "
+                "(max_dynamic_shared_size_bytes)")
+        self.module.launch_bytes(self.entry, _three(grid), _three(block), parameters,
+                                 shared_bytes, cooperative)
+
+
+def _three(dimensions: Sequence[int]) -> tuple[int, int, int]:
+    return (*(int(d) for d in dimensions), 1, 1)[:3]

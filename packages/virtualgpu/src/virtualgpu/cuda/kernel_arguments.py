@@ -1,0 +1,109 @@
+"""Arguments against a kernel's parameters: what does not fit, in words.
+
+CUDA itself does not look: a launch hands over bytes. A frontend that promises to look raises; one
+that stands in for a library that does not look calls :func:`report`, so that
+``virtualgpu.check()`` names what the library lets pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from virtualgpu.compilers.signatures import ParameterType
+from virtualgpu.findings import Finding
+from virtualgpu.machine.memory import POISON
+from virtualgpu.observers import instruments
+from virtualgpu.observers.checking import Recorder
+from virtualgpu.ptx import Function
+
+
+class Argument(NamedTuple):
+    """A value on its way to a kernel: its bytes, and what they mean where that is known.
+
+    ``dtype`` is the type of an array's elements (``is_array``) or of the number itself.
+    """
+
+    raw: bytes
+    dtype: np.dtype | None = None
+    is_array: bool = False
+
+    def __str__(self) -> str:
+        if self.dtype is None:
+            return f"{len(self.raw)} bytes"
+        return f"an array of {self.dtype}" if self.is_array else f"a number of type {self.dtype}"
+
+
+def array_argument(address: int, dtype: np.dtype | str) -> Argument:
+    """A pointer to an array's elements."""
+    return Argument(int(address).to_bytes(8, "little"), np.dtype(dtype), True)
+
+
+def number_argument(value: np.generic) -> Argument:
+    return Argument(value.tobytes(), value.dtype)
+
+
+def misfit(argument: Argument, size: int, declared: ParameterType | None) -> str | None:
+    """Why ``argument`` is not what a parameter of ``size`` bytes takes; None where it fits.
+
+    ``declared`` is the parameter's C++ type where the compiler was asked. An integer for a
+    narrower integer fits where its value does: its low bytes come first, and are read.
+    """
+    if declared is None:
+        return None if len(argument.raw) == size else f"{size} bytes"
+    if argument.dtype is None:
+        return None if len(argument.raw) == size else f"{declared}, {size} bytes"
+    if argument.is_array:
+        if declared.pointer:
+            return None if declared.takes_array_of(argument.dtype) else str(declared)
+        # A struct may well hold a pointer.
+        return None if declared.kind == "?" and size == 8 else str(declared)
+    kind, width = argument.dtype.kind, argument.dtype.itemsize
+    if declared.pointer:
+        return None if kind in "iu" and width == 8 else str(declared)  # an address
+    if declared.kind == "?":
+        return None if width == size else f"{declared}"
+    if kind in "iub" and declared.kind in "iub":
+        value = int(np.frombuffer(argument.raw, argument.dtype)[0])
+        if width == size or (width > size and -(1 << 8 * size - 1) <= value < 1 << 8 * size):
+            return None
+        return str(declared)
+    return None if kind == declared.kind and width == size else str(declared)
+
+
+def misfits(kernel: str, arguments: Sequence[Argument], sizes: Sequence[int],
+            signature: Sequence[ParameterType] | None) -> list[str]:
+    """What is wrong with a launch's arguments, one sentence each; positions count from 0."""
+    if len(arguments) != len(sizes):
+        return [f"{kernel} takes {len(sizes)} arguments and was given {len(arguments)}"]
+    found = []
+    for position, (argument, size) in enumerate(zip(arguments, sizes, strict=True)):
+        declared = signature[position] if signature is not None else None
+        if wanted := misfit(argument, size, declared):
+            found.append(f"argument {position} of {kernel} is {argument}; the kernel's parameter "
+                         f"is {wanted}")
+    return found
+
+
+def is_checking() -> bool:
+    """Whether the next launch is inside a ``with virtualgpu.check()``."""
+    return any(isinstance(observer, Recorder) for observer in instruments.observers())
+
+
+def report(function: Function, kernel: str, sentences: Sequence[str]) -> None:
+    """Put ``sentences`` into the report of every ``check()`` around, at the kernel's first line."""
+    for observer in instruments.observers():
+        if isinstance(observer, Recorder):
+            filename, line = function.source or (None, None)
+            observer.report.findings.extend(
+                Finding("arguments", sentence, kernel, filename, line,
+                        launch=observer.report.launches + 1)
+                for sentence in sentences)
+
+
+def fit(raw: bytes, size: int) -> bytes:
+    """``raw`` in ``size`` bytes, as a launch reads it: what is too long is cut, and what is
+    missing is whatever lies there: poison, so that nobody takes it for a zero."""
+    return raw[:size].ljust(size, bytes([POISON]))

@@ -1,0 +1,302 @@
+"""Kernels from PTX or CUDA C++ text, launched with plain values and arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from virtualgpu import devices as devices
+from virtualgpu.compilers.nvrtc import compile_cuda
+from virtualgpu.compilers.signatures import ParameterType, kernel_signature
+from virtualgpu.cuda import kernel_arguments
+from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
+from virtualgpu.cuda.kernel_resources import Resources, resources
+from virtualgpu.errors import LaunchError, LinkError
+from virtualgpu.ptx import Function, Variable, parse
+
+# Headers that take seconds: no source with them is compiled twice for the types of arguments.
+_SLOW_HEADERS = re.compile(r'#\s*include\s*[<"](cooperative_groups|cub/|thrust/|cuda/)')
+
+
+class Module:
+    """PTX loaded on a device.
+
+    >>> module = Module.from_cuda('extern "C" __global__ void twice(float *x) '
+    ...                           '{ x[threadIdx.x] *= 2; }')
+    >>> x = np.arange(4, dtype=np.float32)
+    >>> module.launch("twice", 1, 4, [x])
+    >>> x
+    array([0., 2., 4., 6.], dtype=float32)
+
+    Attributes
+    ----------
+    texts : list of str
+        The PTX.
+    mangled : dict
+        Name expressions → names in the PTX.
+    log : str
+        What the compiler had to say about code that it compiled: warnings.
+    unload : callable
+        Gives the memory of the module's variables back, which happens by itself when nobody
+        holds the module any more.
+    """
+
+    def __init__(self, texts: list[str], mangled: dict[str, str] | None = None,
+                 device: devices.Device | None = None):
+        self.texts = texts
+        self.mangled = mangled or {}
+        self.log = ""
+        self.device = device or devices.current()
+        shown = {entry: expression for expression, entry in self.mangled.items()}
+        self.loaded = self.device.load(texts, shown)
+        self.unload = weakref.finalize(self, _unload, self.loaded)
+        self.unload.atexit = False
+        self._source: tuple | None = None
+        self._functions: dict[str, Function] = {
+            name: function for text in texts for name, function in parse(text).functions.items()
+            if function.is_entry}
+        self._variables = {name for text in texts for name in parse(text).variables}
+
+    @classmethod
+    def from_ptx(cls, *texts: str, device: devices.Device | None = None) -> Module:
+        """Link PTX texts. Raises PTXSyntaxError, LinkError, UnsupportedInstruction."""
+        return cls(list(texts), device=device)
+
+    @classmethod
+    def from_cuda(cls, source: str, *, options: Sequence[str] = (),
+                  names: Sequence[str] = (), name: str = "kernel.cu",
+                  headers: Sequence[tuple[str, str]] = (),
+                  device: devices.Device | None = None) -> Module:
+        """Compile CUDA C++ with NVRTC and load it.
+
+        Parameters
+        ----------
+        source : str
+            Kernels are launched by the names they have in PTX, so either write
+            ``extern "C"`` before ``__global__``, or give name expressions.
+        options : sequence of str
+            NVRTC's: ``-DN=3``, ``-Ifolder``, ``--use_fast_math``, ``--std=c++20`` ... Line
+            information is always generated.
+        names : sequence of str
+            Name expressions: instances of templates (``"add<float>"``), kernels without
+            ``extern "C"`` (``"physics::boost"``), device variables (``"&weights"``). Kernels
+            and variables then go by these names.
+        name : str
+            The source's name in messages.
+        headers : sequence of pairs (name, text)
+            Headers that the source includes and that are no files. CUDA's own headers
+            (``cuda_fp16.h``, ``cooperative_groups.h``, ``cub/cub.cuh``, ``cuda/std/...``) are
+            found in the installed wheels.
+
+        Raises
+        ------
+        CompilationError
+            With the compiler's words, the line and a caret
+            (:class:`~virtualgpu.compilers.nvrtc.CompilationError`).
+        """
+        options, headers = tuple(options), tuple(map(tuple, headers))
+        compiled = compile_cuda(source, name, options, tuple(names), headers=headers)
+        module = cls([compiled.ptx], dict(compiled.mangled), device)
+        module.log = compiled.log
+        module._source = (source, options, headers)
+        return module
+
+    # -- kernels -------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> list[str]:
+        """The kernels' names in the PTX."""
+        return list(self._functions)
+
+    def function(self, entry: str) -> Function:
+        """A kernel's PTX by its name or name expression. Raises LaunchError for unknown ones."""
+        known = self._functions.get(self.mangled.get(entry, entry))
+        if known is None:
+            similar = [name for name in self.entries if f"{len(entry)}{entry}" in name]
+            advice = (f'; {similar[0]} is C++\'s name for it: write extern "C" before __global__, '
+                      "or give the name among `names`") if similar else ""
+            shown = {name: expression for expression, name in self.mangled.items()}
+            names = ", ".join(shown.get(name, name) for name in self.entries) or "none"
+            raise LaunchError(f"no kernel {entry}; the module has: {names}{advice}")
+        return known
+
+    def sizes(self, entry: str) -> list[int]:
+        """Bytes of each of a kernel's parameters."""
+        return [variable.size for variable in self.function(entry).parameters]
+
+    def signature(self, entry: str) -> tuple[ParameterType, ...] | None:
+        """The C++ types of a kernel's parameters; None where only PTX is known, or the compiler
+        cannot tell (:func:`~virtualgpu.compilers.signatures.kernel_signature`). Compiles the
+        source a second time."""
+        function = self.function(entry)
+        if self._source is None:
+            return None
+        source, options, headers = self._source
+        shown = next((name for name, known in self.mangled.items() if known == function.name),
+                     entry)
+        found = kernel_signature(source, shown, options, headers)
+        return found if found is not None and len(found) == len(function.parameters) else None
+
+    def resources(self, entry: str) -> Resources:
+        """Registers, memory and threads that a kernel uses."""
+        return resources(self.texts, self.function(entry).name)
+
+    def launch(self, entry: str, grid: int | tuple, block: int | tuple, args: Sequence[Any] = (),
+               *, shared_bytes: int = 0, cooperative: bool = False) -> None:
+        """Run a kernel to its end.
+
+        Parameters
+        ----------
+        entry : str
+            A kernel's name, or a name expression given to :meth:`from_cuda`.
+        grid, block : int or tuple of up to three ints
+        args : sequence
+            One value per parameter. A NumPy array is copied to the device, passed as a pointer
+            and copied back; anything with ``__cuda_array_interface__`` is passed as its
+            pointer; ``bytes`` as they are; NumPy and ctypes numbers as the bytes of their own
+            type, Python ints and floats as the type that the kernel declares. The same array
+            twice is one array on the device too.
+        shared_bytes : int
+            Dynamic shared memory per block.
+        cooperative : bool
+            All blocks resident at once, so that ``grid.sync()`` works.
+
+        Raises
+        ------
+        LaunchError
+            The wrong number of arguments, an argument of another size, an array whose elements
+            are not what the kernel's pointer points at (a source with C++ headers that take
+            seconds to compile is not asked), or an impossible grid.
+        VirtualGPUError
+            What goes wrong in the kernel.
+        """
+        function = self.function(entry)
+        wanted = function.parameters
+        if len(args) != len(wanted):
+            raise LaunchError(f"kernel {entry} takes {len(wanted)} arguments, not {len(args)}")
+        slow = self._source is not None and _SLOW_HEADERS.search(self._source[0])
+        signature = None if slow else self.signature(entry)
+        copies: list[tuple[int, np.ndarray]] = []
+        try:
+            parameters = [
+                self._parameter(value, variable, position, copies,
+                                signature[position] if signature else None)
+                for position, (value, variable) in enumerate(zip(args, wanted, strict=True))
+            ]
+            self.launch_bytes(entry, _three(grid), _three(block), parameters, shared_bytes,
+                              cooperative)
+            for address, array in copies:
+                if array.flags.writeable and array.size:
+                    array[...] = self.device.read(address, array.nbytes).view(
+                        array.dtype).reshape(array.shape)
+        finally:
+            for address, _ in copies:
+                self.device.free(address)
+
+    def launch_bytes(self, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int],
+                     parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
+                     ) -> None:
+        """Run a kernel whose parameters are bytes already, one entry each."""
+        self.device.launch(self.loaded, self.function(entry).name, grid, block, parameters,
+                           shared_bytes, cooperative)
+
+    def _parameter(self, value: Any, variable: Variable, position: int, copies: list,
+                   declared: ParameterType | None) -> bytes:
+        size = variable.size
+        if isinstance(value, np.ndarray):
+            address = next((a for a, array in copies if array is value), None)
+            if address is None:
+                address = self.device.allocate(value.nbytes)
+                copies.append((address, value))
+                if value.size:
+                    self.device.write(address, value)
+            argument = array_argument(address, value.dtype)
+        elif (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
+            argument = array_argument(interface["data"][0], interface["typestr"])
+        elif isinstance(value, bytes):
+            argument = Argument(value)
+        elif isinstance(value, np.generic):
+            argument = number_argument(value)
+        elif isinstance(value, ctypes._SimpleCData | ctypes.Structure):
+            argument = Argument(bytes(value))
+        elif isinstance(value, bool | int | float):
+            argument = Argument(_number(value, variable, position))
+        else:
+            raise LaunchError(
+                f"argument {position} is a {type(value).__name__}; a kernel takes numbers, "
+                "bytes and arrays")
+        if len(argument.raw) != size:
+            raise LaunchError(
+                f"argument {position} has {len(argument.raw)} bytes, its parameter {size}: give "
+                "a NumPy scalar of the type that the kernel declares")
+        if wanted := kernel_arguments.misfit(argument, size, declared):
+            raise LaunchError(
+                f"argument {position} is {argument}; the kernel's parameter is {wanted}: convert "
+                "the one with .astype, or declare the other")
+        return argument.raw
+
+    # -- variables of the module ---------------------------------------------------------------
+
+    def symbol(self, name: str) -> tuple[int, int]:
+        """The device address and the bytes of a ``__device__`` or ``__constant__`` variable.
+
+        ``name`` is its name, or the name expression (``"&weights"``) that was given to
+        :meth:`from_cuda`. A ``__constant__`` variable that no kernel reads may have been left
+        out by the compiler. Raises LinkError for unknown names.
+        """
+        known = self.mangled.get(name) or self.mangled.get(f"&{name}") or name
+        if known not in self._variables:
+            raise LinkError(
+                f"no variable {name}; the module has: "
+                f"{', '.join(sorted(self._variables)) or 'none'}. The compiler drops variables "
+                "that nothing reads")
+        return self.device.symbol(self.loaded, known)
+
+    def read_symbol(self, name: str, dtype: Any) -> np.ndarray:
+        """A copy of a variable of the module as an array of ``dtype``, shape (elements,)."""
+        address, nbytes = self.symbol(name)
+        return self.device.read(address, nbytes).view(np.dtype(dtype))
+
+    def write_symbol(self, name: str, values: np.ndarray) -> None:
+        """Overwrite a variable's first bytes with those of ``values``, as
+        ``cudaMemcpyToSymbol`` does. Raises LaunchError for more bytes than it has."""
+        values = np.ascontiguousarray(values)
+        address, nbytes = self.symbol(name)
+        if values.nbytes > nbytes:
+            raise LaunchError(f"{values.nbytes} bytes for {name}, which has {nbytes}")
+        self.device.write(address, values)
+
+
+def _unload(loaded: Any) -> None:
+    """A device in another process frees a module's variables when that process ends."""
+    if hasattr(loaded, "unload"):
+        loaded.unload()
+
+
+def _number(value: float, variable: Variable, position: int) -> bytes:
+    """A Python number as the type of a kernel's parameter."""
+    size, is_float = variable.size, variable.element in ("f16", "f32", "f64")
+    misfit = LaunchError(
+        f"argument {position} is {str(value)[:40]}, which does not fit the kernel's parameter of "
+        f"type {variable.element}, {size} bytes")
+    if isinstance(value, float) and not is_float:
+        raise misfit
+    if is_float:
+        try:
+            return np.float64(value).astype(f"f{size}").tobytes()
+        except OverflowError:
+            raise misfit from None
+    if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
+        raise misfit
+    return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+def _three(dimensions: int | tuple) -> tuple[int, int, int]:
+    if isinstance(dimensions, int | np.integer):
+        dimensions = (dimensions,)
+    return (*(int(d) for d in dimensions), 1, 1)[:3]

@@ -1,0 +1,249 @@
+"""What two devices made of one launch, compared.
+
+Equal to the last bit is the rule: PTX says what most instructions compute. A launch may differ for
+reasons that can be named, and only those excuse it:
+
+- *approximate* instructions (``sin.approx``, ``div.full`` …), for which PTX gives an error bound;
+- *contraction*: the assembler makes one ``fma`` of a multiplication and an addition where PTX
+  leaves it free to; found by assembling the kernel with and without;
+- *order*: sums of floats by atomics, or whatever else differs on the virtual GPU itself when it
+  runs its threads in another order;
+- *hardware*: the kernel reads a clock or the number of its multiprocessor;
+- *fault*: the checkers of the virtual GPU find a race or a read of memory that nobody wrote, as in
+  the kernels that lessons break on purpose.
+
+Integers must be equal unless the order of threads decides them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from virtualgpu.devices import VirtualDevice, cubin
+from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
+from virtualgpu.errors import LinkError, VirtualGPUError
+from virtualgpu.machine.events import Access, Observer
+from virtualgpu.observers import instruments
+
+EQUAL, BOUNDED, ORDER, HARDWARE, FAULT, DIFFERS = (
+    "equal", "within bounds", "order of threads", "hardware", "faulty on purpose", "DIFFERS")
+#: By bytes of a float: two correct orders of adding differ by rounding, n additions of like size
+#: by at most n units in the last place, about sqrt(n) in practice. For n = 1e4 that is 1e-5 in
+#: float32.
+TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-9}
+#: Verdicts that need nobody's attention.
+FINE = (EQUAL, BOUNDED, ORDER, HARDWARE, FAULT)
+#: Seeds of the orders in which the virtual GPU is asked again.
+SEEDS = (1, 2, 3)
+
+_APPROXIMATE = re.compile(r"\b\w+\.(?:approx|full)(?:\.ftz)?\.(?:ftz\.)?f(?:16|32|64)")
+_FLOAT_ATOMIC = re.compile(r"\b(?:atom|red)\.[\w.:]*add[\w.:]*\.(?:noftz\.)?b?f(?:16|32|64)")
+_HARDWARE = re.compile(r"%(?:clock|globaltimer|smid|nsmid|warpid|nwarpid|gridid|lanemask_never)\w*")
+
+
+@dataclass
+class Agreement:
+    """How two results of one launch compare.
+
+    ``nbytes`` were compared; in ``differing`` elements they are not the same. ``worst`` is the
+    largest difference of two floats, relative to the larger or, near zero, to the largest of those
+    that differ.
+    """
+
+    verdict: str
+    reasons: list[str] = field(default_factory=list)
+    nbytes: int = 0
+    differing: int = 0
+    worst: float = 0.0
+    detail: str = ""
+
+    @property
+    def fine(self) -> bool:
+        return self.verdict in FINE
+
+
+def compare(launch: RecordedLaunch, got: list[np.ndarray]) -> Agreement:
+    """``got``, as :func:`~virtualgpu.devices.recorded.play` gave it, against the record."""
+    wrong = [(piece, other) for piece, other in zip(launch.pieces, got, strict=True)
+             if not np.array_equal(piece.after, other)]
+    written = sum(len(piece.before) for piece in launch.pieces)
+    if not wrong:
+        return Agreement(EQUAL, nbytes=written)
+    again = _Again(launch)
+    reasons = _reasons(launch) + again.reasons
+    result = Agreement(DIFFERS, reasons, written)
+    verdicts = [_compare_piece(piece, other, again, result) for piece, other in wrong]
+    if again.faults:
+        result.verdict, result.detail = FAULT, again.faults[0]
+    elif HARDWARE in reasons:
+        result.verdict = HARDWARE
+    elif DIFFERS in verdicts or not reasons:
+        result.verdict = DIFFERS
+    else:
+        result.verdict = ORDER if ORDER in verdicts else BOUNDED
+    if result.verdict == DIFFERS and not result.detail:
+        result.detail = _first(*wrong[0], again.types.get(wrong[0][0].address, set()))
+    return result
+
+
+def _compare_piece(piece: Piece, got: np.ndarray, again: _Again, result: Agreement) -> str:
+    types = again.types.get(piece.address, set())
+    varies = again.varies.get(piece.address)
+    for code in _float_types(piece, got, types):
+        a, b = piece.after.view(code), got.view(code)
+        good, worst = close(a, b)
+        if varies is not None:
+            good |= varies.reshape(-1, a.itemsize).any(axis=1)
+        if good.all():
+            result.differing += int((a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")).sum())
+            result.worst = max(result.worst, worst)
+            return BOUNDED
+    width = _width(piece, types)
+    a, b = (raw.reshape(-1, width) for raw in (piece.after, got))
+    unequal = (a != b).any(axis=1)
+    result.differing += int(unequal.sum())
+    if varies is not None:
+        decided = varies.reshape(-1, width).any(axis=1)
+        if not (unequal & ~decided).any() or _same_set(a, b):
+            return ORDER
+    result.detail = result.detail or _first(piece, got, types)
+    return DIFFERS
+
+
+def _float_types(piece: Piece, got: np.ndarray, types: set[str]) -> list[str]:
+    """Types as which the bytes may be compared with a tolerance: those that the kernel stores."""
+    codes = [code for name, code in (("f64", "f8"), ("f32", "f4"), ("f16", "f2")) if name in types]
+    return [code for code in codes if len(got) % int(code[1]) == 0]
+
+
+def close(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float]:
+    """Which elements agree within the grader's tolerance, and the worst difference among them."""
+    same = a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")
+    same |= np.isnan(a) & np.isnan(b)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(x) & np.isfinite(y)
+        # Of the numbers that differ, not of counts or addresses that lie beside them.
+        scale = np.abs(x[finite & ~same]).max(initial=0.0)
+        larger = np.maximum(np.abs(x), np.abs(y))
+        # Integers in disguise are tiny: no kernel of the course computes with denormal floats.
+        normal = larger >= np.finfo(a.dtype).tiny
+        off = np.where(finite, np.abs(x - y), np.inf)
+        tolerance = TOLERANCE[a.itemsize]
+        near = normal & (off <= tolerance * np.maximum(larger, scale))
+        worst = float((off[near & ~same] / np.maximum(larger, scale)[near & ~same]).max(initial=0))
+    return same | near, worst
+
+
+def _width(piece: Piece, types: set[str]) -> int:
+    """Bytes of an element, as the widest store that divides the array has it."""
+    bits = {int(digits) for kind in types if (digits := kind.lstrip("bfsu")).isdigit()}
+    return max((n // 8 for n in bits if n >= 8 and len(piece.before) % (n // 8) == 0), default=1)
+
+
+def _same_set(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays hold the same elements in another order, as lists do that threads fill."""
+    return np.array_equal(*(raw[np.lexsort(raw.T)] for raw in (a, b)))
+
+
+def _first(piece: Piece, got: np.ndarray, types: set[str]) -> str:
+    """The first element that differs, in words."""
+    names = {"f64": "f8", "f32": "f4", "s64": "i8", "u64": "u8", "s32": "i4", "u32": "u4",
+             "u16": "u2", "s16": "i2", "u8": "u1", "s8": "i1", "f16": "f2"}
+    code = next((names[name] for name in sorted(types) if name in names), "u1")
+    if len(got) % np.dtype(code).itemsize:
+        code = "u1"
+    a, b = piece.after.view(code), got.view(code)
+    at = int(np.flatnonzero(piece.after != got)[0]) // a.itemsize
+    return (f"element {at} of {len(a)} ({np.dtype(code).name}): {b[at]} there, {a[at]} on the "
+            "virtual GPU")
+
+
+def _reasons(launch: RecordedLaunch) -> list[str]:
+    """Why the text of a kernel lets two devices differ."""
+    text = "\n".join(launch.texts)
+    found = []
+    if match := _APPROXIMATE.search(text):
+        found.append(f"approximate ({match[0]})")
+    if _FLOAT_ATOMIC.search(text):
+        found.append("order (sums of floats by atomics)")
+    if _HARDWARE.search(text):
+        found.append(HARDWARE)
+    try:
+        if cubin.contracts(launch.texts):
+            found.append("contraction")
+    except (LinkError, OSError):
+        pass
+    return found
+
+
+class _Again:
+    """The launch once more on a virtual GPU: under its checkers, and in other orders.
+
+    Attributes
+    ----------
+    types : dict of int to set of str
+        By the piece's address: the types of the stores and atomics that reach it, as ``f32``.
+    varies : dict of int to ndarray of bool
+        By the piece's address: the bytes that another order of threads changes.
+    faults : list of str
+    """
+
+    def __init__(self, launch: RecordedLaunch):
+        self.types: dict[int, set[str]] = {}
+        self.varies: dict[int, np.ndarray] = {}
+        self.faults: list[str] = []
+        stores = _Stores()
+        with instruments.alone():
+            first = self._play(launch, stores)
+        for seed in SEEDS if first is not None else ():
+            with instruments.alone(), instruments.schedule(seed):
+                other = self._play(launch, None)
+            for piece, a, b in zip(launch.pieces, first, other or first, strict=True):
+                if (unequal := a != b).any():
+                    self.varies[piece.address] = self.varies.get(piece.address, False) | unequal
+        for number, piece in enumerate(launch.pieces):
+            self.types[piece.address] = stores.types.get(number, set())
+
+    @property
+    def reasons(self) -> list[str]:
+        return ["order (the virtual GPU's own answer depends on it)"] if self.varies else []
+
+    def _play(self, launch: RecordedLaunch, stores: _Stores | None):
+        device = VirtualDevice()
+        try:
+            if stores is None:
+                return play(launch, device)
+            with instruments.check() as report, instruments.watch(stores):
+                after = play(launch, device, poison=False, placed=lambda at: stores.expect(
+                    at, [len(piece.before) for piece in launch.pieces]))
+            self.faults += [f"{one.kind}: {one.message}" for one in report.findings]
+            return after
+        except VirtualGPUError as error:
+            self.faults.append(str(error).split("\n")[0])
+            return None
+
+
+class _Stores(Observer):
+    """Which types of numbers reach which piece."""
+
+    def __init__(self):
+        self.types: dict[int, set[str]] = {}
+        self._starts = np.zeros(0, np.uint64)
+
+    def expect(self, addresses: list[int], sizes: list[int]) -> None:
+        order = np.argsort(np.array(addresses, np.uint64))
+        self._numbers = order
+        self._starts = np.array(addresses, np.uint64)[order]
+        self._ends = self._starts + np.array(sizes, np.uint64)[order]
+
+    def accessed(self, access: Access) -> None:
+        if access.space != "global" or access.kind == "load" or not len(self._starts):
+            return
+        at = np.searchsorted(self._starts, access.addresses, side="right").astype(np.int64) - 1
+        kind = access.instruction.modifiers[-1]
+        for place in np.unique(at[at >= 0]).tolist():
+            self.types.setdefault(int(self._numbers[place]), set()).add(kind)

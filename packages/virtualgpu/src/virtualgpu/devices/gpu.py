@@ -1,0 +1,179 @@
+"""A real GPU as a :class:`virtualgpu.devices.Device`: memory, modules and launches by the driver.
+
+Nothing is checked: a kernel that touches a bad address takes the process's GPU away, for good. So
+a GPU that is handed kernels of others lives in a process of its own
+(:mod:`virtualgpu.devices.gpu_process`), and only launches that the virtual GPU found harmless go
+there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.devices import cubin
+from virtualgpu.errors import LaunchError, LinkError, OutOfMemory, VirtualGPUError
+
+Triple = tuple[int, int, int]
+# What a block gets of shared memory without being asked for more by name (CUDA C++ Programming
+# Guide, "Technical Specifications per Compute Capability").
+_PLAIN_SHARED = 48 << 10
+
+
+class GPUError(VirtualGPUError):
+    """What the driver answers, by its name; ``code`` is its number."""
+
+    def __init__(self, call: str, status: Any):
+        self.code = int(status)
+        self.name = getattr(status, "name", str(status))
+        super().__init__(f"{call}: {self.name}")
+
+
+# After these the context is of no use any more (CUDA driver API, CUresult: "leaves the process in
+# an inconsistent state").
+FATAL = frozenset({
+    "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_TIMEOUT", "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_ECC_UNCORRECTABLE", "CUDA_ERROR_UNKNOWN",
+})
+
+
+@dataclass
+class GPUModule:
+    """A module that the driver has loaded."""
+
+    handle: Any
+    code: bytes  # the cubin
+    functions: dict[str, Any]
+
+
+class GPUDevice:
+    """The first GPU that CUDA shows this process, with a context of its own kind (the primary).
+
+    Raises :class:`GPUError` where the driver refuses, RuntimeError where there is no driver.
+    """
+
+    def __init__(self, number: int = 0):
+        from cuda.bindings import driver
+
+        self._driver = driver
+        self._call("cuInit", 0)
+        self._device = self._call("cuDeviceGet", number)
+        self._context = self._call("cuDevicePrimaryCtxRetain", self._device)
+        self._call("cuCtxSetCurrent", self._context)
+        self.name = self._call("cuDeviceGetName", 128, self._device).split(b"\0")[0].decode()
+        attribute = driver.CUdevice_attribute
+        self.compute_capability = (
+            self._call("cuDeviceGetAttribute",
+                       attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self._device),
+            self._call("cuDeviceGetAttribute",
+                       attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._device),
+        )
+        self.total_memory = int(self._call("cuDeviceTotalMem", self._device))
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """One call of the driver. Its value, or a tuple of them, or None."""
+        status, *values = getattr(self._driver, name)(*arguments)
+        if int(status):
+            kind = OutOfMemory if status.name == "CUDA_ERROR_OUT_OF_MEMORY" else None
+            raise kind(f"{name}: {status.name}") if kind else GPUError(name, status)
+        return tuple(values) if len(values) > 1 else values[0] if values else None
+
+    @property
+    def architecture(self) -> str:
+        """As ``sm_90``."""
+        return "sm_{}{}".format(*self.compute_capability)
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int) -> int:
+        """Raises OutOfMemory. Of no bytes at all: the null pointer."""
+        return int(self._call("cuMemAlloc", nbytes)) if nbytes else 0
+
+    def free(self, address: int) -> None:
+        if address:
+            self._call("cuMemFree", address)
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Host to device: the bytes of ``data`` in C order."""
+        data = np.ascontiguousarray(data)
+        if data.nbytes:
+            self._call("cuMemcpyHtoD", address, data.ctypes.data, data.nbytes)
+
+    def read(self, address: int, nbytes: int) -> np.ndarray:
+        """Device to host: a new uint8 array, shape (nbytes,)."""
+        data = np.empty(nbytes, np.uint8)
+        if nbytes:
+            self._call("cuMemcpyDtoH", data.ctypes.data, address, nbytes)
+        return data
+
+    def copy(self, target: int, origin: int, nbytes: int) -> None:
+        """Device to device."""
+        if nbytes:
+            self._call("cuMemcpyDtoD", target, origin, nbytes)
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None:
+        if nbytes:
+            self._call("cuMemsetD8", address, byte, nbytes)
+
+    # -- code ----------------------------------------------------------------------------------
+
+    def load(self, ptx: str | list[str], names: dict[str, str] | None = None) -> GPUModule:
+        """Link PTX to machine code and load it. Raises LinkError."""
+        texts = (ptx,) if isinstance(ptx, str) else tuple(ptx)
+        return self.load_code(cubin.link(texts, self.architecture))
+
+    def load_code(self, code: bytes) -> GPUModule:
+        """Load machine code of this GPU's architecture. Raises LinkError."""
+        try:
+            return GPUModule(self._call("cuModuleLoadData", code), code, {})
+        except GPUError as error:
+            raise LinkError(f"the driver does not load the kernel: {error.name}") from None
+
+    def unload(self, module: GPUModule) -> None:
+        self._call("cuModuleUnload", module.handle)
+
+    def symbol(self, module: GPUModule, name: str) -> tuple[int, int]:
+        """Address and bytes of a module's variable. Raises LinkError for one it does not show."""
+        try:
+            address, nbytes = self._call("cuModuleGetGlobal", module.handle, name.encode())
+        except GPUError as error:
+            raise LinkError(f"no variable {name}: {error.name}") from None
+        return int(address), int(nbytes)
+
+    def launch(self, module: GPUModule, entry: str, grid: Triple, block: Triple,
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
+               ) -> None:
+        """Start a kernel; errors inside it come out of :meth:`synchronize`.
+
+        Raises LaunchError for a launch that the driver does not take.
+        """
+        function = module.functions.get(entry)
+        if function is None:
+            function = self._call("cuModuleGetFunction", module.handle, entry.encode())
+            module.functions[entry] = function
+        if shared_bytes > _PLAIN_SHARED:
+            wish = self._driver.CUfunction_attribute
+            self._call("cuFuncSetAttribute", function,
+                       wish.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
+        # The driver reads each parameter through a pointer to it.
+        held = [ctypes.create_string_buffer(raw, max(len(raw), 1)) for raw in parameters]
+        pointers = (ctypes.c_void_p * max(len(held), 1))(*map(ctypes.addressof, held))
+        common = (function, *grid, *block, shared_bytes, 0, ctypes.addressof(pointers))
+        try:
+            if cooperative:
+                self._call("cuLaunchCooperativeKernel", *common)
+            else:
+                self._call("cuLaunchKernel", *common, 0)
+        except GPUError as error:
+            if error.name in FATAL:
+                raise
+            raise LaunchError(f"kernel {entry}: {error.name}") from None
+
+    def synchronize(self) -> None:
+        """Wait for everything. Raises :class:`GPUError` for what went wrong in a kernel."""
+        self._call("cuCtxSynchronize")

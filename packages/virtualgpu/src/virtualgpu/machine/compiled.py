@@ -1,0 +1,311 @@
+"""Compiled loops over lanes: gather, scatter, and atomics one lane after the other.
+
+NumPy has no single pass that checks addresses and fetches, and none that rounds one sum after
+the other, so these loops are written in LLVM's assembly and compiled when first used (5 to 10
+ms each). Measured on 16,384 lanes of float32: a checked gather of neighbouring elements takes
+4 µs, of scattered ones 12 µs, against 45 µs for the six NumPy passes that do the same.
+
+Element types are LLVM's: ``i8`` to ``i64``, ``float``, ``double``; only their bits move.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from virtualgpu.compilers.llvm import machine_code
+
+_MOVE = """
+define i64 @{name}(ptr %addresses, i64 %count, i64 %low, i64 %span, i64 %mask, ptr %memory,
+                   ptr %values) {{
+entry:
+  %whole = and i64 %count, -16
+  %l0 = insertelement <16 x i64> poison, i64 %low, i64 0
+  %lows = shufflevector <16 x i64> %l0, <16 x i64> poison, <16 x i32> zeroinitializer
+  %s0 = insertelement <16 x i64> poison, i64 %span, i64 0
+  %spans = shufflevector <16 x i64> %s0, <16 x i64> poison, <16 x i32> zeroinitializer
+  %m0 = insertelement <16 x i64> poison, i64 %mask, i64 0
+  %masks = shufflevector <16 x i64> %m0, <16 x i64> poison, <16 x i32> zeroinitializer
+  %any = icmp sgt i64 %whole, 0
+  br i1 %any, label %vector, label %tail
+vector:
+  %i = phi i64 [0, %entry], [%next, %moved]
+  %at = getelementptr i64, ptr %addresses, i64 %i
+  %a = load <16 x i64>, ptr %at, align 8
+  %offset = sub <16 x i64> %a, %lows
+  %far = icmp ugt <16 x i64> %offset, %spans
+  %crooked = and <16 x i64> %a, %masks
+  %odd = icmp ne <16 x i64> %crooked, zeroinitializer
+  %wrong = or <16 x i1> %far, %odd
+  %bits = bitcast <16 x i1> %wrong to i16
+  %bad = icmp ne i16 %bits, 0
+  br i1 %bad, label %failed, label %good
+good:
+  %first = extractelement <16 x i64> %offset, i64 0
+  %f0 = insertelement <16 x i64> poison, i64 %first, i64 0
+  %firsts = shufflevector <16 x i64> %f0, <16 x i64> poison, <16 x i32> zeroinitializer
+  %line = add <16 x i64> %firsts, <{iota}>
+  %same = icmp eq <16 x i64> %offset, %line
+  %samebits = bitcast <16 x i1> %same to i16
+  %neighbours = icmp eq i16 %samebits, -1
+  %value = getelementptr {type}, ptr %values, i64 %i
+  br i1 %neighbours, label %line16, label %apart
+line16:
+  %start = getelementptr i8, ptr %memory, i64 %first
+  {move_line}
+  br label %moved
+apart:
+  %places = getelementptr i8, ptr %memory, <16 x i64> %offset
+  {move_apart}
+  br label %moved
+moved:
+  %next = add i64 %i, 16
+  %more = icmp slt i64 %next, %whole
+  br i1 %more, label %vector, label %tail
+tail:
+  %rest = icmp slt i64 %whole, %count
+  br i1 %rest, label %single, label %done
+single:
+  %j = phi i64 [%whole, %tail], [%jnext, %single_moved]
+  %jat = getelementptr i64, ptr %addresses, i64 %j
+  %ja = load i64, ptr %jat, align 8
+  %joffset = sub i64 %ja, %low
+  %jfar = icmp ugt i64 %joffset, %span
+  %jcrooked = and i64 %ja, %mask
+  %jodd = icmp ne i64 %jcrooked, 0
+  %jbad = or i1 %jfar, %jodd
+  br i1 %jbad, label %failed, label %single_good
+single_good:
+  %jplace = getelementptr i8, ptr %memory, i64 %joffset
+  %jvalue = getelementptr {type}, ptr %values, i64 %j
+  {move_single}
+  br label %single_moved
+single_moved:
+  %jnext = add i64 %j, 1
+  %jmore = icmp slt i64 %jnext, %count
+  br i1 %jmore, label %single, label %done
+done:
+  ret i64 1
+failed:
+  ret i64 0
+}}
+declare <16 x {type}> @llvm.masked.gather.v16{suffix}.v16p0(<16 x ptr>, i32, <16 x i1>,
+                                                         <16 x {type}>)
+declare void @llvm.masked.scatter.v16{suffix}.v16p0(<16 x {type}>, <16 x ptr>, i32, <16 x i1>)
+"""
+
+_GATHER = {
+    "move_line": """%g1 = load <16 x {type}>, ptr %start, align 1
+  store <16 x {type}> %g1, ptr %value, align 1""",
+    "move_apart": """%g2 = call <16 x {type}> @llvm.masked.gather.v16{suffix}.v16p0(
+      <16 x ptr> %places, i32 {size}, <16 x i1> splat (i1 true), <16 x {type}> poison)
+  store <16 x {type}> %g2, ptr %value, align 1""",
+    "move_single": """%g3 = load {type}, ptr %jplace, align 1
+  store {type} %g3, ptr %jvalue, align 1""",
+}
+_SCATTER = {
+    "move_line": """%g1 = load <16 x {type}>, ptr %value, align 1
+  store <16 x {type}> %g1, ptr %start, align 1""",
+    "move_apart": """%g2 = load <16 x {type}>, ptr %value, align 1
+  call void @llvm.masked.scatter.v16{suffix}.v16p0(
+      <16 x {type}> %g2, <16 x ptr> %places, i32 {size}, <16 x i1> splat (i1 true))""",
+    "move_single": """%g3 = load {type}, ptr %jvalue, align 1
+  store {type} %g3, ptr %jplace, align 1""",
+}
+
+
+@cache
+def mover(kind: str, size: int) -> Callable:
+    """``gather`` or ``scatter`` of elements of ``size`` bytes.
+
+    The function takes ``(addresses, count, low, span, mask, memory, values)``: pointers as
+    ints, ``memory`` the host address of device address ``low``. An address below ``low``, more
+    than ``span`` above it, or with a bit of ``mask`` set ends it with 0; lanes before it may
+    have been moved by a gather, whose result nobody then uses. A scatter checks all first
+    (:func:`scatter`). Where scattered lanes share an address, the last lane wins.
+    """
+    type_ = f"i{8 * size}"
+    pieces = _GATHER if kind == "gather" else _SCATTER
+    values = {"type": type_, "suffix": type_, "size": size}
+    name = f"{kind}_{size}"
+    iota = ", ".join(f"i64 {size * i}" for i in range(16))
+    text = _MOVE.format(name=name, iota=iota, **values,
+                        **{k: v.format(**values) for k, v in pieces.items()})
+    signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
+    return signature(machine_code(text, name))
+
+
+_CHECK = """
+define i64 @check(ptr %addresses, i64 %count, i64 %low, i64 %span, i64 %mask) {
+entry:
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %loop, label %done
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %wrong = phi i64 [0, %entry], [%either, %loop]
+  %at = getelementptr i64, ptr %addresses, i64 %i
+  %a = load i64, ptr %at, align 8
+  %offset = sub i64 %a, %low
+  %far = icmp ugt i64 %offset, %span
+  %farbit = zext i1 %far to i64
+  %crooked = and i64 %a, %mask
+  %bad = or i64 %farbit, %crooked
+  %either = or i64 %wrong, %bad
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  %result = phi i64 [0, %entry], [%either, %loop]
+  %ok = icmp eq i64 %result, 0
+  %r = zext i1 %ok to i64
+  ret i64 %r
+}
+"""
+
+
+@cache
+def _checker() -> Callable:
+    signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
+    return signature(machine_code(_CHECK, "check"))
+
+
+def pointer(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def gather(memory: int, low: int, span: int, mask: int, addresses: np.ndarray,
+           dtype: np.dtype) -> np.ndarray | None:
+    """Values of ``dtype`` at contiguous uint64 ``addresses``; None if any is not allowed."""
+    values = np.empty(len(addresses), dtype)
+    good = mover("gather", dtype.itemsize)(
+        pointer(addresses), len(addresses), low, span, mask, memory, pointer(values))
+    return values if good else None
+
+
+def scatter(memory: int, low: int, span: int, mask: int, addresses: np.ndarray,
+            values: np.ndarray) -> bool:
+    """Write contiguous ``values``; False, and nothing written, if any address is not allowed."""
+    where, count = pointer(addresses), len(addresses)
+    if not _checker()(where, count, low, span, mask):
+        return False
+    mover("scatter", values.dtype.itemsize)(
+        where, count, low, span, mask, memory, pointer(values))
+    return True
+
+
+# -- atomics -------------------------------------------------------------------------------------
+
+_ATOMIC = """
+define i64 @{name}(ptr %memory, ptr %index, ptr %values, ptr %compares, ptr %olds, i64 %count) {{
+entry:
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %loop, label %done
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %changed = phi i64 [0, %entry], [%either, %loop]
+  %at = getelementptr i64, ptr %index, i64 %i
+  %where = load i64, ptr %at, align 8
+  %place = getelementptr {type}, ptr %memory, i64 %where
+  %old = load {type}, ptr %place, align 1
+  %vp = getelementptr {type}, ptr %values, i64 %i
+  %value = load {type}, ptr %vp, align 1
+  %cp = getelementptr {type}, ptr %compares, i64 %i
+  %compare = load {type}, ptr %cp, align 1
+  {body}
+  store {type} %new, ptr %place, align 1
+  %op = getelementptr {type}, ptr %olds, i64 %i
+  store {type} %old, ptr %op, align 1
+  %oldbits = bitcast {type} %old to {bits}
+  %newbits = bitcast {type} %new to {bits}
+  %differs = icmp ne {bits} %oldbits, %newbits
+  %d = zext i1 %differs to i64
+  %either = or i64 %changed, %d
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  %result = phi i64 [0, %entry], [%either, %loop]
+  ret i64 %result
+}}
+"""
+
+# A subnormal float32 becomes a zero of its sign.
+_FLUSH = """%{0}.b = bitcast float %{0} to i32
+  %{0}.exponent = and i32 %{0}.b, 2139095040
+  %{0}.tiny = icmp eq i32 %{0}.exponent, 0
+  %{0}.sign = and i32 %{0}.b, -2147483648
+  %{0}.kept = select i1 %{0}.tiny, i32 %{0}.sign, i32 %{0}.b
+  %{0}.flushed = bitcast i32 %{0}.kept to float
+  """
+# The NaN of a sum is the one of its format, as in operations.formats.canonical. (LLVM writes the
+# bits of a float as those of the double of equal value.)
+_ANY_NAN = "%isnan = fcmp uno {t} {sum}, {sum}\n  %new = select i1 %isnan, {t} {nan}, {t} {sum}"
+_NAN = {"float": "0x7FFFFFFFE0000000", "double": "0xFFF8000000000000"}
+_BODIES = {
+    "add_ftz": _FLUSH.format("old") + _FLUSH.format("value")
+               + "%sum = fadd float %old.flushed, %value.flushed\n  " + _FLUSH.format("sum")
+               + _ANY_NAN.format(t="float", sum="%sum.flushed", nan=_NAN["float"]),
+    "add": "%new = add {t} %old, %value",
+    "fadd": "%sum = fadd {t} %old, %value\n  " + _ANY_NAN,
+    "exch": "%new = select i1 true, {t} %value, {t} %old",
+    "and": "%new = and {t} %old, %value",
+    "or": "%new = or {t} %old, %value",
+    "xor": "%new = xor {t} %old, %value",
+    "min": "%less = icmp {s}lt {t} %value, %old\n  %new = select i1 %less, {t} %value, {t} %old",
+    "max": "%more1 = icmp {s}gt {t} %value, %old\n  %new = select i1 %more1, {t} %value, {t} %old",
+    "inc": "%under = icmp ult {t} %old, %value\n  %plus = add {t} %old, 1\n"
+           "  %new = select i1 %under, {t} %plus, {t} 0",
+    "dec": "%zero = icmp eq {t} %old, 0\n  %above = icmp ugt {t} %old, %value\n"
+           "  %wrap = or i1 %zero, %above\n  %minus = sub {t} %old, 1\n"
+           "  %new = select i1 %wrap, {t} %value, {t} %minus",
+    "cas": "%equal = icmp eq {t} %old, %compare\n"
+           "  %new = select i1 %equal, {t} %value, {t} %old",
+}
+
+
+@cache
+def _atomic(operation: str, dtype: np.dtype) -> Callable:
+    bits = f"i{8 * dtype.itemsize}"
+    is_float = dtype.kind == "f" and operation in ("add", "add_ftz")
+    type_ = {4: "float", 8: "double"}[dtype.itemsize] if is_float else bits
+    body = _BODIES["fadd" if is_float and operation == "add" else operation].format(
+        t=type_, sum="%sum", nan=_NAN.get(type_), s="s" if dtype.kind == "i" else "u")
+    name = f"atomic_{operation}_{dtype.kind}{dtype.itemsize}"
+    text = _ATOMIC.format(name=name, type=type_, bits=bits, body=body)
+    signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+    return signature(machine_code(text, name))
+
+
+def atomic(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray,
+           compare: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Read-modify-write of ``memory[index]``, lanes in order.
+
+    Parameters
+    ----------
+    operation : str
+        add, exch, and, or, xor, min, max, inc, dec or cas; ``add_ftz`` is a float32 sum that
+        takes and gives zero for subnormal numbers.
+    memory : ndarray
+        A typed view; its dtype says what the operation works on.
+    index : ndarray, int64, shape (n,)
+        Checked by the caller.
+    value, compare : ndarray, shape (n,)
+        Operand b (of ``cas``: the new value), and what ``cas`` compares with.
+
+    Returns
+    -------
+    old : ndarray, shape (n,)
+    changed : bool
+        Whether any element has other bits now.
+    """
+    index = np.ascontiguousarray(index)
+    value = np.ascontiguousarray(value, memory.dtype)
+    compare = np.ascontiguousarray(compare, memory.dtype)
+    old = np.empty(len(index), memory.dtype)
+    changed = _atomic(operation, memory.dtype)(
+        pointer(memory), pointer(index), pointer(value), pointer(compare), pointer(old),
+        len(index))
+    return old, bool(changed)

@@ -1,0 +1,327 @@
+"""Decoding of what is neither data nor plain memory: addresses, barriers, votes, calls.
+
+:func:`emit` adds the lines for such an instruction to a block, or answers False where the
+instruction is data for the table of operations.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
+from virtualgpu.machine import warp
+from virtualgpu.machine.access import Site
+from virtualgpu.machine.atomics import HALF_SUMS, OPERATIONS
+from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
+from virtualgpu.operations.types import DTYPES
+from virtualgpu.ptx import Instruction, Register, Symbol
+
+U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
+_BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
+_SPACES = {"global", "shared", "local", "const", "param"}
+_CACHE_HINTS = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "noftz", "aligned"}
+_ORDERS = {"relaxed", "acquire", "release", "acq_rel", "sc"}
+_SCOPES = {"cta": "cta", "cluster": "gpu", "gpu": "gpu", "sys": "sys"}
+
+
+def site(emitter, instruction: Instruction) -> tuple[Site, str]:
+    """The decoded site of a memory instruction and its name in the block's function."""
+    opcode, modifiers = instruction.opcode, list(instruction.modifiers)
+    kind = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
+    if not modifiers or modifiers[-1] not in DTYPES:
+        raise UnsupportedInstruction(f"{instruction.name}: no type that the machine has")
+    element = modifiers.pop()
+    space, width, order, scope, operation = "generic", 1, "", "", ""
+    strong = kind == "atomic"
+    for modifier in modifiers:
+        plain = modifier.split(":")[0]
+        if plain in _SPACES and not operation:
+            if modifier == "shared:cluster":
+                raise UnsupportedInstruction("distributed shared memory of clusters")
+            space = plain
+        elif modifier in ("v2", "v4"):
+            width = int(modifier[1:])
+        elif modifier in ("volatile", "mmio"):
+            strong, order = True, "relaxed"
+        elif modifier == "weak" or modifier in _CACHE_HINTS:
+            pass
+        elif plain in ("L1", "L2", "level"):
+            pass  # cache hints change no result
+        elif modifier in _ORDERS:
+            strong, order = True, modifier
+        elif modifier in _SCOPES:
+            scope = _SCOPES[modifier]
+        elif kind == "atomic" and modifier in OPERATIONS and not operation:
+            operation = modifier
+        else:
+            raise UnsupportedInstruction(f"{instruction.name}: .{modifier}")
+    dtype = DTYPES[element]
+    if kind == "atomic":
+        dtype, operation = _atomic_type(instruction, operation, element, dtype)
+        if width > 1:
+            raise UnsupportedInstruction(f"{instruction.name}: vector atomics")
+        order = order or "relaxed"
+        scope = scope or "gpu"
+    quiet = space in ("const", "param")
+    decoded = Site(instruction, emitter.program.display, kind,
+                   "global" if space == "const" else space, dtype, width,
+                   strong=strong, order=order, scope=scope, quiet=quiet, operation=operation)
+    return decoded, emitter.put(decoded, "site")
+
+
+def _atomic_type(instruction, operation: str, element: str, dtype: np.dtype):
+    allowed = {
+        "add": {"u32", "s32", "u64", "s64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},
+        "min": {"u32", "s32", "u64", "s64"}, "max": {"u32", "s32", "u64", "s64"},
+        "inc": {"u32"}, "dec": {"u32"},
+        "exch": {"b32", "b64", "u32", "s32", "u64", "s64", "f32", "f64"},
+        "cas": {"b16", "b32", "b64", "u16", "u32", "s32", "u64", "s64"},
+    }  # fmt: skip
+    bitwise = {"b32", "b64", "u32", "s32", "u64", "s64"}
+    if element not in allowed.get(operation, bitwise) or not operation:
+        raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type")
+    packed = {"f16x2": "packed_f16", "bf16": "packed_one_bf16", "bf16x2": "packed_bf16"}
+    operation = packed.get(element, operation)
+    assert operation in OPERATIONS or operation in HALF_SUMS
+    return dtype, operation
+
+
+def emit(emitter, instruction: Instruction) -> bool:
+    """Add the instruction's lines; False where it is not of this kind."""
+    handler = _HANDLERS.get(instruction.opcode)
+    if handler is None:
+        return False
+    handler(emitter, instruction)
+    return True
+
+
+def _nothing(emitter, instruction):
+    """No effect that a program can see."""
+
+
+def _branch(emitter, instruction):
+    if instruction.guard is not None:
+        emitter.result = emitter.get(instruction.guard[0], BOOL)
+
+
+def _indexed(emitter, instruction):
+    emitter.result = emitter.get(instruction.operands[0], U32)
+
+
+def _cvta(emitter, instruction):
+    """``cvta``: to and from generic addresses (PTX ISA, "cvta")."""
+    modifiers = instruction.modifiers
+    target, source = instruction.operands
+    space = next((m.split(":")[0] for m in modifiers if m.split(":")[0] in _SPACES), None)
+    if space is None:
+        raise UnsupportedInstruction(instruction.name)
+    width = DTYPES[modifiers[-1]]
+    value = emitter.get(source, U64)
+    if space in _BASES:
+        sign = "-" if "to" in modifiers else "+"
+        value = f"({value} {sign} {emitter.constant(np.array([_BASES[space]], U64))})"
+    emitter.set(target, emitter.cast(value, U64, width), width)
+
+
+def _isspacep(emitter, instruction):
+    target, source = instruction.operands
+    space = instruction.modifiers[0].split(":")[0]
+    value = emitter.get(source, U64)
+    if space in _BASES:
+        low = emitter.constant(np.array([_BASES[space]], U64))
+        high = emitter.constant(np.array([_BASES[space] + WINDOW], U64))
+        test = f"(({value} >= {low}) & ({value} < {high}))"
+    elif space == "global":
+        test = f"({value} >= {emitter.constant(np.array([1 << 34], U64))})"
+    else:
+        test = "np.zeros(1, bool)"
+    emitter.set(target, test, BOOL)
+
+
+def _fence(emitter, instruction):
+    scopes = {"cta": "cta", "gl": "gpu", "gpu": "gpu", "cluster": "gpu", "sys": "sys"}
+    scope = next((scopes[m] for m in instruction.modifiers if m in scopes), "sys")
+    if "proxy" in instruction.modifiers:
+        raise UnsupportedInstruction(instruction.name)
+
+    def fence(group):
+        for observer in group.wave.launch.observers:
+            observer.fenced(group, instruction, scope)
+
+    emitter.lines.append(f" {emitter.put(fence, 'f')}(group)")
+
+
+def _barrier(emitter, instruction):
+    """``bar`` and ``barrier``: the operands; the SIMT loop does the waiting."""
+    modifiers, operands = instruction.modifiers, list(instruction.operands)
+    if "warp" in modifiers:
+        emitter.block.warp_mask = _mask(emitter, operands[0])
+        return
+    if "cluster" in modifiers:
+        raise UnsupportedInstruction(instruction.name)
+    predicate = "None"
+    if "red" in modifiers:
+        target = operands.pop(0)
+        emitter.block.receives = (emitter.program.register(emitter.code, target),)
+        predicate = emitter.get(operands.pop(), BOOL)
+    number = emitter.get(operands[0], U32) if operands else emitter.constant(np.zeros(1, U32))
+    threads = emitter.get(operands[1], U32) if len(operands) > 1 else "None"
+    emitter.result = f"({number}, {threads}, {predicate})"
+
+
+def _mask(emitter, operand):
+    """How to read a member mask before the block runs: a slot, or its value."""
+    if isinstance(operand, Register):
+        slot = emitter.program.register(emitter.code, operand)
+        if emitter.program.dtypes[slot].itemsize != 4:
+            raise PTXSyntaxError(f"a member mask has 32 bits: {operand.name} has not")
+        emitter.read(slot)
+        return slot
+    return np.array([operand.value & 0xFFFF_FFFF], U32)
+
+
+def _announce(emitter, instruction):
+    """Tell observers that the lanes of the mask have met."""
+    mask = emitter.block.warp_mask
+
+    def met(group):
+        value = mask
+        if not isinstance(mask, np.ndarray):
+            value = group.registers.get(mask, np.zeros(1, np.uint32))
+        for observer in group.wave.launch.observers:
+            observer.warp_synchronised(group, instruction, value.view(U32))
+
+    emitter.lines.append(f" {emitter.put(met, 'f')}(group)")
+
+
+def _synchronised(emitter, instruction, operands) -> str:
+    """Bring the lanes together; an expression for their member masks."""
+    if "sync" not in instruction.modifiers:
+        raise UnsupportedInstruction(
+            f"{instruction.name}: without .sync it is gone since sm_70")
+    mask = operands.pop()
+    emitter.block.warp_mask = _mask(emitter, mask)
+    _announce(emitter, instruction)
+    return emitter.get(mask, U32)
+
+
+def _vote(emitter, instruction):
+    target, source, *rest = instruction.operands
+    mask = _synchronised(emitter, instruction, rest)
+    mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
+    function = emitter.put(partial(warp.vote, mode), "f")
+    have = U32 if mode == "ballot" else BOOL
+    emitter.set(target, f"{function}(group, {mask}, {emitter.get(source, BOOL)})", have)
+
+
+def _shuffle(emitter, instruction):
+    target, a, b, c, *rest = instruction.operands
+    mask = _synchronised(emitter, instruction, rest)
+    mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
+    function = emitter.put(partial(warp.shuffle, mode), "f")
+    emitter.lines.append(
+        f" shuffled, inside = {function}(group, {mask}, {emitter.get(a, U32)}, "
+        f"{emitter.get(b, U32)}, {emitter.get(c, U32)})")
+    emitter.set(target, "shuffled", U32)
+    if instruction.second is not None:
+        emitter.set(instruction.second, "inside", BOOL)
+
+
+def _match(emitter, instruction):
+    target, a, *rest = instruction.operands
+    mask = _synchronised(emitter, instruction, rest)
+    dtype = DTYPES[instruction.modifiers[-1]]
+    if "any" in instruction.modifiers:
+        function = emitter.put(warp.match_any, "f")
+        emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", U32)
+        return
+    function = emitter.put(warp.match_all, "f")
+    emitter.lines.append(f" matched, agree = {function}(group, {mask}, {emitter.get(a, dtype)})")
+    emitter.set(target, "matched", U32)
+    if instruction.second is not None:
+        emitter.set(instruction.second, "agree", BOOL)
+
+
+def _redux(emitter, instruction):
+    target, a, *rest = instruction.operands
+    mask = _synchronised(emitter, instruction, rest)
+    dtype = DTYPES[instruction.modifiers[-1]]
+    if dtype.kind == "f":
+        raise UnsupportedInstruction(instruction.name)
+    mode = next(m for m in instruction.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
+    function = emitter.put(partial(warp.reduce, mode), "f")
+    emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", dtype)
+
+
+def _elect(emitter, instruction):
+    target, *rest = instruction.operands
+    mask = _synchronised(emitter, instruction, rest)
+    emitter.lines.append(f" leader, chosen = {emitter.put(warp.elect, 'f')}(group, {mask})")
+    emitter.set(target, "leader", U32)
+    if instruction.second is not None:
+        emitter.set(instruction.second, "chosen", BOOL)
+
+
+def _activemask(emitter, instruction):
+    emitter.set(instruction.operands[0], f"{emitter.put(warp.activemask, 'f')}(group)", U32)
+
+
+def _nanosleep(emitter, instruction):
+    emitter.lines.append(" group.waited = True")
+
+
+def _breakpoint(emitter, instruction):
+    """``brkpt`` stops in a debugger; without one a device goes on."""
+
+
+def _call(emitter, instruction):
+    from virtualgpu.machine.intrinsics import INTRINSICS
+
+    _program, code, block = emitter.program, emitter.code, emitter.block
+    if block.kind == "barrier":  # cudaCGSynchronize
+        emitter.result = "('grid', None, None)"
+        operands = instruction.operands
+        slot = code.slots.get(operands[0].items[0].name)
+        if slot is not None:
+            emitter.write_slot(slot, "np.zeros(1, np.uint32)", U32)
+        return
+    if block.kind == "call":
+        call = block.call
+        for name in (*call.arguments, *call.returns):
+            if name not in code.slots and name not in code.frame:
+                raise PTXSyntaxError(f"call with an undeclared parameter {name}")
+        block.passes = tuple(code.slots[a] for a in call.arguments if a in code.slots)
+        block.receives = tuple(code.slots[r] for r in call.returns if r in code.slots)
+        for slot in block.passes:
+            emitter.read(slot)
+        if call.target is None:
+            target = next(o for o in instruction.operands if isinstance(o, Register))
+            emitter.result = emitter.get(target, U64)
+        return
+    operands = list(instruction.operands)
+    returns = operands.pop(0).items if not isinstance(operands[0], Symbol) else ()
+    name = operands.pop(0).name
+    arguments = [
+        emitter.read(code.slots[item.name])[0]
+        for item in (operands[0].items if operands else ())
+    ]
+    call = f"{emitter.put(INTRINSICS[name], 'f')}({', '.join(['group', *arguments])})"
+    if returns:
+        slot = code.slots[returns[0].name]
+        declared = emitter.program.dtypes[slot]
+        emitter.write_slot(slot, f"{call}.astype({emitter.dtype(declared)})", declared)
+    else:
+        emitter.lines.append(f" {call}")
+
+
+_HANDLERS = {
+    "bra": _branch, "brx": _indexed, "ret": _nothing, "exit": _nothing, "trap": _nothing,
+    "brkpt": _breakpoint, "call": _call, "cvta": _cvta, "isspacep": _isspacep,
+    "membar": _fence, "fence": _fence, "bar": _barrier, "barrier": _barrier,
+    "vote": _vote, "shfl": _shuffle, "match": _match, "redux": _redux, "elect": _elect,
+    "activemask": _activemask, "nanosleep": _nanosleep, "setmaxnreg": _nothing,
+    "griddepcontrol": _nothing, "pmevent": _nothing,
+}  # fmt: skip
+

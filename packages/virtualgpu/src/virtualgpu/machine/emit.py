@@ -1,0 +1,384 @@
+"""One basic block of PTX as one Python function over NumPy arrays.
+
+The function reads the registers that the block needs, calls one operation per instruction
+(:mod:`virtualgpu.operations` for data, :mod:`virtualgpu.machine.access` for memory) and
+leaves the registers that live on. Types are settled here, once: a register's bits are viewed
+as whatever type an instruction wants, so nothing is looked up while lanes run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu import operations
+from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
+from virtualgpu.machine import access, control
+from virtualgpu.machine.program import Block, Program
+from virtualgpu.machine.special import SPECIAL
+from virtualgpu.machine.wave import WARP
+from virtualgpu.operations.types import REGISTER_DTYPES, UNSIGNED
+from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+
+U64 = np.dtype("u8")
+_MEMORY = {"ld", "st", "ldu", "atom", "red", "prefetch", "prefetchu", "discard", "applypriority"}
+
+
+def prepare(program: Program, block: Block) -> None:
+    """Write the block's body as Python and find which registers it reads and writes."""
+    emitter = Emitter(program, block)
+    for instruction in block.instructions:
+        try:
+            emitter.emit(instruction)
+        except UnsupportedInstruction as error:
+            source = instruction.source
+            location = program.location(source)
+            raise UnsupportedInstruction(
+                f"{error.message}, in `{instruction.text}`", location) from None
+        except VirtualGPUError:
+            raise
+        except Exception as error:
+            raise PTXSyntaxError(f"cannot decode `{instruction.text[:200]}`: {error!r}") from None
+    block.run = emitter
+    block.reads, block.writes = emitter.reads, emitter.written
+
+
+def _address(address: int) -> np.ndarray:
+    return np.array([address & (1 << 64) - 1], U64)
+
+
+def _check_parts(instruction: Instruction, operand, width: int) -> None:
+    """Memory is checked for ``width`` elements, so there must be as many values."""
+    parts = len(operand.items) if isinstance(operand, Vector) else 1
+    if parts != width or isinstance(operand, Vector) != (width > 1):
+        raise PTXSyntaxError(f"{parts} values where {instruction.name} moves {width}")
+
+
+def compile_block(block: Block):
+    """The block's function, once it is known which registers live on."""
+    emitter: Emitter = block.run
+    return emitter.finish((block.live_out - set(block.receives)) | set(block.passes))
+
+
+class Emitter:
+    """Collects the lines of one block's function."""
+
+    def __init__(self, program: Program, block: Block):
+        self.program, self.block, self.code = program, block, block.function
+        self.names: dict[str, object] = {"np": np}
+        self.dtype_names: dict[np.dtype, str] = {}
+        self.current: dict[int, tuple[str, np.dtype]] = {}  # slot → (variable, its type now)
+        self.reads: set[int] = set()
+        self.written: set[int] = set()
+        self.lines: list[str] = []
+        self.result = "None"
+        self.constants: dict[tuple, str] = {}
+
+    def finish(self, live_out) -> object:
+        loads = [f" r{s} = get({s}, z{s})" for s in sorted(self.reads)]
+        for slot in self.reads:
+            self.names[f"z{slot}"] = np.zeros(1, self.program.dtypes[slot])
+        kept = [s for s in sorted(live_out) if s not in self.written]
+        made = [
+            f"{s}: {self.cast(*self.current[s], self.program.dtypes[s])}"
+            for s in sorted(live_out) if s in self.written
+        ]
+        text = "\n".join(
+            ["def run(group):", " old = group.registers", " get = old.get", *loads, *self.lines,
+             f" group.registers = old.carry({tuple(kept)!r}, {{{', '.join(made)}}})",
+             f" return {self.result}"]
+        )
+        exec(compile(text, f"<PTX block {self.block.index}>", "exec"), self.names)
+        return self.names["run"]
+
+    # -- values --------------------------------------------------------------------------------
+
+    def put(self, value: object, prefix: str) -> str:
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def dtype(self, dtype: np.dtype) -> str:
+        if dtype not in self.dtype_names:
+            self.dtype_names[dtype] = self.put(dtype, "T")
+        return self.dtype_names[dtype]
+
+    def cast(self, name: str, have: np.dtype, want: np.dtype) -> str:
+        """The bits of ``name`` as ``want``: truncated or zero-extended where sizes differ."""
+        if have == want:
+            return name
+        if have.itemsize != want.itemsize:
+            middle = UNSIGNED[want.itemsize]
+            if have.kind not in "uib":
+                raise PTXSyntaxError(f"a {have} value where {want} is wanted")
+            return self.cast(f"{name}.astype({self.dtype(middle)})", middle, want)
+        if want.kind == "b":
+            return f"({name} != 0)"
+        return f"{name}.view({self.dtype(want)})"
+
+    def constant(self, array: np.ndarray) -> str:
+        key = (array.dtype, array.tobytes())
+        if key not in self.constants:
+            self.constants[key] = self.put(array, "c")
+        return self.constants[key]
+
+    def immediate(self, value: Immediate, want: np.dtype) -> str:
+        if value.type is None:
+            if want.kind == "f":
+                raise PTXSyntaxError(f"integer {value.value} where a float is wanted")
+            if want.kind == "b":
+                return self.constant(np.array([bool(value.value)]))
+            if not -(1 << 63) <= value.value < 1 << 64:
+                raise PTXSyntaxError(f"{value.value} does not fit 64 bits")
+            bits = value.value & ((1 << 8 * want.itemsize) - 1)
+            return self.constant(np.array([bits], UNSIGNED[want.itemsize]).view(want))
+        have = np.dtype("f4" if value.type == "f32" else "f8")
+        array = np.array([value.value], UNSIGNED[have.itemsize]).view(have)
+        if want.kind == "f" and want != have:
+            with np.errstate(all="ignore"):
+                array = array.astype(want)
+        elif want.itemsize != have.itemsize:
+            raise PTXSyntaxError(f"a {value.type} literal where {want} is wanted")
+        return self.constant(array.view(want))
+
+    def symbol_address(self, symbol: Symbol) -> str:
+        """The address of a variable within its own space, or of a function: u64, shape (1,)."""
+        name = symbol.name
+        program = self.program
+        if name == "WARP_SZ":  # PTX ISA, "Predefined Constants"
+            return self.constant(np.array([WARP + symbol.offset], U64))
+        if name in program.shared_addresses:
+            return self.constant(
+                _address(program.shared_addresses[name] + symbol.offset))
+        if name in self.code.frame:
+            offset = self.code.frame[name] + symbol.offset
+            return f"{self.put(_address, 'f')}(group.frame + {offset})"
+        if name in program.parameter_offsets and self.code is program.entry_code:
+            offset = program.parameter_offsets[name] + symbol.offset
+            return f"group.wave.launch.parameter_address({offset})"
+        address = program.module.address(name)
+        return self.constant(np.array([address + symbol.offset & (1 << 64) - 1], U64))
+
+    def get(self, operand, want: np.dtype) -> str:
+        """An expression for an operand's value as ``want``."""
+        if isinstance(operand, Immediate):
+            return self.immediate(operand, want)
+        if isinstance(operand, Symbol):
+            return self.cast(self.symbol_address(operand), U64, want)
+        if not isinstance(operand, Register):
+            raise PTXSyntaxError(f"unexpected operand {operand}")
+        name = operand.name
+        if name.startswith("!"):
+            if want.kind != "b" or self.code.function.registers[name[1:]] != "pred":
+                raise PTXSyntaxError(f"{name}: only predicates are negated by !")
+            return f"(~{self.get(Register(name[1:]), want)})"
+        if name in self.code.function.registers:
+            slot = self.program.register(self.code, operand)
+            return self.cast(*self.read(slot), want)
+        if name in SPECIAL:
+            special = SPECIAL[name]
+            variable = f"s{len(self.lines)}_{len(self.names)}"
+            self.lines.append(f" {variable} = {self.put(special, 'f')}(group)")
+            if name.startswith(("%grid", "%clock64")) or name == "%globaltimer":
+                have = U64
+            elif name == "%is_explicit_cluster":
+                have = np.dtype("?")
+            else:
+                have = np.dtype("u4")
+            return self.cast(variable, have, want)
+        raise UnsupportedInstruction(f"special register {name}")
+
+    def read(self, slot: int) -> tuple[str, np.dtype]:
+        if slot not in self.current:
+            self.reads.add(slot)
+            self.current[slot] = (f"r{slot}", self.program.dtypes[slot])
+        return self.current[slot]
+
+    def write_slot(self, slot: int, expression: str, have: np.dtype) -> None:
+        """Give a register a new value; narrower values are extended by their own sign."""
+        declared = self.program.dtypes[slot]
+        if have.itemsize < declared.itemsize:
+            if have.kind == "f":
+                have, expression = UNSIGNED[have.itemsize], (
+                    f"({expression}).view({self.dtype(UNSIGNED[have.itemsize])})")
+            wide = np.dtype(f"{'i' if have.kind == 'i' else 'u'}{declared.itemsize}")
+            expression, have = f"({expression}).astype({self.dtype(wide)})", wide
+        elif have.itemsize > declared.itemsize:
+            raise PTXSyntaxError(f"a {have} result for a register of {declared}")
+        # The name is new at every write: earlier values may still be held by other registers.
+        variable = f"r{slot}"
+        self.lines.append(f" {variable} = {expression}")
+        self.current[slot] = (variable, have)
+        self.written.add(slot)
+
+    def set(self, register: Register, expression: str, have: np.dtype) -> None:
+        if register.name == "_":
+            self.lines.append(f" {expression}")
+            return
+        self.write_slot(self.program.register(self.code, register), expression, have)
+
+    # -- instructions --------------------------------------------------------------------------
+
+    def emit(self, instruction: Instruction) -> None:
+        opcode = instruction.opcode
+        if opcode in _MEMORY:
+            self.memory(instruction)
+        elif opcode == "mov":
+            self.move(instruction)
+        elif control.emit(self, instruction):
+            pass
+        else:
+            self.data(instruction)
+
+    def data(self, instruction: Instruction) -> None:
+        """Arithmetic, logic, comparison, conversion: what the table of operations has."""
+        targets = [instruction.operands[0]]
+        if instruction.second is not None:
+            targets.append(instruction.second)
+        sources = instruction.operands[1:]
+        operation = operations.lookup(
+            instruction.opcode, instruction.modifiers, len(sources), len(targets))
+        if len(sources) != len(operation.sources):
+            raise PTXSyntaxError(f"{instruction.name} takes {len(operation.sources)} operands")
+        arguments = [
+            self.get(s, d) for s, d in zip(sources, operation.sources, strict=True)
+        ]
+        carry = self.program.slot(self.code, "%cc", np.dtype("?"))
+        if operation.carry_in:
+            arguments.append(self.read(carry)[0])
+        call = f"{self.put(operation.function, 'f')}({', '.join(arguments)})"
+        if len(targets) == 1 and not operation.carry_out:
+            self.set(targets[0], call, operation.destinations[0])
+            return
+        names = [f"o{i}" for i in range(len(operation.destinations) + operation.carry_out)]
+        self.lines.append(f" {', '.join(names)} = {call}")
+        for target, name, dtype in zip(targets, names, operation.destinations, strict=False):
+            if target.name != "_":
+                self.set(target, name, dtype)
+        if operation.carry_out:
+            self.write_slot(carry, names[-1], np.dtype("?"))
+
+    def move(self, instruction: Instruction) -> None:
+        """``mov``: a copy, or packing and unpacking of a vector (PTX ISA, "mov")."""
+        target, source = instruction.operands
+        want = REGISTER_DTYPES.get(instruction.modifiers[-1])
+        if want is None:
+            raise UnsupportedInstruction(instruction.name)
+        if instruction.modifiers[-1] in ("f32", "f64"):
+            want = np.dtype("f4" if want.itemsize == 4 else "f8")
+        for operand in (source, target):
+            if isinstance(operand, Vector) and len(operand.items) not in (2, 4):
+                raise PTXSyntaxError(f"mov of {len(operand.items)} parts: {instruction.text[:80]}")
+        if isinstance(source, Vector):
+            part = UNSIGNED[want.itemsize // len(source.items)]
+            whole = UNSIGNED[want.itemsize]
+            terms = [
+                f"({self.get(item, part)}.astype({self.dtype(whole)})"
+                f" << {self.constant(np.array([8 * part.itemsize * i], whole))})"
+                for i, item in enumerate(source.items)
+            ]
+            self.set(target, " | ".join(terms), whole)
+        elif isinstance(target, Vector):
+            part = UNSIGNED[want.itemsize // len(target.items)]
+            whole = UNSIGNED[want.itemsize]
+            self.lines.append(f" whole = {self.get(source, whole)}")
+            for i, item in enumerate(target.items):
+                shift = self.constant(np.array([8 * part.itemsize * i], whole))
+                if item.name != "_":
+                    self.set(item, f"(whole >> {shift}).astype({self.dtype(part)})", part)
+        else:
+            self.set(target, self.get(source, want), want)
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def memory(self, instruction: Instruction) -> None:
+        if instruction.opcode in ("prefetch", "prefetchu", "discard", "applypriority"):
+            return  # hints: nothing that a program can see
+        site, name = control.site(self, instruction)
+        operands = instruction.operands
+        if instruction.opcode in ("ld", "ldu"):
+            target, where = operands
+            _check_parts(instruction, target, site.width)
+            if site.space == "param" and self.parameter_load(site, target, where):
+                return
+            call = f"{self.put(access.load, 'f')}({name}, group, {self.address(site, where)})"
+            if isinstance(target, Vector):
+                self.lines.append(f" values = {call}")
+                for i, item in enumerate(target.items):
+                    if item.name != "_":
+                        self.set(item, f"values[{i}]", site.dtype)
+            else:
+                self.set(target, call, site.dtype)
+        elif instruction.opcode == "st":
+            where, value = operands
+            _check_parts(instruction, value, site.width)
+            values = value.items if isinstance(value, Vector) else (value,)
+            if site.space == "param" and self.parameter_store(site, where, values):
+                return
+            arguments = [self.get(v, site.dtype) for v in values]
+            self.lines.append(
+                f" {self.put(access.store, 'f')}({name}, group, {self.address(site, where)}, "
+                f"{', '.join(arguments)})")
+        else:
+            has_result = instruction.opcode == "atom"
+            where, *values = operands[1:] if has_result else operands
+            if len(values) != 1 + (site.operation == "cas"):
+                raise PTXSyntaxError(f"an atomic with {len(values)} values: {instruction.text}")
+            arguments = [self.get(v, site.dtype) for v in values]
+            call = (f"{self.put(access.atomic, 'f')}({name}, group, "
+                    f"{self.address(site, where)}, {', '.join(arguments)})")
+            if has_result:
+                self.set(operands[0], call, site.dtype)
+            else:
+                self.lines.append(f" {call}")
+
+    def address(self, site: access.Site, where) -> str:
+        """The address operand as u64; a constant offset goes to the site."""
+        if not isinstance(where, Address):
+            raise PTXSyntaxError(f"expected an address, found {where}")
+        base = where.base
+        if isinstance(base, Immediate):
+            return self.immediate(Immediate(base.value + where.offset), U64)
+        if isinstance(base, Symbol):
+            if site.space == "param":
+                site.space = "local" if base.name in self.code.frame else self._param_space()
+            return self.symbol_address(Symbol(base.name, base.offset + where.offset))
+        site.offset = where.offset
+        if site.space == "param":
+            site.space = self._param_space()
+        return self.get(base, U64)
+
+    def _param_space(self) -> str:
+        return "global" if self.code.function.is_entry else "local"
+
+    def parameter_load(self, site: access.Site, target, where: Address) -> bool:
+        """A load of a parameter that is held like a register; False where memory holds it."""
+        if not isinstance(where.base, Symbol):
+            return False
+        name, offset = where.base.name, where.offset + where.base.offset
+        program = self.program
+        if self.code is program.entry_code and name in program.parameter_offsets:
+            offset += program.parameter_offsets[name]
+            targets = target.items if isinstance(target, Vector) else (target,)
+            for i, item in enumerate(targets):
+                at = offset + i * site.dtype.itemsize
+                if at + site.dtype.itemsize > program.parameter_bytes or at < 0:
+                    raise PTXSyntaxError(f"ld.param beyond the parameters of {program.name}")
+                value = f"group.wave.launch.parameter({at}, {self.dtype(site.dtype)})"
+                if item.name != "_":
+                    self.set(item, value, site.dtype)
+            return True
+        slot = self.code.slots.get(name)
+        if slot is None or name in self.code.frame or offset or isinstance(target, Vector):
+            return False
+        self.set(target, self.cast(*self.read(slot), site.dtype), site.dtype)
+        return True
+
+    def parameter_store(self, site: access.Site, where: Address, values) -> bool:
+        if not isinstance(where.base, Symbol):
+            return False
+        name, offset = where.base.name, where.offset + where.base.offset
+        slot = self.code.slots.get(name)
+        if slot is None or name in self.code.frame or offset or len(values) != 1:
+            return False
+        self.write_slot(slot, self.get(values[0], site.dtype), site.dtype)
+        return True

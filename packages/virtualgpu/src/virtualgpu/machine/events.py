@@ -1,0 +1,132 @@
+"""What observers can hear while a kernel runs.
+
+Events come in batches: one call tells what all lanes of a group did with one instruction.
+Lane numbers index the wave; :class:`~virtualgpu.machine.wave.Wave` turns them into blocks and
+threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from virtualgpu.ptx import Instruction
+
+if TYPE_CHECKING:
+    from virtualgpu.errors import VirtualGPUError
+    from virtualgpu.machine.group import Group
+    from virtualgpu.machine.memory import GlobalMemory
+
+
+class WatchedLaunch(Protocol):
+    """What observers may know of a launch.
+
+    Attributes
+    ----------
+    kernel : str
+        The name that its author knows.
+    grid, block : tuple of three ints
+    blocks, threads : int
+        In the grid, and in one block.
+    shared_bytes : int
+        Of each block, static and dynamic.
+    memory : GlobalMemory
+    program : Program
+        Its basic blocks.
+    shared_layout : SharedLayout
+        Where variables lie in shared memory.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    blocks: int
+    threads: int
+    shared_bytes: int
+    memory: GlobalMemory
+    program: Any
+    shared_layout: Any
+
+
+class Access(NamedTuple):
+    """One instruction's legal access to memory by the lanes of a group.
+
+    Attributes
+    ----------
+    kind : str
+        ``load``, ``store`` or ``atomic``.
+    space : str
+        ``global``, ``shared`` or ``local`` (constants and parameters are not reported).
+    lanes : ndarray, int64, shape (n,)
+        The lanes of the wave.
+    addresses : ndarray, uint64, shape (n,)
+        Device addresses; for ``shared`` and ``local`` offsets into the block's or thread's own.
+    size : int
+        Bytes per lane, all vector elements together.
+    strong : bool
+        Volatile, relaxed, acquire, release or atomic: such accesses do not race with each
+        other (PTX ISA, "Memory Consistency Model", morally strong).
+    order : str
+        ``""``, ``relaxed``, ``acquire``, ``release`` or ``acq_rel``.
+    scope : str
+        ``cta``, ``gpu``, ``sys`` or ``""``.
+    """
+
+    kind: str
+    space: str
+    group: Group
+    instruction: Instruction
+    lanes: np.ndarray
+    addresses: np.ndarray
+    size: int
+    strong: bool = False
+    order: str = ""
+    scope: str = ""
+
+
+class Observer:
+    """Base of everything that watches a launch. Override what is of interest."""
+
+    # Keeps the memory's record of written bytes up to date (see `machine.written`).
+    marks_written = False
+
+    def launch_started(self, launch: WatchedLaunch) -> None:
+        """Before the first block runs."""
+
+    def launch_finished(self, launch: WatchedLaunch) -> None:
+        """After the last block ran, or an error stopped the launch."""
+
+    def failed(self, launch: WatchedLaunch, error: VirtualGPUError) -> None:
+        """An error stopped the launch; it is raised after ``launch_finished``."""
+
+    def accessed(self, access: Access) -> None:
+        """Memory is read or written by one instruction: told just before or just after."""
+
+    def executed(self, group: Group, instructions: list[Instruction]) -> None:
+        """The lanes of ``group`` are about to run these instructions, a basic block."""
+
+    def branched(self, group: Group, instruction: Instruction, taken: np.ndarray) -> None:
+        """A conditional branch; ``taken`` is bool, shape (n,)."""
+
+    def arrived(self, group: Group, instruction: Instruction, barrier: int) -> None:
+        """The group's lanes reached a block-wide barrier."""
+
+    def released(self, barrier: int | str, lanes: np.ndarray, groups: list[Group],
+                 missing: np.ndarray | None) -> None:
+        """A barrier (its number, or ``grid``) let ``lanes`` go on.
+
+        ``groups`` are those that waited, each still at its barrier's block. ``missing`` are the
+        exited lanes of these blocks that never arrived, or None.
+        """
+
+    def warp_synchronised(self, group: Group, instruction: Instruction,
+                          mask: np.ndarray) -> None:
+        """``bar.warp.sync``, ``shfl.sync`` and the like: the lanes of each warp in ``mask``
+        (uint32, shape (1,) or (n,)) have met."""
+
+    def fenced(self, group: Group, instruction: Instruction, scope: str) -> None:
+        """``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""
+
+    def exited(self, group: Group) -> None:
+        """The group's lanes ended."""

@@ -1,0 +1,367 @@
+"""A linked kernel as basic blocks: what the SIMT loop runs.
+
+A kernel and the functions it can call become one list of blocks in text order. A block ends
+where control may go elsewhere: at a branch, call, return or barrier, and before an instruction
+that brings the lanes of a warp together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from virtualgpu.errors import LinkError, Location, PTXSyntaxError, UnsupportedInstruction
+from virtualgpu.machine.access import SharedLayout
+from virtualgpu.operations.types import REGISTER_DTYPES
+from virtualgpu.ptx import Function, Instruction, Label, Register, Symbol, Variable, Vector
+
+CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or written
+FRAME_ALIGN = 16
+
+LONGEST_BLOCK = 1000  # instructions: budgets and Ctrl-C are looked at between blocks
+BARRIERS = {"bar", "barrier"}
+WARP_SYNC = {"shfl", "vote", "match", "redux", "elect"}
+
+
+@dataclass(slots=True, eq=False)
+class CallSite:
+    """A call: its target (None: the block's run gives addresses) and its parameters' names."""
+
+    target: str | None
+    arguments: tuple[str, ...]
+    returns: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Instructions that run without a choice, and what comes after them.
+
+    ``kind`` is one of next, branch, indexed, exit, return, call, barrier, trap. ``run(group)``
+    executes the body, sets the group's registers to those that live on, and returns what the
+    ending needs: a predicate, an index, a barrier's operands.
+    """
+
+    index: int
+    function: FunctionCode
+    instructions: list[Instruction]
+    kind: str = "next"
+    last: Instruction | None = None
+    target: int = -1
+    targets: tuple[int, ...] = ()
+    negated: bool = False
+    guard: tuple[int, bool] | None = None
+    warp_mask: object = None
+    call: CallSite | None = None
+    passes: tuple[int, ...] = ()  # registers that a call hands over
+    receives: tuple[int, ...] = ()  # registers that a call or barrier gives back
+    reads: set[int] = field(default_factory=set)
+    writes: set[int] = field(default_factory=set)
+    live_in: frozenset[int] = frozenset()
+    live_out: frozenset[int] = frozenset()
+    run: Callable = None
+    skipped: Block | None = None  # what its branch jumps over, where every lane may run that
+    heat: int = 0  # how much the block has run; past a limit it is compiled
+
+    @property
+    def source(self):
+        for instruction in (self.last, *reversed(self.instructions)):
+            if instruction is not None and instruction.source:
+                return instruction.source
+        return self.function.function.source
+
+
+@dataclass(slots=True, eq=False)
+class FunctionCode:
+    """One function: its register slots, its frame in local memory, its blocks."""
+
+    function: Function
+    slots: dict[str, int] = field(default_factory=dict)
+    frame: dict[str, int] = field(default_factory=dict)  # variable → byte offset
+    frame_size: int = 0
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def entry(self) -> int:
+        return self.blocks[0].index
+
+
+class Program:
+    """An entry with everything it can reach, as blocks; :mod:`.compile` makes them run.
+
+    Parameters
+    ----------
+    module : LoadedModule
+        Gives functions by name and addresses of module variables.
+    entry : str
+        The kernel.
+    fine : bool
+        End a basic block at each access to memory, so that a schedule can run other lanes
+        between any two of them.
+
+    Raises
+    ------
+    LinkError
+        A function that nothing defines.
+    PTXSyntaxError
+        What is not PTX.
+    """
+
+    def __init__(self, module, entry: str, fine: bool = False):
+        self.module = module
+        self.fine = fine
+        self.name = entry
+        self.display = module.display_name(entry)
+        self.dtypes: list[np.dtype] = []
+        self.functions: dict[str, FunctionCode] = {}
+        self.blocks: list[Block] = []
+        self.parameter_offsets: dict[str, int] = {}
+        self._collect(entry)
+        self.entry_code = self.functions[entry]
+        self._lay_out_parameters()
+        self._lay_out_shared()
+        for code in self.functions.values():
+            self._split(code)
+        # Where lanes stand that have just told others something.
+        self.after_atomics = {
+            block.index + 1 for block in self.blocks
+            if block.instructions and block.instructions[-1].opcode in ("atom", "red")}
+
+    # -- layout --------------------------------------------------------------------------------
+
+    def slot(self, code: FunctionCode, name: str, dtype: np.dtype) -> int:
+        slot = code.slots.get(name)
+        if slot is None:
+            slot = code.slots[name] = len(self.dtypes)
+            self.dtypes.append(dtype)
+        return slot
+
+    def _collect(self, entry: str) -> None:
+        """The functions that ``entry`` calls or whose address it can take."""
+        todo = [entry]
+        while todo:
+            name = todo.pop()
+            if name in self.functions:
+                continue
+            function = self.module.function(name)
+            if function is None or function.is_declaration:
+                from virtualgpu.machine.intrinsics import INTRINSICS
+
+                if name in INTRINSICS:
+                    continue
+                raise LinkError(
+                    f"function {name} is declared but nothing defines it; link the source that "
+                    "does (cuda.jit(link=...)) or call another function"
+                )
+            code = self.functions[name] = FunctionCode(function)
+            self._lay_out_frame(code)
+            found = []
+            for instruction in function.body:
+                for operand in instruction.operands:
+                    for item in operand.items if isinstance(operand, Vector) else (operand,):
+                        if isinstance(item, Symbol) and self.module.function(item.name):
+                            found.append(item.name)
+            found += self.module.functions_in_tables()
+            todo += reversed(found)
+
+    def _lay_out_frame(self, code: FunctionCode) -> None:
+        function, offset = code.function, 0
+        for variable in function.variables.values():
+            if variable.space == "param" and (function.is_entry and variable in
+                                              function.parameters):
+                continue
+            if variable.space == "param" and not variable.is_array:
+                self.slot(code, variable.name, register_dtype(variable.element))
+            elif variable.space in ("local", "param"):
+                offset = -(-offset // variable.align) * variable.align
+                code.frame[variable.name] = offset
+                offset += variable.size
+        code.frame_size = -(-offset // FRAME_ALIGN) * FRAME_ALIGN
+
+    def _lay_out_parameters(self) -> None:
+        offset = 0
+        for variable in self.entry_code.function.parameters:
+            offset = -(-offset // variable.align) * variable.align
+            self.parameter_offsets[variable.name] = offset
+            offset += variable.size
+        self.parameter_bytes = offset
+
+    def _lay_out_shared(self) -> None:
+        """Static shared variables, gaps between them; dynamic shared memory comes last."""
+        variables: dict[str, Variable] = {}
+        for code in self.functions.values():
+            variables |= {v.name: v for v in code.function.variables.values()
+                          if v.space == "shared"}
+        used = {
+            item.name
+            for code in self.functions.values() for i in code.function.body
+            for item in _symbols(i)
+        }
+        for name, variable in self.module.variables.items():
+            if variable.space == "shared" and name in used:
+                variables[name] = variable
+        self.shared_addresses: dict[str, int] = {}
+        self.shared_extents: list[tuple[int, int, str]] = []
+        packed = gap = 0
+        dynamic = []
+        for variable in variables.values():
+            if variable.size == 0:
+                dynamic.append(variable)
+                continue
+            packed = -(-packed // variable.align) * variable.align
+            start = packed + gap
+            self.shared_addresses[variable.name] = start
+            self.shared_extents.append((start, start + variable.size, variable.name))
+            packed += variable.size
+            gap += SharedLayout.GAP
+        self.packed_shared = packed
+        align = max((v.align for v in dynamic), default=16)
+        self.has_dynamic_shared = bool(dynamic)
+        self.dynamic_start = -(-packed // align) * align + gap
+        for variable in dynamic:
+            self.shared_addresses[variable.name] = self.dynamic_start
+
+    def frame_limit(self, group) -> int:
+        """Bytes of local memory above the group's frame that its function may touch."""
+        return self.blocks[group.block].function.frame_size
+
+    # -- blocks --------------------------------------------------------------------------------
+
+    def _split(self, code: FunctionCode) -> None:
+        function = code.function
+        body = function.body
+        leaders = {0, *function.labels.values(), *range(LONGEST_BLOCK, len(body), LONGEST_BLOCK)}
+        for at, instruction in enumerate(body):
+            if ends_block(instruction) or (self.fine and reaches_memory(instruction)):
+                leaders.add(at + 1)
+            if brings_warp_together(instruction):
+                leaders.add(at)
+            if instruction.guard is not None and instruction.opcode != "bra":
+                leaders |= {at, at + 1}
+        if body:
+            leaders.discard(len(body))
+        starts = sorted(leaders)
+        first = len(self.blocks)
+        number = {start: first + i for i, start in enumerate(starts)}
+        # Falling off the end returns, as `ret` does.
+        number[len(body)] = first + len(starts)
+        for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
+            instructions = body[start:end]
+            block = Block(len(self.blocks), code, instructions)
+            self._ending(code, block, number)
+            self.blocks.append(block)
+            code.blocks.append(block)
+        tail = Block(len(self.blocks), code, [], "exit" if function.is_entry else "return")
+        self.blocks.append(tail)
+        code.blocks.append(tail)
+
+    def _ending(self, code: FunctionCode, block: Block, number: dict[int, int]) -> None:
+        function = code.function
+
+        def place(name: str) -> int:
+            if name not in function.labels:
+                raise PTXSyntaxError(f"branch to an unknown label {name} in {function.name}")
+            return number[function.labels[name]]
+
+        if not block.instructions:
+            return
+        last = block.instructions[-1]
+        if last.guard is not None and last.opcode != "bra":
+            register, negated = last.guard
+            block.guard = (self.register(code, register), negated)
+        opcode = last.opcode
+        if opcode == "bra":
+            block.target = place(last.operands[0].name)
+            block.kind = "goto" if last.guard is None else "branch"
+            block.negated = last.guard is not None and last.guard[1]
+        elif opcode == "brx":
+            if len(last.operands) != 2 or not isinstance(last.operands[1], Label):
+                raise PTXSyntaxError(f"brx.idx takes an index and a table: {last.text}")
+            names = function.branch_targets[last.operands[1].name]
+            block.targets = tuple(place(name) for name in names)
+            block.kind = "indexed"
+        elif opcode == "exit" or (opcode == "ret" and function.is_entry):
+            block.kind = "exit"
+        elif opcode == "ret":
+            block.kind = "return"
+        elif opcode == "trap":
+            block.kind = "trap"
+        elif opcode in BARRIERS and "warp" not in last.modifiers:
+            block.kind = "barrier"
+        elif opcode == "call" and (call := self._call_site(code, last)) is not None:
+            block.kind, block.call = "call", call
+            if call.target == "cudaCGSynchronize":
+                block.kind = "barrier"
+        else:
+            return
+        block.last = last
+
+    def _call_site(self, code: FunctionCode, instruction: Instruction) -> CallSite | None:
+        """None for an intrinsic of the machine, which the block's body runs."""
+        from virtualgpu.machine.intrinsics import INTRINSICS
+
+        operands = list(instruction.operands)
+        returns = operands.pop(0).items if operands and isinstance(operands[0], Vector) else ()
+        if not operands:
+            raise PTXSyntaxError(f"call without a function: {instruction.text}")
+        target = operands.pop(0)
+        if not isinstance(target, Symbol | Register):
+            raise PTXSyntaxError(f"call of something that is no function: {instruction.text}")
+        arguments = ()
+        if operands and isinstance(operands[0], Vector):
+            arguments = operands.pop(0).items
+        for item in (*returns, *arguments):
+            if not isinstance(item, Symbol | Register):
+                raise PTXSyntaxError(f"call with a literal parameter: {instruction.text}")
+        name = target.name if isinstance(target, Symbol) else None
+        if name is not None and name not in self.functions:
+            if name != "cudaCGSynchronize" and name in INTRINSICS:
+                return None
+            if name not in INTRINSICS:
+                raise LinkError(f"call of {name}, which nothing defines")
+        return CallSite(name, tuple(i.name for i in arguments), tuple(i.name for i in returns))
+
+    def location(self, source) -> Location:
+        return Location(self.display, source.filename if source else None,
+                        source.line if source else None)
+
+    def register(self, code: FunctionCode, register: Register) -> int:
+        declared = code.function.registers.get(register.name)
+        if declared is None:
+            raise PTXSyntaxError(f"register {register.name} is not declared")
+        return self.slot(code, register.name, register_dtype(declared))
+
+
+def register_dtype(declared: str) -> np.dtype:
+    """How registers, and parameters that are passed in registers, of a PTX type are held."""
+    if declared not in REGISTER_DTYPES:
+        raise UnsupportedInstruction(f"registers of type .{declared}")
+    return REGISTER_DTYPES[declared]
+
+
+def ends_block(instruction: Instruction) -> bool:
+    opcode = instruction.opcode
+    if opcode in BARRIERS:
+        return True
+    return opcode in ("bra", "brx", "ret", "exit", "trap", "call")
+
+
+def reaches_memory(instruction: Instruction) -> bool:
+    """Memory that another lane may reach too."""
+    return instruction.opcode in ("ld", "st", "atom", "red") and not (
+        {"local", "param", "const"} & set(instruction.modifiers))
+
+
+def brings_warp_together(instruction: Instruction) -> bool:
+    if instruction.opcode in BARRIERS:
+        return "warp" in instruction.modifiers
+    return instruction.opcode in WARP_SYNC and "sync" in instruction.modifiers
+
+
+def _symbols(instruction: Instruction):
+    for operand in instruction.operands:
+        for item in operand.items if isinstance(operand, Vector) else (operand,):
+            base = getattr(item, "base", item)
+            if isinstance(base, Symbol):
+                yield base

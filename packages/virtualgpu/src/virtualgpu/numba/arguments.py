@@ -1,0 +1,108 @@
+"""Kernel arguments that live on the host: copied to the device for a launch, and back.
+
+numba-cuda does this through buffers of cuda.core, which ask for a driver; these functions take
+their place (see :mod:`virtualgpu.numba.hooks`). A view with gaps is copied with what
+lies between its elements, so its strides hold on the device too.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+from virtualgpu import devices
+
+
+def view_class(devicearray):
+    """A strided view of device memory that frees what it owns when it is gone."""
+
+    class DeviceView(devicearray._StridedMemoryViewShim):
+        __slots__ = ("__weakref__", "base", "host", "nbytes")
+
+    return DeviceView
+
+
+def to_strided_memory_view(devicearray, DeviceView):
+    """Replacement for numba-cuda's function of that name."""
+    from cuda.core.utils import StridedMemoryView
+    from numba.cuda.cudadrv import driver
+
+    def layout(strides, shape, itemsize):
+        flags = np.lib.stride_tricks.as_strided(
+            np.zeros(1, np.uint8).view(f"V{1}"), shape, [s // itemsize for s in strides]
+        ).flags if itemsize and all(s % itemsize == 0 for s in strides) else None
+        c = bool(flags and flags.c_contiguous)
+        f = bool(flags and flags.f_contiguous)
+        return devicearray._StridedLayoutShim(
+            strides_in_bytes=tuple(strides), is_contiguous_c=c, is_contiguous_f=f,
+            is_contiguous_any=c or f)
+
+    def make(pointer, shape, strides, dtype):
+        size = int(np.prod(shape, dtype=np.int64))
+        return DeviceView(ptr=pointer, shape=tuple(shape), dtype=dtype, size=size,
+                          _layout=layout(strides, shape, dtype.itemsize))
+
+    def convert(obj, stream=0, copy=True, user_explicit=False):
+        if isinstance(obj, StridedMemoryView | DeviceView):
+            return obj, False
+        if driver.is_device_memory(obj):
+            return obj._strided_memory_view_shim, False
+        if (desc := getattr(obj, "__cuda_array_interface__", None)) is not None:
+            if desc.get("stream") is not None and devicearray.config.CUDA_ARRAY_INTERFACE_SYNC:
+                context = devicearray.devices.get_context()
+                context.create_external_stream(desc["stream"]).synchronize()
+            dtype = np.dtype(desc["typestr"])
+            strides = desc.get("strides") or np.empty(desc["shape"], f"V{dtype.itemsize}"
+                                                      if dtype.hasobject else dtype).strides
+            return make(desc["data"][0], desc["shape"], strides, dtype), False
+        if not isinstance(obj, np.ndarray | np.generic) and hasattr(obj, "__dlpack__"):
+            obj = np.from_dlpack(obj)
+        host = np.asanyarray(obj)
+        if copy and devicearray.config.CUDA_WARN_ON_IMPLICIT_COPY and not (
+                devicearray.config.DISABLE_PERFORMANCE_WARNINGS or user_explicit):
+            if isinstance(obj, np.ndarray):
+                devicearray.warn(devicearray.NumbaPerformanceWarning(
+                    "Host array used in CUDA kernel will incur copy overhead to/from device."))
+        if not host.size:
+            return make(0, host.shape, host.strides, host.dtype), True
+        low, high = np.lib.array_utils.byte_bounds(host)
+        current = devices.current()
+        base = current.allocate(high - low)
+        view = make(base + host.__array_interface__["data"][0] - low, host.shape, host.strides,
+                    host.dtype)
+        weakref.finalize(view, current.free, base)
+        view.base, view.host, view.nbytes = base, low, high - low
+        if copy or high - low != host.nbytes:
+            current.write(base, _bytes_at(low, high - low))
+        return view, True
+
+    return convert
+
+
+def out_to_device(convert):
+    """Replacement for ``Out.to_device`` and ``InOut.to_device``: copies back after the launch."""
+
+    def to_device(self, retr, stream=0):
+        view, copied = convert(self.value, stream, copy=self.__class__.copy_input)
+        if copied and view.size:
+            def back():
+                _bytes_at(view.host, view.nbytes)[:] = devices.current().read(
+                    view.base, view.nbytes)
+
+            value = self.value
+            if isinstance(value, np.ndarray) and not value.flags.writeable:
+                raise ValueError("cannot write back to a read-only array; pass cuda.In(array), "
+                                 "or a copy")
+            retr.append(back)
+        else:
+            retr.append(lambda: view)
+        return view
+
+    return to_device
+
+
+def _bytes_at(pointer: int, nbytes: int) -> np.ndarray:
+    import ctypes
+
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(pointer), np.uint8)

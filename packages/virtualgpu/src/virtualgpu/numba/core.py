@@ -1,0 +1,199 @@
+"""The parts of cuda.core that numba-cuda uses, without the driver that cuda.core asks for.
+
+Each class has the attributes and methods that numba-cuda 0.28 to 0.30 touches, no more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+from virtualgpu import devices
+from virtualgpu.compilers.nvrtc import CompilationError, compile_to_ptx
+from virtualgpu.cuda.driver_api import API, CONTEXT
+from virtualgpu.cuda.kernel_resources import find_kernel, resources
+
+kernel_names: dict[str, str] = {}  # entry in the PTX → the Python function's name
+
+
+class CoreDevice:
+    """In place of ``cuda.core.Device``."""
+
+    def __init__(self, number: int = 0):
+        current = devices.current()
+        self.device_id = number
+        self.name = current.name
+        self.compute_capability = current.compute_capability
+        self.uuid = "00000000-0000-0000-0000-000000000000"
+        self.context = SimpleNamespace(handle=_context_handle(), _handle=_context_handle())
+
+    def set_current(self) -> None:
+        API.cuCtxPushCurrent(CONTEXT)
+
+
+def _context_handle():
+    from cuda.bindings import driver as binding
+
+    return binding.CUcontext(CONTEXT)
+
+
+class CoreStream:
+    """In place of ``cuda.core.Stream``: work is done when the call returns."""
+
+    def __init__(self, handle: int):
+        self.handle = int(handle)
+
+    @classmethod
+    def from_handle(cls, handle) -> CoreStream:
+        return cls(handle)
+
+    def __cuda_stream__(self):
+        return (0, self.handle)
+
+    def __int__(self):
+        return self.handle
+
+    def sync(self) -> None:
+        devices.current().synchronize()
+
+
+class Program:
+    """In place of ``cuda.core.Program``, which asks for a driver: NVRTC needs none."""
+
+    def __init__(self, source, language, options=None):
+        self.source = source.decode() if isinstance(source, bytes) else source
+        self.options = options
+
+    def compile(self, target, logs=None, **_):
+        o = self.options
+        flags = [f"-I{p}" for p in o.include_path or ()]
+        if o.relocatable_device_code:
+            flags.append("--relocatable-device-code=true")
+        if o.debug:
+            flags.append("-G")
+        if o.arch:
+            flags.append(f"--gpu-architecture={o.arch.replace('sm_', 'compute_')}")
+        name = o.name or "kernel.cu"
+        try:
+            text, _ = compile_to_ptx(self.source, name, tuple(flags))
+        except CompilationError as error:
+            if logs is not None:
+                logs.write(error.log)
+            raise
+        return SimpleNamespace(code=text.encode(), code_type="ptx")
+
+
+_handles = itertools.count(1)
+
+
+class ObjectCode:
+    """Linked PTX, as ``cuda.core.ObjectCode`` is a linked cubin; loaded when first used."""
+
+    def __init__(self, texts: list[str]):
+        self.texts = texts
+        self.code = "\n".join(texts).encode()
+        self.handle = next(_handles)
+        self._loaded = None
+        self._device = None
+        API.modules[self.handle] = self
+
+    def __int__(self):
+        return self.handle
+
+    def __reduce__(self):
+        # Numba's cache on disk pickles it: what comes back is loaded and numbered afresh.
+        names = {e: n for e, n in kernel_names.items() if any(e in text for text in self.texts)}
+        return _from_cache, (self.texts, names)
+
+    def loaded(self):
+        if self._loaded is None or self._device is not devices.current():
+            self._device = devices.current()
+            self._loaded = self._device.load(self.texts, kernel_names)
+        return self._loaded
+
+    def get_kernel(self, name: str) -> CoreKernel:
+        return CoreKernel(self, name)
+
+    def unload(self) -> None:
+        if self._loaded is not None and hasattr(self._loaded, "unload"):
+            self._loaded.unload()
+        self._loaded = None
+
+
+def _from_cache(texts: list[str], names: dict[str, str]) -> ObjectCode:
+    kernel_names.update(names)
+    return ObjectCode(texts)
+
+
+class CoreKernel:
+    """In place of ``cuda.core.Kernel``."""
+
+    def __init__(self, code: ObjectCode, name: str):
+        self.code, self.name = code, name
+        self.handle = self._handle = self
+        self.sizes = [p.size for p in find_kernel(code.texts, name)[1].parameters]
+        used = resources(code.texts, name)
+        self.attributes = SimpleNamespace(
+            num_regs=used.registers, const_size_bytes=used.constant,
+            local_size_bytes=used.local, shared_size_bytes=used.shared,
+            max_threads_per_block=used.maximum_threads)
+
+
+def linker_class(module):
+    class Linker(module._Linker):
+        """Collects PTX; CUDA C++ goes through NVRTC first."""
+
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.lto = False  # PTX is what runs: link-time optimisation has nothing to add
+            self.texts: list[str] = []
+
+        def add_ptx(self, ptx, name="<cudapy-ptx>"):
+            self.texts.append(ptx.decode() if isinstance(ptx, bytes) else ptx)
+
+        def add_cu(self, cu, name="<cudapy-cu>"):
+            from numba.cuda.cudadrv import nvrtc
+
+            code, _ = nvrtc.compile(cu, name, self.cc, lineinfo=True)
+            self.add_ptx(code.code)
+
+        def add_library(self, lib, name="<cudapy-lib>"):
+            if "cudadevrt" not in str(lib) + str(name):
+                self._refuse("a library")
+
+        def add_file(self, path, kind):
+            if "cudadevrt" in str(path):
+                return  # its functions are intrinsics of the machine
+            super().add_file(path, kind)
+
+        def add_cubin(self, cubin, name="<cudapy-cubin>"):
+            self._refuse("a cubin")
+
+        def add_ltoir(self, ltoir, name="<cudapy-ltoir>"):
+            self._refuse("LTO-IR")
+
+        def add_fatbin(self, fatbin, name="<cudapy-fatbin>"):
+            self._refuse("a fatbin")
+
+        def add_object(self, obj, name="<cudapy-object>"):
+            self._refuse("an object file")
+
+        def _refuse(self, what):
+            raise module.LinkerError(
+                f"{what} holds machine code of a real GPU; the virtual GPU links PTX and "
+                "CUDA C++ (.ptx, .cu)")
+
+        def get_linked_ptx(self):
+            return "\n".join(self.texts).encode()
+
+        info_log = error_log = ""
+
+        def close(self):
+            self._complete = True
+
+        def complete(self):
+            self._complete = True
+            return ObjectCode(self.texts)
+
+    Linker.__name__ = "_Linker"
+    return Linker

@@ -1,0 +1,258 @@
+"""``numba.cuda`` on a device of ours: where numba-cuda's internals are replaced.
+
+What it relies on (numba-cuda 0.28 to 0.30):
+
+- ``numba.cuda.cudadrv.driver`` reaches the CUDA driver through attributes ``cu...`` of one
+  object, ``driver``; they become those of :class:`~virtualgpu.cuda.driver_api.DriverAPI`.
+- The same module names its parts of cuda.core ``ExperimentalDevice``, ``ExperimentalStream``
+  and ``_Linker``; they become the small classes of
+  :mod:`virtualgpu.numba.core`.
+- ``numba.cuda.dispatcher`` and ``memory_management.nrt`` launch by ``launch(stream, config,
+  kernel, *arguments)`` with a
+  ``LaunchConfig``, both module globals.
+- ``_Kernel.__init__`` takes ``lineinfo``; it is switched on, so that every message can name
+  the line. ``_Kernel.entry_name`` is the kernel's name in the PTX.
+- Host arrays become device views in ``devicearray._to_strided_memory_view`` and come back in
+  ``args.Out.to_device``.
+- What frees memory, streams, events and modules is made by ``driver._alloc_finalizer`` and its
+  like, and looks up the driver when it runs, which may be after :func:`deactivate`.
+- ``numba.cuda.cudadrv.nvrtc`` compiles CUDA C++ through its global ``Program``.
+
+Typing, lowering, NVVM, caching, argument passing, memory management and streams are all
+numba-cuda's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+
+from virtualgpu import devices
+from virtualgpu.cuda.driver_api import API, DriverFailure
+from virtualgpu.errors import LaunchError, MemoryAccessError
+from virtualgpu.numba import arguments
+from virtualgpu.numba.core import (
+    CoreDevice,
+    CoreStream,
+    Program,
+    kernel_names,
+    linker_class,
+)
+
+_saved: list[tuple[object, str, object]] = []
+_activations = 0
+_FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
+               "_stream_finalizer", "_module_finalizer")
+
+
+def is_active() -> bool:
+    return bool(_saved)
+
+
+def activate() -> None:
+    """Point numba-cuda at :func:`virtualgpu.devices.current`. Doing it twice changes nothing."""
+    global _activations
+    if _saved:
+        return
+    _activations += 1
+    from numba.cuda import args, dispatcher
+    from numba.cuda.cudadrv import devicearray, devices, nvrtc
+    from numba.cuda.cudadrv import driver as module
+    from numba.cuda.memory_management import nrt
+
+    driver = module.driver
+    _replace(driver, "is_initialized", True)
+    _replace(driver, "initialization_error", None)
+    _replace(driver, "pid", os.getpid())
+    module._logger = module.make_logger()
+    for name in dir(API):
+        if name.startswith("cu"):
+            _replace(driver, name, _numba_call(module, getattr(API, name)))
+    for name in _FINALIZERS:
+        _replace(module, name, _while_active(getattr(module, name)))
+    _replace(module, "ExperimentalDevice", CoreDevice)
+    _replace(module, "ExperimentalStream", CoreStream)
+    _replace(module, "_Linker", linker_class(module))
+    _replace(module.Stream, "add_callback", _add_callback)
+    _replace(module.ManagedMemory, "__init__", _managed_init(module))
+    launch = _launch_for(module)
+    for user in (dispatcher, nrt):
+        _replace(user, "launch", launch)
+        _replace(user, "LaunchConfig", SimpleNamespace)
+    _replace(nrt, "_Linker", module._Linker)
+    _replace(dispatcher._Kernel, "__init__", _kernel_init(dispatcher._Kernel.__init__))
+    _replace(nvrtc, "Program", Program)
+    convert = arguments.to_strided_memory_view(devicearray, arguments.view_class(devicearray))
+    _replace(devicearray, "_to_strided_memory_view", convert)
+    _replace(args.Out, "to_device", arguments.out_to_device(convert))
+    _forget_devices(driver, devices)
+
+
+def deactivate() -> None:
+    """Give numba-cuda its own parts back."""
+    from numba.cuda.cudadrv import devices
+    from numba.cuda.cudadrv import driver as module
+
+    _forget_devices(module.driver, devices)
+    while _saved:
+        owner, name, value = _saved.pop()
+        if value is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+
+
+_MISSING = object()
+
+
+def _replace(owner: object, name: str, value: object) -> None:
+    before = owner.__dict__.get(name, _MISSING)
+    _saved.append((owner, name, before))
+    setattr(owner, name, value)
+
+
+def _forget_devices(driver, devices) -> None:
+    """Devices and contexts made through the other driver must not be met again."""
+    driver.devices.clear()
+    devices._runtime.gpus.__class__.lst.fget.cache_clear()
+    devices._runtime._tls.__dict__.clear()
+
+
+def _while_active(make):
+    """Finalizers that do nothing once the device of their objects is forgotten."""
+
+    def make_finalizer(*arguments):
+        core, made_in = make(*arguments), _activations
+
+        def finalize(*key):
+            if _saved and made_in == _activations:
+                core(*key)
+
+        return finalize
+
+    return make_finalizer
+
+
+def _numba_call(module, function):
+    def call(*arguments):
+        try:
+            return function(*arguments)
+        except DriverFailure as failure:
+            raise module.CudaAPIError(failure.code, str(failure)) from None
+
+    return call
+
+
+def _add_callback(self, callback, arg=None) -> None:
+    """All work of the stream is done already: call at once."""
+    callback(self, 0, arg)
+
+
+def _managed_init(module):
+    def __init__(self, context, pointer, size, owner=None, finalizer=None):
+        self.owned = owner
+        module.AutoFreePointer.__init__(self, context, pointer, size, finalizer=finalizer)
+        self._buflen_ = self.size
+        # The host reads the device's bytes where they are; the two addresses differ here.
+        self._bufptr_ = API.host_address(int(pointer), size)
+
+    return __init__
+
+
+# -- launching ----------------------------------------------------------------------------------
+
+
+def _kernel_init(original):
+    from numba.cuda.core.errors import NumbaDebugInfoWarning, NumbaError
+
+    def __init__(self, py_func, argtypes, *args, **kwargs):
+        if kwargs.get("debug") or kwargs.get("lineinfo"):
+            original(self, py_func, argtypes, *args, **kwargs)
+        else:
+            _with_lines(self, py_func, argtypes, *args, **kwargs)
+        kernel_names[self.entry_name] = py_func.__name__
+
+    def _with_lines(self, py_func, argtypes, *args, **kwargs):
+        """Compile with line information that the user did not ask for and must not feel."""
+        try:
+            with warnings.catch_warnings():
+                # A function made by exec has no source to point at.
+                warnings.simplefilter("ignore", NumbaDebugInfoWarning)
+                original(self, py_func, argtypes, *args, **{**kwargs, "lineinfo": True})
+        except NumbaError:
+            raise
+        except Exception:
+            # Numba cannot describe some types (a tuple of empty tuples) to a debugger.
+            original(self, py_func, argtypes, *args, **kwargs)
+
+    return __init__
+
+
+def _launch_for(module):
+    from cuda.core._utils.cuda_utils import CUDAError
+
+    class IllegalAddress(MemoryAccessError, module.CudaAPIError):
+        """The error of a real GPU (700, illegal address) with what it cannot tell."""
+
+        def __init__(self, error: MemoryAccessError):
+            MemoryAccessError.__init__(
+                self, error.message, error.location, address=error.address, space=error.space)
+            self.code, self.msg = 700, str(error)
+
+        def __str__(self):
+            return Exception.__str__(self)
+
+    class InvalidLaunch(LaunchError, CUDAError):
+        """The error of cuda.core for a launch that no device takes, with the reason."""
+
+        def __init__(self, error: LaunchError):
+            LaunchError.__init__(self, f"{error.message} (CUDA_ERROR_INVALID_VALUE)",
+                                 error.location)
+
+    InvalidLaunch.__name__ = InvalidLaunch.__qualname__ = "LaunchError"
+    IllegalAddress.__name__ = IllegalAddress.__qualname__ = "MemoryAccessError"
+
+    def launch(stream, config, kernel, *arguments):
+        if len(arguments) != len(kernel.sizes):
+            raise InvalidLaunch(LaunchError(
+                f"the kernel takes {len(kernel.sizes)} values and got {len(arguments)}: an "
+                "argument has another type or number of dimensions than the signature says"))
+        parameters = [
+            _bytes(value, size) for value, size in zip(arguments, kernel.sizes, strict=True)
+        ]
+        API.share_mapped(to_device=True)
+        try:
+            devices.current().launch(
+                kernel.code.loaded(), kernel.name, _three(config.grid), _three(config.block),
+                parameters, getattr(config, "shmem_size", 0) or 0,
+                bool(getattr(config, "is_cooperative",
+                             getattr(config, "cooperative_launch", False))))
+        except MemoryAccessError as error:
+            raise IllegalAddress(error) from None
+        except LaunchError as error:
+            raise InvalidLaunch(error) from None
+        API.share_mapped(to_device=False)
+
+    return launch
+
+
+def _three(dimensions) -> tuple[int, int, int]:
+    return ((*tuple(int(d) for d in dimensions), 1, 1))[:3]
+
+
+def _bytes(value, size: int) -> bytes:
+    """A kernel argument as the bytes of a parameter of ``size`` bytes."""
+    if isinstance(value, np.generic):
+        raw = value.tobytes()
+    elif isinstance(value, float):
+        raw = struct.pack("<d" if size == 8 else "<f", value)
+    elif isinstance(value, ctypes._SimpleCData | ctypes.Structure):
+        raw = bytes(value)
+    else:
+        raw = (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    return raw if len(raw) == size else raw[:size].ljust(size, b"\0")

@@ -1,0 +1,182 @@
+"""numba.cuda kernels on the virtual GPU, on a machine whose numba.cuda drives a real one.
+
+A real GPU cannot say which line of a kernel races, and a kernel that writes out of bounds there
+spoils the whole process. So inside :func:`reroute` launches go to a virtual device: the kernel is
+compiled to PTX, its arrays are copied over, and copied back when it is done. Where the virtual GPU
+is active anyway, nothing changes.
+
+:func:`check`, :func:`profile` and :func:`schedule` reroute as well, so that they never pass in
+silence over a launch that they could not see.
+
+Beside :mod:`virtualgpu.numba.hooks` and :mod:`~virtualgpu.numba.kernel_ptx` the only
+module that knows numba-cuda's dispatcher (0.28 to 0.30): every launch goes through
+``CUDADispatcher.call(arguments, configuration)``.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+import numpy as np
+
+from virtualgpu import devices
+from virtualgpu.devices import Device
+from virtualgpu.devices.presence import gpu_is_present
+from virtualgpu.numba.machine_array import MachineArray, give_back, host_copy
+from virtualgpu.observers import instruments
+
+#: Asked about an argument that is neither array nor number, with a function that puts an array
+#: into device memory and returns its address: Numba's type of the argument and its parameters, or
+#: None. This is for what ``@cuda.jit(extensions=…)`` is on a real GPU.
+Handler = Callable[[Any, Callable[[np.ndarray], int]], tuple[Any, list[bytes]] | None]
+handlers: list[Handler] = []
+
+_compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
+
+
+@contextmanager
+def reroute() -> Iterator[None]:
+    """Launches of ``numba.cuda`` kernels inside the ``with`` run on the virtual GPU.
+
+    Arguments are arrays of NumPy, numba.cuda, CuPy and JAX, numbers, tuples of them, and what
+    :data:`handlers` know; raises :class:`TypeError` for others. Two views of one array are copied
+    apart.
+    """
+    active = sys.modules.get("virtualgpu.numba.hooks")
+    if "numba.cuda" not in sys.modules or (active and active.is_active()):
+        yield
+        return
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    before = CUDADispatcher.call
+    CUDADispatcher.call = _call
+    try:
+        yield
+    finally:
+        CUDADispatcher.call = before
+
+
+def _rerouted(instrument: Callable[..., AbstractContextManager]) -> Callable:
+    @contextmanager
+    @functools.wraps(instrument.__wrapped__)
+    def on_the_virtual_gpu(*arguments):
+        with reroute(), instrument(*arguments) as value:
+            yield value
+
+    return on_the_virtual_gpu
+
+
+check = _rerouted(instruments.check)
+profile = _rerouted(instruments.profile)
+schedule = _rerouted(instruments.schedule)
+
+
+def _call(dispatcher, arguments: tuple, configuration) -> None:
+    """In place of ``CUDADispatcher.call``."""
+    machine = devices.current()
+    converted = _Arguments(machine)
+    try:
+        signature = tuple(converted.add(argument) for argument in arguments)
+        module, entry, cooperative = _load(dispatcher, signature, machine)
+        machine.launch(module, entry, configuration.griddim, configuration.blockdim,
+                       converted.parameters, configuration.sharedmem, cooperative)
+        converted.give_back()
+    finally:
+        converted.free()
+
+
+class _Arguments:
+    """Arguments of one launch on the machine: their parameters, and what is to be given back."""
+
+    def __init__(self, machine: Device):
+        self.parameters: list[bytes] = []
+        self._machine = machine
+        self._copies: dict[int, tuple[Any, MachineArray]] = {}  # by the argument's id
+        self._owned: list[int] = []
+
+    def add(self, value: Any) -> Any:
+        """Append the parameters of an argument; Numba's type of it."""
+        from numba.cuda import types
+        from numba.cuda.np import numpy_support
+
+        if isinstance(value, tuple):
+            kinds = [self.add(item) for item in value]
+            named = type(value) if hasattr(value, "_fields") else None
+            return types.BaseTuple.from_types(kinds, named)
+        if isinstance(value, MachineArray) or (host := host_copy(value)) is not None:
+            copy = value if isinstance(value, MachineArray) else self._copy(value, host)
+            self.parameters += copy.parameters()
+            return types.Array(numpy_support.from_dtype(copy.dtype), copy.ndim, copy.layout)
+        if (number := _number(value)) is not None:
+            parts = (number.real, number.imag) if number.dtype.kind == "c" else (number,)
+            self.parameters += [part.tobytes() for part in parts]
+            return numpy_support.from_dtype(number.dtype)
+        for handler in handlers:
+            if (found := handler(value, self._store)) is not None:
+                self.parameters += found[1]
+                return found[0]
+        raise TypeError(
+            f"a {type(value).__name__} cannot be handed to the virtual GPU beside a real one: "
+            "arrays and numbers can")
+
+    def _copy(self, value: Any, host: np.ndarray) -> MachineArray:
+        if id(value) not in self._copies:
+            self._copies[id(value)] = value, MachineArray(host, self._machine)
+        return self._copies[id(value)][1]
+
+    def _store(self, array: np.ndarray) -> int:
+        if not array.nbytes:
+            return 0
+        self._owned.append(address := self._machine.allocate(array.nbytes))
+        self._machine.write(address, array)
+        return address
+
+    def give_back(self) -> None:
+        for value, copy in self._copies.values():
+            if copy.changed:
+                give_back(value, copy.copy_to_host())
+
+    def free(self) -> None:
+        for address in self._owned:
+            self._machine.free(address)
+        self._copies.clear()
+
+
+def _number(value: Any) -> np.generic | None:
+    """A number in the type that numba gives it."""
+    if isinstance(value, np.generic):
+        return value
+    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64),
+                        (complex, np.complex128)):
+        if isinstance(value, kind):
+            return dtype(value)
+    return None
+
+
+def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool]:
+    """The kernel's module and entry on the machine, compiled for these types, and whether its
+    blocks wait for each other."""
+    from numba import cuda
+
+    from virtualgpu.ptx import parse
+
+    known = _compiled.setdefault(dispatcher, {})
+    key = (signature, id(machine))
+    if key not in known:
+        fast = bool(dispatcher.targetoptions.get("fastmath", False))
+        ptx, _ = cuda.compile(dispatcher.py_func, signature, device=False, abi="numba",
+                              lineinfo=True, fastmath=fast, cc=machine.compute_capability)
+        entry = next(name for name, f in parse(ptx).functions.items() if f.is_entry)
+        module = machine.load(ptx, {entry: dispatcher.py_func.__name__})
+        # As numba-cuda tells a cooperative kernel.
+        known[key] = machine, (module, entry, "cudaCGGetIntrinsicHandle" in ptx)
+        if gpu_is_present():
+            # As after a launch on the GPU, inspect_asm() and overloads know these types.
+            with suppress(Exception):
+                dispatcher.compile(signature)
+    return known[key][1]

@@ -1,0 +1,157 @@
+"""Reads of memory that nobody has written.
+
+Written are: what the host copied or filled, also before ``check()`` began; what kernels stored
+while a checker watched; everything on the device after a launch that none watched (nobody can
+say what it wrote), and mapped and managed memory, which the host writes unseen. Shared memory
+starts unwritten in each block, local memory in each thread.
+
+Not seen: undefined values that come from elsewhere, such as a shuffle from a lane that is not
+there; parameters handed to functions through memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from virtualgpu.errors import Location
+from virtualgpu.findings import Finding, Report
+from virtualgpu.languages import Language, language_of
+from virtualgpu.machine.events import Access, Observer
+from virtualgpu.observers import written_loop
+from virtualgpu.observers.loops import pointer
+from virtualgpu.observers.race_words import element
+
+
+def _advice(space: str, language: Language) -> str:
+    return {
+        "global": f"{language.fresh}, or write each element before it is read",
+        "shared": f"shared memory does not start at zero; write it, then {language.barrier}, then "
+                  "read",
+        "local": "local memory does not start at zero; give every element a value first",
+    }[space]  # fmt: skip
+
+
+class Initcheck(Observer):
+    """Adds reads of unwritten memory to a report, one finding for each line and space."""
+
+    marks_written = True
+
+    def __init__(self, report: Report):
+        self.report = report
+        self._result = np.zeros(2, np.int64)
+        self._output = pointer(self._result)
+
+    def launch_started(self, launch) -> None:
+        self.launch = launch
+        self.found: dict[tuple, list] = {}
+        self.maps: dict[tuple, np.ndarray] = {}  # (wave, space) → byte map
+
+    def launch_finished(self, launch) -> None:
+        self.report.findings += [
+            replace(finding, count=count) for finding, count in self.found.values()]
+        self.found, self.maps = {}, {}
+
+    def exited(self, group) -> None:
+        wave = group.wave
+        if wave.finished == wave.lanes:
+            self.maps.pop((wave, "shared"), None)
+            self.maps.pop((wave, "local"), None)
+
+    def accessed(self, access: Access) -> None:
+        if access.space == "global":
+            if self.launch.memory.unwritten:
+                self._global(access)
+            return
+        wave = access.group.wave
+        if access.space == "shared":
+            stride, part_of = wave.shared_stride, wave.block_of
+            key = (wave, "shared")
+            if key not in self.maps:
+                self.maps[key] = np.zeros(wave.blocks * stride + 4, np.uint8)
+        else:
+            stride, part_of = wave.local_stride, wave.all_lanes
+            key = (wave, "local")
+            self._grow(key, wave, stride)
+        addresses, lanes = _arrays(access)
+        self._visit(access, self.maps[key], addresses, lanes, part_of, 0, stride, stride)
+
+    def _grow(self, key, wave, stride: int) -> None:
+        """Local memory may grow while a wave runs."""
+        known = self.maps.get(key)
+        have = 0 if known is None else (len(known) - 4) // wave.lanes
+        if have == stride:
+            return
+        grown = np.zeros(wave.lanes * stride + 4, np.uint8)
+        if have:
+            rows = grown[:-4].reshape(wave.lanes, stride)
+            rows[:, :have] = known[:-4].reshape(wave.lanes, have)
+        self.maps[key] = grown
+
+    def _global(self, access: Access) -> None:
+        memory = self.launch.memory
+        addresses, lanes = _arrays(access)
+        done = 0
+        while done < len(addresses):
+            start, end = memory.extent(int(addresses[done]))
+            known = memory.unwritten.get(start)
+            if known is None:
+                outside = (addresses[done:] < start) | (addresses[done:] >= end)
+                if not outside.any():
+                    return
+                done += int(np.argmax(outside))
+                continue
+            visited, new = self._visit(
+                access, known.map(), addresses[done:], lanes[done:], lanes, start, end - start, 0)
+            known.left -= new
+            if known.left <= 0:
+                memory.unwritten.pop(start, None)
+            done += visited
+
+    def _visit(self, access: Access, written, addresses, lanes, part_of, base: int, span: int,
+               stride: int) -> tuple[int, int]:
+        """How many lanes lie in the span, and how many bytes they wrote for the first time."""
+        words = access.size % 4 == 0
+        arguments = (pointer(addresses), pointer(lanes), pointer(part_of), len(lanes), base, span,
+                     stride, access.size, pointer(written), self._output)
+        done, new = len(lanes), 0
+        if access.kind != "store":
+            self._result[:] = 0
+            find = written_loop.find_words if words else written_loop.find_bytes
+            done = find(*arguments)
+            many, first = self._result.tolist()
+            if many:
+                self._report(access, int(lanes[first]), int(addresses[first]), many)
+        if access.kind != "load":
+            self._result[:] = 0
+            mark = written_loop.mark_words if words else written_loop.mark_bytes
+            done = mark(*arguments)
+            new = int(self._result[0])
+        return done, new
+
+    def _report(self, access: Access, lane: int, address: int, many: int) -> None:
+        source = access.instruction.source
+        key = (access.space, source or id(access.instruction))
+        if key in self.found:
+            self.found[key][1] += many
+            return
+        launch = self.launch
+        block, thread = access.group.wave.where(lane)
+        at = Location(launch.kernel, source.filename if source else None,
+                      source.line if source else None, block, thread)
+        verb = "updates" if access.kind == "atomic" else "reads"
+        size = f"{access.size} byte{'' if access.size == 1 else 's'}"
+        what = f" ({element(launch, access, address)})" if access.space != "local" else ""
+        line = f" at line {at.line}" if at.line else ""
+        advice = _advice(access.space, language_of(source))
+        message = (
+            f"uninitialised: thread {thread} of block {block} {verb} {size} of {access.space} "
+            f"memory{what}{line} that nobody has written: {advice}")
+        finding = Finding("uninitialised", message, at.kernel, at.filename, at.line, block,
+                          thread, launch=self.report.launches)
+        self.found[key] = [finding, many]
+
+
+def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
+    return np.ascontiguousarray(access.addresses), np.ascontiguousarray(access.lanes)

@@ -1,0 +1,131 @@
+"""Who watches a launch: ``check()``, ``profile()``, ``trace()`` and ``schedule()``.
+
+Each is a context manager and holds for the launches inside it. They nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from virtualgpu.machine.events import Observer
+from virtualgpu.machine.schedule import Adversarial, Lockstep
+
+if TYPE_CHECKING:
+    from virtualgpu.findings import Report
+    from virtualgpu.observers.profiling import Profile
+    from virtualgpu.observers.trace import Trace
+
+_observers: list[Observer] = []
+_schedules: list[Adversarial] = []
+
+
+def observers() -> list[Observer]:
+    """The observers of the next launch."""
+    return list(_observers)
+
+
+def new_schedule() -> Lockstep | Adversarial:
+    """The schedule of the next launch."""
+    return _schedules[-1] if _schedules else Lockstep()
+
+
+@contextmanager
+def watch(*added: Observer) -> Iterator[None]:
+    """Let observers see every launch inside the ``with``."""
+    _observers.extend(added)
+    try:
+        yield
+    finally:
+        for observer in added:
+            _observers.remove(observer)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Launches inside the ``with`` are seen and ordered by nothing that was asked for outside."""
+    observers, schedules = list(_observers), list(_schedules)
+    _observers.clear()
+    _schedules.clear()
+    try:
+        yield
+    finally:
+        _observers[:], _schedules[:] = observers, schedules
+
+
+@contextmanager
+def check() -> Iterator[Report]:
+    """Look for mistakes in every kernel that is launched inside the ``with``.
+
+    >>> with virtualgpu.check() as report:
+    ...     kernel[blocks, threads](a, b)
+    >>> report.ok, report.findings
+    >>> print(report)
+
+    Found are races, barriers that not all threads of a block reach, and reads of memory that
+    nobody wrote. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
+    always, and are in the report too.
+    """
+    from virtualgpu.findings import Report
+    from virtualgpu.observers.checking import Recorder
+    from virtualgpu.observers.initcheck import Initcheck
+    from virtualgpu.observers.racecheck import Racecheck
+    from virtualgpu.observers.synccheck import Synccheck
+
+    report = Report()
+    races = Racecheck(report)
+    try:
+        with watch(Recorder(report), races, Synccheck(report), Initcheck(report)):
+            yield report
+    finally:
+        races.close()
+
+
+@contextmanager
+def profile() -> Iterator[Profile]:
+    """Count what every kernel does that is launched inside the ``with``.
+
+    >>> with virtualgpu.profile() as profile:
+    ...     kernel[blocks, threads](a, b)
+    >>> profile.launches[0].counters.global_sectors
+    >>> print(profile)
+
+    See :mod:`virtualgpu.observers.counters` for what the counts mean.
+    """
+    from virtualgpu.observers.profiling import Profile, Profiler
+
+    result = Profile()
+    with watch(Profiler(result)):
+        yield result
+
+
+@contextmanager
+def trace(limit: int | None = None, threads=None, values: bool = False) -> Iterator[Trace]:
+    """Write down what the threads do, step by step, in small launches inside the ``with``.
+
+    ``limit`` is how many threads' steps are kept of each launch (200,000 by default), ``threads``
+    the first so many threads of the grid, or an array of their numbers, that are watched at all
+    (by default every one), ``values`` whether what they read and wrote is kept too. See
+    :mod:`virtualgpu.observers.trace`.
+    """
+    from virtualgpu.observers.trace import LIMIT, Trace, Tracer
+
+    result = Trace()
+    with watch(Tracer(result, LIMIT if limit is None else limit, threads, values)):
+        yield result
+
+
+@contextmanager
+def schedule(seed: int) -> Iterator[None]:
+    """Run the launches inside the ``with`` in a random order that hardware may choose.
+
+    Warps run in random order, and lanes of a warp apart where they may part. The same seed and
+    launches give the same order. Code that waits at the right barriers gives the same answer
+    under every seed; code that lacks one gives itself away under some.
+    """
+    _schedules.append(Adversarial(seed))
+    try:
+        yield
+    finally:
+        _schedules.pop()

@@ -1,0 +1,201 @@
+"""Races in words: what two threads did, where, and what would put an order between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from virtualgpu.errors import Location
+from virtualgpu.findings import Finding, Report
+from virtualgpu.languages import language_of
+from virtualgpu.machine.events import Access
+from virtualgpu.machine.wave import WARP
+from virtualgpu.ptx import Address
+
+_DOES = {"load": "reads", "store": "writes", "atomic": "updates"}
+
+
+@dataclass(slots=True)
+class Party:
+    """One side of a race: an access and the thread that made it.
+
+    ``thread`` is block number × threads per block + thread number, or None where only the
+    instruction is known; ``address`` is a device address or an offset into shared memory.
+    """
+
+    access: Access
+    thread: int | None
+    address: int | None
+
+    @property
+    def line(self) -> int | None:
+        source = self.access.instruction.source
+        return source.line if source else None
+
+    @property
+    def writes(self) -> bool:
+        return self.access.kind != "load"
+
+    def verb(self) -> str:
+        if self.access.kind != "atomic" and self.access.strong:
+            return _DOES[self.access.kind] + " (volatile)"
+        return _DOES[self.access.kind]
+
+    def where(self, launch) -> Location:
+        source = self.access.instruction.source
+        block = thread = None
+        if self.thread is not None:
+            block, thread = indices(launch, self.thread)
+        return Location(launch.kernel, source.filename if source else None,
+                        source.line if source else None, block, thread)
+
+    def key(self, older: Access):
+        """What makes two races the same: the lines and what is done there, in either order."""
+        sides = sorted(
+            (a.instruction.source or ("", 0), a.kind) for a in (self.access, older))
+        return (self.access.space, *sides)
+
+
+class Races:
+    """The races of one launch, one for each pair of lines."""
+
+    def __init__(self, launch, report: Report):
+        self.launch, self.report = launch, report
+        self.found: dict[tuple, list] = {}
+
+    def again(self, key: tuple, count: int) -> bool:
+        """Whether this race is known; then it is only counted."""
+        entry = self.found.get(_lines(key))
+        if entry is None:
+            return False
+        entry[1] += count
+        return True
+
+    def add(self, key: tuple, now: Party, older: Party, area, count: int) -> None:
+        first, second = (older, now) if older.writes and not now.writes else (now, older)
+        message = _message(self.launch, first, second, now, area)
+        at = first.where(self.launch)
+        finding = Finding(
+            "race", message, at.kernel, at.filename, at.line, at.block, at.thread,
+            second.where(self.launch), launch=self.report.launches)
+        self.found[_lines(key)] = [finding, count]
+
+    def finish(self) -> None:
+        """Hand the findings to the report."""
+        self.report.findings += [
+            replace(finding, count=count) for finding, count in self.found.values()]
+        self.found = {}
+
+
+def indices(launch, thread: int) -> tuple[tuple, tuple]:
+    """Block and thread index (x, y, z) of a thread's number in the grid."""
+    block, thread = divmod(thread, launch.threads)
+    gx, gy, _ = launch.grid
+    bx, by, _ = launch.block
+    return ((block % gx, block // gx % gy, block // (gx * gy)),
+            (thread % bx, thread // bx % by, thread // (bx * by)))
+
+
+def element(launch, access: Access, address: int) -> str:
+    """Which element of which array an address is, in words."""
+    if access.space == "shared":
+        inside = [(s, e) for s, e, _ in launch.shared_layout.extents if s <= address < e]
+        start, end = inside[0] if inside else (0, launch.shared_bytes)
+        what = "a shared array"
+    else:
+        start, end = launch.memory.extent(address) or (address, address)
+        what = "an array"
+    offset, nbytes, size = address - start, end - start, access.size
+    if offset % size or nbytes % size:
+        return f"byte {offset:,} of {what} of {nbytes:,} bytes"
+    many, unit = nbytes // size, "byte" if size == 1 else "bytes"
+    elements = "1 element" if many == 1 else f"{many:,} elements"
+    return f"element {offset // size:,} of {what} of {elements} of {size} {unit}"
+
+
+def _lines(key: tuple) -> tuple:
+    """One finding for each pair of lines, whatever is done there."""
+    space, one, other = key
+    return space, one[0], other[0]
+
+
+def _message(launch, first: Party, second: Party, now: Party, area) -> str:
+    access = now.access
+    size = f"{first.access.size} byte{'' if first.access.size == 1 else 's'}"
+    where = element(launch, access, now.address)
+    text = f"race: {_who(launch, first)} {first.verb()} {size} of {access.space} memory ({where})"
+    text += f" at line {first.line} while " if first.line else " while "
+    text += f"{_who(launch, second, first)} {second.verb()} {'it' if size[0:2] == '1 ' else 'them'}"
+    same = second.line == first.line
+    text += (f" {'at the same line' if same else f'at line {second.line}'}" if second.line else "")
+    return f"{text}, and nothing orders the two: {_advice(launch, first, second)}"
+
+
+def _who(launch, party: Party, besides: Party | None = None) -> str:
+    if party.thread is None:
+        return "another thread"
+    block, thread = indices(launch, party.thread)
+    if besides is None or besides.thread is None:
+        return f"thread {thread} of block {block}"
+    same = besides.thread // launch.threads == party.thread // launch.threads
+    return f"thread {thread} of " + ("the same block" if same else f"block {block}")
+
+
+def _advice(launch, first: Party, second: Party) -> str:
+    language = language_of(first.access.instruction.source)
+    kinds = {first.access.kind, second.access.kind}
+    if "atomic" in kinds and kinds != {"atomic"}:
+        plain = first if first.access.kind != "atomic" else second
+        if _blocks_differ(launch, first, second):
+            return (f"the {'write' if plain.writes else 'read'} beside the atomic must be atomic "
+                    "too, or wait for another launch")
+        return (f"put {_barrier(launch, first, second)} between, or make the "
+                f"{'write' if plain.writes else 'read'} beside the atomic atomic too")
+    if kinds == {"atomic"}:
+        return "an atomic whose scope is the block does not reach other blocks; use gpu scope"
+    if first.access.instruction.source == second.access.instruction.source and first.line:
+        if kinds == {"store"} and first.access.instruction is second.access.instruction:
+            return ("let each thread write an element of its own, let one thread write, or use "
+                    f"{language.atomic} for sums and counts")
+        if _in_place(first.access, second.access):
+            return ("reading, computing and writing back are separate steps; use "
+                    f"{language.atomic}, or let one thread do it")
+        if not _blocks_differ(launch, first, second):
+            return (f"put {_barrier(launch, first, second)} between the reads and the writes, by "
+                    "way of a local variable where both stand on this line")
+    if _blocks_differ(launch, first, second):
+        return ("no barrier spans the blocks of a launch; use a second launch, grid.sync() in a "
+                f"cooperative launch, or atomics with {language.fence} on both sides")
+    return f"put {_barrier(launch, first, second)} between"
+
+
+def _in_place(one: Access, other: Access) -> bool:
+    """Whether a load and a store of one line are ``a[k] += …``: both at one address of a thread.
+
+    ``s[t] += s[t + 1]`` has such a load too, but that is not the one that races.
+    """
+    if one.kind == other.kind:
+        return False
+    places = [next(x for x in access.instruction.operands if isinstance(x, Address))
+              for access in (one, other)]
+    if places[0] == places[1]:
+        return True
+    _, mine, theirs = np.intersect1d(one.lanes, other.lanes, return_indices=True)
+    same = one.addresses[mine] == other.addresses[theirs]
+    return bool(len(same)) and bool(same.mean() > 0.5)
+
+
+def _blocks_differ(launch, first: Party, second: Party) -> bool:
+    if first.thread is None or second.thread is None:
+        return False
+    return first.thread // launch.threads != second.thread // launch.threads
+
+
+def _barrier(launch, first: Party, second: Party) -> str:
+    language = language_of(first.access.instruction.source)
+    if first.thread is not None and second.thread is not None:
+        one, other = (p.thread % launch.threads // WARP for p in (first, second))
+        if one == other:
+            return f"{language.barrier} or, within a warp, {language.warp_barrier}"
+    return language.barrier

@@ -1,0 +1,352 @@
+"""Races: two threads, the same bytes, at least one write, and nothing that orders the two.
+
+The rules are those of the memory consistency model (PTX ISA, "Memory Consistency Model"), in
+the form in which the writer of a kernel meets them:
+
+- A thread's own accesses are ordered. So are those of one launch and the next.
+- A barrier orders what the threads that meet at it did before with what they do after:
+  ``syncthreads`` for a block (PTX ``bar.sync``, also with a number and a count),
+  ``syncwarp`` for the lanes in its mask, ``grid.sync()`` for all.
+- Lockstep orders nothing: lanes of one warp race like others. Votes and shuffles exchange
+  registers and order no memory (CUDA C++ Programming Guide, "Warp Shuffle Functions").
+- Atomics and volatile accesses do not race with each other, and order nothing by themselves.
+- What a thread did before a fence (``threadfence``) and then an atomic is ordered before what
+  another thread does that saw this atomic's result and then passed a fence
+  (:mod:`.release_acquire`).
+
+Two lanes that write one address in one instruction race too, whatever they write: the model
+does not say which value stays.
+
+Not seen: races through local, constant or texture memory, between launches in different
+streams (they run one after the other here), between the host and a kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.findings import Report
+from virtualgpu.machine.events import Access, Observer
+from virtualgpu.machine.wave import Wave
+from virtualgpu.observers import race_loop, shadow
+from virtualgpu.observers.clocks import Knowledge, Time, has_count, joins_some
+from virtualgpu.observers.loops import pointer
+from virtualgpu.observers.race_words import Party, Races
+from virtualgpu.observers.release_acquire import Messages, orders_memory
+from virtualgpu.observers.shadow import Shadow
+
+ROOM = 1 << 16  # conflicts of one instruction that are looked at one by one
+
+_time = Time()
+
+
+class WaveState:
+    """What the check keeps for a wave."""
+
+    def __init__(self, wave: Wave, floor: int, strong: bool):
+        self.wave = wave
+        self.knowledge = Knowledge(wave, floor)
+        self.block_of = wave.block_of
+        self.block_pointer = pointer(self.block_of)
+        self.first = wave.first * wave.threads
+        self.strong = strong
+        self.shared: Shadow | None = None
+        self.shared_floor = floor
+        self.fences = None  # kept by release_acquire
+
+    def shared_shadow(self, granule: int) -> Shadow:
+        if self.shared is None:
+            # Old records of a shadow used before must be known as old.
+            self.shared_floor = max(_time.passes(), self.knowledge.floor)
+            wave = self.wave
+            self.shared = Shadow(0, wave.blocks * wave.shared_stride, granule, self.strong)
+        return self.shared
+
+
+class Racecheck(Observer):
+    """Looks for races in every launch and adds them to a report. See the module's text."""
+
+    def __init__(self, report: Report):
+        self.report = report
+        self.areas: dict[int, Shadow] = {}  # start of an allocation → its shadow
+        self.found = [np.zeros(ROOM, np.int64) for _ in range(4)]
+        self.result = np.zeros(1, np.int64)
+        self._outputs = (*map(pointer, self.found), ROOM, pointer(self.result))
+        self.active = False
+        self.generation = _time.generation
+
+    # -- launches ------------------------------------------------------------------------------
+
+    def launch_started(self, launch) -> None:
+        self.active = launch.blocks * launch.threads <= race_loop.MAXIMUM_THREAD
+        if not self.active:
+            self.report.notes.append(
+                f"launch {self.report.launches}: races were not looked for, since it has more "
+                f"than {race_loop.MAXIMUM_THREAD:,} threads")
+            return
+        self.launch, self.messages = launch, None
+        self.states: dict[Wave, WaveState] = {}
+        self.floor = self.tick()
+        self.sites: list = []
+        self.numbers: dict[int, int] = {}
+        self.recent: list[tuple] = []
+        self.races = Races(launch, self.report)
+        instructions = [i for code in launch.program.functions.values()
+                        for i in code.function.body]
+        self.exact = any(map(joins_some, instructions))
+        self.strong = any(map(_is_strong, instructions))
+        self.messages = Messages(self) if orders_memory(instructions) else None
+        self._drop_old_areas()
+
+    def launch_finished(self, launch) -> None:
+        if self.active:
+            for state in self.states.values():
+                self._close(state)
+            self.races.finish()
+            self.states = {}
+            self.active = False
+
+    def exited(self, group) -> None:
+        wave = group.wave
+        if self.active and wave.finished == wave.lanes and wave in self.states:
+            self._close(self.states.pop(wave))
+
+    def _close(self, state: WaveState) -> None:
+        if state.shared is not None:
+            state.shared.close()
+
+    def close(self) -> None:
+        """No launch will follow: let the next check use the shadow memory."""
+        for area in self.areas.values():
+            area.close()
+        self.areas = {}
+
+    def _drop_old_areas(self) -> None:
+        """Forget allocations that were freed, keep the arrays for others."""
+        memory = self.launch.memory
+        for start in list(self.areas):
+            area = self.areas[start]
+            if memory.extent(start) != (start, start + area.nbytes):
+                self.areas.pop(start).close()
+
+    def _forget(self) -> None:
+        """The clock started again: its old times mean nothing."""
+        self.generation = _time.generation
+        self.floor = 0
+        for area in self.areas.values():
+            area.forget()
+        for state in self.states.values():
+            state.knowledge.forget()
+            state.shared_floor = 0
+            if state.shared:
+                state.shared.forget()
+        if self.messages:
+            self.messages.forget()
+
+    def state(self, wave: Wave) -> WaveState:
+        state = self.states.get(wave)
+        if state is None:
+            state = self.states[wave] = WaveState(wave, self.floor, self.strong)
+        if self.exact and not state.knowledge.exact:
+            state.knowledge.refine()
+        return state
+
+    # -- synchronisation -----------------------------------------------------------------------
+
+    def tick(self) -> int:
+        if _time.now >= race_loop.MAXIMUM_TIME:
+            _time.restart()
+            shadow.forget()
+        if self.generation != _time.generation:  # perhaps by a check() around this one
+            self._forget()
+        return _time.passes()
+
+    def released(self, barrier, lanes, groups, missing) -> None:
+        if not self.active:
+            return
+        time = self.tick()
+        wave = groups[0].wave
+        state = self.state(wave)
+        if barrier == "grid":
+            self.floor = time
+            state.knowledge.barrier(barrier, wave.all_lanes, time, False)
+            state.knowledge.floor = time
+            if self.messages:
+                self.messages.forget()
+            return
+        blocks = state.knowledge.barrier(barrier, lanes, time, has_count(groups))
+        self.exact |= state.knowledge.exact
+        if self.messages:
+            self.messages.barrier(state, lanes, blocks)
+
+    def arrived(self, group, instruction, barrier) -> None:
+        if self.active and "arrive" in instruction.modifiers:
+            state = self.state(group.wave)
+            state.knowledge.arrive(barrier, group.lanes, self.tick())
+            self.exact = True
+
+    def warp_synchronised(self, group, instruction, mask) -> None:
+        if not self.active or instruction.opcode != "bar":
+            return  # votes and shuffles order no memory
+        state = self.state(group.wave)
+        state.knowledge.warp_barrier(group.lanes, mask, self.tick())
+        self.exact |= state.knowledge.exact
+        if self.messages:
+            self.messages.warp_barrier(state, group.lanes)
+
+    def fenced(self, group, instruction, scope) -> None:
+        if self.active and self.messages:
+            self.messages.fence(self.state(group.wave), group.lanes, self.tick(), scope)
+
+    # -- accesses ------------------------------------------------------------------------------
+
+    def accessed(self, access: Access) -> None:
+        if not self.active or access.space == "local":
+            return
+        state = self.state(access.group.wave)
+        addresses = np.ascontiguousarray(access.addresses)
+        lanes = np.ascontiguousarray(access.lanes)
+        site = self._site(access)
+        if self.messages:
+            self.messages.remember(_time.now, site, access, addresses)
+        if access.space == "shared":
+            area = state.shared_shadow(access.size)
+            if access.size < 1 << area.shift:
+                area.refine(access.size)
+            self._run(state, access, site, area, addresses, lanes,
+                      max(state.shared_floor, state.knowledge.all_blocks),
+                      state.wave.shared_stride >> area.shift)
+        else:
+            self._global(state, access, site, addresses, lanes)
+        self.recent[site] = (access, addresses)
+        if self.messages and access.strong:
+            self.messages.strong(state, access, addresses)
+
+    def _global(self, state, access, site, addresses, lanes) -> None:
+        done = 0
+        while done < len(addresses):
+            area = self._area(int(addresses[done]), access.size)
+            done += self._run(state, access, site, area, addresses[done:], lanes[done:],
+                              self.floor, 0)
+            if done < len(addresses) and done < 64:
+                # Lanes that hop between allocations: take them allocation by allocation.
+                rest, their = addresses[done:], lanes[done:]
+                starts = np.array(self.launch.memory.starts, np.uint64)
+                which = np.searchsorted(starts, rest, side="right")
+                for one in np.unique(which):
+                    chosen = which == one
+                    part = np.ascontiguousarray(rest[chosen])
+                    area = self._area(int(part[0]), access.size)
+                    self._run(state, access, site, area, part,
+                              np.ascontiguousarray(their[chosen]), self.floor, 0)
+                return
+
+    def _area(self, address: int, size: int) -> Shadow:
+        start, end = self.launch.memory.extent(address)
+        area = self.areas.get(start)
+        if area is None or area.nbytes != end - start:
+            area = self.areas[start] = Shadow(start, end - start, size, self.strong)
+        elif size < 1 << area.shift:
+            area.refine(size)
+        return area
+
+    def _run(self, state: WaveState, access: Access, site: int, area: Shadow,
+             addresses, lanes, floor: int, stride: int) -> int:
+        _time.used = True
+        if self.strong:
+            area.use_strong()
+        known = state.knowledge
+        if known.exact:
+            area.use_masks()
+        kind = race_loop.LOAD if access.kind == "load" else race_loop.STORE
+        if access.strong:
+            kind += race_loop.STRONG_LOAD
+        narrow = access.strong and access.scope == "cta" and access.space == "global"
+        stamp = _time.now << race_loop.TIME | site << race_loop.SITE
+        if narrow:
+            stamp |= race_loop.NARROW_BIT
+        seen = area.seen(floor, kind, _time.now)
+        span = state.wave.shared_stride if stride else area.nbytes
+        width = max(1, access.size >> area.shift)
+        place, done = pointer(addresses), 0
+        if kind < race_loop.STRONG_LOAD and width == 1 and not seen & 4:
+            done = race_loop.quick(
+                place, pointer(lanes), len(lanes), area.start, span, area.shift,
+                state.block_pointer, stride, kind, stamp, floor, seen, *area.pointers[:2],
+                area.mask_pointers[0], state.first, state.wave.threads, *known.pointers,
+                known.exact, *known.exact_pointers)
+            if done == len(lanes):
+                return done
+            addresses, lanes = addresses[done:], lanes[done:]
+        done += race_loop.check(
+            pointer(addresses), pointer(lanes), len(lanes), area.start, span, area.shift, width,
+            state.block_pointer, stride, kind, stamp, narrow, state.first, state.wave.threads,
+            floor, *known.pointers, known.exact, *known.exact_pointers,
+            seen, self.strong, *area.pointers, *area.mask_pointers, *self._outputs)
+        if self.result[0]:
+            self._conflicts(state, access, area, addresses, lanes)
+        return done
+
+    def _site(self, access: Access) -> int:
+        """The instruction's number; beyond the last that fits a record, the last is shared."""
+        instruction = access.instruction
+        number = self.numbers.get(id(instruction))
+        if number is None:
+            number = min(len(self.sites), race_loop.MAXIMUM_SITE)
+            self.numbers[id(instruction)] = number
+            if number == len(self.sites):
+                self.sites.append(access)
+                self.recent.append(None)
+        return number
+
+    # -- conflicts -----------------------------------------------------------------------------
+
+    def _conflicts(self, state, access, area, addresses, lanes) -> None:
+        """Sort conflicts by the instruction of the older access; keep the first of each pair."""
+        count = min(int(self.result[0]), ROOM)
+        records, kinds = (found[:count] for found in self.found[2:])
+        older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
+        real = np.ones(count, bool)
+        if self.messages:
+            real = self.messages.unordered(state, access, area, lanes, self.found, count)
+            older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
+        for pair in np.unique((older << 2 | kinds)[real]):
+            chosen = np.flatnonzero(real & (older << 2 | kinds == pair))
+            self._report(state, access, area, addresses, lanes, chosen)
+
+    def _report(self, state, access, area, addresses, lanes, chosen) -> None:
+        first = chosen[0]
+        position, granule, record = (int(found[first]) for found in self.found[:3])
+        lane = int(lanes[position])
+        older = self.sites[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
+        now = Party(access, state.first + lane, int(addresses[position]))
+        key = now.key(older)
+        if self.races.again(key, len(chosen)):
+            return
+        thread = record & race_loop.MAXIMUM_THREAD
+        if record >> race_loop.SCOPE & 3:
+            thread = self._other_thread(state, record, area, granule, lane, thread)
+        self.races.add(key, now, Party(older, thread, None), area, len(chosen))
+
+    def _other_thread(self, state, record, area, granule, lane, example) -> int | None:
+        """One of the several threads of a record that is not ``lane`` itself."""
+        me = state.first + lane
+        if example != me:
+            return example
+        latest = self.recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
+        if latest is None:
+            return None
+        access, addresses = latest
+        wave = access.group.wave
+        offset = addresses.astype(np.int64) - area.start >> area.shift
+        if access.space == "shared":
+            offset += wave.block_of[access.lanes] * (wave.shared_stride >> area.shift)
+        width = max(1, access.size >> area.shift)
+        threads = wave.first * wave.threads + access.lanes
+        others = threads[(offset <= granule) & (granule < offset + width) & (threads != me)]
+        return int(others[0]) if len(others) else None
+
+
+def _is_strong(instruction) -> bool:
+    return instruction.opcode in ("atom", "red") or bool(
+        {"volatile", "relaxed", "acquire", "release", "mmio"} & set(instruction.modifiers))

@@ -1,0 +1,156 @@
+"""Barriers that not all threads of a block reach, and warp barriers whose masks are wrong.
+
+``syncthreads`` must be reached by every thread of the block or by none, and by all at the same
+place (CUDA C++ Programming Guide, "Synchronization Functions"). Hardware is milder in ways that
+differ between generations: since sm_70 threads that ended do not hold up a barrier, and threads
+that wait at different barriers let each other go. Both are reported. A barrier with a count of
+threads (PTX ``bar.sync a, b``) asks for that many and no more.
+
+A lane that runs ``syncwarp`` or a shuffle must be in the mask it gives, and lanes that name
+each other must give the same mask. Masks may name lanes that have ended or never were.
+
+A barrier that can never be complete stops the launch with a DeadlockError.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from virtualgpu.errors import Location
+from virtualgpu.findings import Finding, Report
+from virtualgpu.machine.events import Observer
+from virtualgpu.machine.wave import WARP
+from virtualgpu.observers.clocks import has_count
+
+
+class Synccheck(Observer):
+    """Adds such barriers to a report, one finding for each line or pair of lines."""
+
+    def __init__(self, report: Report):
+        self.report = report
+
+    def launch_started(self, launch) -> None:
+        self.launch = launch
+        self.found: dict[tuple, list] = {}
+
+    def launch_finished(self, launch) -> None:
+        self.report.findings += [
+            replace(finding, count=count) for finding, count in self.found.values()]
+        self.found = {}
+
+    # -- barriers of blocks --------------------------------------------------------------------
+
+    def released(self, barrier, lanes, groups, missing) -> None:
+        wave = groups[0].wave
+        blocks = wave.launch.program.blocks
+        sites = [blocks[group.block] for group in groups]
+        if has_count(groups):
+            return  # it asks for so many threads, wherever they come from
+        if missing is not None and len(missing):
+            self._missing(barrier, wave, lanes, groups, sites, missing)
+        if len({site.source for site in sites}) > 1 and barrier != "grid":
+            self._apart(wave, groups, sites)
+
+    def _missing(self, barrier, wave, lanes, groups, sites, missing) -> None:
+        block = int(wave.block_of[missing[0]])
+        if barrier == "grid":
+            waiting, first = len(lanes), groups[0]
+            few = len(missing)
+            name, whom = "grid.sync()", "of the grid"
+        else:
+            waiting = int(np.count_nonzero(wave.block_of[lanes] == block))
+            few = int(np.count_nonzero(wave.block_of[missing] == block))
+            first = next((g for g in groups if (wave.block_of[g.lanes] == block).any()), groups[0])
+            name, whom = "the barrier", f"of block {wave.where(int(missing[0]))[0]}"
+        site = sites[groups.index(first)]
+        at = self._location(wave, site.source, self._lane_of(wave, first, block))
+        gone = self._location(wave, None, int(missing[0]))
+        ended = "1 thread" if few == 1 else f"{few} threads"
+        line = f" at line {at.line}" if at.line else ""
+        rest = "the other one waits" if waiting == 1 else f"the other {waiting} wait"
+        message = (
+            f"barrier: {ended} {whom} ended before {name}{line} (the first is {gone.thread}), "
+            f"where {rest}; every thread must reach it: guard the work and not "
+            "the barrier, and do not return before it")
+        count = len(np.unique(wave.block_of[missing])) if barrier != "grid" else 1
+        self._add(("missing", site.source), message, at, gone, count)
+
+    def _apart(self, wave, groups, sites) -> None:
+        """Threads of one block met at barriers of different lines."""
+        here = {}
+        for group, site in zip(groups, sites, strict=True):
+            for block in np.unique(wave.block_of[group.lanes]).tolist():
+                here.setdefault(block, {}).setdefault(site.source, group)
+        for block, by_source in here.items():
+            if len(by_source) < 2:
+                continue
+            (one, first), (two, second) = list(by_source.items())[:2]
+            at = self._location(wave, one, self._lane_of(wave, first, block))
+            other = self._location(wave, two, self._lane_of(wave, second, block))
+            message = (
+                f"barrier: thread {at.thread} of block {at.block} waits at line {at.line} while "
+                f"thread {other.thread} of the same block waits at another barrier, at line "
+                f"{other.line}; all threads of a block must meet at one: move the barrier out of "
+                "the branch or loop that only some threads take")
+            self._add(("apart", one, two), message, at, other, 1)
+
+    @staticmethod
+    def _lane_of(wave, group, block: int) -> int:
+        lanes = group.lanes[wave.block_of[group.lanes] == block]
+        return int(lanes[0] if len(lanes) else group.lanes[0])
+
+    # -- barriers of warps ---------------------------------------------------------------------
+
+    def warp_synchronised(self, group, instruction, mask) -> None:
+        if len(mask) == 1 and mask[0] == 0xFFFF_FFFF:
+            return
+        wave, lanes = group.wave, group.lanes
+        mask = np.broadcast_to(mask, lanes.shape)
+        own = (wave.thread_of[lanes] % WARP).astype(np.uint32)
+        outside = np.flatnonzero(mask >> own & np.uint32(1) == 0)
+        if len(outside):
+            position = int(outside[0])
+            at = self._location(wave, instruction.source, int(lanes[position]))
+            self._add(("mask", instruction.source), (
+                f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at "
+                f"line {at.line} with the mask {int(mask[position]):#x}, in which its own lane, "
+                f"number {int(own[position])} of its warp, is not; a lane may only use masks "
+                "that name it"), at, None, len(outside))
+            return
+        warp = wave.warp_of[lanes]
+        order = np.lexsort((mask, warp))
+        a, b = order[:-1], order[1:]
+        clash = np.flatnonzero(
+            (warp[a] == warp[b]) & (mask[a] != mask[b]) & (mask[a] & mask[b] != 0))
+        if len(clash):
+            one, two = int(a[clash[0]]), int(b[clash[0]])
+            at = self._location(wave, instruction.source, int(lanes[one]))
+            other = self._location(wave, instruction.source, int(lanes[two]))
+            self._add(("masks", instruction.source), (
+                f"barrier: threads {at.thread} and {other.thread} of block {at.block} run "
+                f"{_name(instruction)} at line {at.line} with the masks {int(mask[one]):#x} and "
+                f"{int(mask[two]):#x}; lanes that name each other must give the same mask"),
+                at, other, len(clash))
+
+    # -- words ---------------------------------------------------------------------------------
+
+    def _location(self, wave, source, lane: int) -> Location:
+        block, thread = wave.where(lane)
+        return Location(self.launch.kernel, source.filename if source else None,
+                        source.line if source else None, block, thread)
+
+    def _add(self, key: tuple, message: str, at: Location, other: Location | None,
+             count: int) -> None:
+        if key in self.found:
+            self.found[key][1] += count
+            return
+        self.found[key] = [
+            Finding("barrier", message, at.kernel, at.filename, at.line, at.block, at.thread,
+                    other, launch=self.report.launches), count]
+
+
+def _name(instruction) -> str:
+    return {"bar": "syncwarp", "shfl": "a shuffle", "vote": "a vote", "match": "a match",
+            "redux": "a reduction"}.get(instruction.opcode, instruction.name)

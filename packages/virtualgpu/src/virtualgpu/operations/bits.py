@@ -1,0 +1,180 @@
+"""Counting, finding, moving and masking bits (PTX ISA 9.7.1.14 to 9.7.1.22, prmt 9.7.9.7)."""
+
+from __future__ import annotations
+
+from virtualgpu.operations.expression import (
+    Value,
+    bits_of,
+    count_ones,
+    is_signed,
+    larger,
+    leading_zeros,
+    reverse_bits,
+    select,
+    smaller,
+)
+from virtualgpu.operations.table import Form, Operation, operation
+
+WIDE = ("b32", "b64")
+WIDE_INTEGERS = ("u32", "u64", "s32", "s64")
+
+
+@operation("popc", types=WIDE, section="9.7.1.14")
+@operation("clz", types=WIDE, section="9.7.1.15")
+@operation("brev", types=WIDE, section="9.7.1.18")
+def popc_clz_brev(form: Form) -> Operation:
+    """popc|clz.type d, a (d is u32) and brev.type d, a"""
+    kind = form.choice(*WIDE)
+    form.end(1)
+    if form.opcode == "brev":
+        return form.compiled(reverse_bits, [kind], [kind])
+    count = count_ones if form.opcode == "popc" else leading_zeros
+    return form.compiled(lambda a: count(a).to("u32"), [kind], ["u32"])
+
+
+@operation("bfind", types=WIDE_INTEGERS, section="9.7.1.16")
+def bfind(form: Form) -> Operation:
+    """bfind{.shiftamt}.type d, a: the position of the highest bit that is not a sign bit (or how
+    far it is from the top); 0xffffffff where there is none."""
+    shift = form.flag("shiftamt")
+    kind = form.choice(*WIDE_INTEGERS)
+    form.end(1)
+
+    def body(a):
+        width = bits_of(a.kind)
+        found = select(a < 0, ~a, a) if is_signed(a.kind) else a
+        zeros = leading_zeros(found).to("u32")
+        return select(found == 0, -1, zeros if shift else zeros.number(width - 1) - zeros)
+    return form.compiled(body, [kind], ["u32"])
+
+
+@operation("fns", types=("b32",), section="9.7.1.17")
+def fns(form: Form) -> Operation:
+    """fns.b32 d, mask, base, offset: the position of the n-th set bit from ``base`` on, upwards
+    for positive offsets and downwards for negative ones; 0xffffffff if there is none."""
+    form.choice("b32")
+    form.end(3)
+
+    def body(mask, base, offset):
+        result, up, down = mask.number(-1), offset.number(0), offset.number(0)
+        for position in range(32):
+            hit = ((mask >> position) & 1 != 0) & (base <= position)
+            up = up + hit.to("u32").view("s32")
+            result = select(hit & (offset == up), position, result)
+            result = select(hit & (offset == 0) & (base == position), position, result)
+        for position in reversed(range(32)):
+            hit = ((mask >> position) & 1 != 0) & (base >= position)
+            down = down - hit.to("u32").view("s32")
+            result = select(hit & (offset == down), position, result)
+        return result
+    return form.compiled(body, ["b32", "u32", "s32"], ["b32"])
+
+
+def low_mask(length: Value, kind: str) -> Value:
+    """``length`` ones from bit 0 up (u32 to the unsigned ``kind``); all ones beyond the width."""
+    width = bits_of(kind)
+    one = length.number(1, kind)
+    below = (one << smaller(length, length.number(width - 1)).to(kind)) - 1
+    return select(length < width, below, -1)
+
+
+@operation("bfe", types=WIDE_INTEGERS, section="9.7.1.19")
+def bfe(form: Form) -> Operation:
+    """bfe.type d, a, b, c: the field of c bits from bit b on, extended by its sign for .s types.
+    Of b and c the low eight bits count."""
+    kind = form.choice(*WIDE_INTEGERS)
+    form.end(3)
+
+    def body(a, b, c):
+        width, position, length = bits_of(a.kind), b & 0xFF, c & 0xFF
+        shifted = a >> smaller(position, position.number(width - 1)).to(a.kind)
+        if not is_signed(a.kind):
+            return select(position < width, shifted & low_mask(length, a.kind), 0)
+        unused = larger(length.number(width) - smaller(length, length.number(width)),
+                        length.number(0))
+        unused = smaller(unused, length.number(width - 1)).to(a.kind)
+        return select(length == 0, 0, (shifted << unused) >> unused)
+    return form.compiled(body, [kind, "u32", "u32"], [kind])
+
+
+@operation("bfi", types=WIDE, section="9.7.1.20")
+def bfi(form: Form) -> Operation:
+    """bfi.type f, a, b, c, d: the low d bits of a, put into b from bit c on."""
+    kind = form.choice(*WIDE)
+    form.end(4)
+
+    def body(a, b, c, d):
+        width, position = bits_of(a.kind), c & 0xFF
+        shift = smaller(position, position.number(width - 1)).to(a.kind)
+        mask = low_mask(d & 0xFF, a.kind) << shift
+        return select(position < width, (b & ~mask) | ((a << shift) & mask), b)
+    return form.compiled(body, [kind, kind, "u32", "u32"], [kind])
+
+
+@operation("szext", types=("u32", "s32"), section="9.7.1.21")
+def szext(form: Form) -> Operation:
+    """szext.clamp|wrap.type d, a, b: the low b bits of a, sign- or zero-extended."""
+    mode, kind = form.choice("clamp", "wrap"), form.choice("u32", "s32")
+    form.end(2)
+
+    def body(a, b):
+        length = smaller(b, b.number(32)) if mode == "clamp" else b & 31
+        if kind == "u32":
+            return a & low_mask(length, "u32")
+        unused = smaller(length.number(32) - length, length.number(31)).to("s32")
+        return select(length == 0, 0, (a << unused) >> unused)
+    return form.compiled(body, [kind, "u32"], [kind])
+
+
+@operation("bmsk", types=("b32",), section="9.7.1.22")
+def bmsk(form: Form) -> Operation:
+    """bmsk.clamp|wrap.b32 d, a, b: b ones from bit a on."""
+    mode = form.choice("clamp", "wrap")
+    form.choice("b32")
+    form.end(2)
+
+    def body(a, b):
+        start, length = (a, b) if mode == "clamp" else (a & 31, b & 31)
+        mask = low_mask(length, "u32") << smaller(start, start.number(31))
+        return select(start < 32, mask, 0)
+    return form.compiled(body, ["u32", "u32"], ["b32"])
+
+
+# Bytes chosen by the special modes, lowest first, for a control value of 0 to 3.
+PERMUTATIONS = {
+    "f4e": ("3210", "4321", "5432", "6543"),
+    "b4e": ("5670", "6701", "7012", "0123"),
+    "rc8": ("0000", "1111", "2222", "3333"),
+    "ecl": ("3210", "3211", "3222", "3333"),
+    "ecr": ("0000", "1110", "2210", "3210"),
+    "rc16": ("1010", "3232", "1010", "3232"),
+}
+
+
+@operation("prmt", types=("b32",), section="9.7.9.7")
+def prmt(form: Form) -> Operation:
+    """prmt.b32{.mode} d, a, b, c: four of the eight bytes of b:a, as the nibbles of c say (the
+    highest bit of a nibble spreads the byte's sign), or one of the special modes."""
+    form.choice("b32")
+    mode = form.choice(*PERMUTATIONS, default=None)
+    form.end(3)
+
+    def selectors(c):
+        if mode is None:
+            return c
+        codes = [int(digits, 16) for digits in PERMUTATIONS[mode]]
+        chosen = c.number(codes[0])
+        for value in (1, 2, 3):
+            chosen = select((c & 3) == value, codes[value], chosen)
+        return chosen
+
+    def body(a, b, c):
+        both, control = a.to("u64") | (b.to("u64") << 32), selectors(c)
+        result = a.number(0)
+        for place in range(4):
+            nibble = (control >> (4 * place)) & 0xF
+            byte = (both >> ((nibble & 7) << 3).to("u64")).to("u8")
+            sign = (byte.view("s8") >> 7).view("u8")
+            result = result | (select(nibble >= 8, sign, byte).to("u32") << (8 * place))
+        return result
+    return form.compiled(body, ["b32", "b32", "b32"], ["b32"])

@@ -1,0 +1,166 @@
+"""cvt between integers and floats (PTX ISA 9.7.9.21). Packed forms are in :mod:`.pack`.
+
+Float to integer clamps to the destination's range. NaN gives 0, except that from f64, or to a
+64-bit integer, it gives the highest bit alone (9.7.9.21, "Integer Notes"). Float to float and
+integer to float round once, in any of the four modes.
+"""
+
+from __future__ import annotations
+
+from virtualgpu.operations.expression import (
+    Value,
+    bits_of,
+    integral,
+    is_signed,
+    larger,
+    select,
+    smaller,
+)
+from virtualgpu.operations.formats import (
+    DECODE,
+    ENCODE,
+    canonical,
+    clamp_negative,
+    converted,
+    flush,
+    is_nan,
+    odd_f32,
+    round_to_odd,
+    saturate,
+    two_sum,
+)
+from virtualgpu.operations.pack import PACKED_SOURCES, limited, packed_form
+from virtualgpu.operations.rounding import MODES, directed, narrow
+from virtualgpu.operations.table import Form, Operation, kind_of, operation
+
+INTEGERS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
+FLOATS = ("bf16", "f16", "f32", "f64")
+INTEGER_MODES = ("rni", "rzi", "rmi", "rpi")
+_WIDTH = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+
+
+def load(x: Value, kind: str, ftz: bool) -> Value:
+    """A float operand as f32 or f64; NaN from sixteen bits is the canonical one of f32."""
+    if kind in DECODE:
+        return canonical(DECODE[kind](x))
+    return flush(x) if ftz and kind == "f32" else x
+
+
+def to_half(x: Value, kind: str, mode: str) -> Value:
+    """f32 or f64 to the bits of f16 or bf16, rounded once by ``n``, ``z``, ``m`` or ``p``."""
+    nearest = ENCODE[kind](odd_f32(x) if x.kind == "f64" else x)
+    back = DECODE[kind](nearest).to(x.kind)
+    return directed(nearest, x > back, x < back, mode)
+
+
+def to_float(x: Value, kind: str, mode: str) -> Value:
+    """f32 or f64 to another float type, rounded once; f16 and bf16 as bits."""
+    if kind in ENCODE:
+        return to_half(x, kind, mode)
+    if kind == "f32" and x.kind == "f64":
+        return narrow(x, None, mode)
+    return x.to(kind)
+
+
+def from_integer(x: Value, kind: str, mode: str) -> Value:
+    """An integer to a float type, rounded once."""
+    if mode == "n" and kind not in ENCODE:
+        return x.to(kind)
+    if bits_of(x.kind) <= 32:
+        return to_float(x.to("f64"), kind, mode)
+    upper, lower = (x >> 32).to("f64") * 2.0**32, (x & 0xFFFFFFFF).to("f64")
+    total, error = two_sum(upper, lower)
+    if kind == "f64":
+        return directed(total.view("u64"), error > 0, error < 0, mode).view("f64")
+    if kind == "f32":
+        return narrow(total, error, mode)
+    return to_half(round_to_odd(total, error), kind, mode)
+
+
+def to_integer(x: Value, kind: str, source: str) -> Value:
+    """An integral f32 or f64 to an integer type, clamped."""
+    result = x.to(kind)
+    if source == "f64" or bits_of(kind) == 64:
+        return select(is_nan(x), 1 << (bits_of(kind) - 1), result)
+    return result
+
+
+def between_integers(x: Value, kind: str, sat: bool) -> Value:
+    """Cut or extended to ``kind``; with ``sat`` clamped to its range first."""
+    if sat:
+        width = bits_of(kind)
+        signed = is_signed(kind)
+        lowest, highest = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (
+            0, (1 << width) - 1)
+        own = bits_of(x.kind)
+        if is_signed(x.kind):
+            if lowest > -(1 << (own - 1)):
+                x = larger(x, x.number(lowest))
+            if highest < (1 << (own - 1)) - 1:
+                x = smaller(x, x.number(highest))
+        elif highest < (1 << own) - 1:
+            x = smaller(x, x.number(highest))
+    return x.to(kind)
+
+
+@operation("cvt", types=(*INTEGERS, *FLOATS, *PACKED_SOURCES), section="9.7.9.21")
+def cvt(form: Form) -> Operation:
+    """cvt{.rnd}{.ftz}{.sat}.dtype.atype d, a, and the packed forms."""
+    packed = packed_form(form)
+    if packed is not None:
+        return packed
+    mode = form.choice(*MODES, *INTEGER_MODES, default=None)
+    relu, satfinite = form.flag("relu"), form.flag("satfinite")
+    ftz, sat = form.flag("ftz"), form.flag("sat")
+    if relu or satfinite:
+        to, source = form.choice("f16", "bf16"), form.choice("f32")
+    else:
+        to, source = form.choice(*INTEGERS, *FLOATS), form.choice(*INTEGERS, *FLOATS)
+    form.end(1)
+    if ftz and "f32" not in (to, source):
+        raise form.unsupported("'.ftz' needs .f32 on one side")
+    _check_rounding(form, mode, to, source)
+
+    def body(a: Value) -> Value:
+        if source in INTEGERS:
+            if to in INTEGERS:
+                return between_integers(a, kind_of(to), sat)
+            if sat:  # integers that are not 0 or 1 saturate; those are exact in every format
+                a = select(a <= 0, 0, select(a >= 1, 1, a))
+            return from_integer(a, to, mode[1])
+        x = load(a, source, ftz)
+        if mode in INTEGER_MODES:
+            x = integral(x, mode[1])
+        if to in INTEGERS:
+            return to_integer(x, kind_of(to), source)
+        if relu:
+            x = clamp_negative(x)
+        if satfinite:
+            x = limited(x, to)
+        if sat:
+            x = saturate(x)
+        result = to_float(x, to, mode[1] if mode in MODES else "n")
+        if to == "f32" and ftz:
+            result = flush(result)
+        if to in ENCODE:
+            return result
+        return canonical(result) if to == x.kind else converted(x, to, result)
+    return form.compiled(body, [source], [to])
+
+
+def _check_rounding(form: Form, mode: str | None, to: str, source: str) -> None:
+    """A rounding mode must stand where something can be lost, and nowhere else."""
+    if to in INTEGERS and source in INTEGERS:
+        allowed, required = (), False
+    elif to in INTEGERS:
+        allowed, required = INTEGER_MODES, True
+    elif source in INTEGERS:
+        allowed, required = MODES, True
+    elif to == source:
+        allowed, required = INTEGER_MODES, False
+    else:
+        required = _WIDTH[to] <= _WIDTH[source]
+        allowed = MODES if required else ()
+    if (mode is None and required) or (mode is not None and mode not in allowed):
+        wanted = ", ".join(f".{name}" for name in allowed) or "no rounding modifier"
+        raise form.unsupported(f"from .{source} to .{to} it takes {wanted}")

@@ -1,0 +1,246 @@
+"""f32 and f64 arithmetic (PTX ISA 9.7.3).
+
+Rounding, subnormals and signed zeros are IEEE 754's. ``mul`` and ``add`` without a rounding
+modifier, which an optimiser may fuse, are not fused here: NVVM has already fused what it wanted.
+
+Choices where the ISA leaves room: an f32 NaN result is 0x7fffffff, an f64 one
+0xfff8000000000000; ``abs`` and ``neg`` touch the sign bit alone, NaN included; ``.ftz`` on
+products flushes what is subnormal before it is rounded (all of these as ptxas 13.4 folds
+constants), elsewhere what is subnormal after; ``.approx`` and ``.full`` give the correctly
+rounded value, which is more accurate than the hardware and within every bound of the ISA.
+"""
+
+from __future__ import annotations
+
+from virtualgpu.operations import rounding
+from virtualgpu.operations.expression import (
+    Value,
+    fma,
+    magnitude,
+    select,
+    sqrt,
+    with_sign_of,
+)
+from virtualgpu.operations.formats import (
+    canonical,
+    flush,
+    is_nan,
+    saturate,
+    two_sum,
+)
+from virtualgpu.operations.table import Form, Operation, operation
+
+FLOATS = ("f32", "f64")
+NAN_GROSS_F64 = 0x7FFFFFFF00000000  # rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64
+
+# What each opcode computes: nearest even, and directed in f32 and in f64.
+_NEAREST = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "fma": fma,
+    "div": lambda a, b: a / b,
+    "rcp": lambda a: a.number(1) / a,
+    "sqrt": sqrt,
+}
+_DIRECTED = {
+    ("add", "f32"): rounding.add_f32,
+    ("add", "f64"): rounding.add_f64,
+    ("sub", "f32"): lambda a, b, mode: rounding.add_f32(a, -b, mode),
+    ("sub", "f64"): lambda a, b, mode: rounding.add_f64(a, -b, mode),
+    ("mul", "f32"): rounding.multiply_f32,
+    ("mul", "f64"): rounding.multiply_f64,
+    ("fma", "f32"): rounding.fma_f32,
+    ("fma", "f64"): rounding.fma_f64,
+    ("div", "f32"): rounding.divide_f32,
+    ("div", "f64"): rounding.divide_f64,
+    ("rcp", "f32"): lambda a, mode: rounding.divide_f32(a.number(1), a, mode),
+    ("rcp", "f64"): lambda a, mode: rounding.divide_f64(a.number(1), a, mode),
+    ("sqrt", "f32"): rounding.sqrt_f32,
+    ("sqrt", "f64"): rounding.sqrt_f64,
+}
+
+
+def _tiny_product(a: Value, b: Value, c: Value | None = None) -> Value:
+    """Whether the exact ``a * b + c`` of f32 lies below the normal numbers (and is not 0)."""
+    exact, error = a.to("f64") * b.to("f64"), None
+    if c is not None:
+        exact, error = two_sum(exact, c.to("f64"))
+    size = magnitude(exact)
+    below = size < 2.0**-126
+    if error is not None:  # the error then has the opposite sign
+        below = below | ((size == 2.0**-126) & ((error * exact) < 0))
+    return below
+
+
+def treated(body, *, ftz: bool = False, sat: bool = False, tiny=None):
+    """``body`` with its inputs and result flushed, its result saturated, NaN made
+    canonical, as the modifiers say. ``tiny`` tells from the inputs which results to flush, where
+    their rounded value does not."""
+    def whole(*values: Value) -> Value:
+        if not ftz:
+            result = body(*values)
+        else:
+            values = [flush(value) for value in values]
+            result = body(*values)
+            result = flush(result) if tiny is None else select(
+                tiny(*values), with_sign_of(result.number(0), result), result)
+        return saturate(result) if sat else canonical(result)
+    return whole
+
+
+def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str,
+             operands: int) -> Operation:
+    """An operation that IEEE 754 defines, in one of its rounding modes."""
+    form.end(operands)
+    body = _NEAREST[opcode]
+    if mode != "rn":
+        exact = _DIRECTED[opcode, kind]
+
+        def body(*values):
+            return exact(*values, mode[1])
+    tiny = _tiny_product if opcode in ("mul", "fma") else None
+    return form.compiled(treated(body, ftz=ftz, sat=sat, tiny=tiny), [kind] * operands, [kind])
+
+
+def _modifiers(form: Form, saturates: bool) -> tuple[bool, bool, str]:
+    """{.ftz}{.sat}.f32 or .f64."""
+    ftz = form.flag("ftz")
+    sat = saturates and form.flag("sat")
+    return ftz, sat, form.choice("f32") if ftz or sat else form.choice(*FLOATS)
+
+
+@operation("add", types=FLOATS, section="9.7.3.3")
+@operation("sub", types=FLOATS, section="9.7.3.4")
+@operation("mul", types=FLOATS, section="9.7.3.5")
+def add_sub_mul(form: Form) -> Operation:
+    """add|sub|mul{.rnd}{.ftz}{.sat}.type d, a, b"""
+    mode = form.choice(*rounding.MODES, default="rn")
+    return _rounded(form, form.opcode, mode, *_modifiers(form, saturates=True), 2)
+
+
+@operation("fma", types=FLOATS, section="9.7.3.6")
+@operation("mad", types=FLOATS, section="9.7.3.7")
+def fused_multiply_add(form: Form) -> Operation:
+    """fma|mad.rnd{.ftz}{.sat}.type d, a, b, c: one rounding."""
+    mode = form.choice(*rounding.MODES)
+    return _rounded(form, "fma", mode, *_modifiers(form, saturates=True), 3)
+
+
+def _approximate_quotient(a: Value, b: Value) -> Value:
+    """``a * (1/b)``: for |b| above 2**126 the reciprocal has become zero (PTX ISA 9.7.3.8)."""
+    huge = (magnitude(b) > 2.0**126) & (magnitude(b) < float("inf"))
+    return select(huge, a * with_sign_of(b.number(0), b), a / b)
+
+
+@operation("div", types=FLOATS, section="9.7.3.8")
+def div(form: Form) -> Operation:
+    """div.approx|full|rnd{.ftz}.type d, a, b"""
+    mode = form.choice("approx", "full", *rounding.MODES)
+    if mode in rounding.MODES:
+        ftz, sat, kind = _modifiers(form, saturates=False)
+        return _rounded(form, "div", mode, ftz, sat, kind, 2)
+    ftz, kind = form.flag("ftz"), form.choice("f32")
+    form.end(2)
+    body = _approximate_quotient if mode == "approx" else _NEAREST["div"]
+    return form.compiled(treated(body, ftz=ftz), [kind, kind], [kind])
+
+
+def _gross(body):
+    """An operation on the upper 32 bits of an f64 (1.11.20), the lower 32 of the result zero."""
+    def whole(a: Value) -> Value:
+        upper = (a.view("u64") & 0xFFFFFFFF00000000).view("f64")
+        exact = body(flush(upper))
+        rounded = (exact.view("u64") + 0x80000000) & 0xFFFFFFFF00000000
+        result = flush(rounded.view("f64"))
+        return select(is_nan(exact), a.number(NAN_GROSS_F64, "u64").view("f64"), result)
+    return whole
+
+
+def _reciprocal_root(a: Value) -> Value:
+    return canonical(a.number(1) / sqrt(a))
+
+
+def _reciprocal_root_f32(a: Value) -> Value:
+    return _reciprocal_root(a.to("f64")).to("f32")
+
+
+@operation("rcp", types=FLOATS, section="9.7.3.13")
+@operation("sqrt", types=FLOATS, section="9.7.3.15")
+def rcp_sqrt(form: Form) -> Operation:
+    """rcp|sqrt.approx|rnd{.ftz}.type d, a, and rcp.approx.ftz.f64 (9.7.3.14)."""
+    mode = form.choice("approx", *rounding.MODES)
+    if mode in rounding.MODES:
+        return _rounded(form, form.opcode, mode, *_modifiers(form, saturates=False), 1)
+    ftz = form.flag("ftz")
+    kind = form.choice(*FLOATS) if ftz and form.opcode == "rcp" else form.choice("f32")
+    form.end(1)
+    body = _NEAREST[form.opcode]
+    body = _gross(body) if kind == "f64" else treated(body, ftz=ftz)
+    return form.compiled(body, [kind], [kind])
+
+
+@operation("rsqrt", types=FLOATS, section="9.7.3.16")
+def rsqrt(form: Form) -> Operation:
+    """rsqrt.approx{.ftz}.type d, a, and rsqrt.approx.ftz.f64 (9.7.3.17)."""
+    form.choice("approx")
+    ftz, kind = form.flag("ftz"), form.choice(*FLOATS)
+    form.end(1)
+    if kind == "f32":
+        body = treated(_reciprocal_root_f32, ftz=ftz)
+    else:
+        body = _gross(_reciprocal_root) if ftz else _reciprocal_root
+    return form.compiled(body, [kind], [kind])
+
+
+@operation("abs", types=FLOATS, section="9.7.3.9")
+@operation("neg", types=FLOATS, section="9.7.3.10")
+def abs_neg(form: Form) -> Operation:
+    """abs|neg{.ftz}.type d, a"""
+    ftz, _, kind = _modifiers(form, saturates=False)
+    form.end(1)
+    body = magnitude if form.opcode == "abs" else Value.__neg__
+    return form.compiled((lambda a: body(flush(a))) if ftz else body, [kind], [kind])
+
+
+@operation("copysign", types=FLOATS, section="9.7.3.2")
+def copysign(form: Form) -> Operation:
+    """copysign.type d, a, b: the sign of ``a`` on the magnitude of ``b``."""
+    kind = form.choice(*FLOATS)
+    form.end(2)
+    return form.compiled(lambda a, b: with_sign_of(b, a), [kind, kind], [kind])
+
+
+def extreme(opcode: str, nan: bool, xorsign: bool):
+    """min or max of two floats: +0 is above -0; NaN loses, or wins with ``.NaN``."""
+    def body(a: Value, b: Value) -> Value:
+        unsigned = "u32" if a.kind == "f32" else "u64"
+        signs = (a.view(unsigned) ^ b.view(unsigned)).view(a.kind)
+        if xorsign:
+            a, b = magnitude(a), magnitude(b)
+        first = a < b if opcode == "min" else a > b
+        # Equal numbers have equal bits, but for zeros: there min takes either sign, max both.
+        bits_a, bits_b = a.view(unsigned), b.view(unsigned)
+        equal = ((bits_a | bits_b) if opcode == "min" else (bits_a & bits_b)).view(a.kind)
+        result = select(first, a, select(a == b, equal, b))
+        result = select(is_nan(a), b, select(is_nan(b), b if nan else a, result))
+        if nan:
+            result = select(is_nan(a), a, result)
+        if xorsign:
+            result = select(is_nan(result), result, with_sign_of(result, signs))
+        return result
+    return body
+
+
+@operation("min", types=FLOATS, section="9.7.3.11")
+@operation("max", types=FLOATS, section="9.7.3.12")
+def min_max(form: Form) -> Operation:
+    """min|max{.ftz}{.NaN}{.xorsign.abs}.f32 d, a, b and min|max.f64 d, a, b"""
+    ftz, nan = form.flag("ftz"), form.flag("NaN")
+    xorsign = form.flag("xorsign")
+    if xorsign:
+        form.choice("abs")
+    kind = form.choice("f32") if ftz or nan or xorsign else form.choice(*FLOATS)
+    form.end(2)
+    body = treated(extreme(form.opcode, nan, xorsign), ftz=ftz)
+    return form.compiled(body, [kind, kind], [kind])

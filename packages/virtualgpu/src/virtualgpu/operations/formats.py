@@ -1,0 +1,184 @@
+"""Floating-point formats as expressions: encodings, canonical NaN, flushing, saturation.
+
+f16 is one sign, five exponent and ten fraction bits; bf16 is the upper half of an f32; e4m3
+and e5m2 are the two eight-bit formats of sm_89 and later. LLVM's own ``half`` is avoided: on
+processors without conversion instructions it calls functions that may not be there.
+"""
+
+from __future__ import annotations
+
+import math
+
+from virtualgpu.operations.expression import (
+    Value,
+    bits_of,
+    magnitude,
+    select,
+    sign_bit,
+    with_sign_of,
+)
+
+NAN_F32 = 0x7FFFFFFF  # what NVIDIA's f32 instructions return for any NaN result: CUDART_NAN_F
+NAN_F64 = 0xFFF8000000000000  # what 0/0 gives in f64: CUDART_NAN of CUDA's math_constants.h
+NAN_16 = 0x7FFF  # what f16 and bf16 instructions return
+_SMALLEST_NORMAL = {"f32": 2.0**-126, "f64": 2.0**-1022}
+
+
+def is_nan(x: Value) -> Value:
+    return x != x
+
+
+def canonical(x: Value) -> Value:
+    """The float with every NaN made the one of its format: which payload an operation passes on
+    would else depend on the host's processor, and on the order LLVM gives the operands."""
+    nan = x.number(NAN_F32, "u32") if x.kind == "f32" else x.number(NAN_F64, "u64")
+    return select(is_nan(x), nan.view(x.kind), x)
+
+
+def converted(x: Value, kind: str, rounded: Value) -> Value:
+    """``rounded``, the f32 ``x`` as f64 or the f64 ``x`` as f32, with NaN's bits defined: sign and
+    upper part of the payload stay, the quiet bit is set (as ptxas 13.4 folds constants)."""
+    bits = x.view(f"u{bits_of(x.kind)}")
+    if kind == "f64":
+        bits = bits.to("u64")
+        nan = ((bits & 0x80000000) << 32) | ((bits & 0x7FFFFF) << 29) | 0x7FF8000000000000
+    else:
+        nan = (((bits >> 32) & 0x80000000) | ((bits >> 29) & 0x7FFFFF) | 0x7FC00000).to("u32")
+    return select(is_nan(x), nan.view(kind), rounded)
+
+
+def flush(x: Value) -> Value:
+    """``.ftz``: subnormals become zero of the same sign."""
+    tiny = magnitude(x) < _SMALLEST_NORMAL[x.kind]
+    return select(tiny, with_sign_of(x.number(0), x), x)
+
+
+def saturate(x: Value) -> Value:
+    """``.sat``: clamped to [0, 1]; NaN and -0 become +0."""
+    return select(x > 0, select(x < 1, x, 1), 0)
+
+
+def clamp_negative(x: Value) -> Value:
+    """``.relu``: what is negative, -0 included, becomes +0; NaN stays NaN."""
+    return select(x <= 0, 0, x)
+
+
+def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
+    """``a + b`` rounded, and the rounding error, which is exact (Knuth, TAOCP 4.2.2)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def round_to_odd(total: Value, error: Value) -> Value:
+    """``total + error`` cut to the nearest encoding with last bit 1 unless it is exact.
+
+    A value rounded to odd with two bits to spare can be rounded again without harm (Boldo and
+    Melquiond, "Emulation of FMA and correctly rounded sums", 2008). ``error`` is below one unit
+    in the last place of ``total``; its sign alone counts, so it may be of a wider kind.
+    """
+    unsigned = f"u{bits_of(total.kind)}"
+    encoding = total.view(unsigned)
+    inexact = (error > 0) | (error < 0)
+    even = (encoding & 1) == 0
+    outwards = (error > 0) ^ ((encoding & sign_bit(total.kind)) != 0)
+    odd = encoding + select(outwards, encoding.number(1), encoding.number(-1))
+    return select(inexact & even, odd, encoding).view(total.kind)
+
+
+def odd_f32(x: Value) -> Value:
+    """An f64 as f32, rounded to odd: ready for one more rounding to 16 bits or fewer."""
+    nearest = x.to("f32")
+    return round_to_odd(nearest, x - nearest.to("f64"))
+
+
+def encode(x: Value, fraction: int) -> Value:
+    """f32 to a format of one sign, five exponent and ``fraction`` bits (u32), nearest even.
+
+    Beyond the largest number comes infinity; NaN is all ones but the sign.
+    """
+    shift = 23 - fraction
+    everything = x.view("u32")
+    sign = everything & 0x80000000
+    size = everything ^ sign
+    # Rebias the exponent by 127 - 15 = 112; a carry out of the fraction raises it by one.
+    rounding = ((size >> shift) & 1) + ((1 << (shift - 1)) - 1)
+    normal = (size + rounding - (112 << 23)) >> shift
+    # Adding a number whose last place is the format's quantum makes the hardware round there.
+    anchor = x.number(2.0 ** (9 - fraction))
+    subnormal = (magnitude(x) + anchor).view("u32") - anchor.view("u32")
+    result = select(size < 0x38800000, subnormal, normal)  # below 2**-14
+    result = select(size < 0x47800000, result, 31 << fraction)  # from 2**16
+    result = result | (sign >> (26 - fraction))
+    return select(size > 0x7F800000, (1 << (5 + fraction)) - 1, result)
+
+
+def f32_from_f16(bits: Value) -> Value:
+    """The exact value; NaN stays NaN."""
+    wide = bits.to("u32")
+    shifted = (wide & 0x7FFF) << 13
+    # Multiplying by 2**112 rebiases normal and subnormal numbers alike, exactly.
+    finite = shifted.view("f32") * 2.0**112
+    special = (shifted | 0x7F800000).view("f32")
+    value = select(shifted >= 0x0F800000, special, finite)
+    return (value.view("u32") | ((wide & 0x8000) << 16)).view("f32")
+
+
+def f16_from_f32(x: Value) -> Value:
+    """Nearest even; NaN gives 0x7fff."""
+    return encode(x, 10).to("u16")
+
+
+def f32_from_bf16(bits: Value) -> Value:
+    return (bits.to("u32") << 16).view("f32")
+
+
+def bf16_from_f32(x: Value) -> Value:
+    """Nearest even; NaN gives 0x7fff."""
+    everything = x.view("u32")
+    rounded = (everything + 0x7FFF + ((everything >> 16) & 1)) >> 16
+    return select(is_nan(x), NAN_16, rounded).to("u16")
+
+
+def e5m2_from_f32(x: Value) -> Value:
+    """``.satfinite``: beyond ±57344 the largest number; NaN gives 0x7f."""
+    limited = select(magnitude(x) > 57344, with_sign_of(x.number(57344), x), x)
+    return encode(limited, 2).to("u8")
+
+
+def e4m3_from_f32(x: Value) -> Value:
+    """``.satfinite``: beyond ±448 the largest number; NaN gives 0x7f.
+
+    e4m3 has one exponent bit less than :func:`encode` writes and a bias of 7: scaled by
+    2**(7 - 15) the upper exponent bit is always 0, and the sign moves down one place.
+    """
+    limited = select(magnitude(x) > 448, with_sign_of(x.number(448), x), x)
+    encoded = encode(limited * 2.0**-8, 3)
+    signed = (encoded & 0x7F) | ((encoded & 0x100) >> 1)
+    return select(is_nan(x), 0x7F, signed).to("u8")
+
+
+def f32_from_e5m2(bits: Value) -> Value:
+    return f32_from_f16((bits.to("u16")) << 8)
+
+
+def f32_from_e4m3(bits: Value) -> Value:
+    """Exact. The format has no infinities; 0x7f and 0xff are NaN."""
+    wide = bits.to("u16")
+    scaled = f32_from_f16(((wide & 0x7F) << 7) | ((wide & 0x80) << 8)) * 2.0**8
+    return select((wide & 0x7F) == 0x7F, scaled.number(math.nan), scaled)
+
+
+# How to read and write the sixteen-bit formats.
+DECODE = {"f16": f32_from_f16, "bf16": f32_from_bf16}
+ENCODE = {"f16": f16_from_f32, "bf16": bf16_from_f32}
+
+
+def halves(packed: Value) -> tuple[Value, Value]:
+    """The lower and the upper 16 bits of a u32."""
+    return packed.to("u16"), (packed >> 16).to("u16")
+
+
+def join(low: Value, high: Value) -> Value:
+    """A u32 from its lower and upper 16 bits."""
+    return low.to("u32") | (high.to("u32") << 16)

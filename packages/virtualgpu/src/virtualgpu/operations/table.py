@@ -1,0 +1,181 @@
+"""The table from an instruction's name to what it does.
+
+Each opcode has a small *factory*, registered with :func:`operation`. It reads the modifiers of
+one instruction in the order of the PTX grammar (:class:`Form`) and returns an
+:class:`Operation`. A modifier that no factory reads is an error, so the table never computes
+something else than what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from virtualgpu.errors import UnsupportedInstruction
+from virtualgpu.operations.compiler import Deferred
+from virtualgpu.operations.types import DTYPES
+
+_REQUIRED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One data operation: no memory, no control flow.
+
+    ``function`` takes one NumPy array per source operand, of the dtypes in ``sources`` and of
+    shape ``(n,)`` or ``(1,)`` (a value that is the same in all lanes), and returns one array of
+    the broadcast shape, or a tuple where ``destinations`` has several. With ``carry_in`` the
+    condition code ``CC.CF`` follows as a last argument, with ``carry_out`` it is the last
+    result; both are bool. A result narrower than its register is extended by the machine: with
+    the sign where the dtype is signed, else with zeros. ``section`` is where the manual of PTX
+    ISA 9.0 defines the instruction.
+
+    Call functions under ``np.errstate(all="ignore")``: a division by zero is not an error on a
+    GPU.
+    """
+
+    function: Callable[..., np.ndarray | tuple[np.ndarray, ...]]
+    sources: tuple[np.dtype, ...]
+    destinations: tuple[np.dtype, ...]
+    carry_in: bool = False
+    carry_out: bool = False
+    section: str = ""
+    body: Callable | None = None  # the expression, where the function was compiled from one
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    factory: Callable[[Form], Operation]
+    types: frozenset[str]
+    needs: str | None
+    section: str
+
+
+_entries: dict[str, list[_Entry]] = {}
+
+
+def operation(opcode: str, *, types: Sequence[str], section: str, needs: str | None = None):
+    """Register a factory for ``opcode`` where the instruction's last type is one of ``types``
+    and, if given, where the modifier ``needs`` is present. ``section`` is the PTX ISA's."""
+    def register(factory):
+        entry = _Entry(factory, frozenset(types), needs, section)
+        found = _entries.setdefault(opcode, [])
+        # The more particular first: add.cc.u32 before add.u32.
+        found.insert(0, entry) if needs else found.append(entry)
+        return factory
+    return register
+
+
+@cache
+def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: int) -> Operation:
+    """The operation of ``opcode`` with its ``modifiers`` in the order written.
+
+    ``sources`` and ``destinations`` count the operands: ``setp.lt.s32 p|q, a, b`` has two of
+    each. Most operations are compiled at their first call, in 5 to 8 ms. Raises
+    :class:`~virtualgpu.errors.UnsupportedInstruction` for anything not understood in full.
+    """
+    form = Form(opcode, modifiers, sources, destinations)
+    if opcode not in _entries:
+        raise form.unsupported(f"there is no opcode '{opcode}' among the data operations")
+    for entry in _entries[opcode]:
+        if form.type in entry.types and (not entry.needs or entry.needs in modifiers):
+            return replace(entry.factory(form), section=entry.section)
+    known = sorted(set().union(*(entry.types for entry in _entries[opcode])))
+    raise form.unsupported(f"'{opcode}' is known for the types {_listed(known)}")
+
+
+def opcodes() -> frozenset[str]:
+    """Every opcode of the table."""
+    return frozenset(_entries)
+
+
+class Form:
+    """One instruction's modifiers, read from left to right by a factory."""
+
+    def __init__(self, opcode: str, modifiers: tuple[str, ...], sources: int, destinations: int):
+        self.opcode, self.modifiers = opcode, modifiers
+        self.sources, self.destinations = sources, destinations
+        self._left = list(modifiers)
+
+    @property
+    def type(self) -> str | None:
+        """The last of the modifiers that is a type: what the table chooses a factory by."""
+        return next((m for m in reversed(self.modifiers) if m in TYPE_NAMES), None)
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+    def unsupported(self, reason: str) -> UnsupportedInstruction:
+        return UnsupportedInstruction(f"the virtual GPU has no instruction '{self.name}': {reason}")
+
+    def choice(self, *options: str, default=_REQUIRED):
+        """Read the next modifier, which must be one of ``options`` unless there is a default."""
+        if self._left and self._left[0] in options:
+            return self._left.pop(0)
+        if default is not _REQUIRED:
+            return default
+        found = f"'.{self._left[0]}'" if self._left else "nothing"
+        raise self.unsupported(f"{_listed(options)} should stand where {found} stands")
+
+    def flag(self, name: str) -> bool:
+        """Read the modifier ``name`` if it comes next."""
+        return self.choice(name, default=None) is not None
+
+    def end(self, sources: int, destinations: int = 1) -> None:
+        """All modifiers must have been read, and the operands be as many as expected."""
+        if self._left:
+            raise self.unsupported(f"the modifier '.{self._left[0]}' has no meaning here")
+        if (self.sources, self.destinations) != (sources, destinations):
+            raise self.unsupported(
+                f"it takes {destinations} destination and {sources} source operands, "
+                f"not {self.destinations} and {self.sources}")
+
+    def compiled(self, body, sources: Sequence[str], destinations: Sequence[str], *,
+                 carry_in: bool = False, carry_out: bool = False) -> Operation:
+        """An operation compiled from ``body`` (:mod:`.expression`); types are PTX types."""
+        function = self.function(body, [*sources, *["pred"] * carry_in],
+                                 [*destinations, *["pred"] * carry_out])
+        made = self.plain(function, sources, destinations, carry_in=carry_in, carry_out=carry_out)
+        return replace(made, body=body)
+
+    def function(self, body, sources: Sequence[str], destinations: Sequence[str]) -> Deferred:
+        """An expression as a ufunc; types are PTX types."""
+        # f16 operands reach a body as their bits; a ufunc wants the array's own dtype.
+        dtypes = [DTYPES[t] for t in (*sources, *destinations)]
+        return Deferred(self.name, body, [kind_of(t) for t in sources],
+                        [kind_of(t) for t in destinations], dtypes)
+
+    def plain(self, function, sources: Sequence[str], destinations: Sequence[str], *,
+              carry_in: bool = False, carry_out: bool = False) -> Operation:
+        """An operation from a function on arrays, such as a NumPy ufunc."""
+        return Operation(function, tuple(DTYPES[t] for t in sources),
+                         tuple(DTYPES[t] for t in destinations), carry_in, carry_out)
+
+
+def kind_of(ptx_type: str) -> str:
+    """The expression kind that a PTX type is computed in: numbers as themselves, bits and
+    packed or half-precision values as unsigned integers of their width."""
+    dtype = DTYPES[ptx_type]
+    if dtype.kind == "b":
+        return "pred"
+    if dtype == np.float16:
+        return "u16"
+    return {"u": "u", "i": "s", "f": "f"}[dtype.kind] + str(8 * dtype.itemsize)
+
+
+def _listed(names: Sequence[str]) -> str:
+    dotted = [f".{name}" for name in names]
+    return dotted[0] if len(dotted) == 1 else f"{', '.join(dotted[:-1])} or {dotted[-1]}"
+
+
+# With the types that stand in names but are never a register's own.
+TYPE_NAMES = frozenset((*DTYPES, "s16x2", "u16x2", "e4m3x2", "e5m2x2", "tf32"))
+
+SIGNED = ("s16", "s32", "s64")
+UNSIGNED = ("u16", "u32", "u64")
+INTEGERS = SIGNED + UNSIGNED
+BITS = ("b16", "b32", "b64")

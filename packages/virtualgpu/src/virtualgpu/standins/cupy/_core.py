@@ -1,0 +1,267 @@
+"""The array: NumPy's view of memory that lies on the virtual GPU.
+
+``array._host`` is a NumPy array over the device's own bytes. Array work is NumPy's on such
+views; kernels (Numba's, CUDA C++) get the same bytes by their device address. ``_host`` never
+leaves this package: what a user gets is a copy (:meth:`ndarray.get`).
+
+Here is what an array *is*: memory and layout. What goes to the host is in ``_host``, what can be
+computed in ``_operators`` and ``_methods``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from virtualgpu.observers import instruments
+
+from . import _launches
+from ._host import HostSide
+from ._methods import Methods
+from ._operators import Operators
+from .cuda import _pool
+from .cuda.memory import BaseMemory, MemoryPointer, pointer_to
+
+#: Types that CuPy's arrays can have (CuPy 14: no objects, strings or dates).
+KINDS = "?bhilqBHILQefdFD"
+
+
+class Flags:
+    """Memory layout: ``c_contiguous``, ``f_contiguous``, ``owndata``; no more than CuPy has."""
+
+    __slots__ = ("c_contiguous", "f_contiguous", "owndata")
+
+    def __init__(self, flags, owndata: bool):
+        self.c_contiguous, self.f_contiguous = flags.c_contiguous, flags.f_contiguous
+        self.owndata = owndata
+
+    @property
+    def fnc(self) -> bool:
+        return self.f_contiguous and not self.c_contiguous
+
+    @property
+    def forc(self) -> bool:
+        return self.f_contiguous or self.c_contiguous
+
+    def __getitem__(self, name: str) -> bool:
+        if name not in ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA"):
+            raise KeyError(f"{name} is not defined for cupy.ndarray.flags")
+        return getattr(self, name.lower())
+
+    def __repr__(self) -> str:
+        return "\n".join(f"  {name} : {self[name]}"
+                         for name in ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA"))
+
+
+class ndarray(HostSide, Operators, Methods):
+    """An array on the device, as ``cupy.ndarray``.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype
+        Numbers or booleans (structured types too, to hand them to kernels).
+    memptr : cupy.cuda.MemoryPointer, optional
+        Where the data lies already; new memory otherwise.
+    strides : tuple of int, optional
+        In bytes; needs ``memptr``.
+    order : 'C' or 'F'
+    """
+
+    __slots__ = ("__weakref__", "_base", "_host", "_mem")
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
+        if strides is not None and memptr is None:
+            raise ValueError("memptr is required if strides is given.")
+        order = "C" if order is None else order
+        if order not in ("C", "F"):
+            raise ValueError(f"order not understood. order={order}")
+        dtype = supported(dtype)
+        if memptr is None:
+            made = empty(shape, dtype, order)
+            self._host, self._mem = made._host, made._mem
+        else:
+            if strides is None and order == "F":
+                strides = np.empty(shape, dtype, order="F").strides
+            self._mem = memptr.mem
+            self._host = memptr.mem.window(shape, dtype, memptr.ptr - memptr.mem.ptr, strides)
+        self._base = None
+
+    # -- memory and layout ---------------------------------------------------------------------
+
+    @property
+    def data(self) -> MemoryPointer:
+        """Where the first element lies on the device."""
+        return pointer_to(self._mem, self._host)
+
+    @property
+    def base(self) -> ndarray | None:
+        """The array that this one is a view of."""
+        return self._base
+
+    @property
+    def device(self):
+        """The :class:`cupy.cuda.Device` that holds the array."""
+        return self._mem.device
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._host.shape
+
+    @shape.setter
+    def shape(self, shape):
+        host = self._host.view()
+        try:
+            host.shape = shape
+        except AttributeError:
+            raise AttributeError("Incompatible shape for in-place modification.") from None
+        self._host = host
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self._host.strides
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._host.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._host.ndim
+
+    @property
+    def size(self) -> int:
+        return self._host.size
+
+    @property
+    def itemsize(self) -> int:
+        return self._host.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._host.nbytes
+
+    @property
+    def flags(self) -> Flags:
+        return Flags(self._host.flags, self._base is None)
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        """Version 3: what Numba and other libraries read to use the array in place."""
+        host = self._host
+        return {
+            "shape": host.shape,
+            "typestr": host.dtype.str,
+            "descr": host.dtype.descr,
+            "stream": 1,
+            "version": 3,
+            "strides": None if host.flags.c_contiguous else host.strides,
+            "data": (self.data.ptr, False),
+        }
+
+    def __class_getitem__(cls, item):
+        from types import GenericAlias
+
+        return GenericAlias(cls, item)
+
+    # -- DLPack --------------------------------------------------------------------------------
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)  # kDLCUDA, device 0
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        from ._dlpack import export
+
+        return export(self, stream, dl_device, copy)
+
+
+def supported(dtype) -> np.dtype:
+    """``dtype`` as NumPy's; ValueError where CuPy has no arrays of it."""
+    dtype = np.dtype(dtype)
+    if dtype.char in KINDS or (dtype.kind == "V" and not dtype.hasobject):
+        return dtype
+    raise ValueError(f"Unsupported dtype {dtype}")
+
+
+def empty(shape, dtype=float, order="C") -> ndarray:
+    """A new array that nobody has written: its bytes hold 0xFE until somebody does."""
+    return _new(shape, supported(dtype), order, poison=True)
+
+
+def fresh(shape, dtype: np.dtype, order="C") -> ndarray:
+    """A new array that the caller writes at once, all of it."""
+    return _new(shape, dtype, order, poison=False)
+
+
+def from_host(host: np.ndarray) -> ndarray:
+    """A new array with the elements of ``host``; keeps its layout where that is contiguous."""
+    made = fresh(host.shape, supported(host.dtype), "F" if _only_f(host) else "C")
+    made._host[...] = host
+    return made
+
+
+def view(host: np.ndarray, mem: BaseMemory, base: ndarray | None = None) -> ndarray:
+    """An array over ``host``, which is a view of ``mem``'s bytes."""
+    array = ndarray.__new__(ndarray)
+    array._host, array._mem, array._base = host, mem, base
+    return array
+
+
+def view_of(array: ndarray, host: np.ndarray) -> ndarray:
+    """A view of ``array`` through ``host``, which is a view of ``array._host``."""
+    made = ndarray.__new__(ndarray)
+    made._host, made._mem = host, array._mem
+    made._base = array if array._base is None else array._base
+    return made
+
+
+def wrote(array: ndarray) -> None:
+    """Tell the checkers that ``array``'s elements have just been written."""
+    mem = array._mem
+    if mem.ptr and (mem._machine.memory.unwritten or instruments._observers) and array.size:
+        host = array._host
+        low, high = np.lib.array_utils.byte_bounds(host)
+        start = array.data.ptr - host.__array_interface__["data"][0] + low
+        mem.wrote(start, high - low)
+
+
+def copy_into(target: ndarray, source: np.ndarray, *, name: str = "cupy_copy") -> None:
+    """Write ``source`` (broadcast, cast as a GPU casts) into ``target``; one kernel."""
+    from ._casting import cast
+
+    cast(source, target._host)
+    wrote(target)
+    if _launches.listening() and target.size:
+        _launches.record(f"{name}__{source.dtype.name}_{target.dtype.name}", "copy",
+                         size=target.size)
+
+
+def _only_f(host: np.ndarray) -> bool:
+    return host.ndim > 1 and host.flags.f_contiguous and not host.flags.c_contiguous
+
+
+def _new(shape, dtype: np.dtype, order: str, poison: bool) -> ndarray:
+    if type(shape) is not tuple:
+        shape = tuple(map(int, shape)) if hasattr(shape, "__iter__") else (int(shape),)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < 0 or any(length < 0 for length in shape):
+        raise ValueError("Negative dimensions are not allowed")
+    if not nbytes:
+        return view(np.empty(shape, dtype, order), _pool.Memory(0))
+    mem = _pool.allocate(nbytes, poison)
+    memory = mem._machine.memory
+    if not poison:
+        memory.unwritten.pop(mem.ptr, None)
+        for observer in instruments._observers:
+            if hasattr(observer, "host_wrote"):
+                observer.host_wrote(mem.ptr, nbytes)
+    strides = None
+    if order == "F" and len(shape) > 1:
+        strides, step = [], dtype.itemsize
+        for length in shape:
+            strides.append(step)
+            step *= length
+    return view(memory.window(mem.ptr, shape, dtype, strides), mem)

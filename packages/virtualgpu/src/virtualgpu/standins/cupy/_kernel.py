@@ -1,0 +1,299 @@
+"""What generated kernels have in common: declared parameters, types, shapes, code, launch."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from virtualgpu.cuda.kernel_arguments import Argument
+
+from . import _core
+from ._kernel_code import HEADERS, pack_array, pack_indexer, type_name
+from ._kernel_launch import Function, PerDevice, load
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Parameter(NamedTuple):
+    """A declared parameter: ``raw float32 x``, ``T y``.
+
+    ``dtype`` is None for a placeholder (one letter), which ``ctype`` then names.
+    """
+
+    name: str
+    dtype: np.dtype | None
+    ctype: str
+    raw: bool
+    is_const: bool
+
+
+class Operand(NamedTuple):
+    """A value on its way into a kernel: an array's place and layout, or a number."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    pointer: int = 0
+    contiguous: bool = True
+    number: np.generic | None = None
+
+    @property
+    def is_array(self) -> bool:
+        return self.number is None
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def c_type(self) -> str:
+        name = type_name(self.dtype)
+        if not self.is_array:
+            return name
+        return f"CArray<{name}, {len(self.shape)}, {'true' if self.contiguous else 'false'}>"
+
+    def argument(self) -> Argument:
+        if not self.is_array:
+            return Argument(self.number.tobytes())
+        return Argument(pack_array(self.pointer, self.shape, self.strides, self.size))
+
+
+@lru_cache(maxsize=512)
+def parameters(text: str, is_const: bool) -> tuple[Parameter, ...]:
+    """The parameters of a declaration list such as ``"float32 x, raw T y"``.
+
+    Raises TypeError for an unknown type, ValueError for what is no declaration.
+    """
+    found = []
+    for declaration in filter(None, (part.strip() for part in text.strip().split(","))):
+        words = declaration.split()
+        if len(words) < 2:
+            raise ValueError(f"Syntax error: {declaration}: a parameter is a type and a name")
+        *keywords, kind, name = words
+        if unknown := [word for word in keywords if word not in ("raw", "_non_const")]:
+            raise ValueError(f'Unknown keyword "{unknown[0]}" in "{declaration}"')
+        dtype = None if len(kind) == 1 else np.dtype(kind)
+        found.append(Parameter(
+            name, dtype, kind if dtype is None else type_name(dtype), "raw" in keywords,
+            is_const and "_non_const" not in keywords))
+    return tuple(found)
+
+
+def operand(value: Any) -> tuple[Operand | Any, bool]:
+    """An argument: an :class:`Operand` and True for an array, the number itself and False.
+
+    Raises TypeError for what no kernel takes, NumPy's arrays among it.
+    """
+    if not isinstance(value, _core.ndarray) and hasattr(value, "__cuda_array_interface__"):
+        from . import asarray
+
+        value = asarray(value)
+    if isinstance(value, _core.ndarray):
+        return _of(value), True
+    if isinstance(value, bool | int | float | complex | np.bool_ | np.number):
+        return value, False
+    if isinstance(value, np.ndarray):
+        raise TypeError(
+            f"Unsupported type {type(value)}: a NumPy array lies on the host; "
+            "cupy.asarray(array) copies it to the device")
+    raise TypeError(f"Unsupported type {type(value)}")
+
+
+def number(value: Any, dtype: np.dtype) -> Operand:
+    """A number as the type that its parameter has."""
+    return Operand(np.dtype(dtype), number=np.dtype(dtype).type(value))
+
+
+def resolve_types(inputs: Sequence[Parameter], outputs: Sequence[Parameter],
+                  in_types: Sequence[np.dtype | None], out_types: Sequence[np.dtype]
+                  ) -> tuple[list[np.dtype], list[np.dtype], dict[str, np.dtype]]:
+    """The dtypes of all parameters, and what each placeholder stands for.
+
+    Numbers (None among ``in_types``) decide nothing. Raises TypeError where an array is not of
+    the declared type, or two of one placeholder differ.
+    """
+    meaning: dict[str, np.dtype] = {}
+    # The outputs are first: so a placeholder means what was given for the result.
+    for one, given in [*zip(outputs, out_types, strict=False),
+                       *zip(inputs, in_types, strict=True)]:
+        if given is None:
+            continue
+        wanted = one.dtype if one.dtype is not None else meaning.setdefault(one.ctype, given)
+        if wanted != given:
+            declared = one.ctype if one.dtype is None else f"{one.ctype} ({one.dtype})"
+            raise TypeError(
+                f"Type is mismatched. {one.name} is {given}, declared is {declared}"
+                + (f", which is {wanted} already" if one.dtype is None else "")
+                + f"; {one.name}.astype({str(wanted)!r}) converts it")
+    for one in (*inputs, *outputs):
+        if one.dtype is None and one.ctype not in meaning:
+            raise TypeError(
+                f"no array says what the type {one.ctype} of {one.name} is: give it a name "
+                "(float64), or the output as an argument")
+
+    def types(declared):
+        return [one.dtype if one.dtype is not None else meaning[one.ctype] for one in declared]
+
+    return types(inputs), types(outputs), meaning
+
+
+def broadcast(operands: list[Operand], declared: Sequence[Parameter]
+              ) -> tuple[list[Operand], tuple[int, ...] | None]:
+    """Arrays that are not ``raw`` in their common shape; None where there is no such array.
+
+    Raises ValueError for shapes that do not go together.
+    """
+    spread = [one.is_array and not p.raw for one, p in zip(operands, declared, strict=True)]
+    shapes = [one.shape for one, is_spread in zip(operands, spread, strict=True) if is_spread]
+    if not shapes:
+        return operands, None
+    shape = np.broadcast_shapes(*shapes)
+    return [_spread(one, shape) if is_spread else one
+            for one, is_spread in zip(operands, spread, strict=True)], shape
+
+
+def squash(operands: list[Operand], declared: Sequence[Parameter], shape: tuple[int, ...]
+           ) -> tuple[list[Operand], tuple[int, ...]]:
+    """Join the dimensions that lie one after the other in every array, to spare index work."""
+    takes_part = [one.is_array and not p.raw for one, p in zip(operands, declared, strict=True)]
+    arrays = [one for one, part in zip(operands, takes_part, strict=True) if part]
+    groups: list[list[int]] = []
+    for axis, length in enumerate(shape):
+        if length == 1:
+            continue
+        joins = groups and all(
+            one.strides[groups[-1][-1]] == one.strides[axis] * length for one in arrays)
+        if joins:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    if len(groups) == len(shape) or not shape:
+        return operands, shape
+    groups = groups or [[len(shape) - 1]]
+    joined = tuple(int(np.prod([shape[axis] for axis in group])) for group in groups)
+
+    def change(one: Operand) -> Operand:
+        strides = tuple(one.strides[group[-1]] for group in groups)
+        return one._replace(shape=joined, strides=strides,
+                            contiguous=_is_contiguous(joined, strides, one.dtype.itemsize))
+
+    return [change(one) if part else one
+            for one, part in zip(operands, takes_part, strict=True)], joined
+
+
+def new_outputs(outputs: Sequence[Parameter], types: Sequence[np.dtype], shape: tuple[int, ...],
+                given: Sequence[Any]) -> list[_core.ndarray]:
+    """The arrays that a kernel writes: those given, or new ones."""
+    if not given:
+        return [_core.empty(shape, dtype) for dtype in types]
+    for one, array in zip(outputs, given, strict=True):
+        if not isinstance(array, _core.ndarray):
+            raise TypeError("Output arguments type must be cupy.ndarray")
+        if not one.raw and array.shape != shape:
+            raise ValueError(
+                f"Out shape is mismatched: {one.name} has {array.shape}, the result {shape}")
+    return list(given)
+
+
+def output(array: _core.ndarray) -> Operand:
+    return _of(array)
+
+
+def indexer(shape: tuple[int, ...]) -> Argument:
+    """A ``CIndexer`` over ``shape``."""
+    return Argument(pack_indexer(shape, int(np.prod(shape, dtype=np.int64))))
+
+
+class GeneratedKernel:
+    """A kernel whose C++ is made when the types of its arguments are known."""
+
+    in_params: tuple[Parameter, ...]
+    out_params: tuple[Parameter, ...]
+    name: str
+    _kind: str
+
+    def _init(self, in_params: str, out_params: str, name: str, options: tuple) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f'Invalid kernel name: "{name}"')
+        self.in_params = parameters(in_params, True)
+        self.out_params = parameters(out_params, False)
+        self.nin, self.nout = len(self.in_params), len(self.out_params)
+        self.nargs = self.nin + self.nout
+        self.name = self.__name__ = name
+        self._options = tuple(options)
+        self._functions: dict[tuple, tuple[str, PerDevice]] = {}
+        self._codes: dict[tuple, str] = {}
+
+    def _count(self, given: int) -> None:
+        if given not in (self.nin, self.nargs):
+            raise TypeError(
+                f"Wrong number of arguments for {self.name!r}. It must be either {self.nin} or "
+                f"{self.nargs} (with outputs), but given {given}.")
+
+    def _function(self, operands: Sequence[Operand], dimensions: tuple[int, ...],
+                  meaning: dict[str, np.dtype]) -> Function:
+        """The compiled kernel for operands of these types."""
+        key = (*(one.c_type() for one in operands), dimensions, *meaning.items())
+        known = self._functions.get(key)
+        if known is None:
+            types = tuple(one.dtype for one in operands if one.is_array)
+            code = self._code(operands, dimensions, meaning)
+            self._codes.setdefault(types, code)
+            known = self._functions[key] = code, PerDevice()
+        code, loaded = known
+        return loaded.get_or(lambda: Function(
+            load(code, self._options, f"{self.name}.cu", headers=HEADERS), self.name, self._kind))
+
+    def _code(self, operands: Sequence[Operand], dimensions: tuple[int, ...],
+              meaning: dict[str, np.dtype]) -> str:
+        """The kernel's C++; ``dimensions`` are those of its indexers."""
+        raise NotImplementedError
+
+    @property
+    def cached_codes(self) -> dict[tuple, str]:
+        """The generated C++, by the dtypes of the arguments that it was generated for."""
+        if not self._codes:
+            warnings.warn("No codes are cached because compilation is deferred until the first "
+                          "function call.", stacklevel=2)
+        return dict(self._codes)
+
+    @property
+    def cached_code(self) -> str:
+        """The C++ that was generated first."""
+        if len(self._codes) > 1:
+            warnings.warn("The input types of the kernel could not be inferred. Please use "
+                          "`.cached_codes` instead.", stacklevel=2)
+        return next(iter(self.cached_codes.values()))
+
+
+def typedefs(meaning: dict[str, np.dtype]) -> str:
+    return "".join(f"typedef {type_name(dtype)} {name};\n"
+                   for name, dtype in sorted(meaning.items()))
+
+
+def _of(array: _core.ndarray) -> Operand:
+    return Operand(array.dtype, array.shape, array.strides, array.data.ptr,
+                   _is_contiguous(array.shape, array.strides, array.dtype.itemsize))
+
+
+def _spread(one: Operand, shape: tuple[int, ...]) -> Operand:
+    if one.shape == shape:
+        return one
+    missing = len(shape) - len(one.shape)
+    strides = (0,) * missing + tuple(
+        stride if length == wanted else 0
+        for stride, length, wanted in zip(one.strides, one.shape, shape[missing:], strict=True))
+    return one._replace(shape=shape, strides=strides, contiguous=False)
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    step = itemsize
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length != 1 and stride != step:
+            return False
+        step *= length
+    return True

@@ -1,0 +1,220 @@
+"""Device memory: what an array's ``.data`` points into.
+
+Every array has an allocation of its own on the virtual GPU, of exactly its bytes and with guard
+zones around it, so that a kernel that runs past an array's end is caught, also where CuPy's
+rounding to 512 bytes would hide it. The pool (:mod:`cupy.cuda._pool`) counts bytes as CuPy does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+import numpy as np
+
+from virtualgpu import devices as machines
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.machine.memory import BASE
+from virtualgpu.observers import instruments
+
+
+class OutOfMemoryError(MemoryError):
+    """No device memory left, or the pool's limit is reached.
+
+    Parameters
+    ----------
+    size, total, limit : int
+        Bytes asked for, bytes the pool holds already (-1: unknown) and its limit (0: none).
+    """
+
+    def __init__(self, size: int, total: int, limit: int = 0):
+        self._size, self._total, self._limit = size, total, limit
+        message = f"Out of memory allocating {size:,} bytes"
+        if limit:
+            message += f" (allocated so far: {total:,} bytes, limit set to: {limit:,} bytes)."
+        elif total != -1:
+            message += f" (allocated so far: {total:,} bytes)."
+        super().__init__(message)
+
+    def __reduce__(self):
+        return type(self), (self._size, self._total, self._limit)
+
+
+def machine():
+    """The device that holds the arrays. Raises VirtualGPUError where it is not in this process."""
+    current = machines.current()
+    if not hasattr(current, "memory"):
+        raise VirtualGPUError(
+            f"CuPy's stand-in computes on the memory of the virtual GPU, and {current.name!r} "
+            "keeps its memory in another process: use numba.cuda arrays here")
+    return current
+
+
+class BaseMemory:
+    """Bytes on the device: ``ptr`` (int, 0 where empty), ``size`` (bytes), ``device_id``."""
+
+    __slots__ = ("__weakref__", "_machine", "ptr", "size")
+    device_id = 0
+
+    def __init__(self, ptr: int, size: int, owner_machine=None):
+        self.ptr, self.size = ptr, size
+        self._machine = owner_machine or machine()
+
+    def __int__(self) -> int:
+        return self.ptr
+
+    @property
+    def device(self):
+        from .device import Device
+
+        return Device(self.device_id)
+
+    def window(self, shape, dtype, offset: int = 0, strides=None) -> np.ndarray:
+        """The bytes as a NumPy array that shares them."""
+        if self.ptr == 0:
+            return np.empty(shape, dtype)
+        return self._machine.memory.window(self.ptr + offset, shape, dtype, strides)
+
+    def wrote(self, start: int, nbytes: int) -> None:
+        """Tell the checkers that array work wrote ``nbytes`` from address ``start``."""
+        self._machine.memory.wrote(start, nbytes)
+        for observer in instruments._observers:
+            if hasattr(observer, "host_wrote"):
+                observer.host_wrote(start, nbytes)
+
+
+class Memory(BaseMemory):
+    """An allocation that lives as long as this object (``cudaMalloc``).
+
+    Parameters
+    ----------
+    size : int
+        Bytes; 0 gives the null pointer.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, size: int):
+        owner = machine()
+        super().__init__(owner.allocate(size) if size else 0, size, owner)
+
+    def __del__(self, ending=sys.is_finalizing):
+        if not ending() and getattr(self, "ptr", 0):
+            self._machine.free(self.ptr)
+
+
+class UnownedMemory(BaseMemory):
+    """Memory that another object owns, which is kept alive.
+
+    Parameters
+    ----------
+    ptr, size : int
+        Device address and bytes.
+    owner : object
+        Who owns it.
+    device_id : int
+        Ignored: there is one device.
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, ptr: int, size: int, owner, device_id: int = -1):
+        super().__init__(ptr, size)
+        self._owner = owner
+        if size:
+            self._machine.memory._span(ptr, size, "array over memory")
+
+
+class MemoryPointer:
+    """A place in an allocation: ``ptr`` (int), ``mem`` (:class:`BaseMemory`)."""
+
+    __slots__ = ("mem", "ptr")
+
+    def __init__(self, mem: BaseMemory, offset: int):
+        self.mem, self.ptr = mem, mem.ptr + offset
+
+    @property
+    def device_id(self) -> int:
+        return self.mem.device_id
+
+    @property
+    def device(self):
+        return self.mem.device
+
+    def __int__(self) -> int:
+        return self.ptr
+
+    def __repr__(self) -> str:
+        return f"<MemoryPointer {self.ptr:#x} device={self.device_id} mem={self.mem!r}>"
+
+    def __add__(self, offset: int) -> MemoryPointer:
+        return MemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
+
+    __radd__ = __add__
+
+    def __sub__(self, offset: int) -> MemoryPointer:
+        return self + -offset
+
+    def copy_from_device(self, src: MemoryPointer, size: int) -> None:
+        """Copy ``size`` bytes on the device."""
+        if size:
+            self.mem._machine.copy(self.ptr, src.ptr, size)
+
+    def copy_from_host(self, mem, size: int) -> None:
+        """Copy ``size`` bytes from the host address ``mem`` (int or ctypes.c_void_p)."""
+        if size:
+            self.mem._machine.write(self.ptr, _host_bytes(mem, size))
+
+    def copy_from(self, mem, size: int) -> None:
+        """Copy ``size`` bytes from a MemoryPointer or a host address."""
+        if isinstance(mem, MemoryPointer):
+            self.copy_from_device(mem, size)
+        else:
+            self.copy_from_host(mem, size)
+
+    def copy_to_host(self, mem, size: int) -> None:
+        """Copy ``size`` bytes to the host address ``mem``."""
+        if size:
+            _host_bytes(mem, size)[:] = self.mem._machine.read(self.ptr, size)
+
+    def memset(self, value: int, size: int) -> None:
+        """Set ``size`` bytes to ``value`` (0 to 255)."""
+        if size:
+            self.mem._machine.fill(self.ptr, value & 0xFF, size)
+
+    def copy_from_device_async(self, src, size, stream=None) -> None:
+        """As :meth:`copy_from_device`: nothing is ever in flight here."""
+        self.copy_from_device(src, size)
+
+    def copy_from_host_async(self, mem, size, stream=None) -> None:
+        """As :meth:`copy_from_host`."""
+        self.copy_from_host(mem, size)
+
+    def copy_from_async(self, mem, size, stream=None) -> None:
+        """As :meth:`copy_from`."""
+        self.copy_from(mem, size)
+
+    def copy_to_host_async(self, mem, size, stream=None) -> None:
+        """As :meth:`copy_to_host`."""
+        self.copy_to_host(mem, size)
+
+    def memset_async(self, value, size, stream=None) -> None:
+        """As :meth:`memset`."""
+        self.memset(value, size)
+
+
+def pointer_to(mem: BaseMemory, host: np.ndarray) -> MemoryPointer:
+    """Where the first element of ``host``, a view of ``mem``'s bytes, lies on the device."""
+    if mem.ptr == 0 or host.size == 0:
+        return MemoryPointer(_nothing(), 0)
+    address = host.__array_interface__["data"][0] - mem._machine.memory.host + BASE
+    return MemoryPointer(mem, address - mem.ptr)
+
+
+def _nothing() -> Memory:
+    return Memory(0)
+
+
+def _host_bytes(address, nbytes: int) -> np.ndarray:
+    address = address.value if isinstance(address, ctypes.c_void_p) else int(address)
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)

@@ -1,0 +1,242 @@
+"""The CUDA runtime's functions that users of CuPy call, on the virtual GPU.
+
+Names, arguments and units are those of ``cupy.cuda.runtime``. Clock rates, caches and bandwidths
+do not exist here: they are 0, never a real GPU's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Iterable
+
+import numpy as np
+from cuda.bindings import driver as _driver
+
+from virtualgpu.errors import OutOfMemory, VirtualGPUError
+
+from .memory import machine
+
+is_hip = False
+streamDefault, streamNonBlocking, streamLegacy, streamPerThread = 0, 1, 1, 2
+eventDefault, eventBlockingSync, eventDisableTiming, eventInterprocess = 0, 1, 2, 4
+hostAllocDefault, hostAllocPortable, hostAllocMapped, hostAllocWriteCombined = 0, 1, 2, 4
+memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 0, 1, 2, 3
+memcpyDefault = 4
+memoryTypeUnregistered, memoryTypeHost, memoryTypeDevice, memoryTypeManaged = 0, 1, 2, 3
+
+_NAMES = {
+    1: ("cudaErrorInvalidValue", "invalid argument"),
+    2: ("cudaErrorMemoryAllocation", "out of memory"),
+    101: ("cudaErrorInvalidDevice", "invalid device ordinal"),
+    400: ("cudaErrorInvalidResourceHandle", "invalid resource handle"),
+    801: ("cudaErrorNotSupported", "operation not supported"),
+}
+
+
+class CUDARuntimeError(RuntimeError):
+    """An error of the CUDA runtime: ``status`` is its number."""
+
+    def __init__(self, status: int):
+        self.status = status
+        name, words = _NAMES.get(status, ("cudaErrorUnknown", "unknown error"))
+        super().__init__(f"{name}: {words}")
+
+    def __reduce__(self):
+        return type(self), (self.status,)
+
+
+def getDeviceCount() -> int:
+    """1: the virtual GPU."""
+    return 1
+
+
+def getDevice() -> int:
+    return 0
+
+
+def setDevice(device: int) -> None:
+    _check(device)
+
+
+def _check(device: int) -> None:
+    if device != 0:
+        raise CUDARuntimeError(101)
+
+
+def deviceSynchronize() -> None:
+    machine().synchronize()
+
+
+def runtimeGetVersion() -> int:
+    """Of the CUDA bindings that compile kernels: 1000 * major + 10 * minor."""
+    return int(_driver.CUDA_VERSION)
+
+
+def driverGetVersion() -> int:
+    """The same number: there is no driver."""
+    return int(_driver.CUDA_VERSION)
+
+
+def memGetInfo() -> tuple[int, int]:
+    """Free and total bytes."""
+    device = machine()
+    return device.total_memory - device.memory.allocated, device.total_memory
+
+
+def deviceGetAttribute(attrib: int, device: int) -> int:
+    """By the number of a ``cudaDevAttr...`` (the driver API's numbers)."""
+    from virtualgpu.cuda.driver_api import ATTRIBUTES
+
+    _check(device)
+    try:
+        name = _driver.CUdevice_attribute(attrib).name
+    except ValueError:
+        return 0
+    return ATTRIBUTES.get(name.removeprefix("CU_DEVICE_ATTRIBUTE_"), 0)
+
+
+def deviceGetPCIBusId(device: int) -> str:
+    _check(device)
+    return "0000:00:00.0"
+
+
+def deviceGetByPCIBusId(pciBusId: str) -> int:
+    if pciBusId != deviceGetPCIBusId(0):
+        raise CUDARuntimeError(101)
+    return 0
+
+
+def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
+    return 0
+
+
+def getDeviceProperties(device: int) -> dict:
+    """Properties by CuPy's names; ``name`` is bytes and says that this is the virtual GPU."""
+    from .device import attributes
+
+    _check(device)
+    known, owner = attributes(), machine()
+    same = {
+        "sharedMemPerBlock": "MaxSharedMemoryPerBlock", "regsPerBlock": "MaxRegistersPerBlock",
+        "warpSize": "WarpSize", "maxThreadsPerBlock": "MaxThreadsPerBlock",
+        "clockRate": "ClockRate", "totalConstMem": "TotalConstantMemory",
+        "multiProcessorCount": "MultiProcessorCount", "integrated": "Integrated",
+        "kernelExecTimeoutEnabled": "KernelExecTimeout", "canMapHostMemory": "CanMapHostMemory",
+        "computeMode": "ComputeMode", "concurrentKernels": "ConcurrentKernels",
+        "ECCEnabled": "EccEnabled", "pciBusID": "PciBusId", "pciDeviceID": "PciDeviceId",
+        "pciDomainID": "PciDomainId", "tccDriver": "TccDriver",
+        "memoryClockRate": "MemoryClockRate", "memoryBusWidth": "GlobalMemoryBusWidth",
+        "l2CacheSize": "L2CacheSize", "maxThreadsPerMultiProcessor": "MaxThreadsPerMultiProcessor",
+        "asyncEngineCount": "AsyncEngineCount", "unifiedAddressing": "UnifiedAddressing",
+        "sharedMemPerMultiprocessor": "MaxSharedMemoryPerMultiprocessor",
+        "regsPerMultiprocessor": "MaxRegistersPerMultiprocessor",
+        "managedMemory": "ManagedMemory", "cooperativeLaunch": "CooperativeLaunch",
+        "concurrentManagedAccess": "ConcurrentManagedAccess",
+        "sharedMemPerBlockOptin": "MaxSharedMemoryPerBlockOptin",
+        "maxBlocksPerMultiProcessor": "MaxBlocksPerMultiprocessor",
+        "singleToDoublePrecisionPerfRatio": "SingleToDoublePrecisionPerfRatio",
+    }  # fmt: skip
+    properties = {name: known.get(attribute, 0) for name, attribute in same.items()}
+    major, minor = owner.compute_capability
+    return {
+        "name": owner.name.encode(), "totalGlobalMem": owner.total_memory,
+        "major": major, "minor": minor,
+        "maxThreadsDim": tuple(known[f"MaxBlockDim{axis}"] for axis in "XYZ"),
+        "maxGridSize": tuple(known[f"MaxGridDim{axis}"] for axis in "XYZ"),
+        **properties,
+    }  # fmt: skip
+
+
+def malloc(size: int) -> int:
+    """A device address, to be given to :func:`free`."""
+    try:
+        return machine().allocate(size) if size else 0
+    except OutOfMemory:
+        raise CUDARuntimeError(2) from None
+
+
+def free(ptr: int) -> None:
+    if ptr:
+        try:
+            machine().free(ptr)
+        except VirtualGPUError:
+            raise CUDARuntimeError(1) from None
+
+
+mallocManaged = malloc
+
+
+def memset(ptr: int, value: int, size: int) -> None:
+    machine().fill(ptr, value & 0xFF, size)
+
+
+def memsetAsync(ptr: int, value: int, size: int, stream: int) -> None:
+    memset(ptr, value, size)
+
+
+def memcpy(dst: int, src: int, size: int, kind: int) -> None:
+    """Copy ``size`` bytes; ``kind`` is one of the ``memcpy...`` numbers."""
+    device = machine()
+    if kind == memcpyDefault:
+        on_device = [device.memory.extent(address) is not None for address in (dst, src)]
+        kind = {(True, True): 3, (True, False): 1, (False, True): 2}.get(tuple(on_device), 0)
+    if not size:
+        return
+    if kind == memcpyDeviceToDevice:
+        device.copy(dst, src, size)
+    elif kind == memcpyHostToDevice:
+        device.write(dst, _host_bytes(src, size))
+    elif kind == memcpyDeviceToHost:
+        _host_bytes(dst, size)[:] = device.read(src, size)
+    else:
+        _host_bytes(dst, size)[:] = _host_bytes(src, size)
+
+
+def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
+    memcpy(dst, src, size, kind)
+
+
+def streamCreate() -> int:
+    from .stream import Stream
+
+    return Stream().ptr
+
+
+def streamDestroy(stream: int) -> None:
+    """Nothing to give back."""
+
+
+def streamSynchronize(stream: int) -> None:
+    machine().synchronize()
+
+
+def profilerStart() -> None:
+    """No profiler looks on; ``virtualgpu.profile()`` counts what kernels do."""
+
+
+def profilerStop() -> None:
+    """See :func:`profilerStart`."""
+
+
+def _host_bytes(address: int, nbytes: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+
+
+@functools.cache
+def enumerators() -> dict[str, int]:
+    """All constants of the runtime API's enumerations (``cudaDevAttrWarpSize``), by name."""
+    from cuda.bindings import runtime
+
+    return {member.name: int(member)
+            for thing in vars(runtime).values()
+            if isinstance(thing, type) and issubclass(thing, int) and isinstance(thing, Iterable)
+            for member in thing}
+
+
+def __getattr__(name: str):
+    if name.startswith("cuda") and name in enumerators():
+        return enumerators()[name]
+    from .._missing import missing
+
+    raise missing(__name__, name, "numba.cuda, or a GPU")

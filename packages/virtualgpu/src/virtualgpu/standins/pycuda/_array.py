@@ -1,0 +1,313 @@
+"""The class ``GPUArray``: memory, layout, operators; :mod:`pycuda.gpuarray` has the functions.
+
+Array work is NumPy's on a view of the device's memory; result types, refusals and oddities are
+PyCUDA's: comparisons give 0 and 1 in the arrays' own type, only equal shapes (or one without
+dimensions) go together, integers divide as in C.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from functools import reduce as _fold
+from typing import Any
+
+import numpy as np
+
+from virtualgpu import devices as machines
+from virtualgpu.observers import instruments
+
+from . import _memory
+from ._errors import LogicError
+from ._operators import Operators, need_contiguous
+from .tools import DeviceData
+
+
+def splay(n: int, dev=None) -> tuple[tuple[int, int], tuple[int, int, int]]:
+    """Grid and block for ``n`` elements, by PyCUDA's rule: blocks of 32 to 128 threads."""
+    data = DeviceData(dev)
+    most = 4 * data.thread_blocks_per_mp * _multiprocessors()
+    if n < data.warp_size:
+        return (1, 1), (data.warp_size, 1, 1)
+    if n < most * data.warp_size:
+        return (-(-n // data.warp_size), 1), (data.warp_size, 1, 1)
+    if n < most * 128:
+        warps = -(-n // data.warp_size)
+        return (most, 1), (-(-warps // most) * data.warp_size, 1, 1)
+    return (most, 1), (128, 1, 1)
+
+
+def _multiprocessors() -> int:
+    from virtualgpu.machine.launch import MULTIPROCESSORS
+
+    return MULTIPROCESSORS
+
+
+class ArrayFlags:
+    """``c_contiguous``, ``f_contiguous``, ``forc`` (either)."""
+
+    def __init__(self, array: GPUArray):
+        flags = array._layout().flags
+        self.c_contiguous, self.f_contiguous = flags.c_contiguous, flags.f_contiguous
+        self.forc = self.c_contiguous or self.f_contiguous
+
+
+class GPUArray(Operators):
+    """An array on the device.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype
+    allocator : callable
+        Bytes → device memory.
+    base : GPUArray, optional
+        Whose memory this one shares.
+    gpudata : optional
+        Memory that is there already: an allocation, or an address.
+    strides : tuple of int, optional
+        In bytes.
+    order : 'C' or 'F'
+    """
+
+    __array_priority__ = 100
+    __hash__ = None
+
+    def __init__(self, shape, dtype, allocator=_memory.mem_alloc, base=None, gpudata=None,
+                 strides=None, order="C"):
+        self.dtype = np.dtype(dtype)
+        if isinstance(shape, numbers.Integral | np.ndarray) and np.ndim(shape) == 0:
+            shape = (int(shape),)
+        self.shape = tuple(int(one) for one in shape)
+        self.size = self.mem_size = int(np.prod(self.shape, dtype=np.int64))
+        self.itemsize = self.dtype.itemsize
+        self.nbytes = self.itemsize * self.size
+        if strides is None:
+            if order not in ("C", "F"):
+                raise ValueError(f"invalid order: {order}")
+            lengths = self.shape if order == "F" else self.shape[::-1]
+            steps = [self.itemsize]
+            for length in lengths[:-1]:
+                steps.append(steps[-1] * length)
+            steps = steps[: len(lengths)]
+            strides = steps if order == "F" else steps[::-1]
+        self.strides = tuple(int(one) for one in strides)
+        self.allocator, self.base = allocator, base
+        if gpudata is None:
+            gpudata = allocator(self.nbytes) if self.size else None
+        self.gpudata = gpudata
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        """Version 3: Numba and CuPy use the array in place."""
+        return {"shape": self.shape, "strides": self.strides, "version": 3, "stream": None,
+                "data": (self.ptr if self.size else 0, False), "typestr": self.dtype.str}
+
+    @property
+    def ptr(self) -> int:
+        return int(self.gpudata) if self.gpudata is not None else 0
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def flags(self) -> ArrayFlags:
+        return ArrayFlags(self)
+
+    @property
+    def _grid(self):
+        return splay(self.mem_size)[0]
+
+    @property
+    def _block(self):
+        return splay(self.mem_size)[1]
+
+    def _layout(self) -> np.ndarray:
+        """An array of this shape and these strides over nothing."""
+        return np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+
+    @property
+    def _host(self) -> np.ndarray:
+        """NumPy's view of the device's bytes. Raises LogicError where the memory is gone."""
+        if not self.size:
+            return np.empty(self.shape, self.dtype)
+        memory = machines.current().memory
+        address = self.ptr
+        if memory.extent(address) is None:
+            raise LogicError("cuMemcpy failed: invalid argument (the array's memory was freed)")
+        return memory.window(address, self.shape, self.dtype, self.strides)
+
+    def _write(self, values: Any) -> GPUArray:
+        """Overwrite all elements, as a kernel of PyCUDA's would."""
+        if self.size:
+            host = self._host
+            with np.errstate(all="ignore"):
+                host[...] = _converted(values, self.dtype)
+            low, high = np.lib.array_utils.byte_bounds(host)
+            start = self.ptr - host.__array_interface__["data"][0] + low
+            machines.current().memory.wrote(start, high - low)
+            for observer in instruments.observers():
+                if hasattr(observer, "host_wrote"):
+                    observer.host_wrote(start, high - low)
+        return self
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError("The truth value of an array with more than one element is "
+                             "ambiguous. Use a.any() or a.all()")
+        return bool(self.get())
+
+    def __str__(self) -> str:
+        return str(self.get())
+
+    def __repr__(self) -> str:
+        return repr(self.get())
+
+    def __reduce__(self):
+        from .gpuarray import to_gpu
+
+        return to_gpu, (self.get(),)
+
+    # -- to and from the host ------------------------------------------------------------------
+
+    def set(self, ary: np.ndarray, async_: bool = False, stream=None) -> None:
+        """Copy a host array of the same size and dtype to the device."""
+        if ary.size != self.size:
+            raise ValueError("ary and self must be the same size")
+        if ary.shape != self.shape:
+            warnings.warn("Setting array from one with different shape.", stacklevel=2)
+            ary = ary.reshape(self.shape)
+        if ary.dtype != self.dtype:
+            raise ValueError("ary and self must have the same dtype")
+        self._write(ary)
+
+    def set_async(self, ary: np.ndarray, stream=None) -> None:
+        """As :meth:`set`: nothing is ever in flight."""
+        self.set(ary)
+
+    def get(self, ary: np.ndarray | None = None, pagelocked: bool = False,
+            async_: bool = False, stream=None) -> np.ndarray:
+        """Copy to a host array, a new one or ``ary``."""
+        if ary is None:
+            return self._host.copy(order="K")
+        if self.size != ary.size:
+            raise ValueError("self and ary must be the same size")
+        if self.dtype != ary.dtype:
+            raise TypeError("self and ary must have the same dtype")
+        ary.reshape(self.shape)[...] = self._host
+        return ary
+
+    def get_async(self, stream=None, ary=None) -> np.ndarray:
+        """As :meth:`get`."""
+        return self.get(ary)
+
+    def _scalar(self, value, dtype) -> GPUArray:
+        return scalar_array(value, dtype)
+
+    def copy(self, stream=None) -> GPUArray:
+        return self._new_like_me()._write(self._host)
+
+    def _new_like_me(self, dtype=None, order="C") -> GPUArray:
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        strides = self.strides if dtype == self.dtype and self.flags.forc else None
+        return type(self)(self.shape, dtype, allocator=self.allocator, strides=strides,
+                          order=order)
+
+    # -- shapes and parts: views ---------------------------------------------------------------
+
+    def _view(self, shape, strides, dtype=None, offset: int = 0) -> GPUArray:
+        return GPUArray(shape, self.dtype if dtype is None else dtype, self.allocator, base=self,
+                        gpudata=self.ptr + offset, strides=strides)
+
+    def reshape(self, *shape, order: str = "C") -> GPUArray:
+        """The same elements in another shape; shares memory."""
+        need_contiguous(self)
+        if isinstance(shape[0], tuple | list):
+            shape = tuple(shape[0])
+        if shape.count(-1) > 1:
+            raise ValueError("can only specify one unknown dimension")
+        if -1 in shape:
+            known = -_fold(lambda x, y: x * y, shape, 1)
+            shape = tuple(self.size // known if one == -1 else one for one in shape)
+        if _fold(lambda x, y: x * y, shape, 1) != self.size:
+            raise ValueError("total size of new array must be unchanged")
+        return GPUArray(shape, self.dtype, self.allocator, base=self, gpudata=self.ptr,
+                        order=order)
+
+    def ravel(self) -> GPUArray:
+        return self.reshape(self.size)
+
+    def view(self, dtype=None) -> GPUArray:
+        """The same bytes as another type; shares memory."""
+        made = self._layout().view(np.dtype(dtype or self.dtype))
+        return self._view(made.shape, made.strides, made.dtype)
+
+    def squeeze(self) -> GPUArray:
+        kept = [axis for axis, length in enumerate(self.shape) if length > 1]
+        return self._view(tuple(self.shape[a] for a in kept),
+                          tuple(self.strides[a] for a in kept))
+
+    def transpose(self, axes=None) -> GPUArray:
+        axes = range(self.ndim - 1, -1, -1) if axes is None else axes
+        if len(axes) != self.ndim:
+            raise ValueError("axes don't match array")
+        return self._view(tuple(self.shape[a] for a in axes),
+                          tuple(self.strides[a] for a in axes))
+
+    @property
+    def T(self) -> GPUArray:
+        return self.transpose()
+
+    def __getitem__(self, index) -> GPUArray:
+        """A view by integers, slices, ``...`` and ``numpy.newaxis``; an element is an array of
+        shape ``()``. Raises IndexError for everything else, arrays of indices among it."""
+        entries = index if isinstance(index, tuple) else (index,)
+        for position, one in enumerate(entries):
+            if not (one is None or one is Ellipsis or isinstance(one, slice | int | np.integer)):
+                raise IndexError(f"invalid subindex in axis {position}")
+        layout = self._layout()
+        part = layout[index if isinstance(index, tuple) else (index,)]
+        if not isinstance(part, np.ndarray):  # one element: keep the place
+            part = layout[(*entries, ...)]
+        offset = part.__array_interface__["data"][0] - layout.__array_interface__["data"][0]
+        return self._view(part.shape, part.strides, offset=offset if part.size else 0)
+
+    def __setitem__(self, index, value) -> None:
+        """Assign a number, or an array (host or device) of the same shape and dtype."""
+        target = self[index]
+        if np.isscalar(value):
+            target._write(value)
+            return
+        if not isinstance(value, GPUArray | np.ndarray):
+            raise TypeError("src must be GPUArray or ndarray")
+        if value.shape != target.shape:
+            raise ValueError("src and dst must be same shape")
+        if value.dtype != target.dtype:
+            raise TypeError("src and dst must have same dtype")
+        target._write(value._host.copy() if isinstance(value, GPUArray) else value)
+
+    def bind_to_texref(self, *args, **kwargs):
+        raise NotImplementedError("textures: CUDA 12 took texture references away, and the "
+                                  "virtual GPU has no textures; pass the array as a pointer")
+
+    bind_to_texref_ext = bind_to_texref
+
+
+def scalar_array(value, dtype) -> GPUArray:
+    """A value as an array of shape ``()``."""
+    return GPUArray((), dtype)._write(value)
+
+
+def _converted(values: Any, dtype: np.dtype) -> np.ndarray:
+    values = np.asarray(values)
+    if values.dtype.kind == "c" and dtype.kind != "c":
+        values = values.real
+    return values.astype(dtype, copy=False)

@@ -1,0 +1,329 @@
+"""Modules and their kernels: arguments are packed into one buffer and launched."""
+
+from __future__ import annotations
+
+import math
+import struct
+import warnings
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver as binding
+
+from virtualgpu.cuda import module
+from virtualgpu.cuda.function import CudaFunction
+from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
+
+from ._context import Context, Event, need_context
+from ._errors import LogicError, call
+from ._memory import (
+    DeviceAllocation,
+    ManagedAllocation,
+    PointerHolderBase,
+    mem_alloc_like,
+    memcpy_dtoh,
+    memcpy_htod,
+)
+
+
+class function_attribute:
+    """``CU_FUNC_ATTRIBUTE_...`` by their names without the prefix."""
+
+
+class func_cache:
+    """Settings of :meth:`Function.set_cache_config`; there are no caches."""
+
+    PREFER_NONE, PREFER_SHARED, PREFER_L1, PREFER_EQUAL = 0, 1, 2, 3
+
+
+for _name, _value in binding.CUfunction_attribute.__members__.items():
+    setattr(function_attribute, _name.removeprefix("CU_FUNC_ATTRIBUTE_"), int(_value))
+
+
+class ArgumentHandler:
+    """A host array as an argument: on the device for the time of a call."""
+
+    def __init__(self, ary: np.ndarray):
+        self.array = ary
+        self.dev_alloc: DeviceAllocation | None = None
+
+    def get_device_alloc(self) -> DeviceAllocation:
+        if self.dev_alloc is None:
+            try:
+                self.dev_alloc = mem_alloc_like(self.array)
+            except AttributeError:
+                raise TypeError(
+                    f"could not determine array length of '{type(self.array)}': unsupported array "
+                    "type or not an array") from None
+        return self.dev_alloc
+
+    def pre_call(self, stream) -> None:
+        """Before the launch."""
+
+
+class In(ArgumentHandler):
+    """Copied to the device before the launch."""
+
+    def pre_call(self, stream) -> None:
+        memcpy_htod(self.get_device_alloc(), self.array)
+
+
+class Out(ArgumentHandler):
+    """Copied back after the launch; before it the device's memory is what it happens to be."""
+
+    def post_call(self, stream) -> None:
+        memcpy_dtoh(self.array, self.get_device_alloc())
+
+
+class InOut(In, Out):
+    """Copied to the device before the launch and back after it."""
+
+
+class Module:
+    """Loaded PTX; :class:`pycuda.compiler.SourceModule` makes it from CUDA C++."""
+
+    def __init__(self, module: module.Module):
+        self._module = module
+
+    def get_function(self, name: str) -> Function:
+        """A kernel by its name in the PTX. Raises LogicError where there is none."""
+        with call("cuModuleGetFunction"):
+            return Function(CudaFunction(self._module, name))
+
+    def get_global(self, name: str) -> tuple[int, int]:
+        """Address and bytes of a ``__device__`` or ``__constant__`` variable."""
+        with call("cuModuleGetGlobal"):
+            return self._module.symbol(name)
+
+    def get_texref(self, name: str):
+        raise NotImplementedError(
+            f"texture reference {name}: CUDA 12 took texture references away, and the virtual "
+            "GPU has no textures; read the array through a const __restrict__ pointer")
+
+    get_surfref = get_texref
+
+
+class Function:
+    """A kernel, called with ``block=`` and ``grid=``."""
+
+    def __init__(self, function: CudaFunction):
+        self._function = function
+        self.arg_format: str | None = None
+
+    def __call__(self, *args, block=None, grid=(1, 1), shared: int = 0, stream=None, texrefs=(),
+                 time_kernel: bool = False) -> float | None:
+        """Launch.
+
+        Parameters
+        ----------
+        args
+            NumPy scalars of the kernel's types, :class:`In`, :class:`Out` and :class:`InOut`
+            around host arrays, device memory, ``GPUArray``, anything with
+            ``__cuda_array_interface__``.
+        block : tuple of up to three ints
+            Threads a block.
+        grid : tuple of up to three ints
+            Blocks.
+        shared : int
+            Bytes of dynamic shared memory a block.
+        time_kernel : bool
+            PyCUDA returns seconds; here NaN, with a warning: no GPU runs.
+
+        Raises
+        ------
+        TypeError
+            An argument of another kind; Python's numbers are, since their size is not known.
+        LogicError
+            Arguments that are too short together, bad addresses, impossible launches.
+        LaunchError
+            What else stops a kernel.
+        """
+        if block is None:
+            raise ValueError("must specify block size")
+        if stream is not None and time_kernel:
+            raise AssertionError("Can't time the kernel on an asynchronous invocation")
+        _no_textures(texrefs)
+        handlers = [one for one in args if isinstance(one, ArgumentHandler)]
+        arguments = [_argument(one, position) for position, one in enumerate(args)]
+        for handler in handlers:
+            handler.pre_call(stream)
+        self._launch(grid, block, arguments, shared)
+        for handler in handlers:
+            if hasattr(handler, "post_call"):
+                handler.post_call(stream)
+        return _no_time() if time_kernel else None
+
+    def prepare(self, arg_types, texrefs=()) -> Function:
+        """Fix the arguments' types: NumPy types, dtypes, or letters of the struct module with
+        ``P`` for pointers."""
+        _no_textures(texrefs)
+        self.arg_format = "".join(_letter(kind) for kind in arg_types)
+        return self
+
+    def prepared_call(self, grid, block, *args, shared_size: int = 0) -> None:
+        """Launch with the types of :meth:`prepare`; pointers are ints or device memory."""
+        if self.arg_format is None:
+            raise LogicError("prepared_call before prepare: say the arguments' types first")
+        letters = _letters(self.arg_format)
+        if len(letters) != len(args):
+            raise struct.error(f"pack requires exactly {len(letters)} arguments")
+        arguments = [_packed(letter, value) for letter, value in zip(letters, args, strict=True)]
+        self._launch(grid, block, arguments, shared_size)
+
+    def prepared_async_call(self, grid, block, stream, *args, shared_size: int = 0) -> None:
+        """As :meth:`prepared_call`."""
+        self.prepared_call(grid, block, *args, shared_size=shared_size)
+
+    def prepared_timed_call(self, grid, block, *args, shared_size: int = 0):
+        """As :meth:`prepared_call`; the function that is returned gives NaN, not seconds."""
+        start, end = Event(), Event()
+        start.record()
+        self.prepared_call(grid, block, *args, shared_size=shared_size)
+        end.record()
+        return lambda: end.time_since(start) * 1e-3
+
+    def _launch(self, grid, block, arguments: list[Argument], shared: int) -> None:
+        need_context("cuLaunchKernel")
+        grid, block = _extent(grid), _extent(block)
+        with call("cuLaunchKernel"):
+            self._function.look(arguments)
+            self._function.run(grid, block, self._parameters(arguments), int(shared))
+        Context.synchronize()
+
+    def _parameters(self, arguments: list[Argument]) -> list[bytes]:
+        """The kernel's parameters out of one buffer, in which each value lies at a multiple of
+        its size, as PyCUDA packs them: a value that is too wide moves those after it."""
+        buffer = bytearray()
+        for one in arguments:
+            align = one.dtype.itemsize if one.dtype is not None and one.dtype.kind in "iuf" and (
+                not one.is_array) else 8 if one.is_array or len(one.raw) == 8 else 1
+            buffer += bytes(-len(buffer) % align) + one.raw
+        found, at = [], 0
+        for variable in self._function.ptx.parameters:
+            at += -at % max(variable.align, 1)
+            if at + variable.size > len(buffer):
+                raise LogicError(
+                    f"cuLaunchKernel failed: invalid argument (kernel {self._function.entry} takes "
+                    f"{len(self._function.sizes)} arguments of {self._function.sizes} bytes; the "
+                    f"{len(arguments)} given have {[len(one.raw) for one in arguments]})")
+            found.append(bytes(buffer[at : at + variable.size]))
+            at += variable.size
+        return found
+
+    def get_attribute(self, attribute: int) -> int:
+        """One of :class:`function_attribute`."""
+        for name, value in vars(function_attribute).items():
+            if value == attribute and name.lower() in self._function.attributes:
+                return self._function.attributes[name.lower()]
+        raise LogicError("cuFuncGetAttribute failed: invalid argument")
+
+    def set_attribute(self, attribute: int, value: int) -> None:
+        """Only ``MAX_DYNAMIC_SHARED_SIZE_BYTES`` and ``PREFERRED_SHARED_MEMORY_CARVEOUT``."""
+        if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
+            with call("cuFuncSetAttribute"):
+                self._function.allow_dynamic(value)
+        elif attribute == function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
+            self._function.carveout = int(value)
+        else:
+            raise LogicError("cuFuncSetAttribute failed: invalid argument")
+
+    def set_cache_config(self, config: int) -> None:
+        """Without effect: there are no caches."""
+
+    def set_shared_config(self, config: int) -> None:
+        """Without effect: banks are four bytes wide."""
+
+    def __getattr__(self, name: str) -> int:
+        if not name.startswith("_") and name in self._function.attributes:
+            return self._function.attributes[name]
+        raise AttributeError(f"a function has no attribute {name!r}")
+
+
+def _argument(value: Any, position: int) -> Argument:
+    if isinstance(value, np.number):
+        return number_argument(value)
+    if isinstance(value, DeviceAllocation | PointerHolderBase) or hasattr(value, "_pooled"):
+        return Argument(struct.pack("<Q", int(value)))
+    if isinstance(value, ArgumentHandler):
+        address = int(value.get_device_alloc())
+        return array_argument(address, value.array.dtype)
+    if isinstance(value, np.ndarray):
+        if isinstance(value.base, ManagedAllocation):
+            return array_argument(int(value.base), value.dtype)
+        return Argument(value.tobytes())  # the array itself, by value: a struct
+    if isinstance(value, np.void):
+        return number_argument(value)
+    if (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
+        return array_argument(interface["data"][0], interface["typestr"])
+    if hasattr(value, "gpudata"):
+        return Argument(struct.pack("<Q", int(value.gpudata)))
+    raise TypeError(
+        f"invalid type on parameter #{position} (0-based): {type(value).__name__}; give numbers "
+        "as NumPy scalars of the kernel's types (numpy.int32(n)), host arrays in pycuda.driver.In, "
+        "Out or InOut")
+
+
+def _letter(kind: Any) -> str:
+    if isinstance(kind, type) and issubclass(kind, np.number):
+        return np.dtype(kind).char
+    if isinstance(kind, np.dtype):
+        return f"{kind.itemsize}s" if kind.char == "V" else kind.char
+    return kind if isinstance(kind, str) else "P"
+
+
+def _letters(text: str) -> list[str]:
+    """``"P2sf"`` → ``["P", "2s", "f"]``."""
+    letters, count = [], ""
+    for char in text:
+        if char.isdigit():
+            count += char
+        elif not char.isspace():
+            letters.append(count + char)
+            count = ""
+    return letters
+
+
+def _packed(letter: str, value: Any) -> Argument:
+    if letter == "P":
+        return Argument(struct.pack("<Q", int(value)))
+    if letter.endswith("s"):
+        return Argument(struct.pack(letter, bytes(value)))
+    dtype = np.dtype(letter)
+    if dtype.kind in "iu" and not isinstance(value, int | np.integer):
+        raise struct.error("required argument is not an integer")
+    return number_argument(dtype.type(value))
+
+
+def _extent(dimensions) -> tuple[int, int, int]:
+    if np.isscalar(dimensions):
+        raise TypeError(f"block and grid are tuples: write ({dimensions}, 1, 1)")
+    return (*(int(one) for one in dimensions), 1, 1)[:3]
+
+
+def _no_textures(texrefs) -> None:
+    if texrefs:
+        raise NotImplementedError("texture references are gone since CUDA 12, and the virtual GPU "
+                                  "has no textures")
+
+
+def _no_time() -> float:
+    warnings.warn("the virtual GPU has no times: time_kernel gives nan here; count work with "
+                  "virtualgpu.profile(), or run on a GPU", UserWarning, stacklevel=3)
+    return math.nan
+
+
+def module_from_buffer(buffer: bytes, options=(), message_handler=None) -> Module:
+    """A module from PTX. Raises NotImplementedError for machine code of a real GPU."""
+    need_context("cuModuleLoadDataEx")
+    text = bytes(buffer).rstrip(b"\0")
+    if b".version" not in text:
+        raise NotImplementedError("a cubin holds machine code of a real GPU; the virtual GPU runs "
+                                  "PTX and CUDA C++ (pycuda.compiler.SourceModule)")
+    with call("cuModuleLoadDataEx"):
+        return Module(module.Module.from_ptx(text.decode()))
+
+
+def module_from_file(filename: str) -> Module:
+    """A module from a PTX file."""
+    with open(filename, "rb") as file:
+        return module_from_buffer(file.read())

@@ -1,0 +1,314 @@
+"""Device memory and host arrays: allocations, copies, page-locked and managed memory."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from virtualgpu import devices as machines
+
+from ._context import need_context
+from ._errors import LogicError, call
+
+
+class DeviceAllocation:
+    """Device memory that is freed when nobody holds it; ``int(allocation)`` is its address."""
+
+    def __init__(self, nbytes: int):
+        need_context("cuMemAlloc")
+        if nbytes <= 0:
+            raise LogicError(f"cuMemAlloc failed: invalid argument ({nbytes} bytes)")
+        self._machine = machines.current()
+        with call("cuMemAlloc"):
+            self._address = self._machine.allocate(int(nbytes))
+        self.nbytes = int(nbytes)
+
+    def free(self) -> None:
+        """Give the memory back now. Raises LogicError the second time."""
+        if not self._address:
+            raise LogicError("device_allocation::free failed: invalid resource handle (it was "
+                             "freed before)")
+        address, self._address = self._address, 0
+        self._machine.free(address)
+
+    def as_buffer(self, size: int, offset: int = 0):
+        raise NotImplementedError(
+            "DeviceAllocation.as_buffer: the address is not one of the host's here; copy with "
+            "pycuda.driver.memcpy_dtoh")
+
+    def __int__(self) -> int:
+        return self._address
+
+    __index__ = __int__
+
+    def __del__(self, ending=sys.is_finalizing):
+        if not ending() and getattr(self, "_address", 0):
+            self.free()
+
+
+class PointerHolderBase:
+    """Base of one's own classes that stand for a device address: ``get_pointer`` gives it."""
+
+    def get_pointer(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__}.get_pointer: return the address")
+
+    def __int__(self) -> int:
+        return self.get_pointer()
+
+    __index__ = __int__
+
+
+class ManagedAllocation(DeviceAllocation):
+    """Memory that host and device share; it is the ``.base`` of the arrays over it."""
+
+    def __init__(self, shape, dtype, order):
+        dtype = np.dtype(dtype)
+        count = int(np.prod(shape, dtype=np.int64))
+        super().__init__(count * dtype.itemsize)
+        strides = np.empty(shape, dtype, order=order).strides
+        self._view = self._machine.memory.host_view(self._address, self.nbytes)
+        self.__array_interface__ = {
+            "version": 3, "shape": shape, "typestr": dtype.str, "strides": strides,
+            "data": (self._view.ctypes.data, False),
+        }
+
+    def get_device_pointer(self) -> int:
+        return int(self)
+
+    def attach(self, flags: int, stream=None) -> None:
+        """Without effect: the memory is shared with everybody."""
+
+
+class HostAllocation:
+    """The ``.base`` of page-locked arrays; nothing is locked, copies need no such memory here."""
+
+    def __init__(self, shape, dtype, order, alignment: int):
+        dtype = np.dtype(dtype)
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        self._raw = np.zeros(nbytes + alignment, np.uint8)
+        start = -self._raw.ctypes.data % alignment
+        strides = np.empty(shape, dtype, order=order).strides
+        self.__array_interface__ = {
+            "version": 3, "shape": shape, "typestr": dtype.str, "strides": strides,
+            "data": (self._raw.ctypes.data + start, False),
+        }
+
+    def free(self) -> None:
+        """Nothing to unlock."""
+
+    def get_device_pointer(self) -> int:
+        raise LogicError(
+            "cuMemHostGetDevicePointer failed: invalid argument (page-locked memory is not mapped "
+            "on the virtual GPU: use pycuda.driver.managed_empty, which both sides share)")
+
+
+class mem_attach_flags:
+    """Flags of :func:`managed_empty`."""
+
+    GLOBAL, HOST, SINGLE = 1, 2, 4
+
+
+class host_alloc_flags:
+    """Flags of :func:`pagelocked_empty`."""
+
+    PORTABLE, DEVICEMAP, WRITECOMBINED = 1, 2, 4
+
+
+def mem_alloc(nbytes: int) -> DeviceAllocation:
+    """Device memory. Raises MemoryError where there is not enough, LogicError for no bytes."""
+    return DeviceAllocation(nbytes)
+
+
+def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAllocation, int]:
+    """Memory for ``height`` rows of ``width`` bytes, and the distance of two rows in bytes."""
+    pitch = -(-width // 512) * 512
+    return DeviceAllocation(pitch * height), pitch
+
+
+def mem_alloc_like(ary: np.ndarray) -> DeviceAllocation:
+    return mem_alloc(ary.nbytes)
+
+
+def mem_alloc_managed(nbytes: int, mem_flags: int = 1) -> ManagedAllocation:
+    return ManagedAllocation((nbytes,), np.uint8, "C")
+
+
+# -- copies -----------------------------------------------------------------------------------
+
+
+def memcpy_htod(dest: Any, src: Any) -> None:
+    """Copy a host buffer (a contiguous array, bytes) to the device address ``dest``."""
+    need_context("cuMemcpyHtoD")
+    raw = _host_bytes(src, writeable=False)
+    if raw.size:
+        with call("cuMemcpyHtoD"):
+            machines.current().write(int(dest), raw)
+
+
+def memcpy_dtoh(dest: Any, src: Any) -> None:
+    """Copy as many bytes as ``dest``, a contiguous host array, has from the address ``src``."""
+    need_context("cuMemcpyDtoH")
+    raw = _host_bytes(dest, writeable=True)
+    if raw.size:
+        with call("cuMemcpyDtoH"):
+            raw[:] = machines.current().read(int(src), raw.size)
+
+
+def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
+    """Copy ``size`` bytes on the device."""
+    need_context("cuMemcpyDtoD")
+    if size:
+        with call("cuMemcpyDtoD"):
+            machines.current().copy(int(dest), int(src), int(size))
+
+
+def memcpy_htod_async(dest: Any, src: Any, stream=None) -> None:
+    """As :func:`memcpy_htod`: nothing is ever in flight."""
+    memcpy_htod(dest, src)
+
+
+def memcpy_dtoh_async(dest: Any, src: Any, stream=None) -> None:
+    """As :func:`memcpy_dtoh`."""
+    memcpy_dtoh(dest, src)
+
+
+def memcpy_dtod_async(dest: Any, src: Any, size: int, stream=None) -> None:
+    """As :func:`memcpy_dtod`."""
+    memcpy_dtod(dest, src, size)
+
+
+def memset_d8(dest: Any, data: int, count: int) -> None:
+    """Set ``count`` bytes."""
+    _memset(dest, np.uint8(data & 0xFF), count)
+
+
+def memset_d16(dest: Any, data: int, count: int) -> None:
+    """Set ``count`` words of two bytes."""
+    _memset(dest, np.uint16(data & 0xFFFF), count)
+
+
+def memset_d32(dest: Any, data: int, count: int) -> None:
+    """Set ``count`` words of four bytes."""
+    _memset(dest, np.uint32(data & 0xFFFFFFFF), count)
+
+
+def memset_d8_async(dest, data, count, stream=None) -> None:
+    """As :func:`memset_d8`."""
+    memset_d8(dest, data, count)
+
+
+def memset_d16_async(dest, data, count, stream=None) -> None:
+    """As :func:`memset_d16`."""
+    memset_d16(dest, data, count)
+
+
+def memset_d32_async(dest, data, count, stream=None) -> None:
+    """As :func:`memset_d32`."""
+    memset_d32(dest, data, count)
+
+
+def _memset(dest: Any, value: np.generic, count: int) -> None:
+    need_context("cuMemset")
+    if count:
+        with call("cuMemset"):
+            machines.current().write(int(dest), np.full(count, value))
+
+
+def to_device(bf_obj: Any) -> DeviceAllocation:
+    """New device memory with the bytes of a host buffer."""
+    raw = np.frombuffer(memoryview(bf_obj).tobytes(), np.uint8)
+    made = mem_alloc(raw.size)
+    memcpy_htod(made, raw)
+    return made
+
+
+def from_device(devptr: Any, shape, dtype, order: str = "C") -> np.ndarray:
+    """A new host array from device memory."""
+    result = np.empty(shape, dtype, order)
+    memcpy_dtoh(result, devptr)
+    return result
+
+
+def from_device_like(devptr: Any, other_ary: np.ndarray) -> np.ndarray:
+    """A new host array like ``other_ary`` from device memory."""
+    result = np.empty_like(other_ary)
+    memcpy_dtoh(result, devptr)
+    return result
+
+
+# -- host arrays --------------------------------------------------------------------------------
+
+
+def pagelocked_empty(shape, dtype, order: str = "C", mem_flags: int = 0) -> np.ndarray:
+    """A host array, from which a real GPU copies faster."""
+    need_context("cuMemHostAlloc")
+    return np.asarray(HostAllocation(_shape(shape), dtype, order, 64))
+
+
+def aligned_empty(shape, dtype, order: str = "C", alignment: int = 4096) -> np.ndarray:
+    """A host array that starts at a multiple of ``alignment`` bytes."""
+    return np.asarray(HostAllocation(_shape(shape), dtype, order, alignment))
+
+
+def managed_empty(shape, dtype, order: str = "C", mem_flags: int = 0) -> np.ndarray:
+    """A host array over memory that kernels reach too; its ``.base`` is the allocation."""
+    return np.asarray(ManagedAllocation(_shape(shape), dtype, order))
+
+
+def register_host_memory(ary: np.ndarray, flags: int = 0) -> np.ndarray:
+    """The array itself: copies need no page-locked memory here."""
+    need_context("cuMemHostRegister")
+    return ary
+
+
+def _variants(empty):
+    """``zeros``, ``empty_like`` and ``zeros_like`` of a kind of host array."""
+
+    def zeros(shape, dtype, order="C", *flags, **named):
+        result = empty(shape, dtype, order, *flags, **named)
+        result.fill(0)
+        return result
+
+    def like(make):
+        def made(array, *flags, **named):
+            if not array.flags.forc:
+                raise ValueError("could not detect array order")
+            order = "C" if array.flags.c_contiguous else "F"
+            return make(array.shape, array.dtype, order, *flags, **named)
+
+        return made
+
+    functions = zeros, like(empty), like(zeros)
+    for function, ending in zip(functions, ("zeros", "empty_like", "zeros_like"), strict=True):
+        function.__name__ = empty.__name__.replace("empty", ending)
+        function.__doc__ = f"As :func:`{empty.__name__}`" + {
+            "zeros": ", filled with zeros.",
+            "empty_like": ", with the shape, dtype and order of an array.",
+            "zeros_like": ", filled with zeros, with the shape, dtype and order of an array.",
+        }[ending]
+    return functions
+
+
+pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _variants(pagelocked_empty)
+aligned_zeros, aligned_empty_like, aligned_zeros_like = _variants(aligned_empty)
+managed_zeros, managed_empty_like, managed_zeros_like = _variants(managed_empty)
+
+
+def _shape(shape) -> tuple[int, ...]:
+    return (int(shape),) if np.isscalar(shape) else tuple(int(one) for one in shape)
+
+
+def _host_bytes(buffer: Any, writeable: bool) -> np.ndarray:
+    """The bytes of a host buffer in the order in which they lie. Raises what NumPy raises for
+    arrays with gaps and for memory that must not be written."""
+    array = buffer if isinstance(buffer, np.ndarray | np.generic) else np.frombuffer(
+        buffer, np.uint8)
+    array = np.asarray(array)
+    if not array.flags.forc:
+        raise ValueError("ndarray is not contiguous")
+    if writeable and not array.flags.writeable:
+        raise ValueError("buffer source array is read-only")
+    flat = array.reshape(-1, order="A")
+    return flat.view(np.uint8) if flat.size else np.empty(0, np.uint8)

@@ -1,0 +1,19 @@
+"""Fixtures of virtualgpu's own tests, which need nothing of the course."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtualgpu_fixtures import NEEDS, skip_what_cannot_run, stand_ins_answer  # noqa: F401
+
+
+@pytest.fixture(scope="session")
+def package() -> Path:
+    """The folder of the package: its pyproject.toml, src and tests."""
+    return Path(__file__).resolve().parents[1]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_what_cannot_run(items, NEEDS)

@@ -1,0 +1,73 @@
+"""What the tests of virtualgpu share with those of the course that launch kernels."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+SUPPORT = Path(__file__).resolve().parent
+
+# The same examples on every run, and no clock: a shared runner may stall at any time.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeatable")
+
+# A toolkit of the machine must not stand in for the compiler wheels that the package declares.
+for variable in ("CUDA_HOME", "CUDA_PATH"):
+    os.environ.pop(variable, None)
+
+# Files that test stand-ins, which answer only where there is no GPU.
+OF_STANDINS = ("test_awkward_cuda", "test_cudf", "test_cupy", "test_pycuda", "test_standins")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stand_ins_answer(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests of stand-ins run on a machine with a GPU too: virtualgpu is told that it has none.
+
+    Whatever a module switches off, the next ones, which switched the virtual GPU on when they were
+    collected, find it on again.
+    """
+    import virtualgpu
+
+    was_active = virtualgpu.is_active()
+    if request.module.__name__.rpartition(".")[2].startswith(OF_STANDINS):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("virtualgpu.activation.gpu_is_present", lambda: False)
+            yield
+    else:
+        yield
+    if was_active and not virtualgpu.is_active():
+        virtualgpu.activate(force=True)
+
+
+@cache
+def has_gpu() -> bool:
+    """An NVIDIA driver's device file, under Linux or under WSL."""
+    return any(Path(name).exists() for name in ("/dev/nvidiactl", "/dev/dxg"))
+
+
+@cache
+def has_compiler() -> bool:
+    """A C compiler, which builds the stub of a CUDA driver."""
+    return shutil.which("cc") is not None
+
+
+# marker: what it needs, and whether that is here
+NEEDS = {
+    "gpu": ("an NVIDIA GPU", has_gpu),
+    "compiler": ("a C compiler (cc)", has_compiler),
+}
+
+
+def skip_what_cannot_run(items: list[pytest.Item], needs: dict) -> None:
+    """Leaves out what cannot run here; the summary of the run lists it with the reason."""
+    for item in items:
+        for marker, (what, is_here) in needs.items():
+            if item.get_closest_marker(marker) and not is_here():
+                reason = f"UNTESTED HERE: needs {what}, which this machine does not have"
+                item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,0 +1,83 @@
+"""The command ``virtualgpu``, as a person gives it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """\
+import sys
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def total(values, out):
+    out[0] += values[cuda.grid(1)]
+
+@cuda.jit
+def double(values):
+    values[cuda.grid(1)] *= 2
+
+values, out = np.ones(64), np.zeros(1)
+for word in sys.argv[1:]:
+    if word == "race":
+        total[2, 32](values, out)
+    elif word == "far":
+        double[3, 32](values)
+    elif word == "clean":
+        double[2, 32](values)
+    else:
+        sys.exit(int(word))
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "sums.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def virtualgpu(*arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+                   "NUMBA_CUDA_WARN_ON_IMPLICIT_COPY": "0"}
+    return subprocess.run([sys.executable, "-m", "virtualgpu", *map(str, arguments)],
+                          capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize(("words", "status", "said"), [
+    (["clean", "clean"], 0, "2 launches checked, clean"),
+    (["race"], 1, "sums.py line 7"),
+    (["far"], 1, "sums.py line 11"),
+    (["clean", "3"], 3, "1 launch checked, clean"),
+    (["race", "0"], 1, "race"),
+])
+def test_a_script_runs_under_the_checkers(script: Path, words, status, said):
+    ran = virtualgpu("run", script, *words)
+    assert ran.returncode == status, ran.stderr
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_ptx_stands_beside_its_source(script: Path):
+    ran = virtualgpu("ptx", script, "clean")
+    assert ran.returncode == 0, ran.stderr
+    assert "// sums.py:11  values[cuda.grid(1)] *= 2" in ran.stdout
+    assert ".entry" in ran.stdout and ".loc" not in ran.stdout
+
+
+def test_the_doctor_launches_a_kernel():
+    ran = virtualgpu("doctor")
+    assert ran.returncode == 0, ran.stdout
+    assert "a first kernel: right" in ran.stdout
+    assert "numba-cuda 0." in ran.stdout
+
+
+def test_a_script_that_is_not_there_is_named(tmp_path: Path):
+    ran = virtualgpu("run", tmp_path / "none.py")
+    assert ran.returncode == 2
+    assert "there is no file" in ran.stderr

@@ -1,1 +1,0 @@
-"""How programs reach a device: Numba's dispatcher, CUDA C++, arrays on the device."""

@@ -1,0 +1,55 @@
+"""The course's tests of itself: everything that course.toml lists, run as a learner runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from conftest import REPOSITORY
+from gpucourse.course.registry import Project
+from gpucourse.publish.notebooks import notebook_text
+from gpucourse.publish.outputs import plan
+from gpucourse.publish.rehearsal import rehearse
+from gpucourse.publish.source import Source, read_course
+from released_by_nbgrader import nbgrader_release
+
+COURSE, SOURCES = read_course(REPOSITORY)
+PROJECTS = [source for source in SOURCES if isinstance(source.lesson, Project)]
+
+
+def by_id(source: Source) -> str:
+    return source.lesson.id
+
+
+def test_the_generated_notebooks_are_current():
+    state = plan(REPOSITORY)
+    assert (state.changed, state.superfluous) == ([], []), "run `make build` and commit the result"
+
+
+def test_a_fresh_build_gives_the_same_text():
+    assert plan(REPOSITORY).texts == plan(REPOSITORY).texts
+
+
+def test_no_other_notebook_hides_in_the_generated_folders():
+    texts = plan(REPOSITORY).texts
+    for folder in ("lectures", "solutions", "projects", "grading/source"):
+        found = {path.relative_to(REPOSITORY) for path in (REPOSITORY / folder).rglob("*.ipynb")}
+        assert {path for path in found if ".ipynb_checkpoints" not in path.parts} <= texts.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES, ids=by_id)
+def test_a_lesson_runs_as_promised(source: Source):
+    """Released and solved, from top to bottom: see gpucourse.publish.rehearsal for the rules."""
+    assert [str(problem) for problem in rehearse(COURSE, source)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", PROJECTS, ids=by_id)
+def test_a_released_project_is_what_nbgrader_releases(source: Source, tmp_path: Path):
+    id = source.lesson.id
+    released = nbgrader_release(REPOSITORY / "grading" / "source", id, tmp_path / "class")
+    ours = (REPOSITORY / "projects" / id / f"{id}.ipynb").read_text(encoding="utf-8")
+    assert notebook_text(nbformat.read(released, as_version=4)) == ours

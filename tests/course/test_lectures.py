@@ -1,0 +1,85 @@
+"""Every lecture: answers of the source pass, wrong ones hear what is wrong, figures have words."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import REPOSITORY
+from gpucourse.course.registry import Lecture, load_course
+from gpucourse.exercises.checks import load_lesson
+from gpucourse.publish.source import read_source
+from lecture_cells import outcome, solved
+
+COURSE = load_course(REPOSITORY)
+LECTURES = [lesson.id for lesson in COURSE.lessons if isinstance(lesson, Lecture)]
+
+
+def wrong_answers() -> list:
+    """(lecture, exercise, answers, what the check says) of all files of wrong answers."""
+    files = {id: f"lecture_{id[:2]}_wrong" for id in LECTURES}
+    return [
+        pytest.param(id, *case.values, id=f"{id[:2]}:{case.id}")
+        for id, file in files.items()
+        if importlib.util.find_spec(file)
+        for case in importlib.import_module(file).WRONG
+    ]
+
+
+WRONG = wrong_answers()
+
+
+@pytest.mark.parametrize(("lecture", "exercise", "answers", "says"), WRONG)
+def test_wrong_answers_hear_what_is_wrong(lecture, exercise, answers, says):
+    heard = outcome(lecture, exercise, answers)
+    assert not heard.passed
+    said = f"{heard.message}\n{heard.look or ''}"
+    assert re.search(says, said, re.DOTALL), said
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_every_exercise_has_two_wrong_answers_or_more(lecture):
+    known = [case.values[1] for case in WRONG if case.values[0] == lecture]
+    exercises = load_lesson(lecture).exercises
+    assert len(exercises) >= 3
+    short = [name for name in exercises if known.count(name) < 2]
+    assert short == [], f"write them into tests/lecture_{lecture[:2]}_wrong.py"
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_the_answers_of_the_source_are_accepted(lecture, repository: Path):
+    text = "".join(cell.text for cell in solved(repository, lecture).values())
+    assert "✗" not in text, text
+    assert re.findall(r"✓ ([a-z0-9-]+):", text) == list(load_lesson(lecture).exercises)
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_a_lecture_has_all_its_parts(lecture):
+    cells = read_source(COURSE, COURSE.lesson(lecture)).cells
+    tags = [tag for cell in cells for tag in cell.tags]
+    assert tags.count("predict") >= 3
+    assert tags.count("keypoints") == tags.count("room") == 1
+    assert any(cell.raises for cell in cells)
+    (keypoints,) = (cell.source for cell in cells if "keypoints" in cell.tags)
+    assert 3 <= len(re.findall(r"^- ", keypoints, re.MULTILINE)) <= 5
+    assert "\n## Where to read on\n" in "\n".join(["", *(cell.source for cell in cells)])
+
+
+def figures() -> list:
+    """(alt text, file) of each figure that a lecture shows."""
+    found = []
+    for id in LECTURES:
+        for cell in read_source(COURSE, COURSE.lesson(id)).cells:
+            for alt, target in re.findall(r"!\[(.*?)\]\(\.\./(.*?)\)", cell.source, re.DOTALL):
+                found.append(pytest.param(alt, target, id=f"{id[:2]}:{target}"))
+    return found
+
+
+@pytest.mark.parametrize(("alt", "target"), figures())
+def test_a_figure_is_described_as_its_script_describes_it(alt, target):
+    svg = (REPOSITORY / target).read_text(encoding="utf-8")
+    title = re.search(r"<dc:title>(.*?)</dc:title>", svg, re.DOTALL)[1]
+    assert " ".join(alt.split()) == " ".join(title.split())

@@ -1,0 +1,106 @@
+"""Both packages build, and each runs from what was built, in an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+# What the course needs and the virtual GPU does not.
+STRANGERS = ("jupyterlab", "IPython", "jax", "nbgrader", "awkward", "gpucourse")
+
+
+def uv(*arguments: str | Path, cwd: Path | None = None) -> str:
+    done = subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], cwd=cwd,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist of each package, and the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    for package in ("virtualgpu", "gpucourse"):
+        uv("build", "--python", sys.executable, "--build-constraint",
+           repository / "requirements" / "build.txt", "--require-hashes", "--out-dir", folder,
+           repository / "packages" / package)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def python(repository: Path, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh environment that holds virtualgpu and pytest."""
+    folder = tmp_path_factory.mktemp("install")
+    python = folder / "venv" / "bin" / "python"
+    (wheel,) = built.glob("virtualgpu-*.whl")
+    uv("venv", "--python", sys.executable, folder / "venv")
+    uv("pip", "install", "--python", python, "--require-hashes", "--requirement",
+       repository / "requirements" / "virtualgpu.txt")
+    uv("pip", "install", "--python", python, "--no-deps", wheel)
+    # fails where the lock leaves out something that the package asks for
+    uv("pip", "check", "--python", python)
+    uv("pip", "install", "--python", python, "--constraint",
+       repository / "requirements" / "base.txt", "pytest")
+    return python
+
+
+def run(python: Path, folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    # No path of this checkout, no CUDA toolkit, no user site: only what was installed.
+    keep = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+    return subprocess.run([python, "-I", *arguments], cwd=folder, capture_output=True, text=True,
+                          env={"PATH": f"{python.parent}:/usr/bin:/bin", **keep})
+
+
+def test_the_virtual_gpu_brings_nothing_of_the_course(python: Path, tmp_path: Path) -> None:
+    program = ("from importlib.util import find_spec\n"
+               f"print([name for name in {STRANGERS} if find_spec(name)])")
+    done = run(python, tmp_path, "-c", program)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize(("guard", "status", "said"), [
+    (" < x.size", 0, "1 passed"), ("", 1, "test_kernels.py line 10")])
+def test_the_example_of_its_readme(python, tmp_path, repository, guard, status, said) -> None:
+    text = (repository / "packages/virtualgpu/README.md").read_text()
+    (example,) = re.findall(r"```python\n# test_kernels.py\n(.*?)```", text, re.DOTALL)
+    assert " < x.size" in example
+    (tmp_path / "test_kernels.py").write_text("# test_kernels.py\n"
+                                              + example.replace(" < x.size", guard))
+    done = run(python, tmp_path, "-m", "pytest", "--virtual-gpu", "test_kernels.py")
+    assert done.returncode == status, done.stdout + done.stderr
+    assert said in done.stdout
+
+
+def test_its_command_looks_at_the_machine(python: Path, tmp_path: Path) -> None:
+    done = subprocess.run([python.with_name("virtualgpu"), "doctor"], cwd=tmp_path, text=True,
+                          capture_output=True, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "a first kernel: right" in done.stdout
+
+
+def test_what_is_in_the_distributions(built: Path) -> None:
+    """The wheels are made from the sdists, so these have all that those need."""
+    names = {}
+    for path in built.iterdir():
+        if path.suffix == ".whl":
+            with zipfile.ZipFile(path) as wheel:
+                names[path.name.split("-")[0], "wheel"] = set(wheel.namelist())
+        elif path.suffix == ".gz":
+            with tarfile.open(path) as sdist:
+                names[path.name.split("-")[0], "sdist"] = {
+                    name.partition("/")[2] for name in sdist.getnames()}
+    for package in ("virtualgpu", "gpucourse"):
+        assert f"{package}/py.typed" in names[package, "wheel"]
+        assert f"src/{package}/__init__.py" in names[package, "sdist"]
+    lessons = {"gpucourse/lessons/course.toml", "gpucourse/lessons/06_thinking_in_threads.py",
+               "gpucourse/recorded/fuzz.json", "gpucourse/data/dimuons.root"}
+    assert lessons <= names["gpucourse", "wheel"]
+    assert not any(re.search(r"(^|/)tests?/|gpu_check", name)
+                   for kind in ("virtualgpu", "gpucourse") for name in names[kind, "wheel"])

@@ -1,0 +1,283 @@
+"""The repository as a whole: who imports whom, what may stand in a tracked file, true READMEs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpucourse.course.projects import COURSE, VIRTUALGPU, read_projects
+
+# What virtualgpu may import beside itself and the standard library.
+FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
+# Files of virtualgpu that serve another library may import that library.
+GUESTS: dict[str, set[str]] = {"pytest_plugin.py": {"pytest"}}  # pytest imports it, nobody else
+
+# What stands in for the originals uses these by their real names.
+STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}
+
+# Packages that JupyterLab is made of; its bounds choose their versions.
+PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
+
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "course/README.md",
+             "grading/README.md", "packages/virtualgpu/README.md", "packages/gpucourse/README.md"]
+
+# README's commands that a test tries, rather than a line of the workflow.
+TRIED_BY_TESTS = {
+    "make course": "tests/repository/test_make.py",
+    ".venv/bin/gpucourse grade projects/01_fill_a_histogram/01_fill_a_histogram.ipynb": (
+        "tests/repository/test_make.py"
+    ),
+}
+REMARK = "# not run in CI"
+
+
+@pytest.fixture(scope="module")
+def tracked(repository: Path) -> list[Path]:
+    """Every file that git tracks and that is still there."""
+    names = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True, check=True
+    ).stdout
+    paths = [repository / name for name in names.split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+@pytest.fixture(scope="module")
+def url(repository: Path) -> str:
+    (address,) = {tomllib.loads((repository / package).read_text())["project"]["urls"]["Repository"]
+                  for package in (COURSE, VIRTUALGPU)}
+    return address
+
+
+def texts(paths: list[Path]) -> Iterator[tuple[Path, str]]:
+    for path in paths:
+        data = path.read_bytes()
+        if b"\0" not in data:
+            yield path, data.decode("utf-8")
+
+
+# --- imports ----------------------------------------------------------------------------------
+
+
+def imported(path: Path, package: str) -> set[str]:
+    """The first names of all that a module imports, at any depth, by statement or by string.
+
+    ``package`` is the package that holds the module: a relative import is one of its own.
+    """
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").split(".")[0] if node.level == 0 else package)
+        elif (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func).split(".")[-1] in {"import_module", "__import__"}
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            found.add(str(node.args[0].value).split(".")[0] or package)  # ".module": its own
+    return found
+
+
+def modules(repository: Path, package: str) -> list[Path]:
+    return sorted((repository / "packages" / package / "src" / package).rglob("*.py"))
+
+
+def test_imports_are_found_in_every_spelling(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        "import a.b as c\nfrom d.e import f\nfrom . import g\n"
+        "def late():\n    import h\n    return importlib.import_module('i.j')\n"
+    )
+    assert imported(module, "own") == {"a", "d", "own", "h", "i"}
+
+
+def test_virtualgpu_rests_on_the_compilers_alone(repository: Path) -> None:
+    allowed = FOUNDATIONS | {"virtualgpu"} | set(sys.stdlib_module_names)
+    root = repository / "packages/virtualgpu/src/virtualgpu"
+    for path in modules(repository, "virtualgpu"):
+        name = path.relative_to(root).as_posix()
+        guests = GUESTS.get(name, set())
+        if name.startswith("standins/"):
+            guests = STANDINS | ({"pandas"} if name.startswith("standins/cudf/") else set())
+        extra = imported(path, "virtualgpu") - allowed - guests
+        assert not extra, f"virtualgpu/{name} imports {sorted(extra)}"
+    assert set(GUESTS) <= {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
+
+
+def test_imports_go_one_way_and_never_in_a_circle(repository: Path) -> None:
+    """The contracts of pyproject.toml: rooms, late imports included, and no circles."""
+    done = subprocess.run([Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+                          cwd=repository, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "Contracts: 5 kept, 0 broken." in done.stdout
+
+
+def test_gpucourse_does_not_import_the_course(repository: Path) -> None:
+    above = {"course", "tests", "benchmarks", "conftest"}
+    for path in modules(repository, "gpucourse"):
+        assert not imported(path, "gpucourse") & above, path
+
+
+def test_gpucourse_declares_what_it_imports(repository: Path) -> None:
+    declared = {canonicalize_name(Requirement(text).name)
+                for text in read_projects(repository).dependencies}
+    own = {"gpucourse", "virtualgpu"} | set(sys.stdlib_module_names)
+    owners = packages_distributions()
+    for path in modules(repository, "gpucourse"):
+        for name in imported(path, "gpucourse") - own:
+            names = {canonicalize_name(owner) for owner in owners.get(name, [name])}
+            known = PARTS_OF_JUPYTERLAB | STANDINS
+            assert names & declared or name in known, f"{path} imports {name}"
+
+
+def test_importing_gpucourse_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; import gpucourse; heavy = {'numpy', 'numba', 'jax', 'IPython', 'virtualgpu', "
+        "'awkward', 'matplotlib'}; print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+# --- what may stand in a tracked file ---------------------------------------------------------
+
+
+def test_no_machine_paths(tracked: list[Path]) -> None:
+    folders = "|".join(("wo" + "rk", "ro" + "ot", "tm" + "p/w", "home/(?!course|jovyan)[a-z]+"))
+    pattern = re.compile(rf"(?:^|[^\w.-])/(?:{folders})/", re.MULTILINE)
+    found = [f"{path}: {hit[0]}" for path, text in texts(tracked) for hit in pattern.finditer(text)]
+    assert not found
+
+
+def test_no_package_index_is_named(tracked: list[Path]) -> None:
+    pattern = re.compile(r"""(?:index-url|registry|"resolved")[" =:]*https?://|/simple/""")
+    found = [f"{p}: {hit[0]}" for p, text in texts(tracked) for hit in pattern.finditer(text)]
+    assert [line for line in found if not line.startswith(__file__)] == []
+    assert not {path.name for path in tracked} & {"uv.lock", "pylock.toml", ".python-version"}
+
+
+def test_no_large_files(tracked: list[Path]) -> None:
+    assert not [path for path in tracked if path.stat().st_size > 2 * 2**20]
+
+
+def test_notebooks_hold_no_outputs(tracked: list[Path]) -> None:
+    for path in tracked:
+        if path.suffix == ".ipynb":
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+                assert not cell.get("outputs"), f"{path}, cell {cell['id']}"
+                assert cell.get("execution_count") is None, f"{path}, cell {cell['id']}"
+
+
+def test_code_is_lint_free(repository: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=concise"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+# --- the address of the repository ------------------------------------------------------------
+
+
+def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str) -> None:
+    slug = url.removeprefix("https://github.com/")
+    holders = {
+        path.relative_to(repository).as_posix() for path, text in texts(tracked) if slug in text
+    }
+    copies = {name for name in holders if name.startswith(("colab/", "hub/"))}  # generated
+    assert holders - copies == {str(COURSE), str(VIRTUALGPU), "README.md", "CITATION.cff"}
+    readme = (repository / "README.md").read_text()
+    outside = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", readme, flags=re.DOTALL)
+    assert slug not in outside, "in README.md only generated blocks name the address"
+
+
+def test_the_badge_names_a_workflow_that_exists(repository: Path) -> None:
+    readme = (repository / "README.md").read_text()
+    names = set(re.findall(r"actions/workflows/([\w.-]+\.yml)", readme))
+    assert names
+    assert all((repository / ".github" / "workflows" / name).is_file() for name in names)
+
+
+# --- what the documents promise ---------------------------------------------------------------
+
+
+def test_every_place_on_the_map_exists(repository: Path) -> None:
+    section = (repository / "README.md").read_text().split("## The repository")[1]
+    places = re.findall(r"(?m)^([\w./-]+)  ", section.split("```")[1])
+    assert len(places) >= 10
+    for place in places:
+        assert (repository / place).exists(), f"README's map names {place}"
+
+
+def commands(document: Path) -> list[str]:
+    """The lines of a document's sh blocks, a continued line joined to the next."""
+    blocks = re.findall(r"```sh\n(.*?)```", document.read_text(), flags=re.DOTALL)
+    return [
+        line.strip() for block in blocks for line in re.sub(r"\\\n\s*", " ", block).splitlines()
+    ]
+
+
+def verbs(repository: Path) -> dict[str, str]:
+    """The Makefile's public verbs and their one-line meanings."""
+    text = (repository / "Makefile").read_text()
+    return dict(re.findall(r"(?m)^([a-z-]+):.*?## (.+)$", text))
+
+
+def workflow(repository: Path) -> dict:
+    return yaml.safe_load((repository / ".github" / "workflows" / "test.yml").read_text())
+
+
+def run_by_ci(repository: Path) -> set[str]:
+    jobs = workflow(repository)["jobs"].values()
+    steps = [step.get("run", "") for job in jobs for step in job["steps"]]
+    return {line.strip() for text in steps for line in text.splitlines()}
+
+
+def test_readme_commands_are_the_ones_that_ci_runs(repository: Path) -> None:
+    known = run_by_ci(repository) | set(TRIED_BY_TESTS)
+    found = commands(repository / "README.md")
+    assert {"make course", "make test", "make demo"} <= set(found)
+    for command in found:
+        assert command in known or REMARK in command or command.startswith("cd "), (
+            f"README shows `{command}`: have the workflow run it, or remark `{REMARK}`"
+        )
+    for command, test in TRIED_BY_TESTS.items():
+        assert command.split()[-1] in (repository / test).read_text(), f"{test}: no {command}"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_make_verb_that_is_named_exists(repository: Path, name: str) -> None:
+    text = (repository / name).read_text()
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, flags=re.MULTILINE))
+    assert named <= verbs(repository).keys()
+
+
+def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) -> None:
+    project = tomllib.loads((repository / COURSE).read_text())["project"]
+    promised = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    job = workflow(repository)["jobs"]["test"]
+    assert job["strategy"]["matrix"]["python"] == promised
+    assert "make test" in [step.get("run") for step in job["steps"]]
+    script = (repository / ".ci" / "run").read_text()
+    assert script.rstrip().endswith("\nmake test")
+
+
+def test_contributing_opens_with_the_one_rule(repository: Path) -> None:
+    first = (repository / "CONTRIBUTING.md").read_text().split("\n\n")[1]
+    assert first.startswith("**Edit `course/` and `src/`.")
+    assert "make build" in first

@@ -1,0 +1,165 @@
+"""Wrong answers to the exercises of "Why GPUs", with what the check must say of each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wrong_answers import collection
+
+import cupy as cp  # isort: skip  (after the virtual GPU is active)
+
+WRONG, wrong = collection()
+START = 4e-6
+
+# --- in-flight ----------------------------------------------------------------------------------
+
+
+@wrong("in-flight", "one too few is too few")
+def rounds_down(latency, bandwidth, bytes_each):
+    return int(latency * bandwidth / bytes_each)
+
+
+@wrong("in-flight", "the next whole number")
+def does_not_round(latency, bandwidth, bytes_each):
+    return latency * bandwidth / bytes_each
+
+
+@wrong("in-flight", "these are bytes")
+def counts_bytes(latency, bandwidth, bytes_each):
+    return math.ceil(latency * bandwidth)
+
+
+@wrong("in-flight", "latency times bandwidth")
+def divides_by_latency(latency, bandwidth, bytes_each):
+    return math.ceil(bandwidth / latency / bytes_each)
+
+
+@wrong("in-flight", "returns nothing")
+def forgets_to_return(latency, bandwidth, bytes_each):
+    math.ceil(latency * bandwidth / bytes_each)
+
+
+# --- ferry --------------------------------------------------------------------------------------
+
+
+def smooth(d_heat):
+    return (cp.roll(d_heat, 1) + d_heat + cp.roll(d_heat, -1)) / 3
+
+
+@wrong("ferry", "bytes crossed in .* trips where .*inside the loop")
+def there_and_back(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    for step in range(steps):
+        heat = ferry.back(smooth(ferry.there(heat)))
+        hottest[step] = heat.max()
+    return heat, hottest
+
+
+@wrong("ferry", "bytes crossed in .* trips where")
+def fetches_all_to_find_the_hottest(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = ferry.back(d_heat).max()
+    return ferry.back(d_heat), hottest
+
+
+@wrong("ferry", "only .* bytes went by the ferry")
+def stays_at_home(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    for step in range(steps):
+        heat = (np.roll(heat, 1) + heat + np.roll(heat, -1)) / 3
+        hottest[step] = heat.max()
+    return heat, hottest
+
+
+@wrong("ferry", "only .* bytes went by the ferry")
+def smuggles(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = cp.asarray(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = float(d_heat.max())
+    return d_heat.get(), hottest
+
+
+@wrong("ferry", "the temperatures are a cupy.ndarray")
+def leaves_it_there(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = ferry.back(d_heat.max())
+    return d_heat, hottest
+
+
+@wrong("ferry", "the hottest ones are wrong.*the maximum after it")
+def the_maximum_before_the_step(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        hottest[step] = ferry.back(d_heat.max())
+        d_heat = smooth(d_heat)
+    return ferry.back(d_heat), hottest
+
+
+@wrong("ferry", "the temperatures are wrong")
+def smooths_nothing(ferry, heat, steps):
+    return heat, np.zeros(steps)
+
+
+@wrong("ferry", "hottest ones are a builtins.list.*makes one of a list")
+def notes_them_in_a_list(ferry, heat, steps):
+    d_heat, hottest = ferry.there(heat), []
+    for _ in range(steps):
+        d_heat = smooth(d_heat)
+        hottest.append(float(ferry.back(d_heat.max())))
+    return ferry.back(d_heat), hottest
+
+
+# --- crossover ----------------------------------------------------------------------------------
+
+
+@wrong("crossover", "GPU loses at any size.*who gains")
+def always_a_size(starts, gpu_each, cpu_each):
+    if gpu_each == cpu_each:
+        return 10**9
+    return math.ceil(abs(starts * START / (cpu_each - gpu_each)))
+
+
+@wrong("crossover", "what about one less, and what about fractions")
+def rounds_to_the_nearest_below(starts, gpu_each, cpu_each):
+    gain = cpu_each - gpu_each
+    return int(starts * START / gain) if gain > 0 else None
+
+
+@wrong("crossover", "it says .*, not ")
+def forgets_what_the_gpu_takes(starts, gpu_each, cpu_each):
+    return math.ceil(starts * START / cpu_each) if cpu_each > gpu_each else None
+
+
+@wrong("crossover", "it says .*, not ")
+def one_start_only(starts, gpu_each, cpu_each):
+    gain = cpu_each - gpu_each
+    return math.ceil(START / gain) if gain > 0 else None
+
+
+@wrong("crossover", "each takes START seconds")
+def takes_starts_for_seconds(starts, gpu_each, cpu_each):
+    gain = cpu_each - gpu_each
+    return math.ceil(starts / gain) if gain > 0 else None
+
+
+@wrong("crossover", "it says None; from")
+def never_says_when(starts, gpu_each, cpu_each):
+    return None
+
+
+@wrong("crossover", "ZeroDivisionError|division")
+def does_not_expect_a_tie(starts, gpu_each, cpu_each):
+    if cpu_each < gpu_each:
+        return None
+    return math.ceil(starts * START / (cpu_each - gpu_each))

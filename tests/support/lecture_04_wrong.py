@@ -1,0 +1,150 @@
+"""Wrong answers to the exercises of "Compiling Python", with what the check must say of each."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from numba import njit, vectorize
+
+from wrong_answers import collection
+
+WRONG, wrong = collection()
+
+# --- count-window -------------------------------------------------------------------------------
+
+
+@wrong("count-window", "this is a function that Numba has not seen")
+def not_compiled(values, low, high):
+    return sum(low < value < high for value in values)
+
+
+@wrong("count-window", "the edges 80 and 100 are counted too")
+@njit
+def edges_too(values, low, high):
+    count = 0
+    for value in values:
+        if low <= value <= high:
+            count += 1
+    return count
+
+
+@wrong("count-window", "lie between 80 and 100; yours are .*NaN")
+@njit
+def counts_nan(values, low, high):
+    count = values.size
+    for value in values:
+        if value <= low or value >= high:
+            count -= 1
+    return count
+
+
+@wrong("count-window", "lie between 80 and 100; yours are")
+@njit
+def leaves_out_the_last(values, low, high):
+    count = 0
+    for i in range(values.size - 1):
+        if low < values[i] < high:
+            count += 1
+    return count
+
+
+# --- vectorize ----------------------------------------------------------------------------------
+
+
+@wrong("vectorize", "not a ufunc.*@vectorize")
+@njit
+def of_two_numbers(phi1, phi2):
+    difference = phi1 - phi2
+    if difference > math.pi:
+        difference -= 2 * math.pi
+    elif difference < -math.pi:
+        difference += 2 * math.pi
+    return difference
+
+
+@wrong("vectorize", "not between -π and π")
+@vectorize
+def does_not_wrap(phi1, phi2):
+    return phi1 - phi2
+
+
+@wrong("vectorize", "both sides")
+@vectorize
+def wraps_one_side(phi1, phi2):
+    difference = phi1 - phi2
+    return difference - 2 * math.pi if difference > math.pi else difference
+
+
+@wrong("vectorize", "the sign counts")
+@vectorize
+def loses_the_sign(phi1, phi2):
+    difference = abs(phi1 - phi2)
+    return 2 * math.pi - difference if difference > math.pi else difference
+
+
+# --- fresh-cuts ---------------------------------------------------------------------------------
+
+cut = 60.0
+
+
+@wrong("fresh-cuts", "the answer is .* each time.*the global one")
+@njit
+def still_global(values, ignored):
+    return np.sum(values > cut)
+
+
+@wrong("fresh-cuts", "has not seen")
+def numpy_alone(values, cut):
+    return np.sum(values > cut)
+
+
+@wrong("fresh-cuts", "above is|lie above")
+@njit
+def below_instead(values, cut):
+    return np.sum(values < cut)
+
+
+@wrong("fresh-cuts", "has not seen")
+def compiled_in_each_call(values, cut):
+    @njit
+    def count(values):
+        return np.sum(values > cut)
+
+    return count(values)
+
+
+# --- where --------------------------------------------------------------------------------------
+
+
+@wrong("where", "truth value of an array|TracerBoolConversionError")
+def asks_with_if(masses):
+    if masses > 60:
+        return 1.02 * masses
+    return masses
+
+
+@wrong("where", "TracerArrayConversionError")
+def where_of_numpy(masses):
+    return np.where(masses > 60, 1.02 * masses, np.where(masses < 20, 0, masses))
+
+
+@wrong("where", "NonConcreteBooleanIndexError|result of shape")
+def picks_by_mask(masses):
+    return 1.02 * masses[masses > 60]
+
+
+@wrong("where", "becomes .*, not 0")
+def forgets_the_light_ones(masses):
+    return jnp.where(masses > 60, 1.02 * masses, masses)
+
+
+@wrong("where", "a mass of (60|20) becomes")
+def edges_too_much(masses):
+    return jnp.where(masses >= 60, 1.02 * masses, jnp.where(masses <= 20, 0, masses))
+
+
+@wrong("where", "result of shape")
+def adds_them_up(masses):
+    return jnp.sum(jnp.where(masses > 60, 1.02 * masses, masses))

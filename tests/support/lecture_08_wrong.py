@@ -1,0 +1,139 @@
+"""Wrong answers to the exercises of "JAX", with what the check must say of each."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from wrong_answers import collection
+
+WRONG, wrong = collection()
+
+# --- pad ----------------------------------------------------------------------------------------
+
+
+@wrong("pad", "slice|Array slice indices must have static|[Cc]oncrete|start/stop/step")
+def slices(values, n):
+    return jnp.mean(values[:n])
+
+
+@wrong("pad", "which elements are added")
+def lets_rubbish_in(values, n):
+    return jnp.mean(values) * values.size / n
+
+
+@wrong("pad", "by what is the sum divided")
+def divides_by_the_length(values, n):
+    return jnp.sum(values, where=jnp.arange(values.size) < n) / values.size
+
+
+@wrong("pad", "which elements are added")
+def one_too_many(values, n):
+    return jnp.sum(jnp.where(jnp.arange(values.size) <= n, jnp.nan_to_num(values), 0)) / n
+
+
+@wrong("pad", "the function returns None")
+def nothing(values, n):
+    pass
+
+
+# --- at-add -------------------------------------------------------------------------------------
+
+
+@wrong("at-add", "beyond the last bin: where do they land|may come often")
+@partial(jax.jit, static_argnames="bins")
+def cuts_and_hopes(metres, bins):
+    return jnp.zeros(bins, jnp.int32).at[metres.astype(jnp.int32)].add(1)
+
+
+@wrong("at-add", "where do they land|may come often")
+@partial(jax.jit, static_argnames="bins")
+def clips_into_the_edges(metres, bins):
+    k = jnp.clip(jnp.floor(metres), 0, bins - 1).astype(jnp.int32)
+    return jnp.zeros(bins, jnp.int32).at[k].add(1)
+
+
+@wrong("at-add", "may come often")
+@partial(jax.jit, static_argnames="bins")
+def set_instead_of_add(metres, bins):
+    inside = (metres >= 0) & (metres < bins)
+    k = jnp.where(inside, metres, bins).astype(jnp.int32)
+    return jnp.zeros(bins, jnp.int32).at[k].set(1)
+
+
+@wrong("at-add", "has the shape")
+@partial(jax.jit, static_argnames="bins")
+def one_bin_more(metres, bins):
+    return jnp.histogram(metres, bins + 1, (0, bins + 1))[0].astype(jnp.int32)
+
+
+# --- vmap and aim: a flight without drag, which has a formula ------------------------------------
+
+
+def distance(angle, speed):
+    return speed**2 * jnp.sin(2 * angle) / 9.81
+
+
+def turned(angles, speeds):
+    return jax.vmap(jax.vmap(distance, (0, None)), (None, 0))(angles, speeds)
+
+
+def in_loops(angles, speeds):
+    return jnp.array([[distance(angle, speed) for speed in speeds] for angle in angles])
+
+
+def both_at_once(angles, speeds):
+    n = min(len(angles), len(speeds))
+    return jax.vmap(distance)(angles[:n], speeds[:n])
+
+
+wrong("vmap", r"of shape \(5, 3\), not \(3, 5\)")(turned, distance)
+wrong("vmap", "was called 15 times.*no loop")(in_loops, distance)
+wrong("vmap", r"of shape \(3,\)")(both_at_once, distance)
+
+
+def stays(target, speed):
+    return jnp.float32(0.3) + 0 * target
+
+
+def wrong_sign(target, speed):
+    def newton(_, angle):
+        return angle + (distance(angle, speed) - target) / jax.grad(distance)(angle, speed)
+
+    return jax.lax.fori_loop(0, 12, newton, jnp.float32(0.3))
+
+
+def one_step(target, speed):
+    angle = jnp.float32(0.3)
+    return angle - (distance(angle, speed) - target) / jax.grad(distance)(angle, speed)
+
+
+def steep(target, speed):
+    def newton(_, angle):
+        return angle - (distance(angle, speed) - target) / jax.grad(distance)(angle, speed)
+
+    return jax.lax.fori_loop(0, 12, newton, jnp.float32(1.3))
+
+
+def always_thirty(target, speed):
+    def newton(_, angle):
+        return angle - (distance(angle, 30.0) - target) / jax.grad(distance)(angle, 30.0)
+
+    return jax.lax.fori_loop(0, 12, newton, jnp.float32(0.3))
+
+
+def asks_with_while(target, speed):
+    angle = 0.3
+    while abs(distance(angle, speed) - target) > 1e-3:
+        angle -= (distance(angle, speed) - target) / jax.grad(distance)(angle, speed)
+    return angle
+
+
+wrong("aim", "comes down .* m away")(stays, distance)
+wrong("aim", "m away.*which sign")(wrong_sign, distance)
+wrong("aim", "m away")(one_step, distance)
+wrong("aim", "a steep throw")(steep, distance)
+wrong("aim", "the speed that it is given")(always_thirty, distance)
+wrong("aim", "TracerBoolConversionError|[Bb]oolean")(asks_with_while, distance)

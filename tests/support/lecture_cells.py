@@ -1,0 +1,156 @@
+"""The cells of a solved lecture, run once, with what each showed and left.
+
+Most run in this process. A lecture that sets what a library reads only once, when it starts, has a
+process of its own, and so have the checks of its wrong answers: nothing of it reaches other tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import io
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+from numba import cuda
+from numba.cuda.cudadrv.driver import CudaAPIError
+
+import virtualgpu
+from gpucourse.adapters import awkward_cuda
+from gpucourse.course.regions import SOLUTION, unwrap_regions
+from gpucourse.course.registry import load_course
+from gpucourse.exercises.checks import load_lesson
+from gpucourse.exercises.outcomes import Outcome
+from gpucourse.publish.source import read_source
+
+#: Lectures with a process of their own, and what their first cell has set when a check runs.
+OWN_PROCESS = {
+    "12_more_than_one_gpu": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+}
+
+
+def without_gpu() -> None:
+    """As ``%load_ext gpucourse`` leaves a kernel where there is no GPU; other tests undo it."""
+    virtualgpu.activate(force=True)
+    awkward_cuda.mend_iteration()
+    awkward_cuda.route_to_cpu_kernels()
+
+
+def free_what_earlier_tests_left() -> None:
+    """Numba frees late, by address alone, on the device that is current then.
+
+    An array of another device, which an earlier test had, would free one of the lecture's.
+    """
+    gc.collect()
+    pending = cuda.current_context().deallocations
+    while len(pending):
+        with contextlib.suppress(CudaAPIError):  # no such address on this device
+            pending.clear()
+
+
+@cache
+def solved(repository: Path, id: str) -> dict[str, SimpleNamespace]:
+    """By cell: ``text`` printed, ``error`` raised, and ``names``, the namespace after it.
+
+    Only errors that a cell announces with ``raises=`` are caught. From a process of its own come
+    numbers, texts and arrays (as NumPy's) among the names, and an :class:`Exception` with the
+    error's message.
+    """
+    if id in OWN_PROCESS:
+        return _in_own_process("cells", id, {})
+    return _run_cells(repository, id)
+
+
+def outcome(id: str, exercise: str, answers: tuple) -> Outcome:
+    """What the check of the lecture says to one of its wrong answers."""
+    if id not in OWN_PROCESS:
+        without_gpu()
+        return load_lesson(id).outcome(exercise, *answers)
+    known = [case.values[1] for case in _wrong_answers(id)]
+    place = next(k for k, other in enumerate(known) if other is answers)
+    return _outcomes(id)[place]
+
+
+@cache
+def _outcomes(id: str) -> list[Outcome]:
+    return _in_own_process("outcomes", id, OWN_PROCESS[id])
+
+
+def _wrong_answers(id: str) -> list:
+    return importlib.import_module(f"lecture_{id[:2]}_wrong").WRONG
+
+
+def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
+    without_gpu()
+    free_what_earlier_tests_left()
+    course = load_course(repository)
+    names: dict = {"__name__": "lecture"}
+    cells = {}
+    for cell in read_source(course, course.lesson(id)).cells:
+        if cell.kind != "code":
+            continue
+        source = unwrap_regions(cell.source, SOLUTION).removeprefix("%load_ext gpucourse\n")
+        printed, error = io.StringIO(), None
+        with contextlib.redirect_stdout(printed):
+            try:
+                # As a notebook compiles it: this file's own `annotations` must not reach the cell.
+                exec(compile(source, cell.name, "exec", dont_inherit=True), names)
+            except Exception as raised:
+                if type(raised).__name__ not in cell.raises:
+                    raise
+                error = raised
+        cells[cell.name] = SimpleNamespace(text=printed.getvalue(), error=error, names=dict(names))
+    return cells
+
+
+def _in_own_process(what: str, id: str, environment: dict):
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
+        command = [sys.executable, __file__, what, id, file.name]
+        ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+        if ran.returncode:
+            raise AssertionError(f"the process of {id} failed:\n{ran.stderr[-8000:]}")
+        return pickle.loads(Path(file.name).read_bytes())
+
+
+def _plain(value: object) -> object:
+    """A value that another process can have, or :data:`_plain` itself where there is none."""
+    if value is None or isinstance(value, bool | int | float | str | np.ndarray | np.generic):
+        return value
+    if isinstance(value, sys.modules["jax"].Array if "jax" in sys.modules else ()):
+        return np.asarray(value)
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        parts = [_plain(part) for part in value]
+        return _plain if any(part is _plain for part in parts) else type(value)(parts)
+    return _plain
+
+
+def _main(what: str, id: str, path: str) -> None:
+    repository = Path(__file__).resolve().parent.parent
+    if what == "cells":
+        result = _run_cells(repository, id)
+        for cell in result.values():
+            plain = {name: _plain(value) for name, value in cell.names.items()}
+            cell.names = {name: value for name, value in plain.items() if value is not _plain}
+            cell.error = cell.error and Exception(f"{type(cell.error).__name__}: {cell.error}")
+    else:
+        without_gpu()
+        lesson = load_lesson(id)
+        result = [lesson.outcome(*_exercise_and_answers(case)) for case in _wrong_answers(id)]
+    Path(path).write_bytes(pickle.dumps(result))
+
+
+def _exercise_and_answers(case: object) -> tuple:
+    exercise, answers, _ = case.values
+    return (exercise, *answers)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

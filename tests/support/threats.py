@@ -1,0 +1,273 @@
+"""What a submission can try: how one attempt is written down, handed in and graded.
+
+The attempts themselves are in ``threats_verdict``, ``threats_answers``, ``threats_neighbours``,
+``threats_files`` and ``threats_kernels``. The tests grade each of them with the course's grader;
+``evidence/grader_threats.py`` hands the same files to stock nbgrader too.
+
+**An attempt is written so that its points tell whether it succeeded**: the answer that it guards
+is right only where the attack works. So "full marks" in a table means that the grader was fooled.
+Nothing here does damage where it succeeds: it reads, writes into its own folder, or starts a
+process that ends by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_markdown_cell
+
+from gpucourse.grading.classes.batch import Job
+from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.grader import grade
+from gpucourse.grading.sandbox.levels import ForkServer
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.verdict import GRADED, Verdict
+from grading_toy import nbgrader, notebook_of, setup, solution, submission, test_cell
+
+SEED = "5eed" * 8
+# Patient, because a test machine may be busy; attempts that never end bring a limit of their own.
+LIMITS = Limits(request_seconds=60.0, test_seconds=120.0, memory_bytes=1536 << 20)
+# In an attempt's text this stands for the course directory.
+COURSE = "@COURSE@"
+# Variables of the hidden part of a test; feedback must never show it.
+HIDDEN = "hidden_values"
+# Stands in the hidden part and, as in a real one, in the gradebook.
+MARK = b"mark-7f3a"
+
+START = """%load_ext gpucourse
+import numpy as np
+from numba import cuda, int32
+from gpucourse import call, expect_equal, expect, launch, launches, secret_rng, unwritten
+"""
+
+DOUBLE = """def double(values):
+    ### BEGIN SOLUTION
+    return 2 * values
+    ### END SOLUTION
+"""
+
+# Plain asserts, as most instructors write them.
+TEST_DOUBLE = """answer = call("double", np.arange(3.0), where="host")
+assert np.array_equal(answer, [0.0, 2.0, 4.0]), "wrong for three numbers"
+### BEGIN HIDDEN TESTS
+# mark-7f3a
+for n in (0, 1, 33):
+    hidden_values = secret_rng(f"{n}").uniform(-1, 1, n)
+    answer = call("double", hidden_values, where="host")
+    assert np.array_equal(answer, 2 * hidden_values), "wrong for other numbers"
+### END HIDDEN TESTS
+"""
+
+TOTAL = """def total(values):
+    ### BEGIN SOLUTION
+    return float(values.sum())
+    ### END SOLUTION
+"""
+
+# Partial credit in nbgrader's way: the cell's value is the number of points.
+TEST_TOTAL = """2 - 2 * abs(call("total", np.ones(4), where="host") - 4.0)
+"""
+
+SCALE = """@cuda.jit
+def scale(values, factor, out):
+    ### BEGIN SOLUTION
+    i = cuda.grid(1)
+    if i < values.size:
+        out[i] = factor * values[i]
+    ### END SOLUTION
+"""
+
+TEST_SCALE = """hidden_values = (100, 33, 0)
+for n in hidden_values:
+    values = secret_rng(str(n)).uniform(size=n)
+    values.setflags(write=False)
+    out = unwritten(n, np.float64)
+    launch("scale", 4, 32, values, 2.0, out)
+    expect_equal(out, 2.0 * values, "wrong for an empty input" if n == 0 else "wrong values")
+"""
+
+COUNT = """@cuda.jit
+def tally(values, counts):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(counts, values[i], 1)
+
+def histogram(values, bins):
+    ### BEGIN SOLUTION
+    counts = cuda.to_device(np.zeros(bins, np.int32))
+    tally[(len(values) + 63) // 64 + 1, 64](cuda.to_device(values), counts)
+    return counts.copy_to_host()
+    ### END SOLUTION
+"""
+
+TEST_COUNT = """for number in range(3):
+    values = secret_rng(str(number)).integers(0, 5, 200)
+    expect_equal(call("histogram", values, 7), np.bincount(values, minlength=7), "wrong counts")
+expect(len(launches()) == 1, "not one launch")
+"""
+
+
+def host_notebook() -> nbformat.NotebookNode:
+    """Two host functions of 3 and 2 points, and a text for a person to read."""
+    return notebook_of([
+        new_markdown_cell("# Double and add up", id="title"),
+        setup("start", START),
+        solution("double", DOUBLE),
+        test_cell("test-double", TEST_DOUBLE, 3),
+        solution("total", TOTAL),
+        test_cell("test-total", TEST_TOTAL, 2),
+        new_markdown_cell("YOUR ANSWER", id="why", metadata=nbgrader(
+            "why", solution=True, grade=True, points=0)),
+    ])
+
+
+def kernel_notebook() -> nbformat.NotebookNode:
+    """One kernel (3 points), one host function with a kernel of its own (2 points)."""
+    return notebook_of([
+        setup("start", START),
+        solution("scale", SCALE),
+        test_cell("test-scale", TEST_SCALE, 3),
+        solution("count", COUNT),
+        test_cell("test-count", TEST_COUNT, 2),
+    ])
+
+
+NOTEBOOKS = {"host": host_notebook, "kernels": kernel_notebook}
+FULL = (3.0, 2.0)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One submission that tries something.
+
+    Attributes
+    ----------
+    row
+        Number in the list of threats.
+    name
+        Becomes the student's name; classes are graded in the order of names.
+    tries
+        What it does, for the table.
+    earns
+        Points of the two tests that the grader must give.
+    says
+        Must occur in the first failing test's reason or, where all pass, in the notices.
+    change
+        What is done to the notebook (a dict, in place); may return the file's bytes instead.
+    place
+        What is done to the submitted file, given its path.
+    honest
+        Cells of an honest submission that does something alike; must earn everything.
+    limits
+        Tighter bounds, for attempts that would use them up.
+    stock
+        Why stock nbgrader is not asked; empty if it is.
+    """
+
+    row: int
+    name: str
+    tries: str
+    cells: dict[str, str] = field(default_factory=dict)
+    earns: tuple[float, float] = (0.0, 2.0)
+    says: str = ""
+    assignment: str = "host"
+    change: Callable[[dict], bytes | None] | None = None
+    place: Callable[[Path], None] | None = None
+    honest: dict[str, str] = field(default_factory=dict)
+    limits: Limits | None = None
+    stock: str = ""
+
+
+class Course:
+    """A course directory with the two assignments, somebody's work and something to steal."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.classroom = Classroom(root)
+        self.assignments: dict[str, Assignment] = {}
+        for name, notebook in NOTEBOOKS.items():
+            path = root / "source" / name / f"{name}.ipynb"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(notebook(), path)
+            self.assignments[name] = Assignment.load(path)
+        if not (root / "gradebook.db").exists():
+            (root / "gradebook.db").write_bytes(b"grades and " + MARK)
+        self.hand_in(Attempt(0, "a-victim", ""))
+
+    def hand_in(self, attempt: Attempt) -> Path:
+        """Write the submission; the path of its notebook."""
+        name = attempt.assignment
+        assignment = self.assignments[name]
+        cells = {cell: text.replace(COURSE, str(self.root)) for cell, text in attempt.cells.items()}
+        notebook = {"nbformat": 4, "nbformat_minor": 5,
+                    "metadata": json.loads(json.dumps(assignment.released.metadata)),
+                    "cells": submission(assignment, **cells)}
+        content = attempt.change(notebook) if attempt.change else None
+        path = self.root / "submitted" / attempt.name / name / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_bytes(json.dumps(notebook).encode() if content is None else content)
+        if attempt.place:
+            attempt.place(path)
+        return path
+
+    def ingest(self, attempt: Attempt) -> Job:
+        """Hand in and rebuild; the job for the grader."""
+        self.hand_in(attempt)
+        (job,) = self.classroom.ingest(attempt.assignment, [attempt.name])
+        return job
+
+    def grade(self, attempt: Attempt, server: ForkServer) -> Verdict:
+        """Hand in, rebuild and grade, in this process and the sandbox."""
+        job = self.ingest(attempt)
+        limits = attempt.limits or LIMITS
+        return grade(self.assignments[attempt.assignment], job.ingested, server, SEED, limits)
+
+
+def faults(attempt: Attempt, verdict: Verdict) -> str:
+    """What of a verdict is not as the attempt says that it must be; empty if all is."""
+    earned = tuple(outcome.earned for outcome in verdict.tests)
+    if attempt.limits is not None and any(
+            words in verdict.tests[1].reason for words in ("took longer", "never finishes")):
+        # With the tight limits of the attempt, a busy machine may be too slow for honest work.
+        earned = earned[0], attempt.earns[1]
+    if earned != attempt.earns:
+        return f"{attempt.name}: earned {earned}, expected {attempt.earns}: {verdict.to_json()}"
+    told = verdict.first_reason() or " ".join(verdict.notices)
+    if attempt.says not in told:
+        return f"{attempt.name}: {attempt.says!r} is not in {told!r}"
+    if HIDDEN in verdict.to_json():
+        return f"{attempt.name}: the verdict names a hidden variable"
+    return ""
+
+
+def control(attempt: Attempt) -> Attempt:
+    """The honest submission that goes with an attempt."""
+    return replace(attempt, name=f"{attempt.name}-control", cells=attempt.honest, earns=FULL,
+                   says="", change=None, place=None, limits=None)
+
+
+def holds(attempt: Attempt, course: Course, server: ForkServer, *, with_control: bool = True
+          ) -> Verdict:
+    """Assert that the grader withstands the attempt, and that honest work is unharmed by it."""
+    verdict = course.grade(attempt, server)
+    wrong = faults(attempt, verdict)
+    assert not wrong, wrong
+    if with_control:
+        honest = course.grade(control(attempt), server)
+        assert honest.kind == GRADED, honest.reason
+        wrong = faults(control(attempt), honest)
+        assert not wrong, wrong
+    return verdict
+
+
+def rows(attempts: list[Attempt], row: int) -> list[Attempt]:
+    """The attempts of one row of the list, for ``pytest.mark.parametrize``."""
+    found = [attempt for attempt in attempts if attempt.row == row]
+    assert found, f"no attempt for row {row}"
+    return found

@@ -1,0 +1,47 @@
+"""The list of threats as a whole: every row has a test, the published table is the measured one."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import threats_answers
+import threats_files
+import threats_kernels
+import threats_neighbours
+import threats_verdict
+
+ROWS = range(1, 65)
+ATTEMPTS = [attempt for module in (threats_verdict, threats_answers, threats_neighbours,
+                                   threats_files, threats_kernels)
+            for attempt in module.ATTEMPTS]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_has_a_test_named_for_it_and_an_attempt(row):
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_threats_*.py"))
+    assert re.search(rf"^def test_threat_{row:02}_\w+\(", tests, re.MULTILINE)
+    assert any(attempt.row == row for attempt in ATTEMPTS)
+
+
+def test_names_are_students_of_their_own():
+    names = [attempt.name for attempt in ATTEMPTS]
+    assert len(set(names)) == len(names)
+
+
+def test_the_table_of_the_documentation_is_made_from_the_results(repository):
+    """And from results of the attempts that there are."""
+    results = repository / "benchmarks" / "results" / "grader_threats.json"
+    rows = json.loads(results.read_text())["results"]["rows"]
+    assert [row["name"].split("-", 1)[1] for row in rows] == [a.name for a in ATTEMPTS]
+    assert all(row["ours"]["as expected"] for row in rows)
+    ran = subprocess.run([sys.executable, "-m", "evidence.grader_threats", "--check"],
+                         cwd=repository, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    document = (repository / "docs" / "grader.md").read_text()
+    assert f"{len(ATTEMPTS)} submissions" in document

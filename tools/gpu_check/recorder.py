@@ -1,0 +1,90 @@
+"""A virtual GPU that keeps a record of the launches it makes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from virtualgpu.devices import Triple, VirtualDevice
+from virtualgpu.devices.recorded import RecordedLaunch, capture, finish
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.machine.linker import LoadedModule
+from virtualgpu.machine.schedule import Lockstep
+from virtualgpu.observers import instruments
+
+#: Launches kept of one kernel, each with another geometry or other sizes than the ones before.
+EACH = 3
+#: Bytes of one launch's memory, and of all that are kept.
+LARGEST = 64 << 20
+ALL = 512 << 20
+
+
+class RecordingDevice(VirtualDevice):
+    """A virtual GPU whose launches are handed to ``keep``, with memory before and after.
+
+    A launch in a random order (:func:`virtualgpu.schedule`) is not kept, nor are more than
+    :data:`EACH` of one kernel. One that an error stops is kept with ``faulty``, without what it
+    leaves.
+    """
+
+    def __init__(self, keep: Callable[[RecordedLaunch], None], *, faulty: bool = False, **options):
+        super().__init__(**options)
+        self._keep = keep
+        self._faulty = faulty
+        self._seen: set[tuple] = set()
+        self._count: Counter[tuple] = Counter()
+        self._bytes = 0
+        self._texts: dict[int, tuple[LoadedModule, tuple[str, ...]]] = {}
+
+    def load(self, ptx: str | list[str], names: dict[str, str] | None = None) -> LoadedModule:
+        module = super().load(ptx, names)
+        # The module is held, so that its id stays its own.
+        self._texts[id(module)] = module, (ptx,) if isinstance(ptx, str) else tuple(ptx)
+        return module
+
+    def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False) -> None:
+        what = (module, entry, grid, block, parameters, shared_bytes, cooperative)
+        kernel, key = self._describe(what)
+        if (key in self._seen or self._count[kernel] >= EACH
+                or not isinstance(instruments.new_schedule(), Lockstep)):
+            super().launch(*what)
+            return
+        launch = capture(self, *what, texts=self._texts[id(module)][1])
+        try:
+            super().launch(*what)
+        except VirtualGPUError:
+            if self._faulty:
+                self._keep(launch)
+            raise
+        self._seen.add(key)
+        if launch.nbytes <= LARGEST and self._bytes + launch.nbytes <= ALL:
+            self._count[kernel] += 1
+            self._bytes += launch.nbytes
+            self._keep(finish(launch, self.memory))
+
+    def _describe(self, what: tuple) -> tuple[tuple, tuple]:
+        """The kernel, and all that makes one launch of it differ from another but its data."""
+        module, entry, grid, block, parameters, shared_bytes, _ = what
+        kernel = entry, hash(self._texts[id(module)][1])
+        # Sizes are among the parameters; addresses say nothing.
+        sizes = tuple(raw for raw in parameters if len(raw) != 8 or not self._is_address(raw))
+        return kernel, (*kernel, tuple(grid), tuple(block), shared_bytes, sizes)
+
+    def _is_address(self, raw: bytes) -> bool:
+        return self.memory.extent(int.from_bytes(raw, "little")) is not None
+
+
+def into_folder(folder: Path, note: Callable[[], str] = lambda: "") -> Callable:
+    """A ``keep`` that writes each launch as ``0001.npz`` …; ``note()`` says where it comes from."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = 0
+
+    def keep(launch: RecordedLaunch) -> None:
+        nonlocal written
+        written += 1
+        launch.note = note()
+        launch.save(folder / f"{written:04}.npz")
+
+    return keep
