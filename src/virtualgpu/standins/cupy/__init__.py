@@ -26,7 +26,7 @@ _only_as("cupy", __name__)
 
 from . import (  # noqa: E402
     _creation,
-    _methods,
+    _methods,  # noqa: F401 - gives ndarray its methods
     _objects,
     _operators,
     _package,
@@ -59,7 +59,6 @@ from ._poly1d import poly1d  # noqa: E402
 from ._ufunc import ufunc  # noqa: E402
 
 _package.namespace = _sys.modules[__name__]
-ndarray.__bases__ += (_methods.Methods,)
 ndarray.__module__ = ufunc.__module__ = poly1d.__module__ = "cupy"
 
 #: The version of CuPy that this follows, marked as not being it.

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from . import _creation, _indexing, _launches, _package
-from ._core import from_host, supported, wrote
+from ._core import from_host, ndarray, supported, wrote
 from ._dlpack import export
 from ._missing import missing
 from ._objects import flatiter
@@ -277,3 +277,4 @@ for _name in _SAME:
     setattr(Methods, _name, _method(_name))
 for _name in ("sum prod max min ptp mean var std all any argmax argmin").split():
     setattr(Methods, _name, _reduction(_name))
+ndarray.__bases__ += (Methods,)
