@@ -18,7 +18,7 @@ from ._index import Index
 from ._indexers import give_indexers
 from ._names import DATAFRAME
 from ._series import Series
-from ._wrapping import give_methods, give_properties, pandas_series, unwrap, wrap
+from ._wrapping import WRAPPED, give_methods, give_properties, pandas_series, unwrap, wrap
 
 
 class DataFrame(HostCopies, Frame):
@@ -310,6 +310,7 @@ class DataFrame(HostCopies, Frame):
 
 
 
+WRAPPED[pd.DataFrame] = DataFrame._of_pandas
 give_operators(DataFrame)
 give_indexers(DataFrame)
 give_methods(DataFrame, (

@@ -9,7 +9,7 @@ from ._binary import give_operators
 from ._columns import Column, as_column, settle
 from ._frame import Frame, NotIterable
 from ._names import INDEX
-from ._wrapping import as_cudf_says, give_methods, give_properties, wrap
+from ._wrapping import WRAPPED, as_cudf_says, give_methods, give_properties, unwrap, wrap
 
 
 class Index(NotIterable, Frame):
@@ -51,8 +51,6 @@ class Index(NotIterable, Frame):
         return as_cudf_says(repr(self._index))
 
     def __getitem__(self, key):
-        from ._wrapping import unwrap
-
         return wrap(self._index[unwrap(key)])
 
     def to_pandas(self, *, nullable: bool = False) -> pd.Index:
@@ -105,6 +103,7 @@ class MultiIndex(Index):
         return Index._of(pd.MultiIndex.from_product(iterables, names=names))
 
 
+WRAPPED[pd.Index] = Index._of
 give_operators(Index)
 give_methods(Index, (
     "all any append argsort astype copy difference drop_duplicates duplicated dropna equals fillna "

@@ -9,13 +9,14 @@ import pandas as pd
 from . import _udf
 from ._accessors import CategoricalAccessor, DatetimeProperties, StringMethods
 from ._binary import give_operators
-from ._columns import Column, as_column, astype, nans_to_nulls, nullable
+from ._columns import Column, as_column, astype, nans_to_nulls, nullable, settle
 from ._frame import Frame, NotIterable
 from ._groupby import SeriesGroupBy
 from ._index import Index
 from ._indexers import give_indexers
 from ._names import SERIES
 from ._wrapping import (
+    WRAPPED,
     as_cudf_says,
     give_methods,
     give_properties,
@@ -265,6 +266,9 @@ def nullable_name(dtype) -> str:
     return str(dtype)
 
 
+WRAPPED[pd.Series] = lambda one: Series._of(Column(settle(one)), one.index, one.name)
+WRAPPED[pd.api.extensions.ExtensionArray] = lambda one: Series._of(
+    Column(settle(one)), pd.RangeIndex(len(one)), None)
 give_operators(Series)
 give_indexers(Series)
 give_methods(Series, (

@@ -10,27 +10,21 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import FloatingArray
 
-from ._columns import Column, nullable, settle
+from ._columns import Column, nullable
+
+#: What becomes of a result, by its class in pandas: Series, DataFrame and Index enter themselves.
+WRAPPED: dict[type, Callable] = {}
 
 
 def wrap(result):
     """What pandas returned, as cuDF returns it; numbers and texts stay as they are."""
-    from ._dataframe import DataFrame
-    from ._index import Index
-    from ._series import Series
-
-    if isinstance(result, pd.Series):
-        return Series._of(Column(settle(result)), result.index, result.name)
-    if isinstance(result, pd.DataFrame):
-        return DataFrame._of_pandas(result)
-    if isinstance(result, pd.Index):
-        return Index._of(result)
+    for kind, made in WRAPPED.items():
+        if isinstance(result, kind):
+            return made(result)
     if isinstance(result, tuple):
         return tuple(wrap(one) for one in result)
     if isinstance(result, np.ndarray) and result.ndim and result.dtype.kind in "biuf":
         return cupy.asarray(result)
-    if isinstance(result, pd.api.extensions.ExtensionArray):
-        return Series._of(Column(settle(result)), pd.RangeIndex(len(result)), None)
     return result
 
 

@@ -26,8 +26,10 @@ _only_as("cupy", __name__)
 
 from . import (  # noqa: E402
     _creation,
+    _methods,  # noqa: F401 - gives ndarray its methods
     _objects,
     _operators,
+    _package,
     _reductions,
     _routines,
     _special,
@@ -56,6 +58,7 @@ from ._package import (  # noqa: E402
 from ._poly1d import poly1d  # noqa: E402
 from ._ufunc import ufunc  # noqa: E402
 
+_package.namespace = _sys.modules[__name__]
 ndarray.__module__ = ufunc.__module__ = poly1d.__module__ = "cupy"
 
 #: The version of CuPy that this follows, marked as not being it.
@@ -88,9 +91,6 @@ _KERNELS = {
 }
 
 disable_experimental_feature_warning = False
-
-#: This package, for those inside it that look functions up by name.
-_namespace = _sys.modules[__name__]
 
 
 def __getattr__(name: str):

@@ -17,8 +17,8 @@ import numpy as np
 from virtualgpu.observers import instruments
 
 from . import _launches
+from ._casting import cast
 from ._host import HostSide
-from ._methods import Methods
 from ._operators import Operators
 from .cuda import _pool
 from .cuda.memory import BaseMemory, MemoryPointer, pointer_to
@@ -54,7 +54,7 @@ class Flags:
                          for name in ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA"))
 
 
-class ndarray(HostSide, Operators, Methods):
+class ndarray(HostSide, Operators):
     """An array on the device, as ``cupy.ndarray``.
 
     Parameters
@@ -167,16 +167,6 @@ class ndarray(HostSide, Operators, Methods):
 
         return GenericAlias(cls, item)
 
-    # -- DLPack --------------------------------------------------------------------------------
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, 0)  # kDLCUDA, device 0
-
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        from ._dlpack import export
-
-        return export(self, stream, dl_device, copy)
-
 
 def supported(dtype) -> np.dtype:
     """``dtype`` as NumPy's; ValueError where CuPy has no arrays of it."""
@@ -230,8 +220,6 @@ def wrote(array: ndarray) -> None:
 
 def copy_into(target: ndarray, source: np.ndarray, *, name: str = "cupy_copy") -> None:
     """Write ``source`` (broadcast, cast as a GPU casts) into ``target``; one kernel."""
-    from ._casting import cast
-
     cast(source, target._host)
     wrote(target)
     if _launches.listening() and target.size:

@@ -8,6 +8,7 @@ from . import _launches
 from ._core import copy_into, empty, fresh, from_host, ndarray, supported, view_of, wrote
 from ._indexing import fill
 from ._operands import as_array, wrap
+from ._operators import named
 
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
@@ -185,9 +186,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     """``base`` to the power of ``linspace(start, stop, num)``."""
-    from ._ufunc import UFUNCS
-
-    powers = UFUNCS["power"](base, linspace(start, stop, num, endpoint, axis=axis))
+    powers = named("power")(base, linspace(start, stop, num, endpoint, axis=axis))
     return powers if dtype is None else powers.astype(dtype)
 
 

@@ -8,6 +8,7 @@ device would be read by a library that talks to a real driver; there is none, so
 from __future__ import annotations
 
 from ._core import ndarray
+from ._operands import as_array
 
 CPU = (1, 0)
 
@@ -39,8 +40,6 @@ def take_in(array) -> ndarray:
 
     Raises TypeError for arrays of the host, as CuPy does.
     """
-    from ._operands import as_array
-
     given = as_array(array)
     if given is not None:
         return given.reshape(given.shape) if given is array else given

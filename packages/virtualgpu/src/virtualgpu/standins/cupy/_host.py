@@ -7,6 +7,8 @@ import warnings
 
 import numpy as np
 
+from ._operators import named
+
 
 class HostSide:
     """Mixed into ``ndarray``."""
@@ -43,22 +45,6 @@ class HostSide:
         out[...] = self._host
         return out
 
-    def set(self, arr, stream=None) -> None:
-        """Copy the NumPy array ``arr`` (same shape and dtype) into this one."""
-        if not isinstance(arr, np.ndarray):
-            raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
-        if arr.dtype != self.dtype:
-            raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
-        if arr.shape != self.shape:
-            raise ValueError(
-                f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
-        if not self.flags.forc:
-            raise RuntimeError("Cannot set to non-contiguous array")
-        from ._core import wrote
-
-        self._host[...] = arr
-        wrote(self)
-
     def item(self):
         """The one element as a Python number."""
         if self.size != 1:
@@ -82,9 +68,7 @@ class HostSide:
         return pickle.dumps(self, -1)
 
     def __reduce__(self):
-        from ._creation import array
-
-        return array, (self.get(order="A"),)
+        return named("array"), (self.get(order="A"),)
 
     def __copy__(self):
         return self.copy()

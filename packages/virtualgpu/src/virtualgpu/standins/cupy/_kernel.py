@@ -13,6 +13,7 @@ import numpy as np
 from virtualgpu.cuda.kernel_arguments import Argument
 
 from . import _core
+from ._creation import asarray
 from ._kernel_code import HEADERS, pack_array, pack_indexer, type_name
 from ._kernel_launch import Function, PerDevice, load
 
@@ -89,8 +90,6 @@ def operand(value: Any) -> tuple[Operand | Any, bool]:
     Raises TypeError for what no kernel takes, NumPy's arrays among it.
     """
     if not isinstance(value, _core.ndarray) and hasattr(value, "__cuda_array_interface__"):
-        from . import asarray
-
         value = asarray(value)
     if isinstance(value, _core.ndarray):
         return _of(value), True

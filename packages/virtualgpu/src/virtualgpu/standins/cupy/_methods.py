@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
+from . import _creation, _indexing, _launches, _package
+from ._core import from_host, ndarray, supported, wrote
+from ._dlpack import export
 from ._missing import missing
-from ._operators import named
+from ._objects import flatiter
+from ._operands import SCALARS
+from ._operators import FUNCTIONS, named
+from ._reductions import METHODS, parameters, reduce
 
 _SAME = (
     "argpartition argsort choose cumprod cumsum diagonal dot nonzero ravel repeat round "
@@ -14,7 +22,7 @@ _SAME = (
 
 
 class Methods:
-    """Mixed into ``ndarray``."""
+    """A base of ``ndarray``, given to it last: it needs all the modules that make arrays."""
 
     __slots__ = ()
 
@@ -22,21 +30,15 @@ class Methods:
 
     def __getitem__(self, key):
         """``self[key]``: a view, or a copy where an array is the index (which wraps around)."""
-        from ._indexing import getitem
-
-        return getitem(self, key)
+        return _indexing.getitem(self, key)
 
     def __setitem__(self, key, value) -> None:
         """``self[key] = value``; the value is a scalar or an array of the device."""
-        from ._indexing import setitem
-
-        setitem(self, key, value)
+        _indexing.setitem(self, key, value)
 
     def take(self, indices, axis=None, out=None):
         """Elements along an axis; indices wrap around."""
-        from ._indexing import take
-
-        return take(self, indices, axis, out)
+        return _indexing.take(self, indices, axis, out)
 
     def put(self, indices, values, mode="wrap") -> None:
         """``self.flat[indices] = values``; ``mode`` is 'wrap' (CuPy's default), 'clip', 'raise'."""
@@ -70,15 +72,11 @@ class Methods:
 
     @property
     def flat(self):
-        from ._objects import flatiter
-
         return flatiter(self)
 
     def view(self, dtype=None, array_class=None):
         """The same bytes, as another type."""
-        from ._creation import reinterpret
-
-        return reinterpret(self, self.dtype if dtype is None else dtype)
+        return _creation.reinterpret(self, self.dtype if dtype is None else dtype)
 
     def reshape(self, *shape, order="C", copy=None):
         """The same elements in another shape: a view where that can be."""
@@ -117,20 +115,15 @@ class Methods:
         copy : bool
             False: the array itself, where nothing has to change.
         """
-        from ._core import supported
-        from ._creation import convert
-
         if subok is not None:
             raise TypeError("subok is not supported yet")
         dtype = supported(dtype)
         if casting is not None and not np.can_cast(self.dtype, dtype, casting):
             raise TypeError(f"Cannot cast array data from {self.dtype!r} to {dtype!r} "
                             f"according to the rule '{casting}'")
-        return convert(self, dtype, order, copy)
+        return _creation.convert(self, dtype, order, copy)
 
     def byteswap(self, inplace=False):
-        from ._core import from_host, wrote
-
         if not inplace:
             return from_host(self._host.byteswap())
         self._host.byteswap(inplace=True)
@@ -139,15 +132,24 @@ class Methods:
 
     def fill(self, value) -> None:
         """Set all elements to a scalar."""
-        from ._indexing import fill
+        _indexing.fill(self, value)
 
-        fill(self, value)
+    def set(self, arr, stream=None) -> None:
+        """Copy the NumPy array ``arr`` (same shape and dtype) into this one."""
+        if not isinstance(arr, np.ndarray):
+            raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
+        if arr.dtype != self.dtype:
+            raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
+        if arr.shape != self.shape:
+            raise ValueError(
+                f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
+        if not self.flags.forc:
+            raise RuntimeError("Cannot set to non-contiguous array")
+        self._host[...] = arr
+        wrote(self)
 
     def sort(self, axis=-1, kind=None) -> None:
         """Sort in place."""
-        from . import _launches
-        from ._core import wrote
-
         if self.ndim == 0:
             raise np.exceptions.AxisError("Sorting arrays with the rank of zero is not supported")
         self._host.sort(axis)
@@ -171,8 +173,6 @@ class Methods:
         self._deprecated_scatter("minimum", slices, value)
 
     def _deprecated_scatter(self, name: str, slices, value) -> None:
-        import warnings
-
         old = {"add": "add", "maximum": "max", "minimum": "min"}[name]
         warnings.warn(f"`ndarray.scatter_{old}` is deprecated. Please use `cupy.{name}.at` "
                       "instead.", DeprecationWarning, stacklevel=3)
@@ -207,11 +207,17 @@ class Methods:
 
     conjugate = conj
 
+    # -- DLPack --------------------------------------------------------------------------------
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)  # kDLCUDA, device 0
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        return export(self, stream, dl_device, copy)
+
     # -- NumPy's functions on CuPy's arrays (NEP 13, NEP 18) -------------------------------------
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        from ._operands import SCALARS
-
         operands = inputs
         if "out" in kwargs:
             out = kwargs["out"]
@@ -219,8 +225,6 @@ class Methods:
                 raise ValueError("The 'out' parameter must have exactly one array value")
             operands += out
             kwargs["out"] = out[0]
-        from ._operators import FUNCTIONS
-
         function = FUNCTIONS.get(ufunc.__name__)
         if function is not None and method != "__call__":
             function = getattr(function, method, None)
@@ -239,9 +243,7 @@ class Methods:
         return function(*inputs, **kwargs)
 
     def __array_function__(self, func, types, args, kwargs):
-        from . import _namespace
-
-        found = _namespace
+        found = _package.namespace
         for part in [*(func.__module__ or "").split(".")[1:], func.__name__]:
             found = getattr(found, part, None)
         if found is None or found is func:
@@ -262,8 +264,6 @@ def _method(name: str):
 
 def _reduction(name: str):
     def method(self, axis=None, *args, **kwargs):
-        from ._reductions import METHODS, parameters, reduce
-
         for parameter, value in zip(parameters(METHODS[name][1]), args, strict=False):
             kwargs[parameter] = value
         return reduce(name, self, axis, **kwargs)
@@ -277,3 +277,4 @@ for _name in _SAME:
     setattr(Methods, _name, _method(_name))
 for _name in ("sum prod max min ptp mean var std all any argmax argmin").split():
     setattr(Methods, _name, _reduction(_name))
+ndarray.__bases__ += (Methods,)

@@ -12,6 +12,9 @@ import numpy as np
 from . import cuda
 from ._core import ndarray
 
+#: The package itself, for those inside it that look functions up by name; it enters itself.
+namespace = None
+
 
 def is_available() -> bool:
     """True: the virtual GPU answers."""
@@ -20,9 +23,7 @@ def is_available() -> bool:
 
 def get_array_module(*args):
     """:mod:`cupy` where an argument is a CuPy array, else :mod:`numpy`."""
-    from . import _namespace
-
-    return _namespace if any(isinstance(one, ndarray) for one in args) else np
+    return namespace if any(isinstance(one, ndarray) for one in args) else np
 
 
 def get_default_memory_pool() -> cuda.MemoryPool:

@@ -8,13 +8,13 @@ from . import _launches
 from ._casting import cast
 from ._core import copy_into, fresh, from_host, ndarray, wrote
 from ._creation import asarray, asnumpy
+from ._dlpack import take_in
 from ._operands import as_array, operand
+from ._operators import named
 
 
 def where(condition, x=None, y=None):
     """``x`` where the condition holds, ``y`` elsewhere; with neither, :func:`nonzero`."""
-    from ._operators import named
-
     for one in (condition, x, y):
         if hasattr(one, "__cupy_override_elementwise_kernel__"):  # fusion takes the call over
             return one.__cupy_override_elementwise_kernel__(where, condition, x, y)
@@ -144,8 +144,6 @@ def clip(a, a_min, a_max, out=None):
 
 def msort(a):
     """A copy, sorted along the first axis."""
-    from ._operators import named
-
     return named("sort")(a, axis=0)
 
 
@@ -180,8 +178,6 @@ def piecewise(x, condlist, funclist):
 
 def mask_indices(n, mask_func, k=0):
     """Indices of an (n, n) array where ``mask_func`` (``cupy.triu``, ...) leaves non-zeros."""
-    from ._operators import named
-
     return named("nonzero")(mask_func(named("ones")((n, n), dtype=int), k) != 0)
 
 
@@ -212,8 +208,6 @@ def from_dlpack(array_, *, device=None, copy=None):
     """An array over the memory of another library's, without a copy."""
     if device is not None:
         raise NotImplementedError("from_dlpack() does not support device yet.")
-    from ._dlpack import take_in
-
     return take_in(array_)
 
 

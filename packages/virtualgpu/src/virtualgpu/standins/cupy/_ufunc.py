@@ -13,7 +13,9 @@ from . import _launches
 from ._arithmetic import SPECIAL
 from ._casting import cast
 from ._core import fresh, ndarray, wrote
-from ._operands import as_array, operand
+from ._creation import asarray
+from ._indexing import scatter
+from ._operands import as_array, operand, wrap
 
 #: Names that share a kernel with another.
 KERNELS = {
@@ -224,9 +226,7 @@ class ufunc:
 
     def outer(self, A, B, **kwargs):
         """For every pair of an element of ``A`` and one of ``B``."""
-        from ._creation import array
-
-        A, B = array(A, copy=None), array(B, copy=None)
+        A, B = asarray(A), asarray(B)
         return self(A.reshape(A.shape + (1,) * B.ndim), B, **kwargs)
 
     def at(self, a, indices, b=None) -> None:
@@ -236,8 +236,6 @@ class ufunc:
         name, types, words = AT[self._python_name]
         if a.dtype.char not in types:
             raise TypeError(f"cupy.{name}.at only supports {words} as data type")
-        from ._indexing import scatter
-
         scatter(a, indices, b, self)
 
     def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
@@ -258,8 +256,6 @@ class ufunc:
         """``add`` only, as in CuPy."""
         if self.name != "cupy_add":
             raise NotImplementedError(f"`{self.name}.reduceat` is not supported yet")
-        from ._operands import wrap
-
         _launches.record("cupy.add.reduceat", "routine", size=array.size, exact=False)
         result = wrap(np.add.reduceat(array._host, operand_or_list(indices), axis, dtype), [])
         if out is None:

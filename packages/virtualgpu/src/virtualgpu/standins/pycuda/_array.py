@@ -171,11 +171,6 @@ class GPUArray(Operators):
     def __repr__(self) -> str:
         return repr(self.get())
 
-    def __reduce__(self):
-        from .gpuarray import to_gpu
-
-        return to_gpu, (self.get(),)
-
     # -- to and from the host ------------------------------------------------------------------
 
     def set(self, ary: np.ndarray, async_: bool = False, stream=None) -> None:

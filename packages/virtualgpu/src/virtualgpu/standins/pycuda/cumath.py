@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._array import GPUArray
 from ._operators import need_contiguous
+from .gpuarray import GPUArray
 
 __all__ = [
     "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "fabs", "floor", "fmod", "frexp",

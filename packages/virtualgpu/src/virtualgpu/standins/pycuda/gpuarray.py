@@ -34,6 +34,10 @@ def to_gpu(ary: np.ndarray, allocator=_memory.mem_alloc) -> GPUArray:
     return result
 
 
+# Not in _array: a pickle names the public function, which PyCUDA has too.
+GPUArray.__reduce__ = lambda self: (to_gpu, (self.get(),))
+
+
 def to_gpu_async(ary: np.ndarray, allocator=_memory.mem_alloc, stream=None) -> GPUArray:
     """As :func:`to_gpu`."""
     return to_gpu(ary, allocator)

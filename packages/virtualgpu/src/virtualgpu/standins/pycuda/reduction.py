@@ -6,9 +6,9 @@ import numpy as np
 
 from virtualgpu.compilers.nvrtc import source_path
 
-from ._array import GPUArray
 from .compiler import SourceModule
 from .elementwise import _includes, parse_arguments
+from .gpuarray import GPUArray
 from .tools import VectorArg, dtype_to_ctype
 
 __all__ = ["ReductionKernel"]

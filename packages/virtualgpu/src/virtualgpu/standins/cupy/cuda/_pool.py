@@ -17,7 +17,8 @@ from collections import deque
 
 from virtualgpu.errors import OutOfMemory
 
-from .memory import BaseMemory, Memory, MemoryPointer, OutOfMemoryError, machine
+from ._machine import machine
+from .memory import BaseMemory, Memory, MemoryPointer, OutOfMemoryError
 from .stream import get_current_stream
 
 UNIT = 512  # bytes; CuPy's ALLOCATION_UNIT_SIZE
@@ -134,9 +135,7 @@ class MemoryPool:
 
         Raises OutOfMemoryError past the limit or the device's memory.
         """
-        if size == 0:
-            return MemoryPointer(Memory(0), 0)
-        return MemoryPointer(self.allocate(size, poison), 0)
+        return MemoryPointer(self.allocate(size, poison) if size else Memory(0), 0)
 
     def allocate(self, size: int, poison: bool) -> PooledMemory:
         """As :meth:`malloc`, without the pointer around it."""
@@ -290,9 +289,7 @@ class MemoryPool:
 
 def _environment_limit() -> dict:
     """``CUPY_GPU_MEMORY_LIMIT``: bytes, or a percentage such as ``50%``."""
-    limit = os.environ.get("CUPY_GPU_MEMORY_LIMIT")
-    if limit is None:
-        return {}
+    limit = os.environ.get("CUPY_GPU_MEMORY_LIMIT", "0")  # 0: none
     return {"fraction": float(limit[:-1]) / 100} if limit.endswith("%") else {"size": int(limit)}
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-
-from .memory import machine
+from . import runtime
+from ._machine import machine
 
 
 class Device:
@@ -43,8 +42,6 @@ class Device:
 
     def use(self) -> None:
         """Make it current."""
-        from . import runtime
-
         runtime.setDevice(self.id)
 
     def synchronize(self) -> None:
@@ -59,37 +56,20 @@ class Device:
     @property
     def mem_info(self) -> tuple[int, int]:
         """Free and total bytes; what memory pools keep is not free."""
-        from . import runtime
-
         return runtime.memGetInfo()
 
     @property
     def attributes(self) -> dict[str, int]:
         """By the names of ``cudaDevAttr...`` without that prefix; 0 for what does not exist."""
-        return dict(attributes())
+        return dict(runtime.attributes())
 
     @property
     def pci_bus_id(self) -> str:
-        from . import runtime
-
         return runtime.deviceGetPCIBusId(self.id)
 
     @classmethod
     def from_pci_bus_id(cls, pci_bus_id: str) -> Device:
-        from . import runtime
-
         return cls(runtime.deviceGetByPCIBusId(pci_bus_id))
-
-
-@functools.cache
-def attributes() -> dict[str, int]:
-    """All attributes that the runtime API names; both APIs number them alike."""
-    from .runtime import deviceGetAttribute, enumerators
-
-    prefix = "cudaDevAttr"
-    return {name.removeprefix(prefix): deviceGetAttribute(number, 0)
-            for name, number in enumerators().items()
-            if name.startswith(prefix) and name != "cudaDevAttrMax"}
 
 
 def get_device_id() -> int:

@@ -12,10 +12,11 @@ import sys
 
 import numpy as np
 
-from virtualgpu import devices as machines
-from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.memory import BASE
 from virtualgpu.observers import instruments
+
+from ._machine import machine
+from .device import Device
 
 
 class OutOfMemoryError(MemoryError):
@@ -40,16 +41,6 @@ class OutOfMemoryError(MemoryError):
         return type(self), (self._size, self._total, self._limit)
 
 
-def machine():
-    """The device that holds the arrays. Raises VirtualGPUError where it is not in this process."""
-    current = machines.current()
-    if not hasattr(current, "memory"):
-        raise VirtualGPUError(
-            f"CuPy's stand-in computes on the memory of the virtual GPU, and {current.name!r} "
-            "keeps its memory in another process: use numba.cuda arrays here")
-    return current
-
-
 class BaseMemory:
     """Bytes on the device: ``ptr`` (int, 0 where empty), ``size`` (bytes), ``device_id``."""
 
@@ -65,8 +56,6 @@ class BaseMemory:
 
     @property
     def device(self):
-        from .device import Device
-
         return Device(self.device_id)
 
     def window(self, shape, dtype, offset: int = 0, strides=None) -> np.ndarray:

@@ -15,7 +15,7 @@ from cuda.bindings import driver as _driver
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
 
-from .memory import machine
+from ._machine import machine, new_handle
 
 is_hip = False
 streamDefault, streamNonBlocking, streamLegacy, streamPerThread = 0, 1, 1, 2
@@ -113,8 +113,6 @@ def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
 
 def getDeviceProperties(device: int) -> dict:
     """Properties by CuPy's names; ``name`` is bytes and says that this is the virtual GPU."""
-    from .device import attributes
-
     _check(device)
     known, owner = attributes(), machine()
     same = {
@@ -198,9 +196,7 @@ def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
 
 
 def streamCreate() -> int:
-    from .stream import Stream
-
-    return Stream().ptr
+    return new_handle()
 
 
 def streamDestroy(stream: int) -> None:
@@ -232,6 +228,15 @@ def enumerators() -> dict[str, int]:
             for thing in vars(runtime).values()
             if isinstance(thing, type) and issubclass(thing, int) and isinstance(thing, Iterable)
             for member in thing}
+
+
+@functools.cache
+def attributes() -> dict[str, int]:
+    """All attributes that the runtime API names; both APIs number them alike."""
+    prefix = "cudaDevAttr"
+    return {name.removeprefix(prefix): deviceGetAttribute(number, 0)
+            for name, number in enumerators().items()
+            if name.startswith(prefix) and name != "cudaDevAttrMax"}
 
 
 def __getattr__(name: str):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 import warnings
 
-_handles = itertools.count(0x5000)
+from ._machine import new_handle
+from .runtime import CUDARuntimeError
+
 _thread = threading.local()
 
 
@@ -97,7 +98,7 @@ class Stream(BaseStream):
     ptds: Stream
 
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
-        super().__init__(0 if null else 2 if ptds else next(_handles))
+        super().__init__(0 if null else 2 if ptds else new_handle())
         self.is_non_blocking, self.priority = bool(non_blocking), priority or 0
 
 
@@ -145,7 +146,7 @@ class Event:
     def __init__(self, block=False, disable_timing=False, interprocess=False):
         if interprocess and not disable_timing:
             raise ValueError("Timing must be disabled for interprocess events")
-        self.ptr = next(_handles)
+        self.ptr = new_handle()
         self.disable_timing = disable_timing
         self._recorded: float | None = None
 
@@ -167,7 +168,6 @@ _warned = False
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
     """NaN milliseconds, and a warning the first time: no GPU ran, so there is no time of one."""
     global _warned
-    from .runtime import CUDARuntimeError
 
     if None in (start_event._recorded, end_event._recorded) or (
             start_event.disable_timing or end_event.disable_timing):

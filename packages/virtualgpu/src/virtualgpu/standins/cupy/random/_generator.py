@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._creation import asnumpy
 from ._shared import method, on_device, on_host
 
 
@@ -11,8 +12,6 @@ class BitGenerator:
     """A source of random bits, seeded; NumPy's PCG64 under the names of cuRAND's generators."""
 
     def __init__(self, seed=None, *, size=-1):
-        from .._creation import asnumpy
-
         entropy = None if seed is None else np.asarray(asnumpy(seed)).astype(np.uint64)
         self._bits = np.random.PCG64(None if entropy is None else entropy.reshape(-1))
 
