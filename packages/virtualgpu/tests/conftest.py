@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fresh_python import installed_cupy  # noqa: F401
 from virtualgpu_fixtures import NEEDS, skip_what_cannot_run, stand_ins_answer  # noqa: F401
 
 
