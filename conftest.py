@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -98,3 +99,6 @@ NEEDS = virtualgpu_fixtures.NEEDS | {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     virtualgpu_fixtures.skip_what_cannot_run(items, NEEDS)
+    # Whole files go to the workers in this order; a long one at the end would leave a core idle.
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])

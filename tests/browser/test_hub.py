@@ -28,6 +28,8 @@ from gpucourse.publish.notebooks import notebook_text
 from gpucourse.publish.outputs import repository_url
 from jupyter_lab import Server
 
+pytestmark = pytest.mark.slow
+
 #: Where the image has the repository.
 IN_IMAGE = Path("/srv/course")
 

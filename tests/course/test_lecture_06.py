@@ -13,6 +13,8 @@ from numba import cuda
 from gpucourse.exercises.checks import load_lesson
 from lecture_06_wrong import ALL, block_maxima
 
+pytestmark = pytest.mark.slow
+
 ID = "06_thinking_in_threads"
 
 

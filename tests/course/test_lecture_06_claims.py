@@ -20,6 +20,8 @@ from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
 from gpucourse.publish.source import read_source
 
+pytestmark = pytest.mark.slow
+
 ID = "06_thinking_in_threads"
 TWO_MUONS = np.array([30.0, 12.0])
 

@@ -14,6 +14,8 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.publish.source import read_source
 from lecture_cells import outcome, solved
 
+pytestmark = pytest.mark.slow
+
 COURSE = load_course(REPOSITORY)
 LECTURES = [lesson.id for lesson in COURSE.lessons if isinstance(lesson, Lecture)]
 

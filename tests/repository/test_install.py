@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # What the course needs and the virtual GPU does not.
 STRANGERS = ("jupyterlab", "IPython", "jax", "nbgrader", "awkward", "gpucourse")
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = ("virtualgpu", "gpucourse")
 TOKEN = "a-token-for-this-test"
 

@@ -15,6 +15,8 @@ import gpu_bench_workers as workers
 from benchmarks import gpu_cub, gpu_provenance, gpu_run, gpu_work
 from benchmarks.gpu_worker import GROUPS, Task, tasks
 
+pytestmark = pytest.mark.slow
+
 TODO = [Task("one", 8), Task("two", 8), Task("three", 8)]
 
 

@@ -6,6 +6,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def run(repository, module: str, *options: str) -> str:
     ran = subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *options], cwd=repository,

@@ -19,6 +19,8 @@ from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from grading_toy import submitted, toy, toy_notebook
 
+pytestmark = pytest.mark.slow
+
 DOUBLE = "def double(values):\n    return values\n"
 
 

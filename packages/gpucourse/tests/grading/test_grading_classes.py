@@ -23,6 +23,8 @@ from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, TestOutcome, Verdict
 from grading_toy import nbgrader, submission, toy_notebook, write_submission
 
+pytestmark = pytest.mark.slow
+
 WRONG = "def double(values):\n    return values\n"
 FORMULA = "def double(values):\n    raise ValueError('=HYPERLINK(1)')\n"
 

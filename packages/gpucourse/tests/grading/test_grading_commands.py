@@ -13,6 +13,8 @@ from rich.console import Console
 from gpucourse.grading.commands import demo, grade_notebook
 from grading_toy import TEST_DOUBLE, submission, toy, toy_notebook, write_submission
 
+pytestmark = pytest.mark.slow
+
 WRONG = '''
 WRONG = [
     {"name": "identity", "kind": "hard-coded", "fails": ["test-double"],

@@ -27,6 +27,8 @@ from grading_toy import (
 )
 from nbgrader_commands import in_a_fork, nbgrader_command
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "<script>alert(1)</script>"
 
 

@@ -19,6 +19,8 @@ from gpucourse.views import listing, words
 from gpucourse.views.runs import Launch, copy_arguments, observe
 from virtualgpu.observers.counters import Counters
 
+pytestmark = pytest.mark.slow
+
 X = np.arange(1024, dtype=np.float32)
 TILE = np.zeros((32, 32), np.float32)
 LAUNCHES = [

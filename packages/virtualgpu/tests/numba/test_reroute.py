@@ -6,9 +6,13 @@ any use of the driver fails here, so the tests also show that none is made.
 
 from __future__ import annotations
 
+import pytest
+
 import virtualgpu
 from beside_a_gpu import run
 from virtualgpu.numba.reroute import reroute
+
+pytestmark = pytest.mark.slow
 
 
 def test_arrays_come_back_and_numba_is_left_as_it_was():
