@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test build check demo slides site release bench gpu-check bench-gpu evidence lock clean
+.PHONY: help setup course test test-quick build check demo slides site release bench gpu-check bench-gpu evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -45,6 +45,17 @@ course: setup ## Open JupyterLab on the course
 
 test: setup $(SITE_STAMP) ## Run every test
 	$(PYTEST) $(TEST_ARGS)
+
+# What tells a newcomer whether the machine works: a room of each floor.
+QUICK := packages/virtualgpu/tests/ptx packages/virtualgpu/tests/operations/test_operations_integer.py \
+  packages/virtualgpu/tests/machine/test_simt.py packages/virtualgpu/tests/observers/test_racecheck.py \
+  packages/virtualgpu/tests/numba/test_numba_frontend.py packages/virtualgpu/tests/cuda \
+  packages/virtualgpu/tests/standins/test_cupy_arrays.py packages/gpucourse/tests/data \
+  packages/gpucourse/tests/exercises packages/gpucourse/tests/grading/test_grading_ingest.py \
+  packages/gpucourse/tests/grading/test_grading_inert.py tests/repository/test_repository.py
+
+test-quick: setup ## Run a part of the tests, in less than a minute
+	$(PYTEST) -q $(QUICK) $(TEST_ARGS)
 
 build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
 	$(IN_VENV) -m gpucourse.publish.environments

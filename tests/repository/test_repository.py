@@ -279,5 +279,5 @@ def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) ->
 
 def test_contributing_opens_with_the_one_rule(repository: Path) -> None:
     first = (repository / "CONTRIBUTING.md").read_text().split("\n\n")[1]
-    assert first.startswith("**Edit `course/` and `src/`.")
+    assert first.startswith("**Edit `course/` and `packages/`.")
     assert "make build" in first

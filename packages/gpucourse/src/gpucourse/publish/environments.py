@@ -149,8 +149,8 @@ def readme_blocks(root: Path, url: str) -> dict[str, str]:
             f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({badge})"
         ),
         "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
-        "install": ("```sh\n# not run in CI\n"
-                    f'pip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"\n```'),
+        "install": (f'```sh\npip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
+                    "  # not run in CI\n```"),
         "contents": welcome.lessons_table(load_course(root), url),
     }
 
