@@ -119,7 +119,7 @@ lock: $(STAMP) ## Resolve the dependencies into requirements/ (needs the network
 	$(IN_VENV) -m gpucourse.publish.environments
 
 clean: ## Remove what the verbs made, except .venv and .tools
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find . -path ./.venv -prune -o -path ./.tools -prune -o -path ./.git -prune -o \
 	  -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf
 
