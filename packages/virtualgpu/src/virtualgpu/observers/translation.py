@@ -1,0 +1,290 @@
+"""A corner of Python to LLVM assembly: what :mod:`.loops` compiles."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+
+import numpy as np
+
+# annotation → (LLVM's type in memory, how it widens to 64 bits)
+ELEMENTS = {
+    "I64": ("i64", ""), "U64": ("i64", ""), "I32": ("i32", "sext"), "U32": ("i32", "zext"),
+    "U16": ("i16", "zext"), "U8": ("i8", "zext"),
+}
+I64 = U64 = I32 = U32 = U16 = U8 = np.ndarray  # what annotations are called
+
+_BINARY = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.Mod: "srem",
+    ast.LShift: "shl", ast.RShift: "ashr", ast.BitAnd: "and", ast.BitOr: "or",
+    ast.BitXor: "xor",
+}
+_COMPARE = {
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge",
+}
+
+
+class Compilable:
+    """A Python function of the language; ``inline=False`` keeps it out of those that call it."""
+
+    def __init__(self, function: Callable, inline: bool):
+        self.python, self.inline = function, inline
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+
+    def definition(self) -> ast.FunctionDef:
+        """Its syntax tree."""
+        return ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
+
+
+def translate(loop: Compilable, texts: dict[str, str]) -> None:
+    """Add the LLVM assembly of ``loop`` and of what it calls, by name."""
+    name = loop.python.__name__
+    if name not in texts:
+        texts[name] = ""  # a recursive call finds its name taken
+        texts[name] = _Translation(loop, texts, internal=len(texts) > 1).text()
+
+
+class _Translation:
+    """One function to LLVM assembly: every variable a stack slot, which the optimiser lifts."""
+
+    def __init__(self, loop: Compilable, texts: dict[str, str], internal: bool):
+        self.loop, self.texts, self.internal = loop, texts, internal
+        self.tree = loop.definition()
+        self.globals = loop.python.__globals__
+        self.arrays: dict[str, tuple[str, str]] = {}
+        self.slots: dict[str, str] = {}
+        self.lines: list[str] = []
+        self.count = 0
+        self.targets: list[tuple[str, str]] = []  # of continue and break
+        self.ended = False  # the current block has its terminator
+
+    def text(self) -> str:
+        parameters, entry = [], []
+        for argument in self.tree.args.args:
+            kind = argument.annotation.id
+            parameters.append(f"{'ptr noalias' if kind in ELEMENTS else 'i64'} %{argument.arg}")
+            if kind in ELEMENTS:
+                self.arrays[argument.arg] = ELEMENTS[kind]
+            else:
+                self.slots[argument.arg] = f"%{argument.arg}.slot"
+                entry.append(f"store i64 %{argument.arg}, ptr %{argument.arg}.slot")
+        self.body(self.tree.body)
+        if not self.ended:
+            self.lines.append("ret i64 0")
+        slots = [f"{slot} = alloca i64" for slot in self.slots.values()]
+        linkage = "internal " if self.internal else ""
+        suffix = ""
+        if self.internal:
+            suffix = " alwaysinline" if self.loop.inline else " noinline"
+        return "\n".join([
+            f"define {linkage}i64 @{self.tree.name}({', '.join(parameters)}){suffix} {{",
+            "entry:", *slots, *entry, *self.lines, "}"])
+
+    # -- assembly ------------------------------------------------------------------------------
+
+    def new(self, operation: str) -> str:
+        self.count += 1
+        self.lines.append(f"%t{self.count} = {operation}")
+        return f"%t{self.count}"
+
+    def label(self) -> str:
+        self.count += 1
+        return f"b{self.count}"
+
+    def start(self, label: str) -> None:
+        """Begin a block; the one before falls into it."""
+        if not self.ended:
+            self.lines.append(f"br label %{label}")
+        self.lines.append(f"{label}:")
+        self.ended = False
+
+    def jump(self, operation: str) -> None:
+        if not self.ended:
+            self.lines.append(operation)
+        self.ended = True
+
+    def refuse(self, node: ast.AST):
+        raise SyntaxError(
+            f"{self.tree.name}, line {getattr(node, 'lineno', '?')}: compiled loops have no "
+            f"`{ast.unparse(node)}`")
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def body(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            if self.ended:
+                return
+            handler = getattr(self, f"on_{type(statement).__name__.lower()}", self.refuse)
+            handler(statement)
+
+    def on_expr(self, node: ast.Expr) -> None:
+        if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
+            self.value(node.value)
+
+    def on_pass(self, node: ast.Pass) -> None:
+        """Nothing."""
+
+    def on_assign(self, node: ast.Assign) -> None:
+        value = self.value(node.value)
+        for target in node.targets:
+            self.assign(target, value)
+
+    def on_augassign(self, node: ast.AugAssign) -> None:
+        self.assign(node.target, self.binary(node.op, self.value(node.target),
+                                             self.value(node.value), node))
+
+    def assign(self, target: ast.expr, value: str) -> None:
+        if isinstance(target, ast.Name):
+            slot = self.slots.setdefault(target.id, f"%{target.id}.slot")
+            self.lines.append(f"store i64 {value}, ptr {slot}")
+        elif isinstance(target, ast.Subscript):
+            place, element = self.place(target)
+            if element != "i64":
+                value = self.new(f"trunc i64 {value} to {element}")
+            self.lines.append(f"store {element} {value}, ptr {place}")
+        else:
+            self.refuse(target)
+
+    def on_if(self, node: ast.If) -> None:
+        yes, no, after = self.label(), self.label(), self.label()
+        self.jump(f"br i1 {self.condition(node.test)}, label %{yes}, label %{no}")
+        for label, statements in ((yes, node.body), (no, node.orelse)):
+            self.start(label)
+            self.body(statements)
+            self.jump(f"br label %{after}")
+        self.start(after)
+
+    def on_while(self, node: ast.While) -> None:
+        self.loop_over(node, lambda: self.condition(node.test), None)
+
+    def on_for(self, node: ast.For) -> None:
+        call = node.iter
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+                and call.func.id == "range" and len(call.args) in (1, 2)):
+            self.refuse(node.iter)
+        first = "0" if len(call.args) == 1 else self.value(call.args[0])
+        last = self.value(call.args[-1])
+        # A counter of its own: `continue` must not skip the step, nor the body change it.
+        counter = f"%for{self.count}.slot"
+        self.slots[counter] = counter
+        self.lines.append(f"store i64 {first}, ptr {counter}")
+
+        def goes_on() -> str:
+            now = self.new(f"load i64, ptr {counter}")
+            self.assign(node.target, now)
+            return self.new(f"icmp slt i64 {now}, {last}")
+
+        def step() -> None:
+            now = self.new(f"load i64, ptr {counter}")
+            self.lines.append(f"store i64 {self.new(f'add i64 {now}, 1')}, ptr {counter}")
+
+        self.loop_over(node, goes_on, step)
+
+    def loop_over(self, node, goes_on: Callable, step: Callable | None) -> None:
+        if node.orelse:
+            self.refuse(node.orelse[0])
+        test, body, again, after = (self.label() for _ in range(4))
+        self.start(test)
+        self.jump(f"br i1 {goes_on()}, label %{body}, label %{after}")
+        self.start(body)
+        self.targets.append((again, after))
+        self.body(node.body)
+        self.targets.pop()
+        self.start(again)
+        if step:
+            step()
+        self.jump(f"br label %{test}")
+        self.start(after)
+
+    def on_continue(self, node: ast.Continue) -> None:
+        self.jump(f"br label %{self.targets[-1][0]}")
+
+    def on_break(self, node: ast.Break) -> None:
+        self.jump(f"br label %{self.targets[-1][1]}")
+
+    def on_return(self, node: ast.Return) -> None:
+        self.jump(f"ret i64 {self.value(node.value) if node.value else '0'}")
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> str:
+        """An i64."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool | int):
+            return str(int(node.value))
+        if isinstance(node, ast.Name):
+            if node.id in self.slots:
+                return self.new(f"load i64, ptr {self.slots[node.id]}")
+            known = self.globals.get(node.id)
+            if isinstance(known, int):
+                return str(known)
+        elif isinstance(node, ast.Subscript):
+            place, element = self.place(node)
+            loaded = self.new(f"load {element}, ptr {place}")
+            widen = self.arrays[node.value.id][1]
+            return self.new(f"{widen} {element} {loaded} to i64") if widen else loaded
+        elif isinstance(node, ast.BinOp):
+            return self.binary(node.op, self.value(node.left), self.value(node.right), node)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return self.new(f"sub i64 0, {self.value(node.operand)}")
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+            return self.new(f"xor i64 {self.value(node.operand)}, -1")
+        elif isinstance(node, ast.Call):
+            return self.call(node)
+        elif isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp):
+            return self.new(f"zext i1 {self.condition(node)} to i64")
+        return self.refuse(node)
+
+    def binary(self, operator: ast.operator, left: str, right: str, node: ast.AST) -> str:
+        if type(operator) not in _BINARY:
+            self.refuse(node)
+        return self.new(f"{_BINARY[type(operator)]} i64 {left}, {right}")
+
+    def condition(self, node: ast.expr) -> str:
+        """An i1. ``and`` and ``or`` stop early: what follows may index by what went before."""
+        if isinstance(node, ast.Compare):
+            if len(node.ops) != 1 or type(node.ops[0]) not in _COMPARE:
+                self.refuse(node)
+            left, right = self.value(node.left), self.value(node.comparators[0])
+            return self.new(f"icmp {_COMPARE[type(node.ops[0])]} i64 {left}, {right}")
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self.new(f"xor i1 {self.condition(node.operand)}, true")
+        if isinstance(node, ast.BoolOp):
+            stops = isinstance(node.op, ast.Or)
+            slot = f"%bool{self.count}.slot"
+            self.slots[slot] = slot
+            after = self.label()
+            for number, part in enumerate(node.values):
+                value = self.condition(part)
+                wide = self.new(f"zext i1 {value} to i64")
+                self.lines.append(f"store i64 {wide}, ptr {slot}")
+                if number + 1 < len(node.values):
+                    onward = self.label()
+                    targets = (after, onward) if stops else (onward, after)
+                    self.jump(f"br i1 {value}, label %{targets[0]}, label %{targets[1]}")
+                    self.start(onward)
+            self.start(after)
+            loaded = self.new(f"load i64, ptr {slot}")
+            return self.new(f"icmp ne i64 {loaded}, 0")
+        return self.new(f"icmp ne i64 {self.value(node)}, 0")
+
+    def place(self, node: ast.Subscript) -> tuple[str, str]:
+        if not isinstance(node.value, ast.Name) or node.value.id not in self.arrays:
+            self.refuse(node)
+        element = self.arrays[node.value.id][0]
+        index = self.value(node.slice)
+        return self.new(f"getelementptr {element}, ptr %{node.value.id}, i64 {index}"), element
+
+    def call(self, node: ast.Call) -> str:
+        callee = self.globals.get(getattr(node.func, "id", None))
+        if not isinstance(callee, Compilable) or node.keywords:
+            self.refuse(node)
+        translate(callee, self.texts)
+        arguments = []
+        for argument in node.args:
+            if isinstance(argument, ast.Name) and argument.id in self.arrays:
+                arguments.append(f"ptr %{argument.id}")
+            else:
+                arguments.append(f"i64 {self.value(argument)}")
+        return self.new(f"call i64 @{callee.python.__name__}({', '.join(arguments)})")
