@@ -199,7 +199,8 @@ def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str
     holders = {
         path.relative_to(repository).as_posix() for path, text in texts(tracked) if slug in text
     }
-    copies = {name for name in holders if name.startswith(("colab/", "hub/"))}  # generated
+    generated = ("colab/", "hub/", ".github/ISSUE_TEMPLATE/config.yml")
+    copies = {name for name in holders if name.startswith(generated)}
     assert holders - copies == {str(COURSE), str(VIRTUALGPU), "README.md", "CITATION.cff"}
     readme = (repository / "README.md").read_text()
     outside = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", readme, flags=re.DOTALL)
@@ -222,6 +223,22 @@ def test_every_place_on_the_map_exists(repository: Path) -> None:
     assert len(places) >= 10
     for place in places:
         assert (repository / place).exists(), f"README's map names {place}"
+
+
+def test_decisions_are_listed_and_name_files_that_exist(
+    repository: Path, tracked: list[Path]
+) -> None:
+    folder = repository / "docs" / "decisions"
+    records = {path.name: path.read_text() for path in folder.glob("*.md")}
+    index = records.pop("README.md")
+    assert re.findall(r"\]\((\w+\.md)\)", index) == sorted(records)
+    there = [f"/{path.relative_to(repository).as_posix()}" for path in tracked]
+    for name, text in records.items():
+        parts = re.findall(r"(?m)^\*\*(.+?)\*\*", text)
+        assert parts == ["Context.", "Decision.", "Consequences.", "What would change our mind.",
+                         "Where."], name
+        for place in re.findall(r"`([\w./-]+\.(?:py|toml|json))`", text):
+            assert any(path.endswith(f"/{place}") for path in there), f"{name} names {place}"
 
 
 def commands(document: Path) -> list[str]:

@@ -117,7 +117,8 @@ def test_links_lead_to_pages_or_to_the_repository(tmp_path: Path):
 
 def test_the_front_page_lists_every_lesson(lessons: list[Shown], tmp_path: Path):
     template = "\n".join(f"<!-- {name} -->" for name in (
-        "lectures", "projects", "lecture pages", "project pages", "other pages"))
+        "lectures", "projects", "lecture pages", "project pages", "other pages",
+        "decision pages"))
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "views.md").write_text("# Views\n")
     found = [one.source.lesson for one in lessons]

@@ -20,7 +20,7 @@ class Language:
     shared, local : str
         Where the size of a shared or local array is given.
     fresh : str
-        What is to be known of global memory that nobody has written.
+        What is to be known of global memory that was never written.
     """
 
     barrier: str

@@ -1,7 +1,7 @@
 """``pytest --virtual-gpu``: a project's CUDA tests on the virtual GPU, every launch checked.
 
 Numba kernels run without a GPU, and a test fails if ``virtualgpu.check()`` finds a race, a barrier
-that not all threads reach, or a read of memory that nobody wrote, also where the result was right
+that not all threads reach, or a read of unwritten memory, also where the result was right
 by luck. Kernels that a test launches in its fixtures run unchecked.
 
 ``--virtual-gpu-seed N`` runs the threads in a random order as well (``virtualgpu.schedule``).

@@ -1,7 +1,8 @@
 """Names and texts of source lines, for messages.
 
-A kernel's PTX names its source by file. In a notebook that file is a temporary name nobody has
-seen, so a frontend may register a *namer* that turns it into words such as ``cell In[7]``.
+A kernel's PTX names its source by file. In a notebook that is a temporary name that
+means nothing to a reader, so a frontend may register a *namer*: it gives words such as
+``cell In[7]``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def name(filename: str | None) -> str:
 def quoting(allowed: Callable[[str], bool]) -> Iterator[None]:
     """Quote only lines of files for which ``allowed(filename)`` is true, while this lasts.
 
-    Whoever runs PTX from strangers needs it: the PTX may give any file as its source.
+    For PTX that is not trusted: it may give any file as its source.
     """
     _may_quote.append(allowed)
     try:

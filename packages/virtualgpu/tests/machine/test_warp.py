@@ -105,7 +105,7 @@ def collective(instruction: str, masks, *inputs, result="%r0", dtype=np.uint32):
 @pytest.mark.parametrize("masks", TEAMS.values(), ids=TEAMS)
 @pytest.mark.parametrize("seen", ["mixed", "all", "none"])
 def test_votes(masks, seen):
-    """Each vote speaks of the lanes of its own mask, whoever runs beside them."""
+    """Each vote speaks of the lanes of its own mask, whatever lanes run beside them."""
     bits = {"mixed": RANDOM.integers(0, 2, 32), "all": np.ones(32), "none": np.zeros(32)}[seen]
     values = bits.astype(np.uint32)
     out = collective("""

@@ -81,7 +81,7 @@ def test_to_device_and_back(cuda, add_one):
 
 
 def test_device_array_is_not_zero(cuda):
-    """Memory nobody wrote is poison, which is the same on every run, and shows."""
+    """Unwritten memory is poison, which is the same on every run, and shows."""
     assert (cuda.device_array((2, 3), np.int16).copy_to_host() == -258).all()
     assert (cuda.device_array(3).copy_to_host() < -1e300).all()
 
@@ -224,7 +224,7 @@ def test_the_direction_of_an_argument(cuda):
 
 
 def test_a_copy_that_goes_only_in_is_poison_if_not_given(cuda):
-    """``Out`` hands over memory that nobody has written."""
+    """``Out`` hands over memory that was never written."""
     @cuda.jit
     def peek(a, seen):
         seen[0] = a[0]

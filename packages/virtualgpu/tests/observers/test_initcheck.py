@@ -1,4 +1,4 @@
-"""Reads of memory that nobody wrote, and who counts as a writer."""
+"""Reads of unwritten memory, and what counts as writing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_kernels_completed_is_no_longer_looked_at():
 
 
 def test_any_kernel_that_was_not_watched(out):
-    # Nobody can say what it wrote: everything on the device then counts as written.
+    # What it wrote is not known: everything on the device then counts as written.
     x = cuda.device_array(64, np.int32)
     run(fill, 1, x, 0)
     assert check(copy, 64, x, out).ok

@@ -91,7 +91,7 @@ def test_in_and_out(drv, module):
     assert not untouched.any()
     fresh = np.zeros(4, np.int32)
     increment(drv.Out(fresh), block=(4, 1, 1))
-    assert (fresh == np.frombuffer(b"\xfe" * 4, np.int32)[0] + 1).all()  # nobody wrote it
+    assert (fresh == np.frombuffer(b"\xfe" * 4, np.int32)[0] + 1).all()  # never written
 
 
 def test_device_memory_and_numbers(drv, module):
@@ -255,7 +255,7 @@ def test_arguments_that_do_not_fit_are_findings(drv, module):
 
 
 def test_a_number_too_wide_moves_those_after_it(drv, module):
-    """PyCUDA packs arguments one after the other; nobody looks, except check()."""
+    """PyCUDA packs arguments one after the other; only check() looks at them."""
     out = np.zeros(3)
     with virtualgpu.check() as report:
         module.get_function("three")(np.int64(7), np.float64(2.5), np.int16(3), drv.InOut(out),

@@ -1,7 +1,8 @@
 """What Binder builds and starts: the files of ``binder/``, from ``pyproject.toml`` and the lock.
 
 Binder runs repo2docker on the repository; where there is a folder ``binder/``, only its files are
-read. A hub takes the same image (docs/hub.md).
+read. A hub takes the same image (docs/hub.md). A development container (``.devcontainer/``: VS
+Code, Codespaces) is set up from the same files.
 """
 
 from __future__ import annotations
@@ -70,15 +71,30 @@ SERVER_CONFIG = {
     },
 }
 
+DEVCONTAINER = {
+    "name": "GPU programming in Python",
+    # Debian, Python and git, and root as the user: binder/postBuild writes beside Python.
+    "image": f"python:{PYTHON}",
+    "postCreateCommand": (
+        "python -m pip install --no-cache-dir --require-hashes -r binder/requirements.txt"
+        " && binder/postBuild"),
+    # As binder/start sets it.
+    "containerEnv": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+    "forwardPorts": [8888],
+    "customizations": {"vscode": {"extensions": ["ms-python.python", "ms-toolsai.jupyter"]}},
+}
+
 
 def files(project: Projects, lock: str) -> dict[str, str]:
-    """The files of ``binder/``: path from the repository's root → text."""
+    """The files of ``binder/`` and ``.devcontainer/``: path from the repository's root → text."""
     return {
         "binder/runtime.txt": f"python-{PYTHON}\n",
         "binder/requirements.txt": requirements(project, lock),
         "binder/postBuild": POST_BUILD,
         "binder/start": START,
         "binder/jupyter_server_config.json": json.dumps(SERVER_CONFIG, indent=2) + "\n",
+        ".devcontainer/devcontainer.json": (
+            f"// {GENERATED}; not yet tried\n{json.dumps(DEVCONTAINER, indent=2)}\n"),
     }
 
 

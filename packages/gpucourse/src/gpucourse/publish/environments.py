@@ -1,9 +1,9 @@
 """Writes what other installers read, from ``pyproject.toml`` and the locks in ``requirements/``.
 
-Generated: ``binder/`` (what Binder builds), ``hub/values.yaml`` and ``hub/links.md`` (for a
-JupyterHub), ``environment.yml`` (a conda environment for a GPU machine), ``CITATION.cff`` and the
-marked blocks of ``README.md``. Nothing here needs the network, so a test can prove every file
-current.
+Generated: ``binder/`` (what Binder builds), ``.devcontainer/``, ``hub/values.yaml`` and
+``hub/links.md`` (for a JupyterHub), ``environment.yml`` (a conda environment for a GPU machine),
+``CITATION.cff``, the link to ``SECURITY.md`` where issues are opened, and the marked blocks of
+``README.md``. Nothing here needs the network, so a test can prove every file current.
 
     python -m gpucourse.publish.environments            # write them
     python -m gpucourse.publish.environments --check    # say which are stale, change nothing
@@ -57,6 +57,7 @@ def expected(root: Path) -> dict[str, str]:
         **binder.files(project, lock),
         **hub.files(root, url),
         "environment.yml": conda_environment(project),
+        ".github/ISSUE_TEMPLATE/config.yml": issue_links(url),
         "README.md": fill_blocks(readme, readme_blocks(root, url)),
         "CITATION.cff": fill_citation(citation, url, version(root)),
     }
@@ -149,7 +150,8 @@ def readme_blocks(root: Path, url: str) -> dict[str, str]:
             f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({badge})"
         ),
         "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
-        "install": (f'```sh\npip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
+        "install": ("```sh\n"
+                    f'pip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
                     "  # not run in CI\n```"),
         "contents": welcome.lessons_table(load_course(root), url),
     }
@@ -169,6 +171,18 @@ def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:
         start, end = found[0].span()
         text = f"{text[:start]}{opening}\n{block}\n{closing}{text[end:]}"
     return text
+
+
+def issue_links(url: str) -> str:
+    """What stands beside the issue templates: where a hole in the wall is reported instead."""
+    return (
+        f"# {binder.GENERATED}\n"
+        "blank_issues_enabled: true\n"
+        "contact_links:\n"
+        "  - name: A hole in the grader's wall\n"
+        f"    url: {url}/security/policy\n"
+        "    about: Please report it in private; SECURITY.md says how, and what is promised.\n"
+    )
 
 
 def fill_citation(text: str, url: str, number: str) -> str:

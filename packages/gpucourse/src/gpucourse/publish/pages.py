@@ -30,8 +30,9 @@ from gpucourse.publish.showcase import Shown
 from gpucourse.publish.source import ANSWERS, Cell, Source
 
 #: Documents of the repository that are pages, as globs.
-DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "grading/README.md", "course/README.md",
-             "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "docs/decisions/*.md", "grading/README.md",
+             "course/README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md",
+             "CHANGELOG.md")
 #: The page with every lecture's notes for the room.
 ROOM_NOTES = Path("docs") / "room_notes.md"
 
@@ -221,12 +222,14 @@ def front_page(template: str, lessons: list[Lesson], root: Path) -> str:
         return "\n".join(page_of(lesson).with_suffix("").as_posix()
                          for lesson in lessons if isinstance(lesson, kind))
 
-    others = [path.with_suffix("").as_posix() for path in documents(root)
-              if path.parent == Path("docs") and path.stem != "instructor_guide"]
+    def listed(folder: str) -> str:
+        return "\n".join(path.with_suffix("").as_posix() for path in documents(root)
+                         if path.parent == Path(folder) and path.stem != "instructor_guide")
+
     fills = {
         "lectures": rows(Lecture), "projects": rows(Project),
         "lecture pages": tree(Lecture), "project pages": tree(Project),
-        "other pages": "\n".join(others),
+        "other pages": listed("docs"), "decision pages": listed("docs/decisions"),
     }
     for name, text in fills.items():
         mark = f"<!-- {name} -->"

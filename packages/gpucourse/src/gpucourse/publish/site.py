@@ -23,7 +23,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.projects import read_projects
 from gpucourse.course.registry import Course, Project, find_root
 from gpucourse.exercises.checks import read_exercises
-from gpucourse.publish import pages, slides
+from gpucourse.publish import pages, reference, slides
 from gpucourse.publish.offline import mistakes
 from gpucourse.publish.showcase import Shown, show_course
 
@@ -37,10 +37,10 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path) -> Non
     shutil.rmtree(folder, ignore_errors=True)
     url = read_projects(root).url
     documents = pages.documents(root)
-    staged = {pages.page_of(one.source.lesson) for one in shown} | {*documents, pages.ROOM_NOTES}
+    made = {pages.ROOM_NOTES: pages.room_notes(shown), reference.PAGE: reference.page()}
+    staged = {pages.page_of(one.source.lesson) for one in shown} | {*documents, *made}
     texts = {path: (root / path).read_text(encoding="utf-8") for path in documents}
-    texts[pages.ROOM_NOTES] = pages.room_notes(shown)
-    for path, text in texts.items():
+    for path, text in (texts | made).items():
         _write(folder / path, pages.relink(text, path, root, staged, url))
     for one in shown:
         path = pages.page_of(one.source.lesson)

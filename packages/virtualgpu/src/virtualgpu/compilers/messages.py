@@ -1,4 +1,4 @@
-"""NVRTC's complaints, made for somebody who wrote CUDA C++ in a string."""
+"""NVRTC's complaints, for readers who wrote CUDA C++ in a string."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def explain(log: str) -> str:
 
 
 def of_the_source(log: str, folders: Sequence[str]) -> str:
-    """A log without the warnings about headers in ``folders``: nobody here can mend those."""
+    """A log without the warnings about headers in ``folders``, which are not the reader's."""
     kept = [part for part in log.strip("\n").split("\n\n") if not part.startswith(tuple(folders))]
     if all(part.startswith(("Remark:", " ")) or not part.strip() for part in kept):
         return ""

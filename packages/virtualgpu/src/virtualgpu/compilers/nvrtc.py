@@ -116,7 +116,7 @@ def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] 
 
 def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
     flags = [str(option) for option in options]
-    # nvcc's two words for one option; NVRTC wants one.
+    # nvcc takes two words for one option, NVRTC one.
     for at, flag in enumerate(flags[:-1]):
         if flag in ("-arch", "--gpu-architecture"):
             flags[at : at + 2] = [f"--gpu-architecture={flags[at + 1]}"]

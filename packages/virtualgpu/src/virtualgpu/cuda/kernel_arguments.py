@@ -105,5 +105,5 @@ def report(function: Function, kernel: str, sentences: Sequence[str]) -> None:
 
 def fit(raw: bytes, size: int) -> bytes:
     """``raw`` in ``size`` bytes, as a launch reads it: what is too long is cut, and what is
-    missing is whatever lies there: poison, so that nobody takes it for a zero."""
+    missing is what lies there: poison, which is not taken for a zero."""
     return raw[:size].ljust(size, bytes([POISON]))

@@ -42,8 +42,8 @@ class Module:
     log : str
         What the compiler had to say about code that it compiled: warnings.
     unload : callable
-        Gives the memory of the module's variables back, which happens by itself when nobody
-        holds the module any more.
+        Gives the memory of the module's variables back, which happens by itself when the
+        last reference to the module goes.
     """
 
     def __init__(self, texts: list[str], mangled: dict[str, str] | None = None,

@@ -9,7 +9,7 @@ reasons that can be named, and only those excuse it:
 - *order*: sums of floats by atomics, or whatever else differs on the virtual GPU itself when it
   runs its threads in another order;
 - *hardware*: the kernel reads a clock or the number of its multiprocessor;
-- *fault*: the checkers of the virtual GPU find a race or a read of memory that nobody wrote, as in
+- *fault*: the checkers of the virtual GPU find a race or a read of unwritten memory, as in
   the kernels that lessons break on purpose.
 
 Integers must be equal unless the order of threads decides them.
@@ -34,7 +34,7 @@ EQUAL, BOUNDED, ORDER, HARDWARE, FAULT, DIFFERS = (
 #: by at most n units in the last place, about sqrt(n) in practice. For n = 1e4 that is 1e-5 in
 #: float32.
 TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-9}
-#: Verdicts that need nobody's attention.
+#: Verdicts that need no attention.
 FINE = (EQUAL, BOUNDED, ORDER, HARDWARE, FAULT)
 #: Seeds of the orders in which the virtual GPU is asked again.
 SEEDS = (1, 2, 3)

@@ -83,7 +83,7 @@ def machine_code(code: bytes) -> dict[str, bytes]:
 
 
 def _specific(texts: Sequence[str], architecture: str) -> str:
-    """``sm_90a`` for PTX that wants it (numba-cuda writes such on Hopper), else as asked for.
+    """``sm_90a`` for PTX that needs it (numba-cuda writes such on Hopper), else as asked for.
 
     Code for an architecture with a suffix runs on that architecture alone (CUDA C++ Programming
     Guide, "Architecture-specific features"), which is the one asked for here.

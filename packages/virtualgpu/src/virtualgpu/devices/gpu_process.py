@@ -133,7 +133,7 @@ class GPUProcess:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        self._said = tempfile.TemporaryFile()  # a pipe that nobody reads would fill up
+        self._said = tempfile.TemporaryFile()  # a pipe that is not read would fill up
         source = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(

@@ -36,7 +36,7 @@ class Piece:
     """One allocation: where it was, its bytes before and after, uint8 with shape (n,).
 
     ``variable`` is the module's name for it, if it is a module's variable; ``unwritten`` are spans
-    (start, end) of bytes that nobody had written before the launch.
+    (start, end) of bytes that were not written before the launch.
     """
 
     address: int
@@ -205,8 +205,8 @@ def play(launch: RecordedLaunch, device: Device, *, module: Any = None, poison: 
     module
         The texts, loaded on the device already.
     poison
-        Whether bytes that nobody had written get the virtual GPU's poison. Without, they are left
-        as the device's memory happens to be, and a checker sees that nobody wrote them.
+        Whether unwritten bytes get the virtual GPU's poison. Without, they are left as the
+        device's memory happens to be, and a checker sees that they were never written.
     placed
         Is told the pieces' addresses on the device before the launch.
 

@@ -123,8 +123,8 @@ def mover(kind: str, size: int) -> Callable:
 
     The function takes ``(addresses, count, low, span, mask, memory, values)``: pointers as
     ints, ``memory`` the host address of device address ``low``. An address below ``low``, more
-    than ``span`` above it, or with a bit of ``mask`` set ends it with 0; lanes before it may
-    have been moved by a gather, whose result nobody then uses. A scatter checks all first
+    than ``span`` above it, or with a bit of ``mask`` set ends it with 0; a gather may
+    have moved lanes before it, and its result is then not used. A scatter checks all first
     (:func:`scatter`). Where scattered lanes share an address, the last lane wins.
     """
     type_ = f"i{8 * size}"

@@ -3,7 +3,7 @@
 The function reads the registers that the block needs, calls one operation per instruction
 (:mod:`virtualgpu.operations` for data, :mod:`virtualgpu.machine.access` for memory) and
 leaves the registers that live on. Types are settled here, once: a register's bits are viewed
-as whatever type an instruction wants, so nothing is looked up while lanes run.
+as the type that an instruction needs, so nothing is looked up while lanes run.
 """
 
 from __future__ import annotations

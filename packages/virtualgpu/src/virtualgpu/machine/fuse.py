@@ -296,7 +296,7 @@ def _literal(array: np.ndarray, like):
 
 
 def _used(nodes: list[Node], wanted: set[Result]) -> list[Node]:
-    """The nodes whose results somebody needs."""
+    """The nodes whose results are needed."""
     used = []
     for node in reversed(nodes):
         if any(r in wanted for r in node.results):

@@ -5,7 +5,7 @@ arrays: shape ``(n,)``, one element per lane in the order of ``lanes``, or ``(1,
 lanes hold the same value. Arrays are never changed in place, so groups may share them.
 
 Divergence splits a group in two; reconvergence merges groups that meet at one block. Registers
-that nobody wrote in between are neither split nor merged (:mod:`virtualgpu.machine.registers`).
+that were not written in between are neither split nor merged (:mod:`virtualgpu.machine.registers`).
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Launch:
                 "(kernel.max_cooperative_grid_blocks); let each thread do more")
         wanted = self.program.entry_code.function
         if wanted.required_block and self.block != wanted.required_block:
-            raise LaunchError(f"the kernel wants blocks of {wanted.required_block}")
+            raise LaunchError(f"the kernel needs blocks of {wanted.required_block}")
         if wanted.maximum_threads and self.threads > wanted.maximum_threads:
             raise LaunchError(
                 f"the kernel was compiled for at most {wanted.maximum_threads} threads a block")

@@ -3,7 +3,7 @@
 Device addresses are offsets into one anonymous mapping whose untouched pages cost nothing, so
 allocations can lie far apart. Nothing outside a live allocation can be read or written.
 
-Fresh memory is filled with :data:`POISON`: a result that depends on memory nobody wrote is
+Fresh memory is filled with :data:`POISON`: a result that depends on unwritten memory is
 visibly wrong (int32 -16843010, float32 -1.7e38) instead of luckily zero.
 """
 
@@ -82,7 +82,7 @@ class GlobalMemory:
             span = -(-max(nbytes, 1) // ALIGN) * ALIGN + GUARD
             holes = self._holes.get(span)
             # A freed address is used again only after eight younger ones, so that a dangling
-            # pointer is more likely to be caught than to hit somebody else's array.
+            # pointer is more likely to be caught than to hit another array.
             if holes and len(holes) > 8:
                 start = holes.pop(0)
             else:
@@ -127,7 +127,7 @@ class GlobalMemory:
             self._advise("MADV_DONTNEED", start, end)
 
     def _take_out(self, address: int) -> tuple[int, int]:
-        """Nobody may touch the allocation at ``address`` any more. Its start and end."""
+        """End the allocation at ``address``: it can no longer be touched. Its start and end."""
         at = bisect.bisect_left(self.starts, address)
         if at == len(self.starts) or self.starts[at] != address:
             raise VirtualGPUError(f"free of {address:#x}, where no live allocation starts")

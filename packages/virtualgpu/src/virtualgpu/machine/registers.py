@@ -2,8 +2,8 @@
 
 While all lanes of a wave are together, a group's registers are plain arrays over the wave: the
 *base*. When lanes part, the groups go on sharing that base, and each keeps only what it writes
-itself: its *own*. When they meet again, registers in nobody's own are still right in the base,
-so an ``if`` around two instructions costs what these two write, not what the kernel holds.
+itself: its *own*. When they meet again, registers in none of these are still right in the base, so
+an ``if`` around two instructions costs what these two write, not what the kernel holds.
 (Measured on a tree sum of a million elements: half the time.)
 """
 

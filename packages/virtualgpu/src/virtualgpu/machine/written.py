@@ -1,8 +1,8 @@
-"""Which bytes of an allocation somebody has written.
+"""Which bytes of an allocation have been written.
 
 Kept for every allocation from its birth, and cheaply: a few spans that the host wrote, until a
-checker asks for a byte map. What is complete is dropped. After a launch that no checker
-watched nobody can say what it wrote, so all of that device's allocations count as written.
+checker asks for a byte map. What is complete is dropped. What a launch wrote is
+not known if no checker watched it: then all of that device's allocations count as written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Written:
 
     def __init__(self, nbytes: int):
         self.nbytes = nbytes
-        self.left = nbytes  # bytes that nobody has written
+        self.left = nbytes  # bytes not written so far
         self.spans: list[tuple[int, int]] = []
         self._map: np.ndarray | None = None
 

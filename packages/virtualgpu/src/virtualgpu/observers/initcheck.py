@@ -1,8 +1,8 @@
-"""Reads of memory that nobody has written.
+"""Reads of memory that was never written.
 
 Written are: what the host copied or filled, also before ``check()`` began; what kernels stored
-while a checker watched; everything on the device after a launch that none watched (nobody can
-say what it wrote), and mapped and managed memory, which the host writes unseen. Shared memory
+while a checker watched; everything on the device after a launch that none watched (what
+it wrote is not known), and mapped and managed memory, which the host writes unseen. Shared memory
 starts unwritten in each block, local memory in each thread.
 
 Not seen: undefined values that come from elsewhere, such as a shuffle from a lane that is not

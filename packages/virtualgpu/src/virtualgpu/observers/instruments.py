@@ -63,8 +63,8 @@ def check() -> Iterator[Report]:
     >>> report.ok, report.findings
     >>> print(report)
 
-    Found are races, barriers that not all threads of a block reach, and reads of memory that
-    nobody wrote. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
+    Found are races, barriers that not all threads of a block reach, and reads of unwritten
+    memory. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
     always, and are in the report too.
     """
     from virtualgpu.findings import Report

@@ -15,7 +15,7 @@ Two rules are looser than the model, because code that many have learnt from rel
 - a barrier of the block completes an atomic's acquire, as a fence would: NVIDIA's sample
   ``threadFenceReduction`` reads the other blocks' results after ``atomicInc`` and a barrier;
 - fences of all threads, then a barrier, then one thread's atomic release for all of them, though
-  the model wants the fence after the barrier.
+  the model asks for the fence after the barrier.
 """
 
 from __future__ import annotations

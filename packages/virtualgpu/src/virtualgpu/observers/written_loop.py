@@ -51,7 +51,7 @@ def mark_words(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, 
 @compiled
 def find_bytes(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, span: int,
                stride: int, size: int, written: U8, result: I64) -> int:
-    """Count lanes that read a byte nobody wrote in ``result[0]``, the first one's position in
+    """Count lanes that read an unwritten byte in ``result[0]``, the first one's position in
     ``result[1]``. Returns as :func:`mark_bytes` does."""
     for i in range(count):
         at = addresses[i] - base

@@ -144,7 +144,7 @@ class Form:
 
     def function(self, body, sources: Sequence[str], destinations: Sequence[str]) -> Deferred:
         """An expression as a ufunc; types are PTX types."""
-        # f16 operands reach a body as their bits; a ufunc wants the array's own dtype.
+        # f16 operands reach a body as their bits; a ufunc takes the array's own dtype.
         dtypes = [DTYPES[t] for t in (*sources, *destinations)]
         return Deferred(self.name, body, [kind_of(t) for t in sources],
                         [kind_of(t) for t in destinations], dtypes)

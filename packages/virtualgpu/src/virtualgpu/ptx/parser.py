@@ -32,7 +32,7 @@ from virtualgpu.ptx.tokens import (
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> Module:
-    """Parse PTX text. The same text gives the same module, which nobody may change.
+    """Parse PTX text. The same text gives the same module: leave it as it is.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """What a real GPU would have been asked to run, expression by expression.
 
 A stand-in computes ``-b + c`` on arrays with NumPy, in one call or several. The library that it
-stands in for launches kernels instead, and how many is what a lecture wants to show:
+stands in for launches kernels instead, and a lecture shows how many:
 
 >>> with virtualgpu.launches() as launched:
 ...     -b + c
@@ -84,7 +84,7 @@ class Launches(list[Launched]):
 
 
 def listening() -> bool:
-    """Whether anybody wants to know: then :func:`record` is worth its arguments."""
+    """Whether a :func:`launches` is open: only then does :func:`record` need its arguments."""
     return bool(_listening)
 
 

@@ -27,7 +27,7 @@ CASES: dict[str, Case] = {}
 
 @dataclass(frozen=True)
 class Empty:
-    """An argument: device memory that nobody has written."""
+    """An argument: device memory that was never written."""
 
     shape: int
     dtype: str = "i4"

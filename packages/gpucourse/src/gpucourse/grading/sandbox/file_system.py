@@ -56,7 +56,7 @@ def needed_paths() -> list[str]:
     # Of a folder of libraries all is needed; of a checkout's, our packages: tests lie beside them.
     folders |= {str(package) for package in PACKAGES}
     folders |= set(library_folders())
-    # Hints, which set-up cells fetch; a checkout keeps them beside src/. No test is among them.
+    # Hints, which set-up cells fetch; a checkout keeps them in course/. No test is among them.
     if root := own_checkout():
         folders |= {str(root / REGISTRY), str(root / "course" / "checks")}
     # A folder inside another of them comes with it.

@@ -177,7 +177,7 @@ def supported(dtype) -> np.dtype:
 
 
 def empty(shape, dtype=float, order="C") -> ndarray:
-    """A new array that nobody has written: its bytes hold 0xFE until somebody does."""
+    """A new array, not yet written: its bytes hold 0xFE."""
     return _new(shape, supported(dtype), order, poison=True)
 
 

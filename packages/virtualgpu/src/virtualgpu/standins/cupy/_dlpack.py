@@ -21,7 +21,7 @@ def export(array: ndarray, stream, dl_device, copy):
     stream : int or None
         Checked as CuPy checks it: −1, 1, 2 or larger.
     dl_device : tuple of int or None
-        What the consumer wants: ``(1, 0)`` is the CPU.
+        The device that the consumer asks for: ``(1, 0)`` is the CPU.
     """
     if dl_device is not None and tuple(int(part) for part in dl_device) == CPU:
         if copy is False:

@@ -14,7 +14,7 @@ from ._errors import LogicError, call
 
 
 class DeviceAllocation:
-    """Device memory that is freed when nobody holds it; ``int(allocation)`` is its address."""
+    """Device memory, freed with its last reference; ``int(allocation)`` is its address."""
 
     def __init__(self, nbytes: int):
         need_context("cuMemAlloc")

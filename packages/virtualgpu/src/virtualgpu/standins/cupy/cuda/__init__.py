@@ -39,7 +39,7 @@ def get_local_runtime_version() -> int:
 
 
 def alloc(size: int) -> MemoryPointer:
-    """Memory from the current allocator; nobody has written it."""
+    """Memory from the current allocator, not yet written."""
     return get_allocator()(size)
 
 

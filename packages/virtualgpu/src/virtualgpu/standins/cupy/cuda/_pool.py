@@ -131,7 +131,7 @@ class MemoryPool:
         self.set_limit(**_environment_limit())
 
     def malloc(self, size: int, *, poison: bool = True) -> MemoryPointer:
-        """Memory for ``size`` bytes (what nobody wrote holds the byte 0xFE).
+        """Memory for ``size`` bytes (unwritten, it holds the byte 0xFE).
 
         Raises OutOfMemoryError past the limit or the device's memory.
         """

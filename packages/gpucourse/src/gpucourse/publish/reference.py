@@ -1,0 +1,119 @@
+"""The site's reference of ``virtualgpu``: one Markdown page, made from the docstrings.
+
+Where Sphinx runs, nothing of ours can be imported, so the page is written here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import virtualgpu
+
+PAGE = Path("docs/virtualgpu_reference.md")
+#: A title, the module whose docstring stands below it (or none), "module:class" of each class.
+PARTS = (
+    ("What check() gives", "", ("findings:Report", "findings:Finding")),
+    ("What profile() gives", "observers.counters", ("observers.profiling:Profile",
+     "observers.profiling:LaunchProfile", "observers.counters:Counters")),
+    ("What launches() gives", "standins.recorder", ("standins.recorder:Launches",
+     "standins.recorder:Launched")),
+)
+_ROLE = re.compile(r":\w+:`(~?)([^`]+)`")
+_SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+_EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
+
+
+class _Text(str):
+    __repr__ = str.__str__  # an annotation, shown without quotes
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"virtualgpu.{name}")
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    public = [getattr(virtualgpu, name) for name in virtualgpu.__all__]
+    parts = [f"# Reference of `virtualgpu`\n\nVersion {virtualgpu.__version__}, by its docstrings. "
+             "What is modelled and what is not: [the virtual GPU](virtualgpu.md).\n\n## Functions",
+             *(entry(one) for one in public if inspect.isfunction(one)), "## Classes",
+             entry(virtualgpu.Module), entry(virtualgpu.VirtualDevice)]
+    for title, module, classes in PARTS:
+        parts += [f"## {title}", introduction(module) if module else ""]
+        parts += [entry(getattr(_module(place), name))
+                  for place, name in (one.split(":") for one in classes)]
+    errors = _module("errors")
+    parts += ["## Errors", introduction("errors")]
+    parts += [entry(one) for one in vars(errors).values()
+              if inspect.isclass(one) and one.__module__ == errors.__name__]
+    parts += ["## In pytest", introduction("pytest_plugin"), options(),
+              "## The command", introduction("cli")]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def introduction(module: str) -> str:
+    """A module's docstring; a first line that is empty keeps the others' indentation."""
+    return markdown(f"\n{_module(module).__doc__}")
+
+
+def entry(one: type | Callable) -> str:
+    """A function; or a class with its public methods and properties."""
+    if not inspect.isclass(one):
+        return f"### {one.__name__}\n\n{_signature(one)}\n\n{markdown(one.__doc__)}"
+    bases = ", ".join(f"`{base.__name__}`" for base in one.__bases__ if base is not object)
+    parts = [f"### {one.__name__}", bases and f"Derived from {bases}.", markdown(one.__doc__)]
+    for signature, text in _members(one):
+        parts.append(re.sub(r"(?m)\n(?=.)", "\n  ", f"- {signature}\n\n{markdown(text)}".rstrip()))
+    return "\n\n".join(filter(None, parts))
+
+
+def _members(one: type) -> Iterator[tuple[str, str | None]]:
+    for name, member in vars(one).items():
+        if isinstance(member, property):
+            yield f"`{name}: {member.fget.__annotations__['return']}`", member.__doc__
+        elif not name.startswith("_") and callable(getattr(one, name)):
+            yield _signature(getattr(one, name)), member.__doc__
+
+
+def _signature(function: Callable) -> str:
+    """How a function is called; of a context manager, what ``with`` gives."""
+    plain = inspect.signature(function)
+    shown = plain.replace(
+        parameters=[one.replace(annotation=_Text(one.annotation))
+                    for one in plain.parameters.values() if one.name != "self"],
+        return_annotation=_Text(plain.return_annotation))
+    if not inspect.isgeneratorfunction(inspect.unwrap(function)):
+        return f"`{function.__name__}{shown}`"
+    given = shown.return_annotation.removeprefix("Iterator[").removesuffix("]")
+    call = f"`with {function.__name__}{shown.replace(return_annotation=plain.empty)}`"
+    return call + (f"; gives a `{given}`" if given != "None" else "")
+
+
+def options() -> str:
+    """The options that the pytest plugin adds, with their help."""
+    found: list[str] = []
+    group = SimpleNamespace(addoption=lambda name, metavar="", help="", **_: found.append(
+        f"- `{f'{name} {metavar}'.strip()}`: {help}"))
+    _module("pytest_plugin").pytest_addoption(SimpleNamespace(getgroup=lambda *_: group))
+    return "\n".join(found)
+
+
+def markdown(docstring: str | None) -> str:
+    """A docstring, its roles, examples and NumPy's sections, as Markdown."""
+    text = inspect.cleandoc(docstring or "")
+    text = _ROLE.sub(lambda role: f"`{role[2].rsplit('.', 1)[-1] if role[1] else role[2]}`", text)
+    text = _EXAMPLE.sub(lambda example: f"```pycon\n{example[0]}\n```", text)
+    head, *sections = _SECTION.split(text)
+    done = [head.rstrip()]
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        if title in ("Parameters", "Attributes", "Returns", "Raises"):  # of "name : type"
+            body = re.sub(r"(?m)^(\S.*?)(?: : (.+))?$", lambda item: (
+                f"- `{item[1]}`" + (f" ({item[2]})" if item[2] else "")), body)
+            body = re.sub(r"(?m)^ {4}", "  ", re.sub(r"(?m)^(- .+)\n {4}", r"\1\\\n    ", body))
+        done.append(f"**{title}**\n\n{body.rstrip()}")
+    return "\n\n".join(filter(None, done))
