@@ -86,7 +86,7 @@ def message(header: dict) -> bytes:
     {"dtype": "|O", "shape": [1]}, {"dtype": "|O8", "shape": [1]}, {"dtype": "<M8", "shape": [1]},
     {"dtype": "<f3", "shape": [1]}, {"dtype": "f8,f8", "shape": [1]}, {"dtype": 1, "shape": [1]},
     {"dtype": [["a", "<f8"]], "shape": [1]}, {"dtype": "<U9", "shape": [1]},
-], ids=repr)  # fmt: skip
+], ids=repr)
 def test_threat_10_forged_arrays_are_refused_before_memory_is_taken(pair, described, monkeypatch):
     ours, theirs = pair
     ours.socket.sendall(message({"arrays": [described]}) + bytes(16))

@@ -54,7 +54,7 @@ ATTRIBUTES = {
     "PCI_BUS_ID": 0, "PCI_DEVICE_ID": 0, "PCI_DOMAIN_ID": 0,
     # Clock rates and bandwidths do not exist here; the driver reports 0 for what it cannot say.
     "CLOCK_RATE": 0, "MEMORY_CLOCK_RATE": 0, "GLOBAL_MEMORY_BUS_WIDTH": 0, "L2_CACHE_SIZE": 0,
-}  # fmt: skip
+}
 
 
 class DriverFailure(Exception):

@@ -78,7 +78,7 @@ def _atomic_type(instruction, operation: str, element: str, dtype: np.dtype):
         "inc": {"u32"}, "dec": {"u32"},
         "exch": {"b32", "b64", "u32", "s32", "u64", "s64", "f32", "f64"},
         "cas": {"b16", "b32", "b64", "u16", "u32", "s32", "u64", "s64"},
-    }  # fmt: skip
+    }
     bitwise = {"b32", "b64", "u32", "s32", "u64", "s64"}
     if element not in allowed.get(operation, bitwise) or not operation:
         raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type")
@@ -323,5 +323,5 @@ _HANDLERS = {
     "vote": _vote, "shfl": _shuffle, "match": _match, "redux": _redux, "elect": _elect,
     "activemask": _activemask, "nanosleep": _nanosleep, "setmaxnreg": _nothing,
     "griddepcontrol": _nothing, "pmevent": _nothing,
-}  # fmt: skip
+}
 

@@ -216,4 +216,4 @@ def _trap(wave: Wave, group: Group, block: Block, result) -> list[Group]:
 _LEAVE = {
     "exit": _exit, "barrier": _barrier, "indexed": _indexed, "call": calls.call,
     "return": calls.leave, "trap": _trap,
-}  # fmt: skip
+}

@@ -12,7 +12,7 @@ from virtualgpu.ptx import Immediate, Instruction, Register, Symbol, Vector
 UNIFORM_SPECIALS = {
     *(f"%{name}.{axis}" for name in ("ntid", "nctaid") for axis in "xyz"),
     "%nwarpid", "%dynamic_smem_size", "%total_smem_size",
-}  # fmt: skip
+}
 
 
 def uniform_slots(program: Program) -> frozenset[int]:

@@ -71,7 +71,7 @@ def reduce(mode: str, group: Group, mask: np.ndarray, values: np.ndarray) -> np.
     ufunc = {
         "add": np.add, "min": np.minimum, "max": np.maximum,
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    }[mode]  # fmt: skip
+    }[mode]
     return _per_team(group, mask, values, ufunc).astype(values.dtype, copy=False)
 
 

@@ -30,7 +30,7 @@ def _advice(space: str, language: Language) -> str:
         "shared": f"shared memory does not start at zero; write it, then {language.barrier}, then "
                   "read",
         "local": "local memory does not start at zero; give every element a value first",
-    }[space]  # fmt: skip
+    }[space]
 
 
 class Initcheck(Observer):

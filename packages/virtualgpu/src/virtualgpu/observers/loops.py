@@ -33,17 +33,17 @@ from virtualgpu.compilers.llvm import lock, machine_code
 ELEMENTS = {
     "I64": ("i64", ""), "U64": ("i64", ""), "I32": ("i32", "sext"), "U32": ("i32", "zext"),
     "U16": ("i16", "zext"), "U8": ("i8", "zext"),
-}  # fmt: skip
+}
 I64 = U64 = I32 = U32 = U16 = U8 = np.ndarray  # what annotations are called
 
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.Mod: "srem",
     ast.LShift: "shl", ast.RShift: "ashr", ast.BitAnd: "and", ast.BitOr: "or",
     ast.BitXor: "xor",
-}  # fmt: skip
+}
 _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge",
-}  # fmt: skip
+}
 
 
 _numbers = itertools.count()

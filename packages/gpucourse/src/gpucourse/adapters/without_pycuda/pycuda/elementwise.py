@@ -14,7 +14,7 @@ _TYPES = {
     "unsigned int": np.uint32, "long": np.int64, "long long": np.int64,
     "unsigned long": np.uint64, "short": np.int16, "char": np.int8, "unsigned char": np.uint8,
     "bool": np.bool_,
-}  # fmt: skip
+}
 _THREADS = 128
 
 
