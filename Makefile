@@ -54,6 +54,7 @@ build: setup ## Make the notebooks from course/, and binder/ and environment.yml
 check: setup ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/mypy
 	$(IN_VENV) -m gpucourse.publish.environments --check
 	$(VENV)/bin/gpucourse check
 
@@ -108,7 +109,7 @@ lock: $(STAMP) ## Resolve the dependencies into requirements/ (needs the network
 	$(IN_VENV) -m gpucourse.publish.environments
 
 clean: ## Remove what the verbs made, except .venv and .tools
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -path ./.venv -prune -o -path ./.tools -prune -o -path ./.git -prune -o \
 	  -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf
 
