@@ -44,7 +44,8 @@ class RanCell:
     wordless: bool
 
 
-def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str) -> list[Problem]:
+def rehearse(course: Course, source: Source,
+             notice: Callable[[str], object] = str) -> list[Problem]:
     """Run all notebooks of one lesson. ``notice`` is told what is being run."""
     path = source.path.relative_to(course.root)
     exercises = read_exercises(course.checks(source.lesson))
@@ -143,7 +144,10 @@ def _starter_lecture(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mist
 
 def _starter_project(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mistakes:
     def expected(cell: Cell) -> tuple[str, ...]:
-        return (cell.starter,) if cell.role == "test" else cell.raises
+        if cell.role != "test":
+            return cell.raises
+        assert cell.starter is not None  # the reader of sources asks for it
+        return (cell.starter,)
 
     yield from _errors(ran, expected)
 
