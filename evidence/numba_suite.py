@@ -62,7 +62,7 @@ REASONS = {
         "compares module names, which --import-mode=importlib shortens",
     "test_func1_isolated": "runs unittest in a child by module name, which "
         "--import-mode=importlib shortens",
-}  # fmt: skip
+}
 
 
 def run(*, simulator: bool, modules: list[str]) -> dict[str, tuple[str, str]]:

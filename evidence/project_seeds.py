@@ -85,7 +85,7 @@ def main() -> int:
                     "command": "python -m evidence.project_seeds",
                     "graded with each seed": [person.student for person in people],
                     "projects": found,
-                })  # fmt: skip
+                })
     for id, state in found.items():
         print(f"{id}: {state['seeds']} seeds, {len(state['wrong'])} verdicts not as expected")
     return any(state["wrong"] for state in found.values())

@@ -26,7 +26,7 @@ def in_flight(threads_needed):
     for latency, bandwidth, bytes_each in (
         (1e-6, 1.0005e9, 8), (2.5e-7, 3.35e12, 8), (2.5e-7, 3.35e12, 16), (4e-7, 3.3007e11, 8),
         (1e-7, 4.603e11, 64), (1e-9, 1e9, 8),
-    ):  # fmt: skip
+    ):
         case = f"with {latency:g} s, {bandwidth:g} bytes/s and {bytes_each} bytes each"
         threads = threads_needed(latency, bandwidth, bytes_each)
         require(threads is not None, "the function returns nothing", look="a `return`")
@@ -154,7 +154,7 @@ def crossover(answer):
     for starts, gpu_each, cpu_each in (
         (4, 1.575e-9, 5e-10), (4, 4e-10, 1.13e-9), (400, 1e-9, 1e-9), (103, 7e-9, 4.007e-7),
         (1, 0.0, 3e-9), (5000, 2e-11, 1.1e-7),
-    ):  # fmt: skip
+    ):
         got = answer(starts, gpu_each, cpu_each)
         case = (f"with {starts} starts, {gpu_each * 1e9:g} ns on the GPU and {cpu_each * 1e9:g} ns "
                 "on the CPU for each element")

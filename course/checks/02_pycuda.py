@@ -238,7 +238,7 @@ def _copies() -> Iterator[dict[str, int]]:
         "memcpy_htod": ("to",), "to_device": ("to",), "In": ("to",), "InOut": ("to", "from"),
         "Out": ("from",), "memcpy_dtoh": ("from",), "from_device": ("from",),
         "from_device_like": ("from",),
-    }  # fmt: skip
+    }
     known = {name: getattr(drv, name) for name in ways if hasattr(drv, name)}
 
     def counting(name):

@@ -80,7 +80,7 @@ def pairs(pairs_of):
         case = f"with {n} muons"
         _is_frame(found, case)
         missing = {f"{name}{k}" for name in ("number", "pt", "eta", "phi", "charge")
-                   for k in (1, 2)} - set(map(str, found.columns))  # fmt: skip
+                   for k in (1, 2)} - set(map(str, found.columns))
         require(
             not missing and "event" in found.columns,
             f"{case}, these columns are missing: {', '.join(sorted(missing)) or 'event'}",
@@ -133,7 +133,7 @@ def missing(holes):
         "truth values": (cudf.Series([True, None, False]), 1, 0),
         "numbers with no hole": (cudf.Series([1.5, float("inf")]), 0, 0),
         "nulls alone": (cudf.Series([None, 1.5, None]), 2, 0),
-    }  # fmt: skip
+    }
     for case, (series, unknown, undefined) in cases.items():
         answer = holes(series)
         require(
@@ -258,7 +258,7 @@ def _pairs(table: dict[str, np.ndarray]) -> set[tuple]:
     left, right = np.triu_indices(len(event), 1)
     kept = (event[left] == event[right]) & (charge[left] != charge[right])
     return {(int(event[a]), *sorted((int(number[a]), int(number[b]))))
-            for a, b in zip(left[kept], right[kept], strict=True)}  # fmt: skip
+            for a, b in zip(left[kept], right[kept], strict=True)}
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def step_time(function):
     for n, devices, memory, link, latency in (
         (1000, 1, 1e12, 1e10, 1e-5), (1000, 2, 1e12, 1e10, 1e-5), (1000, 4, 1e12, 1e10, 1e-5),
         (1000, 3, 1e12, 1e10, 0.0), (100, 64, 1e12, 1e10, 1e-5), (8192, 64, 2e12, 50e9, 10e-6),
-    ):  # fmt: skip
+    ):
         got = function(n, devices, memory, link, latency)
         neighbours = min(devices - 1, 2)
         work = 8 * n * math.ceil(n / devices) / memory
@@ -211,7 +211,7 @@ def _demand_little(mapped, values, most: int, look: str) -> None:
     found = re.findall(
         r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)"
         r"(?:-start)?\(", text,
-    )  # fmt: skip
+    )
     size = sum(
         4 * math.prod(int(k) for k in sides.split(",") if k)
         for shapes, _ in found

@@ -8,7 +8,7 @@ from random import Random
 CLASSES = {
     "p": ("pred", 6), "h": ("b16", 6), "r": ("b32", 10), "d": ("b64", 8), "f": ("f32", 6),
     "x": ("f64", 5),
-}  # fmt: skip
+}
 
 # `@c` is a register of class c to write, `$c` a register, literal or special register to read,
 # `[]` an address, `~` a label, `a/b/c` in braces one of several words.
@@ -152,9 +152,9 @@ LITERALS = {
     "f": ("0f00000000", "0f3F800000", "0f7F800000", "0f7FC00000", "0fFF7FFFFF", "0f00000001"),
     "x": ("0d0000000000000000", "0d3FF0000000000000", "0d7FF0000000000000",
           "0dFFF8000000000000", "0d0000000000000001"),
-}  # fmt: skip
+}
 SPECIAL = ("%tid.x", "%tid.y", "%ntid.x", "%ctaid.x", "%nctaid.x", "%laneid", "%warpid",
-           "%lanemask_lt", "%dynamic_smem_size")  # fmt: skip
+           "%lanemask_lt", "%dynamic_smem_size")
 OFFSETS = (0, 0, 0, 4, 8, 16, -4, 60, 64, 1 << 20, -(1 << 31), 1 << 40, 1 << 63)
 VARIABLES = ("buffer", "table4", "tile", "spill", "p1", "p2")
 PLACES = {"global": "%ga", "const": "%ga", "param": "%ga", "shared": "%sa", "local": "%la"}

@@ -162,7 +162,7 @@ def test_every_cell_runs_without_pycuda_too(repository, monkeypatch: pytest.Monk
     course = load_course(repository)
     names: dict = {"__name__": "lecture"}
     cells = [one for one in read_source(course, course.lesson("02_pycuda")).cells
-             if one.kind == "code"]  # fmt: skip
+             if one.kind == "code"]
     for cell in cells:
         source = unwrap_regions(cell.source, SOLUTION).removeprefix("%load_ext gpucourse\n")
         try:

@@ -45,7 +45,7 @@ def test_types_and_layout_decide_what_is_compiled(shown):
     lines = [line for line in shown["types"].text.splitlines() if "apart" in line]
     assert [line.rsplit(": ")[1] for line in lines] == [
         "compiled", "known already", "known already", "compiled"
-    ]  # fmt: skip
+    ]
     assert shown["types"].text.count("'A'") == 1
 
 

@@ -242,7 +242,7 @@ def test_only_neighbours_have_bank_conflicts(shown):
     told = str(names["gpucourse"].memory(
         names["fold_neighbours"], 1, 128, names["some"], np.zeros(1, np.float32), array="shared",
         steps=10,
-    ))  # fmt: skip
+    ))
     assert told.count("2 turns") == 6  # both warps: two loads and a store of the first level
     assert "4 turns" in told
 
@@ -258,7 +258,7 @@ def test_the_plain_turn_scatters_its_writes(shown):
     told = str(names["gpucourse"].memory(
         names["turn_plainly"], (2, 2), (32, 32), names["where"], np.zeros((64, 40), np.float32),
         array="turned",
-    ))  # fmt: skip
+    ))
     assert "32 sectors touched" in told
 
 

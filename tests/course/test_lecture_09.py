@@ -68,7 +68,7 @@ def test_text_is_taken_apart_by_columns(shown):
     lines = [line.split() for line in shown["strings"].text.splitlines()[1:]]
     assert [line[-2:] for line in lines] == [
         ["False", "3"], ["True", "5"], ["True", "1"], ["<NA>", "<NA>"], ["<NA>", "<NA>"]
-    ]  # fmt: skip
+    ]
     assert known is not None
 
 

@@ -99,7 +99,7 @@ def test_without_contraction_the_other_two_of_nvrtc_agree_too(names):
     kernel = cp.ElementwiseKernel(
         "float32 cx, float32 cy, int32 limit", "int32 steps", names["BODY"], "unfused",
         options=("--fmad=false",),
-    )  # fmt: skip
+    )
     steps = kernel(cp.asarray(real)[None, :], cp.asarray(imag)[:, None], limit).get()
     assert np.array_equal(steps, names["picture"])
     module = SourceModule(names["SOURCE"], no_extern_c=True, options=["--fmad=false"])
@@ -152,7 +152,7 @@ def test_lanes_of_the_kernel_part(shown):
     told = str(names["gpucourse"].report(
         names["stays_raw"], (2, 4), (32, 8), names["real"][:64], names["imag"][:32], np.int32(100),
         np.zeros((32, 64), np.int32), np.int32(64), np.int32(32),
-    ))  # fmt: skip
+    ))
     assert re.search(r"[1-9]\d? % of the lanes paid for did nothing", told)
 
 
@@ -168,7 +168,7 @@ def test_one_kernel_stores_in_every_turn(shown):
     stores, _ = zip(*(
         (int(a.replace(",", "")), float(b.replace(",", "")))
         for a, b in (re.search(r"([\d,]+) stores +([\d,.]+) kB", line).groups() for line in lines)
-    ), strict=True)  # fmt: skip
+    ), strict=True)
     small = shown["outlier"].names["small"]
     assert stores[1] == small[0].size * small[1].size
     assert stores[0] > 20 * stores[1]

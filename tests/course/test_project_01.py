@@ -18,7 +18,7 @@ KINDS = {
     "uninitialised private rows", "correct but with one global atomic per event",
     "correct but uncoalesced", "changes its input", "endless loop",
     "histogram not zeroed between runs", "negative weights", "sums in float32",
-}  # fmt: skip
+}
 
 
 # Right answers that go about it in other ways than ours.
@@ -166,7 +166,7 @@ def fold(rows, slots, counts):
         total += max(np.count_nonzero(warp == s) for s in warp)
     return total
 """,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

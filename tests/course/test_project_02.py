@@ -20,7 +20,7 @@ KINDS = {
     "out of bounds", "power-of-two only", "NumPy in place of a kernel", "hard-coded size",
     "overlapping sequences", "seeds 0, 1, 2, … unmixed", "result depends on the launch",
     "correct but divergent", "Python loop in place of vmap", "same seed in every run",
-}  # fmt: skip
+}
 
 # Right answers that go about it in other ways than ours.
 ANOTHER = {
@@ -176,7 +176,7 @@ def classify(cx, cy, limit, kinds):
     if i < kinds.size:
         kinds[i] = in_mandelbrot(cx[i], cy[i], limit)
 """,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +245,7 @@ def test_philox_is_what_jax_and_numpy_would_not_give_but_random123_does(solution
     key, words = np.array([[0xA4093822, 0x299F31D0]], np.uint32), np.zeros((1, 4), np.uint32)
     solution["philox_blocks"][1, 32](counter, key, words)
     assert [hex(word) for word in words[0]] == [
-        "0xd16cfe09", "0x94fdcceb", "0x5001e420", "0x24126ea1"]  # fmt: skip
+        "0xd16cfe09", "0x94fdcceb", "0x5001e420", "0x24126ea1"]
 
 
 def test_undecided_points_make_the_area_too_large_by_what_the_text_says(setup, solution):

@@ -26,7 +26,7 @@ KINDS = {
     "correct but with one global atomic per event", "events without a pair dropped",
     "resolution left out", "correlations left out of the errors",
     "not converged", "hard-coded output",
-}  # fmt: skip
+}
 
 # Right answers that go about it in other ways than ours.
 ANOTHER = {
@@ -162,7 +162,7 @@ def uncertainties(parameters, edges, counts):
                     method="trust-exact", options={"gtol": 1e-6})
     return best.x, uncertainties(best.x, edges, counts)
 """,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

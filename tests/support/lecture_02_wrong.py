@@ -32,7 +32,7 @@ def of_the_lecture(kernel: str, *options: str):
     from pycuda.compiler import SourceModule
 
     (source,) = [one for one in LECTURE.split('SourceModule(r"""')[1:]
-                 if f"void {kernel}(" in one.split('"""')[0]]  # fmt: skip
+                 if f"void {kernel}(" in one.split('"""')[0]]
     return SourceModule(source.split('"""')[0], options=list(options))
 
 # --- first-kernel -------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ KEPT = np.zeros((2, 201, 40), np.float32)
 def follow(x, y, steps=201):
     of_the_lecture("follow", "-DRINGS=7").get_function("follow")(
         drv.In(PT), drv.In(PHI), drv.In(CHARGE), drv.Out(x), drv.Out(y),
-        np.int32(40), np.int32(steps), block=(64, 1, 1), grid=(1, 1))  # fmt: skip
+        np.int32(40), np.int32(steps), block=(64, 1, 1), grid=(1, 1))
     return x, y
 
 

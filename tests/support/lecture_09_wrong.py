@@ -87,7 +87,7 @@ def any_charge(table):
 def first_two_muons_only(table):
     pairs = joined(table)
     return pairs[(pairs["number1"] == 0) & (pairs["number2"] == 1)
-                 & (pairs["charge1"] != pairs["charge2"])]  # fmt: skip
+                 & (pairs["charge1"] != pairs["charge2"])]
 
 
 @wrong("pairs", "pairs of opposite charge, not")

@@ -70,7 +70,7 @@ class ProjectClass:
                 Job(person.student, self.path, ingest_cells(
                     json.loads(person.content)["cells"], self.assignment, Limits()), seed=seed)
                 for person in everyone.values() for seed in seeds
-            ], judge)  # fmt: skip
+            ], judge)
         return told
 
     def check_entries(self, kinds: set[str]) -> None:

@@ -73,7 +73,7 @@ def test_what_failed_is_tried_again(repository, sample, tmp_path):
     ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
     ("import time; time.sleep(3600)", "no end after"),
     ("self.memory._bytes[self.memory.starts[0] - BASE - 1] = 1", "outside every allocation"),
-])  # fmt: skip
+])
 def test_the_fuzzer_sees_what_it_is_there_to_see(repository, tmp_path, fault, seen):
     """A fault planted in the device's launch is found, and the cases after it still run."""
     (tmp_path / "sitecustomize.py").write_text(f"""

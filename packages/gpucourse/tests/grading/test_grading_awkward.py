@@ -91,7 +91,7 @@ def test_kernels_and_functions_get_awkward_arrays(server):
         setup("start", START),
         solution("totals", TOTALS), test_cell("test-totals", TEST_TOTALS, 3),
         solution("longest", LONGEST), test_cell("test-longest", TEST_LONGEST, 2),
-    ]) == ["", ""]  # fmt: skip
+    ]) == ["", ""]
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def lacks_an_argument(values, low):
     (floors_with_numpy, "NumPy's function 'floor' does not exist in kernels"),
     (wants_a_shared_array_of_any_size, "TypingError: No implementation of function .*array"),
     (lacks_an_argument, "missing a required argument: 'low'|takes 2 .*arguments"),
-], ids=lambda case: getattr(case, "__name__", ""))  # fmt: skip
+], ids=lambda case: getattr(case, "__name__", ""))
 def test_the_learner_reads_one_line(kernel, says):
     judge = NotebookJudge(lambda: {"kernel": kernel})
     with pytest.raises(PropertyFailed, match=says) as told:

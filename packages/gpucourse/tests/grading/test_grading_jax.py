@@ -69,7 +69,7 @@ def small() -> Assignment:
         test_cell("test-squares", TEST_SQUARES, 3),
         solution("bump", BUMP),
         test_cell("test-bump", TEST_BUMP, 2),
-    ]))  # fmt: skip
+    ]))
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,6 @@ def test_jax_arrays_become_numpy_arrays_wherever_they_stand():
 @pytest.mark.parametrize("dtype", [
     np.dtype(np.float32), xoroshiro128p_dtype,
     np.dtype([("a", np.int8), ("b", [("c", np.float64)])], align=True),
-])  # fmt: skip
+])
 def test_a_dtype_survives_the_way_to_the_worker(dtype):
     assert read_dtype(json.loads(json.dumps(describe_dtype(dtype)))) == dtype

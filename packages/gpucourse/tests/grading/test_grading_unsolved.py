@@ -52,7 +52,7 @@ def test_lines_given_before_the_stub_change_nothing():
     "if values.size < 0:\n        raise NotImplementedError()",
     "for i in range(3):\n        counts[i] = 0\n    raise NotImplementedError()",
     "raise ValueError(NotImplementedErrors)",
-])  # fmt: skip
+])
 def test_what_somebody_wrote_is_left_to_the_tests(body):
     source = f"def fill(values, counts):\n    {body}\n"
     assert unsolved(define(source)["fill"]) is None

@@ -9,6 +9,8 @@ import socket
 import numpy as np
 import pytest
 
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.sandbox import wire
 
 VALUES = [
@@ -16,6 +18,12 @@ VALUES = [
     np.arange(6).reshape(2, 3), np.zeros((0, 4), np.float32), np.array(7.0),
     np.arange(10)[::3], [1, [2.0, "x"]], (1, 2), {"a": np.ones(2, bool)},
 ]
+
+NOTHING = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry nothing() { ret; }
+"""
 
 
 @pytest.fixture
@@ -86,7 +94,7 @@ def message(header: dict) -> bytes:
     {"dtype": "|O", "shape": [1]}, {"dtype": "|O8", "shape": [1]}, {"dtype": "<M8", "shape": [1]},
     {"dtype": "<f3", "shape": [1]}, {"dtype": "f8,f8", "shape": [1]}, {"dtype": 1, "shape": [1]},
     {"dtype": [["a", "<f8"]], "shape": [1]}, {"dtype": "<U9", "shape": [1]},
-], ids=repr)  # fmt: skip
+], ids=repr)
 def test_threat_10_forged_arrays_are_refused_before_memory_is_taken(pair, described, monkeypatch):
     ours, theirs = pair
     ours.socket.sendall(message({"arrays": [described]}) + bytes(16))
@@ -131,3 +139,16 @@ def test_silence_is_not_waited_for(pair):
     ours.socket.sendall(wire.MAGIC)
     with pytest.raises(wire.OutOfTime):
         theirs.receive(wire.within(0.05))
+
+
+@pytest.mark.parametrize("grid", [[], [1, 1], [1, 1, 1, 1], [1, 1, -1], [1, 1, 1.0], "111"],
+                         ids=repr)
+def test_threat_10_a_launch_of_other_than_three_dimensions_is_nonsense(grid):
+    service = DeviceService(Limits())
+    service.handle({"device": "load", "ptx": [NOTHING], "names": {}}, [])
+    launch = {"device": "launch", "module": 0, "entry": "nothing", "grid": [1, 1, 1],
+              "block": [1, 1, 1], "parameters": [], "shared_bytes": 0, "cooperative": False}
+    assert service.handle(launch, []) == ({}, [])
+    for which in ("grid", "block"):
+        with pytest.raises(wire.ProtocolError, match="malformed"):
+            service.handle(launch | {which: grid}, [])

@@ -17,7 +17,7 @@ CELLS = {
     "own": "def inner():\n    raise ValueError('mine')\n\ninner()",
     "unloaded": "%unload_ext gpucourse\n%load_ext gpucourse\n%unload_ext gpucourse\n"
                 "import sys\nget_ipython().custom_exceptions",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -37,14 +37,14 @@ NUMBA = Language(
     atomic="cuda.atomic", shared="given to cuda.shared.array", local="given to cuda.local.array",
     fresh="cuda.device_array gives memory as it is; fill the array before the launch "
           "(cuda.to_device(np.zeros(...)))",
-)  # fmt: skip
+)
 CPP = Language(
     barrier="__syncthreads()", warp_barrier="__syncwarp()", fence="__threadfence()",
     atomic="an atomic (atomicAdd)", shared="in its __shared__ declaration",
     local="in its declaration",
     fresh="memory comes as it is (cupy.empty, gpuarray.empty, cudaMalloc); fill it before the "
           "launch (cupy.zeros, a copy from the host)",
-)  # fmt: skip
+)
 
 
 def language_of(source) -> Language:

@@ -172,7 +172,7 @@ def test_a_python_number_becomes_what_the_kernel_declares(module):
     (1, (1 << 16) - 1, None), (2, -1, None), (4, 10**400, "argument 4.*does not fit"),
     (7, b"123", "3 bytes, its parameter 32"),
     (4, np.float64(1), "8 bytes, its parameter 4"), (1, None, "a NoneType"),
-])  # fmt: skip
+])
 def test_arguments_that_do_not_fit(module, position, value, words):
     arguments = [np.zeros(3, np.int8), 1, 2, True, 3.0, 4.0, 5, bytes(32), np.zeros(11)]
     arguments[position] = value

@@ -60,7 +60,7 @@ def test_every_integer_type_in_every_space(kind, space):
 @pytest.mark.parametrize(("kind", "count"), [
     ("u8", 2), ("u8", 4), ("u16", 2), ("b16", 4), ("u32", 2), ("f32", 4), ("b32", 4), ("f64", 2),
     ("u64", 2),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("space", ["global", "shared", "local"])
 def test_vectors(kind, count, space):
     size = int(kind[1:]) // 8
@@ -395,7 +395,7 @@ def test_a_fault_names_kernel_block_thread_and_address():
     (16, "0 bytes after the end of an array of 16 bytes"),
     (-4, "4 bytes before the start of an array of 16 bytes"),
     (1 << 28, "far from every array"),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("verb", ["reads", "writes", "updates"])
 def test_just_outside_an_array(verb, offset, words):
     access = {"reads": "ld.global.u32 %r0, [%rd3];", "writes": "st.global.u32 [%rd3], 1;",

@@ -38,12 +38,12 @@ CASES = [
     *[(o, t) for o in ("min", "max") for t in ("u32", "s32", "u64", "s64")],
     *[(o, t) for o in ("and", "or", "xor", "exch") for t in ("b32", "b64")],
     ("inc", "u32"), ("dec", "u32"),
-]  # fmt: skip
+]
 # PTX type: NumPy type, register bank
 TYPES = {
     "u32": ("u4", "%r"), "s32": ("i4", "%r"), "b32": ("u4", "%r"), "u64": ("u8", "%rd"),
     "s64": ("i8", "%rd"), "b64": ("u8", "%rd"), "f32": ("f4", "%f"), "f64": ("f8", "%fd"),
-}  # fmt: skip
+}
 
 
 def values(dtype: np.dtype, count: int, small: bool) -> np.ndarray:
@@ -244,7 +244,7 @@ def test_a_spin_lock_lets_everyone_in_once(seed):
 @pytest.mark.parametrize("name", [
     "add.b32", "min.f32", "inc.s32", "inc.u64", "and.f32", "add.b64", "cas.f32", "exch.b16",
     "sub.u32", "add.u16", "u32", "cas.b128", "add.v2.f32", "add.noftz.f64x2",
-])  # fmt: skip
+])
 def test_what_no_device_has_is_named(name):
     with pytest.raises(UnsupportedInstruction, match=r"atom\.global"):
         per_thread(f"atom.global.{name} %r0, [%rd1], %r1;")

@@ -129,7 +129,7 @@ def test_bad_lanes_at_every_edge(memory):
     (14, "4 bytes that run past the end of an array of 16 bytes"),
     (-4, "4 bytes before the start of an array of 16 bytes"),
     (40 * MiB, "far from every array"),
-])  # fmt: skip
+])
 def test_an_illegal_address_is_described(memory, offset, words):
     assert memory.describe(memory.allocate(16) + offset, 4) == words
 
@@ -177,7 +177,7 @@ def test_a_read_is_a_copy_and_a_host_view_is_not(memory):
     lambda m, a: m.copy(a + 1, a, 4),
     lambda m, a: m.host_view(a, 5),
     lambda m, a: m.read(a + 2 * GUARD, 1),
-])  # fmt: skip
+])
 def test_the_host_stays_inside_too(memory, do):
     address = memory.allocate(4)
     with pytest.raises(VirtualGPUError):

@@ -41,7 +41,7 @@ def run(seed, *args, **options):
 @pytest.mark.parametrize(("grid", "block"), [
     ((1,), (1,)), ((1,), (33,)), ((7,), (5,)), ((3, 2), (4, 3)), ((2, 3, 2), (3, 5, 7)),
     ((1, 1, 5), (1, 1, 33)), ((70,), (1000,)), ((40_000,), (1,)), ((2, 300), (16, 8)),
-])  # fmt: skip
+])
 def test_every_thread_knows_its_place(grid, block):
     """Also over several waves of 32,768 lanes, and in blocks that end in a partial warp."""
     parts = []
@@ -182,7 +182,7 @@ def test_an_index_beyond_the_table_is_named():
     ("call (value), seven;", lambda t: 7, lambda t: 10),
     ("{ .reg .b32 %r0; mov.u32 %r0, 1; }", lambda t: 10, lambda t: 10),
     ("cvt.u64.u32 %rd9, %r0; cvt.u32.u64 %r0, %rd9;", lambda t: 10, lambda t: 0),
-])  # fmt: skip
+])
 def test_an_instruction_under_a_predicate(text, yes, no, seed):
     """``yes`` is what lanes 0-19 of 64 hold after it, ``no`` what the others do."""
     value = ".param .b32 value;"
@@ -399,7 +399,7 @@ def test_what_the_machine_lacks_is_named_with_its_line():
     "st.global.u32 [%rd1], {%r1, %r2};", "ld.global.v2.u32 {%r1 %r2}, [%rd1];",
     "atom.global.cas.b32 %r0, [%rd1], %r1;", "atom.global.add.u32 %r0, [%rd1], %r1, %r2;",
     "shfl.sync.up.b32 %r0, %r1;", "mov.b64 {%r1, %r2, %r3}, %rd1;", "atom.global.add.u32 %r0;",
-])  # fmt: skip
+])
 def test_instructions_with_wrong_operands(text):
     with pytest.raises((PTXSyntaxError, UnsupportedInstruction, LinkError)):
         per_thread(text)

@@ -149,7 +149,7 @@ REDUCTIONS = {
     "and.b32": lambda team: int(np.bitwise_and.reduce(np.uint32(team))),
     "or.b32": lambda team: int(np.bitwise_or.reduce(np.uint32(team))),
     "xor.b32": lambda team: int(np.bitwise_xor.reduce(np.uint32(team))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)

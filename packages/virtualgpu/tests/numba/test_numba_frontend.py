@@ -109,7 +109,7 @@ SLICES = {
     "a part": np.s_[2:5], "every other": np.s_[::2], "a row": np.s_[1, :], "a column": np.s_[:, 2],
     "a block": np.s_[1:3, 2:5], "steps": np.s_[::2, 1::2], "one element": np.s_[2, 3],
     "one row": np.s_[1:2], "negative": np.s_[-1, -2],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("index", SLICES.values(), ids=SLICES)

@@ -47,7 +47,7 @@ def strided_read(x, out, stride, offset):
     (1, 1, 5, 4),      # 128 bytes from byte 4 on touch a fifth sector
     (1, 8, 4, 4),      # a whole sector further: aligned again
     (0, 3, 1, 1),      # all lanes read one element
-])  # fmt: skip
+])
 def test_sectors_of_a_strided_read(stride, offset, sectors, ideal):
     x, out = np.ones(32 * 64, np.float32), np.ones(64, np.float32)
     counters = profile(strided_read, 1, 64, x, out, stride, offset)
@@ -241,7 +241,7 @@ def histogram(bins, counts):
     (2, 16, 8 * 16, 128),
     (32, 1, 8, 8),
     (64, 1, 8, 4),
-])  # fmt: skip
+])
 def test_contention_of_a_histogram(bins, contention, passes, hottest):
     values = (np.arange(256) % bins).astype(np.int32)
     counters = profile(histogram, 4, 64, values, np.zeros(64, np.int32))

@@ -87,7 +87,7 @@ def test_vectors_calls_and_modifiers_with_two_colons():
         ("0", 0), ("017", 15), ("0x1F", 31), ("0b101", 5), ("42U", 42), ("0xFFU", 255),
         ("-1", -1), ("18446744073709551615", 2**64 - 1), ("-9223372036854775808", -(2**63)),
     ],
-)  # fmt: skip
+)
 def test_integer_literals(literal, value):
     assert one(f"mov.u64 %rd1, {literal};").operands[1] == Immediate(value)
 
@@ -99,7 +99,7 @@ def test_integer_literals(literal, value):
         ("0d3FF0000000000000", 0x3FF0000000000000, "f64"), ("1.0", 0x3FF0000000000000, "f64"),
         ("2.5e-1", 0x3FD0000000000000, "f64"),
     ],
-)  # fmt: skip
+)
 def test_float_literals_are_bits(literal, bits, kind):
     assert one(f"mov.f32 %f1, {literal};").operands[1] == Immediate(bits, kind)
 

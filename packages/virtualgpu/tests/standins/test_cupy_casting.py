@@ -16,7 +16,7 @@ EDGES = [0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 127.9, 128.0, -128.9, -129.0, 255.9, 2
 TYPES = {
     "i1": "signed char", "u1": "unsigned char", "i2": "short", "u2": "unsigned short", "i4": "int",
     "u4": "unsigned", "i8": "long long", "u8": "unsigned long long", "?": "bool",
-}  # fmt: skip
+}
 REALS = {"f4": "float", "f8": "double"}
 
 

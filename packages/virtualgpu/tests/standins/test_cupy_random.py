@@ -30,7 +30,7 @@ LEGACY = {
     "standard_t": ((8,), 0, (8 / 6) ** 0.5), "triangular": ((0, 1, 2), 1, 6**-0.5),
     "uniform": ((5, 10), 7.5, 25**0.5 / 12**0.5), "vonmises": ((0, 0), 0, np.pi / 3**0.5),
     "wald": ((2, 4), 2, 2**0.5), "weibull": ((1,), 1, 1),
-}  # fmt: skip
+}
 NEW = {name: LEGACY[name] for name in """
     beta binomial chisquare exponential f gamma geometric hypergeometric logseries poisson power
     standard_exponential standard_gamma standard_normal uniform""".split()}

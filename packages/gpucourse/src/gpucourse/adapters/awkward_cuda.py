@@ -23,7 +23,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gpucourse.system.after_import import after_import, forget
 
@@ -176,7 +176,7 @@ def host_addresses(addresses: np.ndarray) -> np.ndarray:
     from virtualgpu import devices
     from virtualgpu.machine.memory import BASE
 
-    memory = devices.current().memory
+    memory = cast("devices.VirtualDevice", devices.current()).memory
     hosts = np.zeros_like(addresses)
     for at, address in enumerate(addresses.tolist()):
         if address:

@@ -63,7 +63,7 @@ def reachable(roots: Iterable[str], pins: Iterable[Pin]) -> set[str]:
         for parent in pin.wanted_by:
             needs.setdefault(parent, set()).add(pin.name)
     found: set[str] = set()
-    waiting = [canonicalize_name(name) for name in roots]
+    waiting: list[str] = [canonicalize_name(name) for name in roots]
     while waiting:
         name = waiting.pop()
         if name not in found:

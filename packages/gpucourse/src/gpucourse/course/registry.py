@@ -136,7 +136,7 @@ def _read_entries(tables, kind, cls, report) -> list:
 
 
 def _entry_mistakes(entry: dict, cls: type) -> Iterator[str]:
-    wanted = {
+    wanted: dict[str, type | tuple[type, ...]] = {
         "id": str,
         "title": str,
         "minutes": int,

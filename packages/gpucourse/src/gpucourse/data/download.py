@@ -279,8 +279,8 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def cause(error: Exception) -> str:
+def cause(error: BaseException) -> str:
     """The cause at the bottom of a chain of library errors, in one line."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__
+    while below := error.__cause__ or error.__context__:
+        error = below
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

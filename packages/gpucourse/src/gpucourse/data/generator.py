@@ -138,17 +138,17 @@ def generate(
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype is {dtype}; it must be float32 or float64")
     shares = _shares(fractions)
-    streams = [np.random.PCG64(child) for child in np.random.SeedSequence(seed).spawn(2)]
+    first, second = (np.random.PCG64(child) for child in np.random.SeedSequence(seed).spawn(2))
     chunks = [
-        _chunk(min(_CHUNK, events - start), *streams, shares, background, resolution)
+        _chunk(min(_CHUNK, events - start), first, second, shares, background, resolution)
         for start in range(0, max(events, 1), _CHUNK)
     ]
     columns = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     record = {
         "muons": jagged_muons(
             np.concatenate([[0], np.cumsum(columns["count"])]),
-            *(columns[name].astype(dtype) for name in ("pt", "eta", "phi")),
-            columns["charge"].astype(np.int32),
+            columns["pt"].astype(dtype), columns["eta"].astype(dtype),
+            columns["phi"].astype(dtype), columns["charge"].astype(np.int32),
         )
     }
     if truth:
@@ -243,6 +243,7 @@ def _draw_mass(process: Process, u: np.ndarray) -> np.ndarray:
     low, high = process.low, process.high
     if process.width is None:
         return kinematics.falling(u, CONTINUUM_SCALE, CONTINUUM_POWER, low, high)
+    assert process.mass is not None
     return kinematics.breit_wigner(u, process.mass, process.width, low, high)
 
 

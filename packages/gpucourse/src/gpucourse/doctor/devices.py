@@ -50,8 +50,8 @@ def device_and_compilers() -> Iterator[Finding]:
             yield Finding(_GROUP, name, OK, where)
     yield from _disagreeing(places)
     if len(places) < 3:
-        found = "not tried: a compiler is missing"
-        yield Finding(_GROUP, "a kernel", FAIL, found, "mend the compilers first")
+        yield Finding(_GROUP, "a kernel", FAIL, "not tried: a compiler is missing",
+                      "mend the compilers first")
         return
     problem = run_kernel()
     if problem is None:
@@ -66,7 +66,7 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
     from gpucourse.doctor.probes import toolkit_version
 
     majors = {name: _cuda_of(place) for name, place in places.items()}
-    known = set(majors.values()) - {None}
+    known = {major for major in majors.values() if major is not None}
     here = {name for name, place in places.items()
             if place.resolve().is_relative_to(Path(sys.prefix).resolve())}
     away = sorted(places.keys() - here) if here else []

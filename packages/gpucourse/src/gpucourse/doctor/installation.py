@@ -21,7 +21,8 @@ def installers() -> Iterator[Finding]:
     from packaging.utils import canonicalize_name
 
     group, clean = "packages", True
-    found = defaultdict(dict)  # (folder, name) → folder of the metadata → version
+    # (folder, name) → folder of the metadata → version
+    found: defaultdict[tuple, dict] = defaultdict(dict)
     for one in importlib.metadata.distributions():
         if name := one.metadata["Name"]:
             place = Path(str(one.locate_file("")))

@@ -27,7 +27,7 @@ NAMESPACE_SWITCHES = (
      "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu 24.04 and later)"),
     ("kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
     ("user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
-)  # fmt: skip
+)
 
 
 def memory_and_processors() -> Iterator[Finding]:

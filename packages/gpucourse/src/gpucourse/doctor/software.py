@@ -19,7 +19,7 @@ from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall
 MODULES = (
     "IPython", "awkward", "ipykernel", "jax", "jaxlib", "jupyterlab", "matplotlib", "nbgrader",
     "numba", "numba_cuda", "numpy", "pandas", "uproot",
-)  # fmt: skip
+)
 #: Variables that change what the course shows, and how; "" and "0" switch them off.
 VARIABLES = {
     "NUMBA_ENABLE_CUDASIM": "Numba's own simulator answers instead of the compilers: no PTX, no "

@@ -185,6 +185,7 @@ def read_exercises(path: Path) -> dict[str, Exercise]:
 
 def _load(path: Path, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look their module up by its name.
     sys.modules[name] = module

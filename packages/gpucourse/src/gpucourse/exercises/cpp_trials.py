@@ -50,6 +50,7 @@ def _compiled(source: object, name: str) -> virtualgpu.Module:
         f"this is a {type(source).__name__}, not a string",
         look="hand over the source itself, not the module or the kernel",
     )
+    assert isinstance(source, str)
     if 'extern "C"' not in source:
         source = f'extern "C" {{\n#line 1 "{source_path(source, NAME)}"\n{source}\n}}\n'
     try:

@@ -5,6 +5,9 @@ The layout is that of ``_Kernel._prepare_args`` in numba-cuda 0.28 to 0.30. Arra
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from gpucourse.adapters import awkward_arguments as awkward
@@ -37,8 +40,9 @@ def scalar(value: object) -> np.generic:
     """A Python or NumPy number as numba types it: int is int64, float is float64."""
     if isinstance(value, np.generic):
         return value
-    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64),
-                        (complex, np.complex128)):
+    kinds: tuple[tuple[type, Callable[[Any], np.generic]], ...] = (
+        (bool, np.bool_), (int, np.int64), (float, np.float64), (complex, np.complex128))
+    for kind, dtype in kinds:
         if isinstance(value, kind):
             return dtype(value)
     raise TypeError(f"a kernel takes arrays and numbers, not {type(value).__name__}")

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 #: What runs the notebook there. Colab's own package wants them as they are; what the course uses
 #: of them is in those versions too.
@@ -61,6 +62,7 @@ def set_up() -> None:
     from gpucourse.course.projects import editable
 
     root = own_checkout()
+    assert root is not None
     start = time.monotonic()
     wanted = missing(root)
     stale = imported(wanted)
@@ -98,7 +100,7 @@ def missing(root: Path) -> dict[str, str]:
     from gpucourse.system import libraries
 
     pins = _pins(root)
-    found = {}
+    found: dict[str, str] = {}
     for requirement in _requirements(root):
         name = canonicalize_name(requirement.name)
         if name in KEPT | NOT_NEEDED:
@@ -120,7 +122,7 @@ def constraints(root: Path, wanted: Iterable[str]) -> list[str]:
     from packaging.utils import canonicalize_name
 
     free = {*wanted, *COMPANIONS}
-    installed = {}
+    installed: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
         if name := distribution.metadata["Name"]:
             installed.setdefault(canonicalize_name(name), distribution.version)
@@ -137,7 +139,7 @@ def imported(wanted: Iterable[str]) -> list[str]:
             if modules.get(name, name) in sys.modules and _version(name)]
 
 
-def name_cells(compiler: object) -> None:
+def name_cells(compiler: Any) -> None:
     """Teach IPython 7, which Colab keeps, what IPython 8 knows: the number of a cell's code.
 
     Adds ``format_code_name(filename)`` to a shell's compiler where it lacks it.

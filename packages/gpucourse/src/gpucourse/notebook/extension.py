@@ -48,7 +48,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         os.environ.setdefault(name, value)
     name_cells(shell)
     tick_cells(shell)
-    shell.register_magic_function(gpu_report, "cell")
+    shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
     awkward_cuda.mend_iteration()
     awkward_cuda.hand_over()
     numba_errors.shorten()
@@ -170,7 +170,7 @@ def name_cells(shell: InteractiveShell) -> None:
 
     if previous := getattr(shell, "_gpucourse_namer", None):
         sources.unregister_namer(previous)
-    shell._gpucourse_namer = name
+    shell._gpucourse_namer = name  # type: ignore[attr-defined]
     sources.register_namer(name)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import virtualgpu
 from gpucourse.system.device import device
@@ -106,12 +106,14 @@ class _Watched:
         found = [
             card.from_profile(launch, [f for f in self.report.findings if f.launch == number])
             for number, launch in enumerate(self.profile.launches, start=1)]
-        refused = self.error is not None and not any(
-            self.error.message == f.message for f in self.report.findings)
-        if refused:  # no device takes such a launch, so none began
+        if self.error is not None and not any(
+                self.error.message == f.message for f in self.report.findings):
+            # No device takes such a launch, so none began.
             where = self.error.location
             name = where.kernel if where else "A launch"
-            found.append(Observed(name, (), (), findings=[from_error(self.error, name, 0)]))
+            nowhere: Any = ()
+            found.append(Observed(name, nowhere, nowhere,
+                                  findings=[from_error(self.error, name, 0)]))
         return found
 
     def view(self) -> View:

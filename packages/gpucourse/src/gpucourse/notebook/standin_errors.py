@@ -57,6 +57,7 @@ def outside(tb: TracebackType) -> TracebackType:
     if end in (0, len(frames)):
         return tb
     shown: TracebackType | None = None
-    for frame in reversed(frames[:end]):
-        shown = TracebackType(shown, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    for one in reversed(frames[:end]):
+        shown = TracebackType(shown, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    assert shown is not None
     return shown

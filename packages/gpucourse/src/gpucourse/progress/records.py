@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 #: A record of every exercise takes 20 kB; whatever is longer than this is not ours.
 MOST_BYTES = 2_000_000
@@ -153,7 +154,7 @@ def asked_by_a_learner() -> bool:
     scripts. Nor does it count when somebody runs the solutions.
     """
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell: Any = ipython.get_ipython() if ipython is not None else None
     try:
         named = shell.get_parent()["metadata"].get("cellId")
     except (KeyError, AttributeError, TypeError):  # no kernel's shell, or no message yet

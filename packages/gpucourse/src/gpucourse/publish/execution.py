@@ -70,7 +70,7 @@ def solved(
     course: Course,
     source: Source,
     judge: Callable[[NotebookNode], None],
-    notice: Callable[[str], None] = str,
+    notice: Callable[[str], object] = str,
 ) -> NotebookNode:
     """The executed solution of a lesson, from the cache where nothing has changed.
 

@@ -44,7 +44,7 @@ class RanCell:
     wordless: bool
 
 
-def rehearse(course: Course, source: Source, notice: Callable[[str], None] = str,
+def rehearse(course: Course, source: Source, notice: Callable[[str], object] = str,
              which: Collection[str] = ("starter", "solution")) -> list[Problem]:
     """Run a lesson's notebooks, both or the one named. ``notice`` is told what is being run."""
     path = source.path.relative_to(course.root)
@@ -146,7 +146,10 @@ def _starter_lecture(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mist
 
 def _starter_project(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mistakes:
     def expected(cell: Cell) -> tuple[str, ...]:
-        return (cell.starter,) if cell.role == "test" else cell.raises
+        if cell.role != "test":
+            return cell.raises
+        assert cell.starter is not None  # the reader of sources asks for it
+        return (cell.starter,)
 
     yield from _errors(ran, expected)
 

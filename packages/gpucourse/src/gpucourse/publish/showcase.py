@@ -30,7 +30,7 @@ class Shown:
 
 
 def show_course(
-    root: Path, *, run: bool = True, notice: Callable[[str], None] = str, jobs: int = JOBS
+    root: Path, *, run: bool = True, notice: Callable[[str], object] = str, jobs: int = JOBS
 ) -> tuple[Course, list[Shown]]:
     """Every lecture, project and the gallery, executed (or, without ``run``, not).
 
@@ -57,4 +57,4 @@ def show_course(
     failed = [error for error in shown if isinstance(error, CourseError)]
     if failed:
         raise CourseError([problem for error in failed for problem in error.problems])
-    return course, shown
+    return course, [one for one in shown if isinstance(one, Shown)]

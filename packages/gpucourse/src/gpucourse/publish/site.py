@@ -86,7 +86,7 @@ def sphinx(python: Path, source: Path, target: Path, cache: Path) -> None:
 
 def build(
     root: Path, target: Path, python: Path, *, work: Path, run: bool = True,
-    notice: Callable[[str], None] = str,
+    notice: Callable[[str], object] = str,
 ) -> int:
     """The whole site in ``target``; returns its number of pages.
 

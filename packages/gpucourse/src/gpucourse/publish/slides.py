@@ -74,6 +74,7 @@ def write(root: Path, target: Path, course: Course, shown: list[Shown], assets: 
 def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: str) -> str:
     """One lecture as a page of blocks; see ``docs/site/deck.js`` for how they become slides."""
     lesson = shown.source.lesson
+    assert isinstance(lesson, Lecture)
     origins = {cell_id(lesson.id, cell.name): cell for cell in shown.source.cells}
     text = Text(lesson, decks, url)
     columns: list[list[str]] = [[]]
@@ -93,6 +94,7 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
                 columns[-1].append(_block(block, "prose", starts=bool(begins),
                                           breaks=predicting and number == 0))
         else:
+            assert origin is not None
             columns[-1] += _code_blocks(cell, starter(lesson, origin), predicting)
             predicting = False
     if notes:

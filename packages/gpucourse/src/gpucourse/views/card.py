@@ -25,7 +25,7 @@ CLEAN = "No race, no bad barrier, no read of unwritten memory, no bad address."
 _KINDS = {
     "race": "race", "barrier": "barrier", "uninitialised": "unwritten memory",
     "memory": "bad address", "deadlock": "deadlock", "other": "stopped",
-}  # fmt: skip
+}
 
 
 def card(observed: Observed, timing: str = "") -> View:

@@ -79,6 +79,7 @@ def _nodes(observed: Observed, place: Place | None, dtype: object) -> Iterator[N
     latest: dict[int, Node] = {}
     read: dict[int, list[Node]] = {}
     for step in steps:
+        assert step.addresses is not None
         inside = np.ones(len(step.threads), bool) if place is None else _inside(step, place)
         elements = (step.addresses[inside].astype(np.int64) - start) // size
         values = _values(step, inside, dtype)
@@ -114,6 +115,7 @@ def _touches(step: Step, place: Place) -> bool:
 
 
 def _inside(step: Step, place: Place) -> np.ndarray:
+    assert step.addresses is not None
     return (step.addresses >= place.address) & (step.addresses < place.end)
 
 
@@ -192,11 +194,11 @@ def _picture(levels: list[list[Node]], widest: int, lost: list[Node], alt: str) 
 
     lines, boxes = [], []
     for level, row in enumerate(levels):
-        y = height - 26 - level * _ROW
+        line = height - 26 - level * _ROW
         apart = np.diff(sorted(node.element for node in row)).min() if len(row) > 1 else WIDEST
         width = min(apart * pitch - 2, 38)
         name = f"level {level}" if level else "input"
-        boxes.append(label(_LEFT - 14, y + 4, name, 11, "end"))
+        boxes.append(label(_LEFT - 14, line + 4, name, 11, "end"))
         for node in row:
             x, y = place(node)
             for origin in node.came:

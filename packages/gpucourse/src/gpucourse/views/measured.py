@@ -116,7 +116,7 @@ def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture
     styles: dict[str, int] = {}
     ends = []
     for marker, rows in zip(MARKERS, lines.values(), strict=False):
-        rows.sort(key=lambda row: row.items)
+        rows.sort(key=lambda row: row.items or 0)
         kind = rows[0].made_by
         dashes = ("-", "--", ":", "-.")[styles.setdefault(kind, 0) % 4]
         styles[kind] += 1
@@ -150,7 +150,7 @@ def _crossings(lines: dict[str, list[Row]], clock: str) -> list[str]:
     for rows in lines.values():
         if not cpu or rows[0].made_by == "CPU":
             continue
-        wins = [row.items for row in rows if row.median(clock) < cpu.get(row.size, 0.0)]
+        wins = [row.items or 0 for row in rows if row.median(clock) < cpu.get(row.size, 0.0)]
         said.append(f"{rows[0].label} is faster than the CPU from {min(wins):,} on" if wins
                     else f"{rows[0].label} is nowhere faster than the CPU")
     return said

@@ -257,10 +257,10 @@ def banks(request: Request) -> tuple[str, str]:
                           for bank, words in queues.items() if len(words) > turn})
     parts = [label(bank * _BANK + _BANK / 2, 10, bank, 9, "middle", 'class="dim"')
              for bank in range(BANKS)]
-    for row, turn in enumerate(turns):
+    for row, wanted in enumerate(turns):
         y = 15 + row * (_CELL + 1)
         parts.append(rect(0, y, BANKS * _BANK - 1, _CELL, 'fill="currentColor" fill-opacity=".08"'))
-        for bank, (word, threads) in turn.items():
+        for bank, (word, threads) in wanted.items():
             fill = FILLS[0] if row < least else FILLS[6]
             hover = f"bank {bank}, byte {word * WORD}: thread {ranges(np.array(threads))}"
             parts.append(rect(bank * _BANK, y, _BANK - 1, _CELL, f'fill="{fill}"', hover))

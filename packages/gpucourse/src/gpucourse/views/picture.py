@@ -7,7 +7,7 @@ import hashlib
 import html
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def show_figure(alt: str) -> None:
     pyplot.close(figure)  # or the notebook would show it once more, without words
 
 
-def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, object]:
+def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
     """A figure of ``width`` by ``height`` inches and its axes: an array of them for columns.
 
     Not made by pyplot, which would show it a second time and keep it for the session.
@@ -97,7 +97,7 @@ def themed_svg(figure: Figure, alt: str) -> str:
                           'fill="currentColor" ', 1)
 
 
-def bare(axes: object) -> None:
+def bare(axes: Any) -> None:
     """Take the frame off: what is drawn is a diagram, not a plot."""
     for spine in axes.spines.values():
         spine.set_visible(False)

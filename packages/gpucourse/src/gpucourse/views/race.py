@@ -61,7 +61,7 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
     if not replays:
         text = f"{found.message} (no recording of these two threads shows it)"
         return View(box(head(title), note(text)), f"{title}\n{text}")
-    markup, text = [], [title]
+    markup, lines = [], [title]
     for number, replay in enumerate(replays):
         rows = _rows(replay)
         moral = _moral(replay, names)
@@ -74,7 +74,7 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
                   for shown in range(1, len(rows) + 1)]
         markup.append(f"<p>{escape(heading)}{escape(first)}</p>"
                       + stepper(frames, [f"step {n + 1}" for n in range(len(rows))]))
-        text += ["", f"{heading}{moral}", *_text_rows(rows, names, replay.cell)]
+        lines += ["", f"{heading}{moral}", *_text_rows(rows, names, replay.cell)]
     how = {replay.seed for replay in replays}
     told = ("Recorded under " + " and ".join(
         "the default order" if seed is None else f"virtualgpu.schedule({seed})"
@@ -84,7 +84,7 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
     advice = found.message.rsplit(": ", 1)[-1]
     return View(box(head(title, "two threads, step by step"), *markup,
                     f"<p><b>To mend it:</b> {escape(advice)}.</p>", note(told), label=title),
-                "\n".join([*text, "", f"To mend it: {advice}.", told]))
+                "\n".join([*lines, "", f"To mend it: {advice}.", told]))
 
 
 def _name(block: tuple, thread: tuple, other: tuple) -> str:
@@ -116,7 +116,8 @@ def _rows(replay: Replay) -> list[_Row]:
             event.value, float) else str(event.value)
         does = ["", ""]
         if event.kind == "load" and known is not None and value != known:
-            rows.append(_Row(("", ""), tuple(registers), value, None, "", "others wrote meanwhile"))
+            rows.append(_Row(("", ""), (registers[0], registers[1]), value, None, "",
+                             "others wrote meanwhile"))
         for who in (0, 1) if event.who == 2 else (event.who,):
             does[who] = {"load": "reads", "store": "writes", "atomic": "updates"}[event.kind]
             does[who] += f" {value}"
@@ -126,7 +127,8 @@ def _rows(replay: Replay) -> list[_Row]:
         if lost and at == lost[0]:
             mark = "both write at once: one update is lost" if lost[0] == lost[1] else \
                 "overwrites what the other wrote: that update is lost"
-        rows.append(_Row(tuple(does), tuple(registers), value, event.line, event.code, mark))
+        rows.append(_Row((does[0], does[1]), (registers[0], registers[1]), value, event.line,
+                         event.code, mark))
     return rows
 
 

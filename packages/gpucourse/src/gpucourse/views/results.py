@@ -200,8 +200,9 @@ def aims(results: Results | None) -> list[Aim]:
     def against(group: str, one: str, other: str):
         return results.times_as_fast(results.row(group, one), results.row(group, other))
 
-    wanted = [(f"{group}/{contender}: share of the copy bandwidth", 0.90, share, (group, contender))
-              for group, contender in STREAMING]
+    wanted: list[tuple] = [
+        (f"{group}/{contender}: share of the copy bandwidth", 0.90, share, (group, contender))
+        for group, contender in STREAMING]
     wanted += [(f"reduction/{one}: times as fast as cupy.sum (CUB)", 0.95, against,
                 ("reduction", one, "cupy")) for one in ("tree", "shuffle", "tuned")]
     wanted += [(f"{group}/shared: times as fast as cupy.histogram", 1.0, against,

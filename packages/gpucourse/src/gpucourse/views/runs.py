@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -58,14 +59,14 @@ class Place:
 class Launch:
     """What to launch: a kernel, what stands in its brackets, and its arguments."""
 
-    kernel: object
+    kernel: Any
     grid: Triple
     block: Triple
     arguments: tuple
     shared_bytes: int = 0  # of dynamic shared memory in each block
 
     @classmethod
-    def of(cls, kernel: object, grid: object, block: object, arguments: tuple,
+    def of(cls, kernel: Any, grid: object, block: object, arguments: tuple,
            shared_bytes: int = 0) -> Launch:
         """Check what a learner gave. Raises TypeError that says what to write instead."""
         check_kernel(kernel)
@@ -81,7 +82,7 @@ class Launch:
         """In each block."""
         return math.prod(self.block)
 
-    def run(self, kernel: object, arguments: list) -> None:
+    def run(self, kernel: Any, arguments: list) -> None:
         """Launch by the kernel's own convention: Numba's brackets or CuPy's tuples."""
         if hasattr(kernel, "py_func"):
             kernel[self.grid, self.block, 0, self.shared_bytes](*arguments)
@@ -158,7 +159,7 @@ def _run(launch: Launch) -> Observed:
 # -- what a kernel is, and what not -------------------------------------------------------------
 
 
-def check_kernel(kernel: object) -> str:
+def check_kernel(kernel: Any) -> str:
     """The kernel's name. Raises TypeError that says what was given instead of a kernel."""
     if _is_numba(kernel):
         return kernel.py_func.__name__
@@ -178,7 +179,7 @@ def check_kernel(kernel: object) -> str:
                     "function under @cuda.jit, without brackets, or a RawKernel")
 
 
-def dimensions(given: object, what: str) -> Triple:
+def dimensions(given: Any, what: str) -> Triple:
     """A grid or a block as three ints. Raises TypeError that says how it is written."""
     parts = given if isinstance(given, tuple | list) else (given,)
     whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in parts]
@@ -189,24 +190,25 @@ def dimensions(given: object, what: str) -> Triple:
                 ": after the kernel come the grid (how many blocks), the block (how many threads "
                 "in each), then the kernel's own arguments")
         raise TypeError(f"the {what} is one to three whole numbers, not {shown}{hint}")
-    return (*(int(n) for n in parts), 1, 1)[:3]
+    x, y, z = (*(int(n) for n in parts), 1, 1)[:3]
+    return x, y, z
 
 
-def parameter_names(kernel: object) -> list[str]:
+def parameter_names(kernel: Any) -> list[str]:
     """The names of a Numba kernel's parameters; of other kernels nothing is known."""
     return list(inspect.signature(kernel.py_func).parameters) if _is_numba(kernel) else []
 
 
-def _is_numba(kernel: object) -> bool:
+def _is_numba(kernel: Any) -> bool:
     return hasattr(kernel, "py_func") and hasattr(kernel, "forall")
 
 
-def _is_raw(kernel: object) -> bool:
+def _is_raw(kernel: Any) -> bool:
     return type(kernel).__name__ == "RawKernel" and hasattr(kernel, "name")
 
 
 @contextmanager
-def on_virtual_gpu(kernel: object) -> Iterator[object]:
+def on_virtual_gpu(kernel: Any) -> Iterator[object]:
     """The kernel in a form that runs on the virtual GPU, also beside a real one.
 
     Beside a real GPU the kernel is compiled anew, for the virtual GPU's compute capability, and
@@ -230,7 +232,7 @@ def _virtual_is_aside() -> bool:
     return not (virtualgpu.is_active() or finder.is_installed())
 
 
-def _compiled_anew(kernel: object):
+def _compiled_anew(kernel: Any):
     """A CuPy RawKernel of a real GPU, as one of the virtual GPU."""
     module = virtualgpu.Module.from_cuda(kernel.code, options=tuple(kernel.options or ()))
 
@@ -253,7 +255,7 @@ def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = N
     copy = copy or _copy
     known: dict[int, object] = {}
 
-    def copied(value: object) -> object:
+    def copied(value: Any) -> Any:
         if isinstance(value, tuple):
             return type(value)(*map(copied, value)) if hasattr(value, "_fields") else tuple(
                 map(copied, value))
@@ -314,7 +316,7 @@ def _copy_with_gaps(value: np.ndarray) -> object:
                          gpu_data=there.gpu_data.view(start))
 
 
-def _places(kernel: object, copies: list) -> Iterator[Place]:
+def _places(kernel: Any, copies: list) -> Iterator[Place]:
     names = parameter_names(kernel)
     for number, value in enumerate(copies):
         interface = getattr(value, "__cuda_array_interface__", None)

@@ -66,7 +66,7 @@ HOST_HEADERS = tuple(
           "cassert", "stddef.h", "cstddef", "stdbool.h"), ""),
     )
     for name in names
-)  # fmt: skip
+)
 
 
 @cache

@@ -28,7 +28,7 @@ _ADVICE = (
     (r"unrecognized option|invalid value for",
      "NVRTC takes fewer options than nvcc; its documentation lists them under "
      "\"Supported Compile Options\""),
-)  # fmt: skip
+)
 
 
 def explain(log: str) -> str:

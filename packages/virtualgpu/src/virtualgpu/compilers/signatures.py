@@ -103,7 +103,8 @@ def kernel_signature(source: str, kernel: str, options: tuple[str, ...] = (),
         return () if variable is not None else None
     # The compiler writes bytes or words, and leaves zeros at the end out.
     width = int("".join(filter(str.isdigit, variable.element))) // 8
-    values = np.array([value & ((1 << 8 * width) - 1) for value in variable.values], f"u{width}")
+    words = [value for value in variable.values if isinstance(value, int)]
+    values = np.array([word & ((1 << 8 * width) - 1) for word in words], f"u{width}")
     raw = values.tobytes().ljust(variable.size, b"\0")
     count, *codes = np.frombuffer(raw, np.int32).tolist()
     return tuple(

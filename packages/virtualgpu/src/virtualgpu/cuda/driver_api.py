@@ -12,6 +12,7 @@ import itertools
 import threading
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 from cuda.bindings import driver as binding
@@ -54,13 +55,13 @@ ATTRIBUTES = {
     "PCI_BUS_ID": 0, "PCI_DEVICE_ID": 0, "PCI_DOMAIN_ID": 0,
     # Clock rates and bandwidths do not exist here; the driver reports 0 for what it cannot say.
     "CLOCK_RATE": 0, "MEMORY_CLOCK_RATE": 0, "GLOBAL_MEMORY_BUS_WIDTH": 0, "L2_CACHE_SIZE": 0,
-}  # fmt: skip
+}
 
 
 class DriverFailure(Exception):
     """A result code other than success; the frontend turns it into Numba's own error."""
 
-    def __init__(self, code: Result, function: str):
+    def __init__(self, code: binding.CUresult, function: str):
         self.code, self.function = code, function
         super().__init__(f"Call to {function} results in {code.name}")
 
@@ -329,7 +330,8 @@ class DriverAPI:
 
 
 def _host_bytes(host: int, nbytes: int) -> np.ndarray:
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(int(host)), np.uint8)
+    raw: Any = (ctypes.c_uint8 * nbytes).from_address(int(host))  # NumPy's types know it not
+    return np.frombuffer(raw, np.uint8)
 
 
 API = DriverAPI()  # the one driver of this process

@@ -105,4 +105,5 @@ class CudaFunction:
 
 
 def _three(dimensions: Sequence[int]) -> tuple[int, int, int]:
-    return (*(int(d) for d in dimensions), 1, 1)[:3]
+    x, y, z = (*(int(d) for d in dimensions), 1, 1)[:3]
+    return x, y, z

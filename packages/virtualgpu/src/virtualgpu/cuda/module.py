@@ -99,7 +99,7 @@ class Module:
             With the compiler's words, the line and a caret
             (:class:`~virtualgpu.compilers.nvrtc.CompilationError`).
         """
-        options, headers = tuple(options), tuple(map(tuple, headers))
+        options, headers = tuple(options), tuple((path, text) for path, text in headers)
         compiled = compile_cuda(source, name, options, tuple(names), headers=headers)
         module = cls([compiled.ptx], dict(compiled.mangled), device)
         module.log = compiled.log
@@ -299,4 +299,5 @@ def _number(value: float, variable: Variable, position: int) -> bytes:
 def _three(dimensions: int | tuple) -> tuple[int, int, int]:
     if isinstance(dimensions, int | np.integer):
         dimensions = (dimensions,)
-    return (*(int(d) for d in dimensions), 1, 1)[:3]
+    x, y, z = (*(int(d) for d in dimensions), 1, 1)[:3]
+    return x, y, z

@@ -68,7 +68,7 @@ class Agreement:
 def compare(launch: RecordedLaunch, got: list[np.ndarray]) -> Agreement:
     """``got``, as :func:`~virtualgpu.devices.recorded.play` gave it, against the record."""
     wrong = [(piece, other) for piece, other in zip(launch.pieces, got, strict=True)
-             if not np.array_equal(piece.after, other)]
+             if piece.after is None or not np.array_equal(piece.after, other)]
     written = sum(len(piece.before) for piece in launch.pieces)
     if not wrong:
         return Agreement(EQUAL, nbytes=written)
@@ -90,6 +90,7 @@ def compare(launch: RecordedLaunch, got: list[np.ndarray]) -> Agreement:
 
 
 def _compare_piece(piece: Piece, got: np.ndarray, again: _Again, result: Agreement) -> str:
+    assert piece.after is not None
     types = again.types.get(piece.address, set())
     varies = again.varies.get(piece.address)
     for code in _float_types(piece, got, types):
@@ -146,13 +147,15 @@ def _width(piece: Piece, types: set[str]) -> int:
 
 def _same_set(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two arrays hold the same elements in another order, as lists do that threads fill."""
-    return np.array_equal(*(raw[np.lexsort(raw.T)] for raw in (a, b)))
+    first, second = (raw[np.lexsort(raw.T)] for raw in (a, b))
+    return np.array_equal(first, second)
 
 
 def _first(piece: Piece, got: np.ndarray, types: set[str]) -> str:
     """The first element that differs, in words."""
     names = {"f64": "f8", "f32": "f4", "s64": "i8", "u64": "u8", "s32": "i4", "u32": "u4",
              "u16": "u2", "s16": "i2", "u8": "u1", "s8": "i1", "f16": "f2"}
+    assert piece.after is not None
     code = next((names[name] for name in sorted(types) if name in names), "u1")
     if len(got) % np.dtype(code).itemsize:
         code = "u1"

@@ -99,7 +99,7 @@ class _Unfit(Exception):
 
 def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
     """The newest PTX version that any of the texts is written in, as ``(9, 0)``."""
-    found = [tuple(map(int, match.groups())) for text in texts for match in
+    found = [(int(match[1]), int(match[2])) for text in texts for match in
              [_VERSION.search(text)] if match]
     return max(found, default=(0, 0))
 

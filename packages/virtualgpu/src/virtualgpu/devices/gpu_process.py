@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -88,8 +88,8 @@ def _fatal() -> frozenset[str]:
 
 def _send(stream: BinaryIO, told: dict, arrays: list[np.ndarray]) -> None:
     file = io.BytesIO()
-    np.savez(file, told=np.frombuffer(json.dumps(told).encode(), np.uint8),
-             **{f"after{number}": array for number, array in enumerate(arrays)})
+    named: dict[str, Any] = {f"after{number}": array for number, array in enumerate(arrays)}
+    np.savez(file, told=np.frombuffer(json.dumps(told).encode(), np.uint8), **named)
     raw = file.getvalue()
     stream.write(len(raw).to_bytes(_LENGTH, "little") + raw)
     stream.flush()
@@ -119,8 +119,9 @@ class GPUProcess:
     def __init__(self, kind: str = GPU):
         self.kind = kind
         self.name = ""
-        self._process: subprocess.Popen | None = None
-        self._said: BinaryIO | None = None
+        # Any: a process, and what it wrote to standard error, from start() on.
+        self._process: Any = None
+        self._said: Any = None
 
     def __enter__(self) -> GPUProcess:
         return self

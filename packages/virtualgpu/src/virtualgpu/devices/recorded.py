@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -91,7 +91,8 @@ class RecordedLaunch:
             if piece.after is not None:
                 arrays[f"after{number}"] = piece.after
         file = io.BytesIO()
-        (np.savez_compressed if compress else np.savez)(file, **arrays)
+        save: Any = np.savez_compressed if compress else np.savez
+        save(file, **arrays)
         return file.getvalue()
 
     @classmethod
@@ -135,11 +136,14 @@ def capture(device: VirtualDevice, module: LoadedModule, entry: str, grid: Tripl
     starts = _reachable(memory, parameters, list(variables))
     pieces = []
     for start in starts:
-        _, end = memory.extent(start)
+        extent = memory.extent(start)
+        assert extent is not None
+        end = extent[1]
         pieces.append(Piece(start, memory.read(start, end - start), None,
                             variables.get(start, ""), _unwritten(memory, start, end - start)))
     return RecordedLaunch(
-        module.display_name(entry), entry, tuple(texts), tuple(grid), tuple(block),
+        module.display_name(entry), entry, tuple(texts),
+        cast("Triple", tuple(grid)), cast("Triple", tuple(block)),
         [bytes(raw) for raw in parameters], shared_bytes, bool(cooperative), pieces)
 
 
@@ -158,13 +162,18 @@ def _reachable(memory: GlobalMemory, parameters: list[bytes], more: list[int]) -
     waiting = [_allocations(word, starts, ends) for word in words if len(word)]
     todo = {start for found in waiting for start in found} | set(more)
     seen: set[int] = set()
+    full: list[int] = []
     while todo:
         start = todo.pop()
         seen.add(start)
-        end = memory.extent(start)[1]
-        content = memory.read(start, (end - start) // WORD * WORD).view(np.uint64)
+        extent = memory.extent(start)
+        assert extent is not None
+        nbytes = extent[1] - start
+        if nbytes:
+            full.append(start)
+        content = memory.read(start, nbytes // WORD * WORD).view(np.uint64)
         todo |= set(_allocations(content, starts, ends)) - seen
-    return sorted(start for start in seen if memory.extent(start)[1] > start)
+    return sorted(full)
 
 
 def _allocations(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> list[int]:
@@ -236,7 +245,8 @@ def play(launch: RecordedLaunch, device: Device, *, module: Any = None, poison: 
         inward = _Translation(launch.pieces, there, inward=True)
         # A variable that the module keeps to itself cannot be read: what the record says stands.
         return [inward(device.read(address, len(piece.before))) if address is not None
-                else piece.after for piece, address in zip(launch.pieces, there, strict=True)]
+                else piece.after  # type: ignore[misc]  # a record that is played is finished
+                for piece, address in zip(launch.pieces, there, strict=True)]
     finally:
         for address in owned:
             with suppress(VirtualGPUError):  # of a GPU that the launch has spoiled

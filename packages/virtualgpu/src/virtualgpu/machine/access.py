@@ -7,7 +7,9 @@ Generic addresses are sorted into global, shared and local by the windows they l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -50,7 +52,7 @@ class Site:
     high: int = field(init=False, default=0)
     version: int = field(init=False, default=-1)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.shift = np.uint64(self.dtype.itemsize.bit_length() - 1)
         self.size = self.dtype.itemsize * self.width
 
@@ -63,7 +65,7 @@ class Site:
         )
 
 
-def load(site: Site, group: Group, address: np.ndarray):
+def load(site: Site, group: Group, address: np.ndarray) -> Any:
     """Values at ``address`` (uint64, shape (1,) or (n,)): one array, or a tuple of ``width``."""
     if site.width == 1 and len(address) > 1:
         known = _known(site, group)
@@ -110,8 +112,10 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
 def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> np.ndarray:
     """Read-modify-write, one lane after the other in lane order; the old values, shape (n,)."""
     space, address = _place(site, group, address)
+    old: np.ndarray
     if space is None:
-        return _mixed(site, group, address, values)
+        old = _mixed(site, group, address, values)
+        return old
     view, index = _locate(site, group, space, address)
     index = group.spread(index)
     spread = [group.spread(value) for value in values]
@@ -141,7 +145,7 @@ def _known(site: Site, group: Group) -> tuple[int, int, int, int] | None:
     return memory.host + site.low - BASE, start, site.high - site.low, site.size - 1
 
 
-def _place(site: Site, group: Group, address: np.ndarray):
+def _place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np.ndarray]:
     """The space of a generic address (None where lanes differ) and the address within it."""
     if site.offset:
         address = address + np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF)
@@ -158,7 +162,8 @@ def _place(site: Site, group: Group, address: np.ndarray):
     return None, address
 
 
-def _mixed(site: Site, group: Group, address: np.ndarray, values: tuple = ()):
+def _mixed(site: Site, group: Group, address: np.ndarray,
+           values: tuple[np.ndarray, ...] = ()) -> Any:
     """Lanes of one instruction that reach different spaces through generic addresses."""
     address = group.spread(address)
     results = [np.zeros(group.count, site.dtype) for _ in range(site.width)]
@@ -166,7 +171,8 @@ def _mixed(site: Site, group: Group, address: np.ndarray, values: tuple = ()):
     for space, start in _WINDOWS.items():
         spaces[space] = (address >= start) & (address < start + np.uint64(WINDOW))
     spaces["global"] = ~(spaces["shared"] | spaces["local"])
-    function = {"load": load, "store": store, "atomic": atomic}[site.kind]
+    functions: dict[str, Callable[..., Any]] = {"load": load, "store": store, "atomic": atomic}
+    function = functions[site.kind]
     offset, site.offset = site.offset, 0
     try:
         for space, chosen in spaces.items():
@@ -191,7 +197,8 @@ def _mixed(site: Site, group: Group, address: np.ndarray, values: tuple = ()):
     return results[0] if site.width == 1 else tuple(results)
 
 
-def _locate(site: Site, group: Group, space: str, address: np.ndarray):
+def _locate(site: Site, group: Group, space: str, address: np.ndarray
+            ) -> tuple[np.ndarray, np.ndarray]:
     """Check ``address`` and turn it into an index of a typed view of the memory."""
     wave = group.wave
     if len(address) == 1:
@@ -253,7 +260,8 @@ def _verb(site: Site) -> str:
     return {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
 
 
-def _illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.ndarray):
+def _illegal(site: Site, group: Group, space: str, address: np.ndarray,
+             bad: np.ndarray) -> NoReturn:
     position = int(np.flatnonzero(np.broadcast_to(bad, address.shape))[0])
     wrong = int(address[position])
     lane = int(group.lanes[position])
@@ -277,7 +285,7 @@ def _illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.
     )
 
 
-def _misaligned(site: Site, group: Group, space: str, address: np.ndarray):
+def _misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:
     position = int(np.flatnonzero(address & np.uint64(site.size - 1))[0])
     wrong = int(address[position])
     raise MisalignedAddressError(
@@ -300,7 +308,8 @@ class SharedLayout:
     def __init__(self, extents: list[tuple[int, int, str]]):
         self.extents = extents
 
-    def outside(self, address, low: int, high: int, size: int) -> np.ndarray | None:
+    def outside(self, address: np.ndarray, low: int, high: int, size: int
+                ) -> np.ndarray | None:
         """None where every access of ``size`` bytes is inside one variable, else which are
         not."""
         for start, end, _ in self.extents:

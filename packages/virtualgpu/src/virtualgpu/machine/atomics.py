@@ -27,7 +27,8 @@ def run(operation: str, memory: np.ndarray, index: np.ndarray, first: np.ndarray
     return compiled.atomic(operation, memory, index, value, compare)
 
 
-def _rounds(operation, memory, index, value):
+def _rounds(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray
+            ) -> tuple[np.ndarray, bool]:
     """Half-precision sums: in each round, the first lane left at every address."""
     old = np.empty(len(index), memory.dtype)
     changed = False
@@ -45,28 +46,28 @@ def _rounds(operation, memory, index, value):
     return old, changed
 
 
-def _f16(a, b):
+def _f16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     total = a + b
     return np.where(np.isnan(total), np.uint16(NAN_16), total.view(np.uint16)).view(np.float16)
 
 
-def _packed_f16(a, b):
+def _packed_f16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     return _f16(a.view(np.float16), b.view(np.float16)).view(np.uint32)
 
 
-def _bf16(a, b):
+def _bf16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     total = _widen(a) + _widen(b)
     bits = total.view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to nearest, ties to even
     return np.where(np.isnan(total), NAN_16, rounded).astype(np.uint16)
 
 
-def _widen(bf16):
+def _widen(bf16: np.ndarray) -> np.ndarray:
     return (bf16.astype(np.uint32) << 16).view(np.float32)
 
 
-def _packed_bf16(a, b):
+def _packed_bf16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     return _bf16(a.view(np.uint16), b.view(np.uint16)).view(np.uint32)
 

@@ -12,9 +12,12 @@ import numpy as np
 from virtualgpu.errors import DeadlockError, LaunchError, Location
 from virtualgpu.languages import language_of
 from virtualgpu.machine.group import Group
+from virtualgpu.machine.program import Block
 from virtualgpu.machine.wave import WARP, Wave
 
 COUNT = 16  # barriers of a block: 0 to 15
+# Which barrier ("grid", or a number in each lane), of how many threads, a predicate to reduce.
+Operands = tuple[str | np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
 class Waiting:
@@ -24,18 +27,19 @@ class Waiting:
 
     def __init__(self, wave: Wave):
         self.groups: list[Group] = []
-        self.predicates: list = []
+        self.predicates: list[np.ndarray | None] = []
         self.arrived = np.zeros(wave.blocks, np.int64)
         self.expected = np.zeros(wave.blocks, np.int64)  # 0: every thread of the block
         # Hardware counts warps, 32 threads each: a partial last warp counts as a whole one.
         self.padding = np.zeros(wave.blocks, np.int64)
 
 
-def arrive(wave: Wave, group: Group, operands: tuple) -> list[Group]:
+def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
     """The group's lanes reach a barrier; the groups that may go on (placed after it)."""
     number, threads, predicate = operands
     block = wave.launch.program.blocks[group.block]
     instruction = block.last
+    barrier: int | str
     if isinstance(number, str):
         barrier = number
         if not wave.launch.cooperative:
@@ -43,12 +47,14 @@ def arrive(wave: Wave, group: Group, operands: tuple) -> list[Group]:
                 "grid.sync() in a launch that is not cooperative: its blocks are not all "
                 "resident at once", location(wave, group))
     elif len(number) > 1 and (number != number[0]).any():
-        released = []
+        released: list[Group] = []
         for value in np.unique(number):
             chosen = np.flatnonzero(number == value)
             part = group.subset(chosen, group.block)
-            def pick(a, chosen=chosen):
+
+            def pick(a: np.ndarray | None, chosen: np.ndarray = chosen) -> np.ndarray | None:
                 return a if a is None or len(a) == 1 else a[chosen]
+
             released += arrive(wave, part, (number[chosen[:1]], pick(threads), pick(predicate)))
         return released
     else:
@@ -76,7 +82,7 @@ def arrive(wave: Wave, group: Group, operands: tuple) -> list[Group]:
         state.expected[blocks] = threads
         last = blocks[group.take(wave.thread_of) == wave.threads - 1]
         state.padding[last] = -wave.threads % WARP
-    onward = []
+    onward: list[Group] = []
     if "arrive" in instruction.modifiers:
         group.block += 1
         onward.append(group)
@@ -86,7 +92,7 @@ def arrive(wave: Wave, group: Group, operands: tuple) -> list[Group]:
     return onward + release(wave, barrier)
 
 
-def release(wave: Wave, barrier) -> list[Group]:
+def release(wave: Wave, barrier: int | str) -> list[Group]:
     """The groups whose barrier is complete now, placed after it."""
     state: Waiting = wave.waiting[barrier]
     if barrier == "grid":
@@ -103,7 +109,8 @@ def release(wave: Wave, barrier) -> list[Group]:
         going, predicates = state.groups, state.predicates
     else:
         going, predicates = [], []
-        keep, keep_predicates = [], []
+        keep: list[Group] = []
+        keep_predicates: list[np.ndarray | None] = []
         for group, predicate in zip(state.groups, state.predicates, strict=True):
             goes = complete[group.take(wave.block_of)]
             for chosen, groups, values in (
@@ -132,7 +139,8 @@ def release(wave: Wave, barrier) -> list[Group]:
     return going
 
 
-def _announce(wave: Wave, barrier, groups: list[Group], missing) -> None:
+def _announce(wave: Wave, barrier: int | str, groups: list[Group],
+              missing: np.ndarray | None) -> None:
     if wave.launch.observers:
         lanes = groups[0].lanes
         if len(groups) > 1:
@@ -141,7 +149,8 @@ def _announce(wave: Wave, barrier, groups: list[Group], missing) -> None:
             observer.released(barrier, lanes, groups, missing)
 
 
-def _reduce(wave: Wave, groups: list[Group], predicates: list) -> None:
+def _reduce(wave: Wave, groups: list[Group], predicates: list[np.ndarray | None]
+            ) -> None:
     """``bar.red``: popc, and, or of the predicate over each block's arrivals."""
     program = wave.launch.program
     ones = np.zeros(wave.blocks, np.int64)
@@ -156,6 +165,7 @@ def _reduce(wave: Wave, groups: list[Group], predicates: list) -> None:
         if not block.receives:
             continue
         modifiers = block.last.modifiers
+        value: np.ndarray
         if "popc" in modifiers:
             value = ones.astype(np.uint32)
         elif "and" in modifiers:
@@ -174,7 +184,7 @@ def location(wave: Wave, group: Group) -> Location:
                     source.line if source else None, index, thread)
 
 
-def _barrier_of(block) -> str:
+def _barrier_of(block: Block) -> str:
     return language_of(block.source).barrier.removeprefix("cuda.")
 
 

@@ -16,12 +16,13 @@ from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
 
-def call(wave: Wave, group: Group, block: Block, address) -> list[Group]:
+def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Group]:
     """Enter a function: lanes keep the caller's registers and frame on their stack."""
     program, site = wave.launch.program, block.call
+    assert site is not None
     if site.target is None:
         if len(address) > 1 and (address != address[0]).any():
-            parts = []
+            parts: list[Group] = []
             for value in np.unique(address):
                 part = group.subset(np.flatnonzero(address == value), group.block)
                 parts += call(wave, part, block, np.array([value], np.uint64))
@@ -64,11 +65,12 @@ def call(wave: Wave, group: Group, block: Block, address) -> list[Group]:
     return [group]
 
 
-def leave(wave: Wave, group: Group, block: Block, result) -> list[Group]:
+def leave(wave: Wave, group: Group, block: Block, result: object) -> list[Group]:
     program = wave.launch.program
     index, frame, saved = group.stack[-1]
     site = program.blocks[index]
     callee, caller = block.function, site.function
+    assert site.call is not None
     registers, copies = {}, []
     for given, wanted in zip(callee.function.returns, site.call.returns, strict=False):
         if wanted in caller.slots and given.name in callee.slots:
@@ -94,6 +96,8 @@ def _as(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _copy_local(wave: Wave, group: Group, copies: list[tuple[int, int, int]]) -> None:
-    table = wave.local.reshape(wave.lanes, wave.local_stride) if wave.local_stride else None
+    if not copies:
+        return
+    table = wave.local.reshape(wave.lanes, wave.local_stride)
     for origin, target, size in copies:
         table[group.lanes, target : target + size] = table[group.lanes, origin : origin + size]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from virtualgpu.machine import emit, if_conversion, liveness
-from virtualgpu.machine.program import Program
+from virtualgpu.machine.program import Linked, Program
 
 
-def compile_program(module, entry: str, fine: bool = False) -> Program:
+def compile_program(module: Linked, entry: str, fine: bool = False) -> Program:
     """The program of ``entry``, each of its blocks compiled.
 
     Parameters as of :class:`~virtualgpu.machine.program.Program`. Raises what it raises, and

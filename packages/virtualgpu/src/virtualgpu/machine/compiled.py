@@ -118,7 +118,7 @@ _SCATTER = {
 
 
 @cache
-def mover(kind: str, size: int) -> Callable:
+def mover(kind: str, size: int) -> Callable[..., int]:
     """``gather`` or ``scatter`` of elements of ``size`` bytes.
 
     The function takes ``(addresses, count, low, span, mask, memory, values)``: pointers as
@@ -167,13 +167,14 @@ done:
 
 
 @cache
-def _checker() -> Callable:
+def _checker() -> Callable[..., int]:
     signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
     return signature(machine_code(_CHECK, "check"))
 
 
 def pointer(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def gather(memory: int, low: int, span: int, mask: int, addresses: np.ndarray,
@@ -267,7 +268,7 @@ _BODIES = {
 
 
 @cache
-def _atomic(operation: str, dtype: np.dtype) -> Callable:
+def _atomic(operation: str, dtype: np.dtype) -> Callable[..., int]:
     bits = f"i{8 * dtype.itemsize}"
     is_float = dtype.kind == "f" and operation in ("add", "add_ftz")
     type_ = {4: "float", 8: "double"}[dtype.itemsize] if is_float else bits

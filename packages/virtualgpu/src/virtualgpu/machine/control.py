@@ -6,7 +6,9 @@ instruction is data for the table of operations.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,9 +16,12 @@ from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import warp
 from virtualgpu.machine.access import Site
 from virtualgpu.machine.atomics import HALF_SUMS, OPERATIONS
+from virtualgpu.machine.group import Group
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Instruction, Register, Symbol
+
+Emitter: TypeAlias = Any  # machine.emit's, whose module is made of this one
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
@@ -26,7 +31,7 @@ _ORDERS = {"relaxed", "acquire", "release", "acq_rel", "sc"}
 _SCOPES = {"cta": "cta", "cluster": "gpu", "gpu": "gpu", "sys": "sys"}
 
 
-def site(emitter, instruction: Instruction) -> tuple[Site, str]:
+def site(emitter: Emitter, instruction: Instruction) -> tuple[Site, str]:
     """The decoded site of a memory instruction and its name in the block's function."""
     opcode, modifiers = instruction.opcode, list(instruction.modifiers)
     kind = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
@@ -71,14 +76,15 @@ def site(emitter, instruction: Instruction) -> tuple[Site, str]:
     return decoded, emitter.put(decoded, "site")
 
 
-def _atomic_type(instruction, operation: str, element: str, dtype: np.dtype):
+def _atomic_type(instruction: Instruction, operation: str, element: str,
+                 dtype: np.dtype) -> tuple[np.dtype, str]:
     allowed = {
         "add": {"u32", "s32", "u64", "s64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},
         "min": {"u32", "s32", "u64", "s64"}, "max": {"u32", "s32", "u64", "s64"},
         "inc": {"u32"}, "dec": {"u32"},
         "exch": {"b32", "b64", "u32", "s32", "u64", "s64", "f32", "f64"},
         "cas": {"b16", "b32", "b64", "u16", "u32", "s32", "u64", "s64"},
-    }  # fmt: skip
+    }
     bitwise = {"b32", "b64", "u32", "s32", "u64", "s64"}
     if element not in allowed.get(operation, bitwise) or not operation:
         raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type")
@@ -88,7 +94,7 @@ def _atomic_type(instruction, operation: str, element: str, dtype: np.dtype):
     return dtype, operation
 
 
-def emit(emitter, instruction: Instruction) -> bool:
+def emit(emitter: Emitter, instruction: Instruction) -> bool:
     """Add the instruction's lines; False where it is not of this kind."""
     handler = _HANDLERS.get(instruction.opcode)
     if handler is None:
@@ -97,20 +103,20 @@ def emit(emitter, instruction: Instruction) -> bool:
     return True
 
 
-def _nothing(emitter, instruction):
+def _nothing(emitter: Emitter, instruction: Instruction) -> None:
     """No effect that a program can see."""
 
 
-def _branch(emitter, instruction):
+def _branch(emitter: Emitter, instruction: Instruction) -> None:
     if instruction.guard is not None:
         emitter.result = emitter.get(instruction.guard[0], BOOL)
 
 
-def _indexed(emitter, instruction):
+def _indexed(emitter: Emitter, instruction: Instruction) -> None:
     emitter.result = emitter.get(instruction.operands[0], U32)
 
 
-def _cvta(emitter, instruction):
+def _cvta(emitter: Emitter, instruction: Instruction) -> None:
     """``cvta``: to and from generic addresses (PTX ISA, "cvta")."""
     modifiers = instruction.modifiers
     target, source = instruction.operands
@@ -125,7 +131,7 @@ def _cvta(emitter, instruction):
     emitter.set(target, emitter.cast(value, U64, width), width)
 
 
-def _isspacep(emitter, instruction):
+def _isspacep(emitter: Emitter, instruction: Instruction) -> None:
     target, source = instruction.operands
     space = instruction.modifiers[0].split(":")[0]
     value = emitter.get(source, U64)
@@ -140,20 +146,20 @@ def _isspacep(emitter, instruction):
     emitter.set(target, test, BOOL)
 
 
-def _fence(emitter, instruction):
+def _fence(emitter: Emitter, instruction: Instruction) -> None:
     scopes = {"cta": "cta", "gl": "gpu", "gpu": "gpu", "cluster": "gpu", "sys": "sys"}
     scope = next((scopes[m] for m in instruction.modifiers if m in scopes), "sys")
     if "proxy" in instruction.modifiers:
         raise UnsupportedInstruction(instruction.name)
 
-    def fence(group):
+    def fence(group: Group) -> None:
         for observer in group.wave.launch.observers:
             observer.fenced(group, instruction, scope)
 
     emitter.lines.append(f" {emitter.put(fence, 'f')}(group)")
 
 
-def _barrier(emitter, instruction):
+def _barrier(emitter: Emitter, instruction: Instruction) -> None:
     """``bar`` and ``barrier``: the operands; the SIMT loop does the waiting."""
     modifiers, operands = instruction.modifiers, list(instruction.operands)
     if "warp" in modifiers:
@@ -171,22 +177,22 @@ def _barrier(emitter, instruction):
     emitter.result = f"({number}, {threads}, {predicate})"
 
 
-def _mask(emitter, operand):
+def _mask(emitter: Emitter, operand: Any) -> int | np.ndarray:
     """How to read a member mask before the block runs: a slot, or its value."""
     if isinstance(operand, Register):
         slot = emitter.program.register(emitter.code, operand)
         if emitter.program.dtypes[slot].itemsize != 4:
             raise PTXSyntaxError(f"a member mask has 32 bits: {operand.name} has not")
         emitter.read(slot)
-        return slot
+        return int(slot)
     return np.array([operand.value & 0xFFFF_FFFF], U32)
 
 
-def _announce(emitter, instruction):
+def _announce(emitter: Emitter, instruction: Instruction) -> None:
     """Tell observers that the lanes of the mask have met."""
     mask = emitter.block.warp_mask
 
-    def met(group):
+    def met(group: Group) -> None:
         value = mask
         if not isinstance(mask, np.ndarray):
             value = group.registers.get(mask, np.zeros(1, np.uint32))
@@ -196,7 +202,7 @@ def _announce(emitter, instruction):
     emitter.lines.append(f" {emitter.put(met, 'f')}(group)")
 
 
-def _synchronised(emitter, instruction, operands) -> str:
+def _synchronised(emitter: Emitter, instruction: Instruction, operands: list[Any]) -> str:
     """Bring the lanes together; an expression for their member masks."""
     if "sync" not in instruction.modifiers:
         raise UnsupportedInstruction(
@@ -204,10 +210,11 @@ def _synchronised(emitter, instruction, operands) -> str:
     mask = operands.pop()
     emitter.block.warp_mask = _mask(emitter, mask)
     _announce(emitter, instruction)
-    return emitter.get(mask, U32)
+    named: str = emitter.get(mask, U32)
+    return named
 
 
-def _vote(emitter, instruction):
+def _vote(emitter: Emitter, instruction: Instruction) -> None:
     target, source, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
@@ -216,7 +223,7 @@ def _vote(emitter, instruction):
     emitter.set(target, f"{function}(group, {mask}, {emitter.get(source, BOOL)})", have)
 
 
-def _shuffle(emitter, instruction):
+def _shuffle(emitter: Emitter, instruction: Instruction) -> None:
     target, a, b, c, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
@@ -229,7 +236,7 @@ def _shuffle(emitter, instruction):
         emitter.set(instruction.second, "inside", BOOL)
 
 
-def _match(emitter, instruction):
+def _match(emitter: Emitter, instruction: Instruction) -> None:
     target, a, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     dtype = DTYPES[instruction.modifiers[-1]]
@@ -244,7 +251,7 @@ def _match(emitter, instruction):
         emitter.set(instruction.second, "agree", BOOL)
 
 
-def _redux(emitter, instruction):
+def _redux(emitter: Emitter, instruction: Instruction) -> None:
     target, a, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     dtype = DTYPES[instruction.modifiers[-1]]
@@ -255,7 +262,7 @@ def _redux(emitter, instruction):
     emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", dtype)
 
 
-def _elect(emitter, instruction):
+def _elect(emitter: Emitter, instruction: Instruction) -> None:
     target, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     emitter.lines.append(f" leader, chosen = {emitter.put(warp.elect, 'f')}(group, {mask})")
@@ -264,26 +271,26 @@ def _elect(emitter, instruction):
         emitter.set(instruction.second, "chosen", BOOL)
 
 
-def _activemask(emitter, instruction):
+def _activemask(emitter: Emitter, instruction: Instruction) -> None:
     emitter.set(instruction.operands[0], f"{emitter.put(warp.activemask, 'f')}(group)", U32)
 
 
-def _nanosleep(emitter, instruction):
+def _nanosleep(emitter: Emitter, instruction: Instruction) -> None:
     emitter.lines.append(" group.waited = True")
 
 
-def _breakpoint(emitter, instruction):
+def _breakpoint(emitter: Emitter, instruction: Instruction) -> None:
     """``brkpt`` stops in a debugger; without one a device goes on."""
 
 
-def _call(emitter, instruction):
+def _call(emitter: Emitter, instruction: Instruction) -> None:
     from virtualgpu.machine.intrinsics import INTRINSICS
 
     _program, code, block = emitter.program, emitter.code, emitter.block
     if block.kind == "barrier":  # cudaCGSynchronize
         emitter.result = "('grid', None, None)"
-        operands = instruction.operands
-        slot = code.slots.get(operands[0].items[0].name)
+        handle: Any = instruction.operands[0]
+        slot = code.slots.get(handle.items[0].name)
         if slot is not None:
             emitter.write_slot(slot, "np.zeros(1, np.uint32)", U32)
         return
@@ -300,7 +307,7 @@ def _call(emitter, instruction):
             target = next(o for o in instruction.operands if isinstance(o, Register))
             emitter.result = emitter.get(target, U64)
         return
-    operands = list(instruction.operands)
+    operands: list[Any] = list(instruction.operands)
     returns = operands.pop(0).items if not isinstance(operands[0], Symbol) else ()
     name = operands.pop(0).name
     arguments = [
@@ -316,12 +323,12 @@ def _call(emitter, instruction):
         emitter.lines.append(f" {call}")
 
 
-_HANDLERS = {
+_HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "bra": _branch, "brx": _indexed, "ret": _nothing, "exit": _nothing, "trap": _nothing,
     "brkpt": _breakpoint, "call": _call, "cvta": _cvta, "isspacep": _isspacep,
     "membar": _fence, "fence": _fence, "bar": _barrier, "barrier": _barrier,
     "vote": _vote, "shfl": _shuffle, "match": _match, "redux": _redux, "elect": _elect,
     "activemask": _activemask, "nanosleep": _nanosleep, "setmaxnreg": _nothing,
     "griddepcontrol": _nothing, "pmevent": _nothing,
-}  # fmt: skip
+}
 

@@ -8,16 +8,26 @@ as the type that an instruction needs, so nothing is looked up while lanes run.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence, Set
+from typing import Any
+
 import numpy as np
 
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
 from virtualgpu.machine import access, control
+from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.special import SPECIAL
 from virtualgpu.machine.wave import WARP
 from virtualgpu.operations.types import REGISTER_DTYPES, UNSIGNED
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx.module import Operand
+
+# A block's function gives what the block's ending needs (machine.program.Block).
+Run = Callable[[Group], Any]
+# Operands are taken for what their place wants (hence the Any's in this module): one of another
+# kind fails on the way, and `prepare` says that the instruction cannot be decoded.
 
 U64 = np.dtype("u8")
 _MEMORY = {"ld", "st", "ldu", "atom", "red", "prefetch", "prefetchu", "discard", "applypriority"}
@@ -46,14 +56,14 @@ def _address(address: int) -> np.ndarray:
     return np.array([address & (1 << 64) - 1], U64)
 
 
-def _check_parts(instruction: Instruction, operand, width: int) -> None:
+def _check_parts(instruction: Instruction, operand: Operand, width: int) -> None:
     """Memory is checked for ``width`` elements, so there must be as many values."""
     parts = len(operand.items) if isinstance(operand, Vector) else 1
     if parts != width or isinstance(operand, Vector) != (width > 1):
         raise PTXSyntaxError(f"{parts} values where {instruction.name} moves {width}")
 
 
-def compile_block(block: Block):
+def compile_block(block: Block) -> Run:
     """The block's function, once it is known which registers live on."""
     emitter: Emitter = block.run
     return emitter.finish((block.live_out - set(block.receives)) | set(block.passes))
@@ -64,16 +74,17 @@ class Emitter:
 
     def __init__(self, program: Program, block: Block):
         self.program, self.block, self.code = program, block, block.function
-        self.names: dict[str, object] = {"np": np}
+        self.names: dict[str, Any] = {"np": np}
         self.dtype_names: dict[np.dtype, str] = {}
-        self.current: dict[int, tuple[str, np.dtype]] = {}  # slot → (variable, its type now)
+        # slot → (variable, its type now); in a FusingEmitter also a Result
+        self.current: dict[int, tuple[Any, np.dtype]] = {}
         self.reads: set[int] = set()
         self.written: set[int] = set()
         self.lines: list[str] = []
         self.result = "None"
-        self.constants: dict[tuple, str] = {}
+        self.constants: dict[tuple[np.dtype, bytes], str] = {}
 
-    def finish(self, live_out) -> object:
+    def finish(self, live_out: Set[int]) -> Run:
         loads = [f" r{s} = get({s}, z{s})" for s in sorted(self.reads)]
         for slot in self.reads:
             self.names[f"z{slot}"] = np.zeros(1, self.program.dtypes[slot])
@@ -88,7 +99,8 @@ class Emitter:
              f" return {self.result}"]
         )
         exec(compile(text, f"<PTX block {self.block.index}>", "exec"), self.names)
-        return self.names["run"]
+        run: Run = self.names["run"]
+        return run
 
     # -- values --------------------------------------------------------------------------------
 
@@ -158,7 +170,7 @@ class Emitter:
         address = program.module.address(name)
         return self.constant(np.array([address + symbol.offset & (1 << 64) - 1], U64))
 
-    def get(self, operand, want: np.dtype) -> str:
+    def get(self, operand: Operand, want: np.dtype) -> str:
         """An expression for an operand's value as ``want``."""
         if isinstance(operand, Immediate):
             return self.immediate(operand, want)
@@ -178,6 +190,7 @@ class Emitter:
             special = SPECIAL[name]
             variable = f"s{len(self.lines)}_{len(self.names)}"
             self.lines.append(f" {variable} = {self.put(special, 'f')}(group)")
+            have: np.dtype
             if name.startswith(("%grid", "%clock64")) or name == "%globaltimer":
                 have = U64
             elif name == "%is_explicit_cluster":
@@ -187,7 +200,7 @@ class Emitter:
             return self.cast(variable, have, want)
         raise UnsupportedInstruction(f"special register {name}")
 
-    def read(self, slot: int) -> tuple[str, np.dtype]:
+    def read(self, slot: int) -> tuple[Any, np.dtype]:
         if slot not in self.current:
             self.reads.add(slot)
             self.current[slot] = (f"r{slot}", self.program.dtypes[slot])
@@ -231,7 +244,7 @@ class Emitter:
 
     def data(self, instruction: Instruction) -> None:
         """Arithmetic, logic, comparison, conversion: what the table of operations has."""
-        targets = [instruction.operands[0]]
+        targets: list[Any] = [instruction.operands[0]]
         if instruction.second is not None:
             targets.append(instruction.second)
         sources = instruction.operands[1:]
@@ -259,7 +272,8 @@ class Emitter:
 
     def move(self, instruction: Instruction) -> None:
         """``mov``: a copy, or packing and unpacking of a vector (PTX ISA, "mov")."""
-        target, source = instruction.operands
+        operands: tuple[Any, ...] = instruction.operands
+        target, source = operands
         want = REGISTER_DTYPES.get(instruction.modifiers[-1])
         if want is None:
             raise UnsupportedInstruction(instruction.name)
@@ -281,7 +295,8 @@ class Emitter:
             part = UNSIGNED[want.itemsize // len(target.items)]
             whole = UNSIGNED[want.itemsize]
             self.lines.append(f" whole = {self.get(source, whole)}")
-            for i, item in enumerate(target.items):
+            parts: tuple[Any, ...] = target.items
+            for i, item in enumerate(parts):
                 shift = self.constant(np.array([8 * part.itemsize * i], whole))
                 if item.name != "_":
                     self.set(item, f"(whole >> {shift}).astype({self.dtype(part)})", part)
@@ -294,7 +309,7 @@ class Emitter:
         if instruction.opcode in ("prefetch", "prefetchu", "discard", "applypriority"):
             return  # hints: nothing that a program can see
         site, name = control.site(self, instruction)
-        operands = instruction.operands
+        operands: tuple[Any, ...] = instruction.operands
         if instruction.opcode in ("ld", "ldu"):
             target, where = operands
             _check_parts(instruction, target, site.width)
@@ -303,7 +318,8 @@ class Emitter:
             call = f"{self.put(access.load, 'f')}({name}, group, {self.address(site, where)})"
             if isinstance(target, Vector):
                 self.lines.append(f" values = {call}")
-                for i, item in enumerate(target.items):
+                parts: tuple[Any, ...] = target.items
+                for i, item in enumerate(parts):
                     if item.name != "_":
                         self.set(item, f"values[{i}]", site.dtype)
             else:
@@ -320,10 +336,10 @@ class Emitter:
                 f"{', '.join(arguments)})")
         else:
             has_result = instruction.opcode == "atom"
-            where, *values = operands[1:] if has_result else operands
-            if len(values) != 1 + (site.operation == "cas"):
-                raise PTXSyntaxError(f"an atomic with {len(values)} values: {instruction.text}")
-            arguments = [self.get(v, site.dtype) for v in values]
+            where, *given = operands[1:] if has_result else operands
+            if len(given) != 1 + (site.operation == "cas"):
+                raise PTXSyntaxError(f"an atomic with {len(given)} values: {instruction.text}")
+            arguments = [self.get(v, site.dtype) for v in given]
             call = (f"{self.put(access.atomic, 'f')}({name}, group, "
                     f"{self.address(site, where)}, {', '.join(arguments)})")
             if has_result:
@@ -331,7 +347,7 @@ class Emitter:
             else:
                 self.lines.append(f" {call}")
 
-    def address(self, site: access.Site, where) -> str:
+    def address(self, site: access.Site, where: Operand) -> str:
         """The address operand as u64; a constant offset goes to the site."""
         if not isinstance(where, Address):
             raise PTXSyntaxError(f"expected an address, found {where}")
@@ -350,7 +366,7 @@ class Emitter:
     def _param_space(self) -> str:
         return "global" if self.code.function.is_entry else "local"
 
-    def parameter_load(self, site: access.Site, target, where: Address) -> bool:
+    def parameter_load(self, site: access.Site, target: Any, where: Address) -> bool:
         """A load of a parameter that is held like a register; False where memory holds it."""
         if not isinstance(where.base, Symbol):
             return False
@@ -373,7 +389,8 @@ class Emitter:
         self.set(target, self.cast(*self.read(slot), site.dtype), site.dtype)
         return True
 
-    def parameter_store(self, site: access.Site, where: Address, values) -> bool:
+    def parameter_store(self, site: access.Site, where: Address,
+                        values: Sequence[Operand]) -> bool:
         if not isinstance(where.base, Symbol):
             return False
         name, offset = where.base.name, where.offset + where.base.offset

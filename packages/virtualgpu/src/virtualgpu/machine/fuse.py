@@ -9,20 +9,22 @@ run both. Measured: a vector add of 1,000,000 threads takes half the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from virtualgpu import operations
-from virtualgpu.machine.emit import U64, Emitter
+from virtualgpu.machine.emit import U64, Emitter, Run
 from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.special import SPECIAL
 from virtualgpu.machine.uniform import UNIFORM_SPECIALS, uniform_slots
 from virtualgpu.operations import compiler
-from virtualgpu.operations.expression import select
+from virtualgpu.operations.expression import Body, Results, Value, select
 from virtualgpu.operations.types import REGISTER_DTYPES, UNSIGNED
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx.module import Operand
 
 HOT = 3_000_000  # lanes that a block has run, plus PER_CALL for every time
 PER_CALL = 3_000
@@ -30,7 +32,7 @@ LONGEST = 40  # instructions in one compiled loop: more would spill registers
 MOST_ARGUMENTS = 30  # of a NumPy ufunc, inputs and outputs together
 
 # NumPy's ufuncs that stand in the table for an operation, as expressions.
-UFUNCS: dict[np.ufunc, Callable] = {
+UFUNCS: dict[Callable[..., Any], Body] = {
     np.add: lambda a, b: a + b,
     np.subtract: lambda a, b: a - b,
     np.multiply: lambda a, b: a * b,
@@ -68,14 +70,14 @@ class Outside:
 class Node:
     """One instruction of a stretch: arguments as (value, its dtype, the dtype wanted)."""
 
-    body: Callable
+    body: Results
     arguments: list[tuple[object, np.dtype, np.dtype]]
     results: list[Result]
     dtypes: list[np.dtype]
     uniform: bool
 
 
-def fuse(program: Program, block: Block) -> Callable:
+def fuse(program: Program, block: Block) -> Run:
     """The block's function with its data instructions compiled together."""
     emitter = FusingEmitter(program, block)
     for position, instruction in enumerate(block.instructions):
@@ -132,8 +134,9 @@ class FusingEmitter(Emitter):
             return False
         return self.node(body, sources, operation.sources, targets, operation.destinations)
 
-    def node(self, body, sources, wanted, targets, dtypes) -> bool:
-        arguments = []
+    def node(self, body: Results, sources: Sequence[Operand], wanted: Sequence[np.dtype],
+             targets: Sequence[Any], dtypes: Sequence[np.dtype]) -> bool:
+        arguments: list[tuple[object, np.dtype, np.dtype]] = []
         for operand, want in zip(sources, wanted, strict=True):
             argument = self.argument(operand, want)
             if argument is None:
@@ -171,7 +174,7 @@ class FusingEmitter(Emitter):
     def node_of(self, result: Result) -> Node:
         return next(n for n in reversed(self.nodes) if result in n.results)
 
-    def argument(self, operand, want):
+    def argument(self, operand: Operand, want: np.dtype) -> tuple[object, np.dtype] | None:
         """``(value, dtype)`` of an operand; None where the stretch cannot hold it."""
         if isinstance(operand, Immediate):
             return self.names[self.immediate(operand, want)], want
@@ -223,7 +226,8 @@ class FusingEmitter(Emitter):
             for slot in slots:
                 self.current[slot] = (variables[value], self.current[slot][1])
 
-    def compile(self, part: list[Node], nodes: list[Node], kept, variables) -> None:
+    def compile(self, part: list[Node], nodes: list[Node], kept: dict[Result, list[int]],
+                variables: dict[Result, str]) -> None:
         inside = {r for n in part for r in n.results}
         others = {v for n in nodes if n not in part for v, _, _ in n.arguments
                   if isinstance(v, Result)}
@@ -246,8 +250,8 @@ class FusingEmitter(Emitter):
         order = list(inputs)
         dtypes = [inputs[key][1] for key in order] + [d for _, d in outputs]
 
-        def body(*values):
-            known = dict(zip(order, values, strict=True))
+        def body(*values: Value) -> Value | tuple[Value, ...]:
+            known: dict[object, Value] = dict(zip(order, values, strict=True))
             for node in part:
                 arguments = [
                     adapt(_literal(v, values[0]) if isinstance(v, np.ndarray) else known[v],
@@ -278,7 +282,7 @@ def kind(dtype: np.dtype) -> str:
     return {"u": "u", "i": "s", "f": "f"}[dtype.kind] + str(8 * dtype.itemsize)
 
 
-def adapt(value, have: np.dtype, want: np.dtype):
+def adapt(value: Value, have: np.dtype, want: np.dtype) -> Value:
     """The bits of ``value`` as ``want``: what :meth:`Emitter.cast` does to arrays."""
     if have == want:
         return value
@@ -288,7 +292,7 @@ def adapt(value, have: np.dtype, want: np.dtype):
     return bits != 0 if want.kind == "b" else bits.view(kind(want))
 
 
-def _literal(array: np.ndarray, like):
+def _literal(array: np.ndarray, like: Value) -> Value:
     if array.dtype.kind == "b":
         return like.number(bool(array[0]), "pred")
     unsigned = UNSIGNED[array.itemsize]
@@ -316,7 +320,7 @@ def _parts(nodes: list[Node]) -> list[list[Node]]:
     owner = {r: n for n in varying for r in n.results}
     leader = {id(n): n for n in varying}
 
-    def find(node):
+    def find(node: Node) -> Node:
         while leader[id(node)] is not node:
             node = leader[id(node)]
         return node
@@ -331,7 +335,7 @@ def _parts(nodes: list[Node]) -> list[list[Node]]:
     return ([uniform] if uniform else []) + list(parts.values())
 
 
-def _names(instruction: Instruction):
+def _names(instruction: Instruction) -> Iterator[str]:
     """The registers that an instruction mentions."""
     if instruction.guard is not None:
         yield instruction.guard[0].name

@@ -10,6 +10,7 @@ that were not written in between are neither split nor merged (:mod:`virtualgpu.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,9 @@ from virtualgpu.machine.registers import Registers, join, places
 
 if TYPE_CHECKING:
     from virtualgpu.machine.wave import Wave
+
+
+Frame = tuple[int, int, Registers]  # calling block, caller's frame, caller's registers
 
 
 class Group:
@@ -41,7 +45,7 @@ class Group:
     )
 
     def __init__(self, wave: Wave, lanes: np.ndarray, block: int, registers: Registers,
-                 stack: tuple = (), frame: int = 0):
+                 stack: tuple[Frame, ...] = (), frame: int = 0):
         self.wave = wave
         self.lanes = lanes
         self.count = len(lanes)
@@ -59,7 +63,7 @@ class Group:
         return self.count == self.wave.lanes
 
     @property
-    def key(self) -> tuple:
+    def key(self) -> tuple[int, int, tuple[int, ...]]:
         """Deeper calls first, then the lowest block; return addresses keep call sites apart."""
         if not self.stack:
             return (0, self.block, ())
@@ -75,7 +79,8 @@ class Group:
         """``values`` with one element per lane."""
         return values if len(values) == self.count else np.broadcast_to(values, (self.count,))
 
-    def subset(self, chosen: np.ndarray, block: int, live=None) -> Group:
+    def subset(self, chosen: np.ndarray, block: int,
+               live: Collection[int] | None = None) -> Group:
         """The lanes at positions ``chosen``, standing at ``block``.
 
         ``live`` are the register slots that are needed there, if that is known.
@@ -91,7 +96,8 @@ class Group:
         return group
 
 
-def merge(groups: list[Group], live, dtypes) -> Group:
+def merge(groups: list[Group], live: Collection[int] | None,
+          dtypes: Sequence[np.dtype]) -> Group:
     """One group of all the lanes of ``groups``, which stand at one block with one stack.
 
     ``live`` are the register slots that are live there, ``dtypes`` their declared types: a

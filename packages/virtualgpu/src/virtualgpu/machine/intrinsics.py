@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.machine.group import Group
-from virtualgpu.machine.memory import BASE
+from virtualgpu.machine.memory import BASE, GlobalMemory
 from virtualgpu.machine.wave import LOCAL_BASE
 
 PRINTED = 1 << 20  # characters in the buffer of printf (cudaLimitPrintfFifoSize's default)
 
-_FORMAT = re.compile(r"%[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|q)?([a-zA-Z%])")
+_FORMAT = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|q)?([a-zA-Z%])")
 _MAX_STRING = 1 << 16
 _MAX_WIDTH = 4096  # characters of one number: a kernel must not fill the host's memory
 
@@ -24,7 +26,7 @@ _MAX_WIDTH = 4096  # characters of one number: a kernel must not fill the host's
 def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
     """Device bytes as one lane sees them: global, or its own local memory."""
     if address >= BASE:
-        memory = group.wave.launch.memory
+        memory: GlobalMemory = group.wave.launch.memory
         extent = memory.extent(address)
         if extent is None:
             return b""
@@ -55,7 +57,7 @@ def vprintf(group: Group, text: np.ndarray, arguments: np.ndarray) -> np.ndarray
 
 
 def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
-    def take(code: str):
+    def take(code: str) -> Any:
         nonlocal at
         size = struct.calcsize(code)
         at = -(-at // size) * size
@@ -63,21 +65,23 @@ def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
         at += size
         return struct.unpack(code, raw)[0] if len(raw) == size else 0
 
-    def replace(match: re.Match) -> str:
-        width, precision, length, kind = match.groups()
+    def replace(match: re.Match[str]) -> str:
+        flags: str
+        flags, width, precision, length, kind = match.groups()
         if kind == "%":
             return "%"
-        flags = re.match(r"%([-+ #0]*)", match[0])[1]
         width = take("i") if width == "*" else int((width or "0")[:9])
-        precision = take("i") if precision == "*" else precision and int(precision[:9])
+        precision = take("i") if precision == "*" else int(precision[:9]) if precision else None
         if width < 0:  # a negative width given by an argument means: to the left
             flags, width = flags + "-", -width
         spec = f"%{flags}{min(width, _MAX_WIDTH) or ''}"
         if precision is not None and precision >= 0:
             spec += f".{min(precision, _MAX_WIDTH)}"
         long = length in ("l", "ll", "z", "j", "t", "q")
+        value: int
         if kind in "di":
-            return (spec + "d") % take("q" if long else "i")
+            value = take("q" if long else "i")
+            return (spec + "d") % value
         if kind in "uxXo":
             value = take("Q" if long else "I")
             if kind == "o" and "#" in flags and value:  # C writes 010, Python 0o10
@@ -85,8 +89,8 @@ def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
                 spec = f"{spec.replace('#', '').split('.')[0]}.{digits}"
             return (spec + kind.replace("u", "d")) % value
         if kind in "eEfFgGaA":
-            value = take("d")
-            return value.hex() if kind in "aA" else (spec + kind) % value
+            real: float = take("d")
+            return real.hex() if kind in "aA" else (spec + kind) % real
         if kind == "c":
             return (spec + "c") % chr(take("i") & 0xFF)
         if kind == "s":
@@ -98,7 +102,8 @@ def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
     return _FORMAT.sub(replace, format_)
 
 
-def assertfail(group: Group, message, file, line, function, size) -> None:
+def assertfail(group: Group, message: np.ndarray, file: np.ndarray, line: np.ndarray,
+               function: np.ndarray, size: np.ndarray) -> None:
     """``assert`` in CUDA C++ that failed."""
     lane = int(group.lanes[0])
     words = _string(group, lane, int(group.spread(message)[0]))
@@ -134,7 +139,7 @@ def _grid_handle(group: Group, scope: np.ndarray) -> np.ndarray:
 
 
 # name → function of the group and the arguments' values
-INTRINSICS = {
+INTRINSICS: dict[str, Callable[..., Any] | None] = {
     "vprintf": vprintf,
     "__assertfail": assertfail,
     "malloc": malloc,

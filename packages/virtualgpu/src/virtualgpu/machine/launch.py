@@ -6,15 +6,21 @@ import itertools
 import os
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from virtualgpu.errors import BudgetExceeded, LaunchError, OutOfMemory, VirtualGPUError
 from virtualgpu.machine import barriers, simt
 from virtualgpu.machine.access import SharedLayout
+from virtualgpu.machine.events import Observer
+from virtualgpu.machine.group import Group
 from virtualgpu.machine.intrinsics import PRINTED
-from virtualgpu.machine.schedule import Lockstep
+from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.machine.program import Program
+from virtualgpu.machine.schedule import Lockstep, Schedule
 from virtualgpu.machine.wave import WARP, Wave
 
 # Lanes that run together. One NumPy array of 64-bit values over 32,768 lanes has 256 kB: the
@@ -89,15 +95,19 @@ class Launch:
 
     call_depth = 512
 
-    def __init__(self, memory, program, grid, block, parameters, dynamic_shared=0,
-                 cooperative=False, observers=(), schedule=None, budget=None, stream=None):
+    def __init__(self, memory: GlobalMemory, program: Program, grid: Iterable[int],
+                 block: Iterable[int], parameters: Sequence[bytes], dynamic_shared: int = 0,
+                 cooperative: bool = False, observers: Iterable[Observer] = (),
+                 schedule: Schedule | None = None, budget: Budget | None = None,
+                 stream: object = None):
         self.memory, self.program = memory, program
-        self.grid, self.block = tuple(map(int, grid)), tuple(map(int, block))
+        self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
+        self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
         self.threads = self.block[0] * self.block[1] * self.block[2]
         self.blocks = self.grid[0] * self.grid[1] * self.grid[2]
         self.dynamic_shared, self.cooperative = int(dynamic_shared), cooperative
         self.observers = list(observers)
-        self.schedule = schedule or Lockstep()
+        self.schedule: Schedule = schedule or Lockstep()
         self.budget = budget or Budget()
         self.kernel = program.display
         self.number = next(_numbers)
@@ -105,7 +115,7 @@ class Launch:
         self.lines: list[str] = []
         self.printed = 0
         self._check(parameters)
-        self._values: dict = {}
+        self._values: dict[tuple[int, np.dtype], np.ndarray] = {}
         self._parameter_address: int | None = None
         self._workspace: int | None = None
         self._deadline = time.thread_time() + self.budget.seconds
@@ -118,7 +128,7 @@ class Launch:
         self.shared_layout = SharedLayout(extents)
         self.shared_bytes = start + self.dynamic_shared
 
-    def _check(self, parameters: list[bytes]) -> None:
+    def _check(self, parameters: Sequence[bytes]) -> None:
         if min(self.block) < 1 or min(self.grid) < 1:
             raise LaunchError(
                 f"grid {self.grid} and block {self.block}: every dimension must be at least 1")
@@ -187,7 +197,7 @@ class Launch:
             self.memory.write(self._workspace, np.array([8, 0], np.uint32))
         return self._workspace or 0
 
-    def spend(self, instructions: int, wave: Wave, group) -> None:
+    def spend(self, instructions: int, wave: Wave, group: Group) -> None:
         """Count work against the budget; raise BudgetExceeded past it."""
         self.instructions += instructions
         self._ticks += 1

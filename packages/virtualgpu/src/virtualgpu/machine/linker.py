@@ -55,9 +55,9 @@ class LoadedModule:
             elif not function.is_declaration and function.linkage != "weak":
                 raise LinkError(f"function {name} is defined in two PTX texts")
         for name, variable in module.variables.items():
-            known = self.variables.get(name)
-            if known is None or known.linkage in ("extern", "weak", "common"):
-                if known is None or variable.linkage != "extern":
+            other = self.variables.get(name)
+            if other is None or other.linkage in ("extern", "weak", "common"):
+                if other is None or variable.linkage != "extern":
                     self.variables[name] = variable
             elif variable.linkage not in ("extern", "weak", "common"):
                 raise LinkError(f"variable {name} is defined in two PTX texts")
@@ -113,7 +113,7 @@ class LoadedModule:
         dtype = DTYPES[variable.element]
         bits, mask = UNSIGNED[dtype.itemsize], (1 << 8 * dtype.itemsize) - 1
         values = []
-        for value in variable.values:
+        for value in variable.values or ():
             if isinstance(value, Symbol):
                 address = self.address(value.name) + value.offset
                 if value.mask:

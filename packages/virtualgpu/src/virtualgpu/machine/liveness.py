@@ -16,7 +16,8 @@ def solve(program: Program) -> None:
 
 def successors(block: Block) -> tuple[int, ...]:
     """Blocks that may come next."""
-    after = (block.index + 1,)
+    after: tuple[int, ...] = (block.index + 1,)
+    onward: tuple[int, ...]
     if block.kind == "goto":
         onward = (block.target,)
     elif block.kind == "branch":
@@ -33,20 +34,19 @@ def successors(block: Block) -> tuple[int, ...]:
 def _solve(code: FunctionCode) -> None:
     """By iteration to the fixed point, from the last block back."""
     returned = frozenset(code.slots[v.name] for v in code.function.returns if v.name in code.slots)
-    live_in = {b.index: frozenset() for b in code.blocks}
+    live_in: dict[int, frozenset[int]] = {b.index: frozenset() for b in code.blocks}
     again = True
     while again:
         again = False
         for block in reversed(code.blocks):
-            out = frozenset().union(*(live_in[s] for s in successors(block)))
+            out: frozenset[int] = frozenset().union(*(live_in[s] for s in successors(block)))
             if block.kind == "return":
                 out |= returned
             block.live_out = out
             kept = (out - set(block.receives)) | set(block.passes)
-            needed = block.reads | (kept - block.writes)
+            needed = frozenset(block.reads | (kept - block.writes))
             if block.guard is not None:
                 needed |= out | {block.guard[0]}
-            needed = frozenset(needed)
             if needed != live_in[block.index]:
                 live_in[block.index] = needed
                 again = True

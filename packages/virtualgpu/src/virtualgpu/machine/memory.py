@@ -16,6 +16,7 @@ import threading
 from contextlib import suppress
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
 from virtualgpu.machine.written import Written
@@ -215,7 +216,8 @@ class GlobalMemory:
         inside = at >= 0
         at = np.maximum(at, 0)
         room = ends[at] - addresses
-        return ~(inside & (addresses < ends[at]) & (room >= np.uint64(size)))
+        bad: np.ndarray = ~(inside & (addresses < ends[at]) & (room >= np.uint64(size)))
+        return bad
 
     def describe(self, address: int, size: int) -> str:
         """Where an illegal ``address`` lies with respect to the allocations, in words."""
@@ -254,7 +256,7 @@ class GlobalMemory:
         """The host wrote: the checkers need not ask who did."""
         extent = self.extent(address)
         known = self.unwritten.get(extent[0]) if extent else None
-        if known is not None:
+        if extent is not None and known is not None:
             known.add(address - extent[0], address - extent[0] + nbytes)
             if not known.left:
                 self.unwritten.pop(extent[0], None)
@@ -281,7 +283,8 @@ class GlobalMemory:
         self._bytes[self._span(address, nbytes, "fill")] = byte
         self.wrote(address, nbytes)
 
-    def window(self, address: int, shape, dtype, strides=None) -> np.ndarray:
+    def window(self, address: int, shape: int | tuple[int, ...], dtype: DTypeLike,
+               strides: tuple[int, ...] | None = None) -> np.ndarray:
         """The device's bytes as an array of the host, for one who tells :meth:`wrote`."""
         return np.ndarray(shape, dtype, self._bytes, address - BASE, strides)
 

@@ -7,15 +7,26 @@ that brings the lanes of a warp together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from virtualgpu.errors import LinkError, Location, PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine.access import SharedLayout
+from virtualgpu.machine.group import Group
 from virtualgpu.operations.types import REGISTER_DTYPES
-from virtualgpu.ptx import Function, Instruction, Label, Register, Symbol, Variable, Vector
+from virtualgpu.ptx import (
+    Function,
+    Instruction,
+    Label,
+    Register,
+    SourceLine,
+    Symbol,
+    Variable,
+    Vector,
+)
 
 CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or written
 FRAME_ALIGN = 16
@@ -52,7 +63,7 @@ class Block:
     targets: tuple[int, ...] = ()
     negated: bool = False
     guard: tuple[int, bool] | None = None
-    warp_mask: object = None
+    warp_mask: int | np.ndarray | None = None  # a register slot, or the mask itself
     call: CallSite | None = None
     passes: tuple[int, ...] = ()  # registers that a call hands over
     receives: tuple[int, ...] = ()  # registers that a call or barrier gives back
@@ -60,12 +71,12 @@ class Block:
     writes: set[int] = field(default_factory=set)
     live_in: frozenset[int] = frozenset()
     live_out: frozenset[int] = frozenset()
-    run: Callable = None
+    run: Any = None  # an Emitter, until all blocks are prepared
     skipped: Block | None = None  # what its branch jumps over, where every lane may run that
     heat: int = 0  # how much the block has run; past a limit it is compiled
 
     @property
-    def source(self):
+    def source(self) -> SourceLine | None:
         for instruction in (self.last, *reversed(self.instructions)):
             if instruction is not None and instruction.source:
                 return instruction.source
@@ -85,6 +96,22 @@ class FunctionCode:
     @property
     def entry(self) -> int:
         return self.blocks[0].index
+
+
+class Linked(Protocol):
+    """What a program asks of the module that it is in."""
+
+    variables: dict[str, Variable]
+
+    def function(self, name: str) -> Function | None: ...
+
+    def function_at(self, offset: int) -> str | None: ...
+
+    def functions_in_tables(self) -> list[str]: ...
+
+    def display_name(self, entry: str) -> str: ...
+
+    def address(self, name: str) -> int: ...
 
 
 class Program:
@@ -108,13 +135,14 @@ class Program:
         What is not PTX.
     """
 
-    def __init__(self, module, entry: str, fine: bool = False):
+    def __init__(self, module: Linked, entry: str, fine: bool = False):
         self.module = module
         self.fine = fine
         self.name = entry
         self.display = module.display_name(entry)
         self.dtypes: list[np.dtype] = []
         self.functions: dict[str, FunctionCode] = {}
+        self.uniform: frozenset[int] | None = None  # see `machine.uniform`
         self.blocks: list[Block] = []
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)
@@ -222,7 +250,7 @@ class Program:
         for variable in dynamic:
             self.shared_addresses[variable.name] = self.dynamic_start
 
-    def frame_limit(self, group) -> int:
+    def frame_limit(self, group: Group) -> int:
         """Bytes of local memory above the group's frame that its function may touch."""
         return self.blocks[group.block].function.frame_size
 
@@ -272,6 +300,7 @@ class Program:
             block.guard = (self.register(code, register), negated)
         opcode = last.opcode
         if opcode == "bra":
+            assert isinstance(last.operands[0], Label)  # the parser has seen to it
             block.target = place(last.operands[0].name)
             block.kind = "goto" if last.guard is None else "branch"
             block.negated = last.guard is not None and last.guard[1]
@@ -301,14 +330,14 @@ class Program:
         """None for an intrinsic of the machine, which the block's body runs."""
         from virtualgpu.machine.intrinsics import INTRINSICS
 
-        operands = list(instruction.operands)
+        operands: list[Any] = list(instruction.operands)
         returns = operands.pop(0).items if operands and isinstance(operands[0], Vector) else ()
         if not operands:
             raise PTXSyntaxError(f"call without a function: {instruction.text}")
         target = operands.pop(0)
         if not isinstance(target, Symbol | Register):
             raise PTXSyntaxError(f"call of something that is no function: {instruction.text}")
-        arguments = ()
+        arguments: tuple[Any, ...] = ()
         if operands and isinstance(operands[0], Vector):
             arguments = operands.pop(0).items
         for item in (*returns, *arguments):
@@ -322,7 +351,7 @@ class Program:
                 raise LinkError(f"call of {name}, which nothing defines")
         return CallSite(name, tuple(i.name for i in arguments), tuple(i.name for i in returns))
 
-    def location(self, source) -> Location:
+    def location(self, source: SourceLine | None) -> Location:
         return Location(self.display, source.filename if source else None,
                         source.line if source else None)
 
@@ -359,7 +388,7 @@ def brings_warp_together(instruction: Instruction) -> bool:
     return instruction.opcode in WARP_SYNC and "sync" in instruction.modifiers
 
 
-def _symbols(instruction: Instruction):
+def _symbols(instruction: Instruction) -> Iterator[Symbol]:
     for operand in instruction.operands:
         for item in operand.items if isinstance(operand, Vector) else (operand,):
             base = getattr(item, "base", item)

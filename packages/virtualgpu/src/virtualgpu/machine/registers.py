@@ -9,7 +9,13 @@ an ``if`` around two instructions costs what these two write, not what the kerne
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, overload
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from virtualgpu.machine.wave import Wave
 
 Values = dict[int, np.ndarray]
 NOTHING: Values = {}
@@ -33,6 +39,12 @@ class Registers:
         if len(lanes) == whole:
             return cls(lanes, whole, values, NOTHING)
         return cls(lanes, whole, NOTHING, values)
+
+    @overload
+    def get(self, slot: int, default: np.ndarray) -> np.ndarray: ...
+
+    @overload
+    def get(self, slot: int, default: None = None) -> np.ndarray | None: ...
 
     def get(self, slot: int, default: np.ndarray | None = None) -> np.ndarray | None:
         """The value in ``lanes``: shape (n,) or (1,)."""
@@ -63,7 +75,8 @@ class Registers:
             return Registers(self.lanes, self.whole, {**self.base, **made}, NOTHING)
         return Registers(self.lanes, self.whole, self.base, {**self.own, **made})
 
-    def pick(self, chosen: np.ndarray, lanes: np.ndarray, live=None) -> Registers:
+    def pick(self, chosen: np.ndarray, lanes: np.ndarray,
+             live: Collection[int] | None = None) -> Registers:
         """Those of the lanes at positions ``chosen``, which are ``lanes`` of the wave."""
         own = {
             slot: value if len(value) == 1 else value.take(chosen)
@@ -73,7 +86,7 @@ class Registers:
         return Registers(lanes, self.whole, self.base, own)
 
 
-def places(parts: list[np.ndarray], wave) -> tuple[np.ndarray, list[np.ndarray]]:
+def places(parts: list[np.ndarray], wave: Wave) -> tuple[np.ndarray, list[np.ndarray]]:
     """The union of disjoint sorted lanes, and each part's positions in it."""
     if sum(map(len, parts)) == wave.lanes:
         return wave.all_lanes, parts
@@ -86,8 +99,8 @@ def places(parts: list[np.ndarray], wave) -> tuple[np.ndarray, list[np.ndarray]]
     return lanes, [position[part] for part in parts]
 
 
-def join(parts: list[Registers], positions: list[np.ndarray], lanes: np.ndarray, live, dtypes
-         ) -> Registers:
+def join(parts: list[Registers], positions: list[np.ndarray], lanes: np.ndarray,
+         live: Collection[int] | None, dtypes: Sequence[np.dtype]) -> Registers:
     """The registers of groups that have met, for ``lanes``; ``live`` None means all of them."""
     first = parts[0]
     base, whole = first.base, first.whole
@@ -107,8 +120,9 @@ def join(parts: list[Registers], positions: list[np.ndarray], lanes: np.ndarray,
     return Registers(lanes, whole, {**kept, **own}, NOTHING)
 
 
-def _assembled(values, positions, count: int, dtype: np.dtype) -> np.ndarray:
-    values = [np.zeros(1, dtype) if v is None else v for v in values]
+def _assembled(found: list[np.ndarray | None], positions: list[np.ndarray], count: int,
+               dtype: np.dtype) -> np.ndarray:
+    values = [np.zeros(1, dtype) if v is None else v for v in found]
     if all(len(v) == 1 for v in values):
         bits = values[0].tobytes()
         if all(v.tobytes() == bits for v in values):

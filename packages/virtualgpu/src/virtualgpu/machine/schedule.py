@@ -10,13 +10,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 
 from virtualgpu.machine.group import Group, merge
+from virtualgpu.machine.program import Program
 from virtualgpu.machine.wave import Wave
 
 MEAN = (2, 5, 15)  # blocks that a lane runs before it is held back
+
+
+class Schedule(Protocol):
+    """What a launch asks of a schedule."""
+
+    fine: bool  # lanes may part between any two accesses to memory
+
+    def waves(self, count: int) -> Iterable[int]:
+        """The order in which waves of blocks start."""
+
+    def take(self, wave: Wave, program: Program) -> Group:
+        """Remove the group to run next from ``wave.pending``, which is not empty."""
+
+    def goes_on(self, wave: Wave, group: Group) -> bool:
+        """Whether ``group`` may run its next block before anything else is looked at."""
 
 
 class Lockstep:
@@ -31,7 +48,7 @@ class Lockstep:
         """The order in which waves of blocks start."""
         return range(count)
 
-    def take(self, wave: Wave, program) -> Group:
+    def take(self, wave: Wave, program: Program) -> Group:
         """Remove the group to run next from ``wave.pending``, which is not empty."""
         groups = wave.pending.pop(min(wave.pending))
         return _merged(groups, program)
@@ -66,7 +83,7 @@ class Adversarial:
             stride += 1
         return ((first + stride * n) % count for n in range(count))
 
-    def take(self, wave: Wave, program) -> Group:
+    def take(self, wave: Wave, program: Program) -> Group:
         if wave.patience is None:
             wave.patience = self._patience(wave)
         keys = sorted(wave.pending)
@@ -122,7 +139,7 @@ class Adversarial:
         return False
 
 
-def _merged(groups: list[Group], program) -> Group:
+def _merged(groups: list[Group], program: Program) -> Group:
     if len(groups) == 1:
         return groups[0]
     return merge(groups, program.blocks[groups[0].block].live_in, program.dtypes)

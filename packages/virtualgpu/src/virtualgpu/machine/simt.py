@@ -7,12 +7,15 @@ thirty thousand lanes than for one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from virtualgpu.errors import TrapError, VirtualGPUError
 from virtualgpu.machine import barriers, calls, fuse, if_conversion, warp_sync
 from virtualgpu.machine.group import Group
-from virtualgpu.machine.program import Block
+from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
@@ -90,7 +93,7 @@ def run(wave: Wave) -> bool:
                 break
 
 
-def _warm(program, block: Block, group: Group) -> None:
+def _warm(program: Program, block: Block, group: Group) -> None:
     """Compile a block once it has run enough to repay it."""
     block.heat += group.count + fuse.PER_CALL
     if block.heat > fuse.HOT:
@@ -153,6 +156,7 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
 
 def _guard(wave: Wave, group: Group, block: Block) -> Group | None:
     """An instruction under ``@p``: lanes whose predicate is false skip it."""
+    assert block.guard is not None
     slot, negated = block.guard
     value = group.registers.get(slot)
     predicate = group.spread(np.zeros(1, bool) if value is None else value)
@@ -170,7 +174,7 @@ def _guard(wave: Wave, group: Group, block: Block) -> Group | None:
 # -- endings of a block that put the group back ------------------------------------------------
 
 
-def _exit(wave: Wave, group: Group, block: Block, result) -> list[Group]:
+def _exit(wave: Wave, group: Group, block: Block, result: object) -> list[Group]:
     if group.full:
         wave.exited[:] = wave.threads
         wave.has_exited[:] = True
@@ -189,7 +193,7 @@ def _exit(wave: Wave, group: Group, block: Block, result) -> list[Group]:
     return onward
 
 
-def _barrier(wave: Wave, group: Group, block: Block, operands) -> list[Group]:
+def _barrier(wave: Wave, group: Group, block: Block, operands: barriers.Operands) -> list[Group]:
     return barriers.arrive(wave, group, operands)
 
 
@@ -207,13 +211,13 @@ def _indexed(wave: Wave, group: Group, block: Block, index: np.ndarray) -> list[
     ]
 
 
-def _trap(wave: Wave, group: Group, block: Block, result) -> list[Group]:
+def _trap(wave: Wave, group: Group, block: Block, result: object) -> list[Group]:
     raise TrapError(
         "the kernel executed `trap`: an assertion in it failed, or code was reached that its "
         "author meant never to be", barriers.location(wave, group))
 
 
-_LEAVE = {
+_LEAVE: dict[str, Callable[[Wave, Group, Block, Any], list[Group]]] = {
     "exit": _exit, "barrier": _barrier, "indexed": _indexed, "call": calls.call,
     "return": calls.leave, "trap": _trap,
-}  # fmt: skip
+}

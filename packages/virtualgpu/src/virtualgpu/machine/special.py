@@ -15,13 +15,16 @@ from virtualgpu.machine.warp import ONE, lane_ids
 from virtualgpu.machine.wave import WARP
 
 
-def _constant(value: int, dtype=np.uint32) -> np.ndarray:
+def _constant(value: int, dtype: type[np.generic] = np.uint32) -> np.ndarray:
     return np.array([value & (0xFFFF_FFFF if dtype is np.uint32 else 2**64 - 1)], dtype)
 
 
-def _triple(table: dict, name: str, function: Callable[[Group, int], np.ndarray]) -> None:
+def _triple(table: dict[str, Callable[[Group], np.ndarray]], name: str,
+            function: Callable[[Group, int], np.ndarray]) -> None:
     for axis, letter in enumerate("xyz"):
-        table[f"{name}.{letter}"] = lambda g, axis=axis: function(g, axis)
+        def of_axis(g: Group, axis: int = axis) -> np.ndarray:
+            return function(g, axis)
+        table[f"{name}.{letter}"] = of_axis
 
 
 # The driver's own registers: cooperative groups find their workspace through them, high half

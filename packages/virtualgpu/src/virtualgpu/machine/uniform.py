@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from virtualgpu import operations
 from virtualgpu.machine.program import Program
-from virtualgpu.ptx import Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
 
 UNIFORM_SPECIALS = {
     *(f"%{name}.{axis}" for name in ("ntid", "nctaid") for axis in "xyz"),
     "%nwarpid", "%dynamic_smem_size", "%total_smem_size",
-}  # fmt: skip
+}
 
 
 def uniform_slots(program: Program) -> frozenset[int]:
@@ -20,9 +20,8 @@ def uniform_slots(program: Program) -> frozenset[int]:
 
     Those written once, from parameters, literals, launch dimensions and such registers.
     """
-    known = getattr(program, "uniform", None)
-    if known is not None:
-        return known
+    if program.uniform is not None:
+        return program.uniform
     code = program.entry_code
     definitions: dict[str, list[Instruction]] = {}
     for instruction in code.function.body:
@@ -50,8 +49,9 @@ def _is_uniform(instruction: Instruction, names: set[str]) -> bool:
     if instruction.guard is not None:
         return False
     if instruction.opcode == "ld":
-        return "param" in instruction.modifiers and isinstance(
-            instruction.operands[1].base, Symbol)
+        where = instruction.operands[1]
+        return "param" in instruction.modifiers and (
+            isinstance(where, Address) and isinstance(where.base, Symbol))
     if instruction.opcode not in operations.opcodes() | {"mov", "cvta"}:
         return False
     return all(

@@ -71,7 +71,7 @@ def reduce(mode: str, group: Group, mask: np.ndarray, values: np.ndarray) -> np.
     ufunc = {
         "add": np.add, "min": np.minimum, "max": np.maximum,
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    }[mode]  # fmt: skip
+    }[mode]
     return _per_team(group, mask, values, ufunc).astype(values.dtype, copy=False)
 
 
@@ -82,7 +82,7 @@ def elect(group: Group, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return leader, leader == lane
 
 
-def _square(group: Group, mask: np.ndarray, values: np.ndarray, fill
+def _square(group: Group, mask: np.ndarray, values: np.ndarray, fill: int
             ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values as (teams, 32), which places hold a lane of the team, and each lane's row."""
     order, starts, counts = teams(group, mask)
@@ -131,7 +131,9 @@ def match_any(group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
     table, present, row = _square(group, mask, values, 0)
     column = lane_ids(group).astype(np.int64)
     same = (table[row] == table[row, column][:, None]) & present[row]
-    return (same * (ONE << np.arange(WARP, dtype=np.uint32))).sum(1, dtype=np.uint32)
+    found: np.ndarray = (same * (ONE << np.arange(WARP, dtype=np.uint32))).sum(
+        1, dtype=np.uint32)
+    return found
 
 
 def match_all(group: Group, mask: np.ndarray, values: np.ndarray

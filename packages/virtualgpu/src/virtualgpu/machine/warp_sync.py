@@ -74,6 +74,7 @@ def _warp_barrier(wave: Wave, group: Group) -> Group | None:
 def _member_mask(group: Group, block: Block) -> np.ndarray:
     mask = block.warp_mask
     if not isinstance(mask, np.ndarray):
+        assert mask is not None
         mask = group.registers.get(mask, np.zeros(1, np.uint32)).view(np.uint32)
     return mask
 
@@ -97,4 +98,5 @@ def _complete(wave: Wave, lanes: np.ndarray, mask: np.ndarray) -> np.ndarray:
     left = np.flatnonzero(~wave.has_exited)
     np.bitwise_or.at(alive, wave.warp_of[left],
                      np.uint32(1) << (wave.thread_of[left] % 32).astype(np.uint32))
-    return ((wanted & alive[of_team] & ~here) == 0)[team]
+    complete: np.ndarray = ((wanted & alive[of_team] & ~here) == 0)[team]
+    return complete

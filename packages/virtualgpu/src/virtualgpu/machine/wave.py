@@ -7,6 +7,7 @@ Lanes are numbered block by block, and in a block as the hardware numbers thread
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class Geometry:
     @cached_property
     def warp_of(self) -> np.ndarray:
         """A number for each warp of the wave, the same for its lanes."""
-        return self.block_of * -(-self.threads // WARP) + self.thread_of // WARP
+        warps: np.ndarray = self.block_of * -(-self.threads // WARP) + self.thread_of // WARP
+        return warps
 
     def thread_index(self, axis: int) -> np.ndarray:
         """``%tid`` along an axis: uint32, shape (1,) or (lanes,)."""
@@ -72,8 +74,8 @@ class Wave:
     one flat byte array with a fixed stride.
     """
 
-    def __init__(self, launch, first: int, blocks: int):
-        self.launch = launch
+    def __init__(self, launch: Any, first: int, blocks: int):
+        self.launch = launch  # a Launch; its module is made of this one
         self.first = first
         self.geometry = lanes = geometry(blocks, launch.block)
         self.blocks, self.threads, self.lanes = blocks, lanes.threads, lanes.lanes
@@ -81,22 +83,23 @@ class Wave:
         self.thread_index = lanes.thread_index
         self.shared_stride = -(-launch.shared_bytes // 8) * 8
         self.shared = np.full(blocks * self.shared_stride, POISON, np.uint8)
-        self.shared_views: dict = {}
+        self.shared_views: dict[np.dtype, np.ndarray] = {}
         self.local_stride = 0
         self.local = np.zeros(0, np.uint8)
-        self.local_views: dict = {}
+        self.local_views: dict[np.dtype, np.ndarray] = {}
         self.exited = np.zeros(blocks, np.int64)  # lanes of each block that ended
         self.has_exited = np.zeros(self.lanes, bool)
         self.finished = 0
-        self.pending: dict[tuple, list] = {}
-        self.yielded: list = []
-        self.waiting: dict = {}  # barrier → groups
-        self.parked: dict = {}  # warp-synchronous block's key → groups
+        # Of groups, whose module is made of this one: by key, and what waits for others.
+        self.pending: dict[tuple[Any, ...], list[Any]] = {}
+        self.yielded: list[Any] = []
+        self.waiting: dict[int | str, Any] = {}  # barrier → who waits there
+        self.parked: dict[Any, list[Any]] = {}  # warp-synchronous block's key → groups
         self.steps = 0
         # For an adversarial schedule: blocks that each lane may run before it is held back.
         self.patience: np.ndarray | None = None
 
-    def push(self, group) -> None:
+    def push(self, group: Any) -> None:
         """Let ``group`` run when its turn comes."""
         self.pending.setdefault(group.key, []).append(group)
 
@@ -118,7 +121,7 @@ class Wave:
         """``%ctaid`` along an axis: uint32, shape (1,) or (lanes,)."""
         x, y, _ = self.launch.grid
         number = np.arange(self.first, self.first + self.blocks)
-        index = (number % x, number // x % y, number // (x * y))[axis].astype(np.uint32)
+        index: np.ndarray = (number % x, number // x % y, number // (x * y))[axis].astype(np.uint32)
         if self.blocks == 1 or (index == index[0]).all():
             return index[:1]
         return np.repeat(index, self.threads)

@@ -8,6 +8,7 @@ lies between its elements, so its strides hold on the device too.
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 import numpy as np
 
@@ -105,4 +106,5 @@ def out_to_device(convert):
 def _bytes_at(pointer: int, nbytes: int) -> np.ndarray:
     import ctypes
 
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(pointer), np.uint8)
+    raw: Any = (ctypes.c_uint8 * nbytes).from_address(pointer)  # NumPy's types know it not
+    return np.frombuffer(raw, np.uint8)

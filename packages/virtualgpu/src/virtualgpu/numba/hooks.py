@@ -242,7 +242,8 @@ def _launch_for(module):
 
 
 def _three(dimensions) -> tuple[int, int, int]:
-    return ((*tuple(int(d) for d in dimensions), 1, 1))[:3]
+    x, y, z = (*(int(d) for d in dimensions), 1, 1)[:3]
+    return x, y, z
 
 
 def _bytes(value, size: int) -> bytes:

@@ -19,7 +19,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def reroute() -> Iterator[None]:
         CUDADispatcher.call = before
 
 
-def _rerouted(instrument: Callable[..., AbstractContextManager]) -> Callable:
+def _rerouted(instrument: Any) -> Callable:
     @contextmanager
     @functools.wraps(instrument.__wrapped__)
     def on_the_virtual_gpu(*arguments):
@@ -108,8 +108,10 @@ class _Arguments:
             kinds = [self.add(item) for item in value]
             named = type(value) if hasattr(value, "_fields") else None
             return types.BaseTuple.from_types(kinds, named)
-        if isinstance(value, MachineArray) or (host := host_copy(value)) is not None:
-            copy = value if isinstance(value, MachineArray) else self._copy(value, host)
+        copy: MachineArray | None = value if isinstance(value, MachineArray) else None
+        if copy is None and (host := host_copy(value)) is not None:
+            copy = self._copy(value, host)
+        if copy is not None:
             self.parameters += copy.parameters()
             return types.Array(numpy_support.from_dtype(copy.dtype), copy.ndim, copy.layout)
         if (number := _number(value)) is not None:
@@ -151,8 +153,9 @@ def _number(value: Any) -> np.generic | None:
     """A number in the type that numba gives it."""
     if isinstance(value, np.generic):
         return value
-    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64),
-                        (complex, np.complex128)):
+    kinds: tuple[tuple[type, Any], ...] = (
+        (bool, np.bool_), (int, np.int64), (float, np.float64), (complex, np.complex128))
+    for kind, dtype in kinds:
         if isinstance(value, kind):
             return dtype(value)
     return None

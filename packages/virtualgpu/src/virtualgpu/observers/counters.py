@@ -228,10 +228,10 @@ _CLASSES = {
     "control": {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", "nanosleep"},
     "synchronisation": {"bar", "barrier", "membar", "fence"},
     "warp": {"shfl", "vote", "match", "redux", "activemask", "elect"},
-}  # fmt: skip
+}
 _OPCODES = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes}
 _ARITHMETIC = {"add", "sub", "mul", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "sad",
-               "dp4a", "dp2a", "addc", "subc", "madc", "mul24", "mad24", "copysign"}  # fmt: skip
+               "dp4a", "dp2a", "addc", "subc", "madc", "mul24", "mad24", "copysign"}
 _ONE_FLOP = {"add", "sub", "mul", "div", "sqrt", "rsqrt", "rcp", "sin", "cos", "ex2", "lg2", "tanh"}
 
 

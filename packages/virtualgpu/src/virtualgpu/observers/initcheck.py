@@ -30,7 +30,7 @@ def _advice(space: str, language: Language) -> str:
         "shared": f"shared memory does not start at zero; write it, then {language.barrier}, then "
                   "read",
         "local": "local memory does not start at zero; give every element a value first",
-    }[space]  # fmt: skip
+    }[space]
 
 
 class Initcheck(Observer):
@@ -84,7 +84,7 @@ class Initcheck(Observer):
         if have == stride:
             return
         grown = np.zeros(wave.lanes * stride + 4, np.uint8)
-        if have:
+        if known is not None and have:
             rows = grown[:-4].reshape(wave.lanes, stride)
             rows[:, :have] = known[:-4].reshape(wave.lanes, have)
         self.maps[key] = grown

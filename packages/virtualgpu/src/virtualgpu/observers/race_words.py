@@ -122,6 +122,7 @@ def _lines(key: tuple) -> tuple:
 
 def _message(launch, first: Party, second: Party, now: Party, area) -> str:
     access = now.access
+    assert now.address is not None
     size = f"{first.access.size} byte{'' if first.access.size == 1 else 's'}"
     where = element(launch, access, now.address)
     text = f"race: {_who(launch, first)} {first.verb()} {size} of {access.space} memory ({where})"

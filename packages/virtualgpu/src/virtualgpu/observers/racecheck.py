@@ -89,7 +89,7 @@ class Racecheck(Observer):
         self.floor = self.tick()
         self.sites: list = []
         self.numbers: dict[int, int] = {}
-        self.recent: list[tuple] = []
+        self.recent: list[tuple | None] = []
         self.races = Races(launch, self.report)
         instructions = [i for code in launch.program.functions.values()
                         for i in code.function.body]
@@ -323,7 +323,7 @@ class Racecheck(Observer):
         key = now.key(older)
         if self.races.again(key, len(chosen)):
             return
-        thread = record & race_loop.MAXIMUM_THREAD
+        thread: int | None = record & race_loop.MAXIMUM_THREAD
         if record >> race_loop.SCOPE & 3:
             thread = self._other_thread(state, record, area, granule, lane, thread)
         self.races.add(key, now, Party(older, thread, None), area, len(chosen))

@@ -61,7 +61,8 @@ class Messages:
         if self.remembered < REMEMBERED:
             wave = access.group.wave
             # Without the group, whose registers would be kept alive.
-            self.history.append((time, site, access._replace(group=None), addresses, wave))
+            self.history.append((time, site, access._replace(group=None),  # type: ignore[arg-type]
+                                 addresses, wave))
             self.remembered += len(addresses)
         else:
             self.forgotten = True
@@ -162,9 +163,10 @@ class Messages:
             else:
                 known[:] = True
         for position in np.flatnonzero(releases | known).tolist():
-            lane, key = int(lanes[position]), int(addresses[position])
+            lane, address = int(lanes[position]), int(addresses[position])
+            key: object = address
             if access.space == "shared":
-                key = (state.wave, int(state.wave.block_of[lane]), key)
+                key = (state.wave, int(state.wave.block_of[lane]), address)
             log = self.logs.get(key)
             if log is not None and reads and log.entries > log.start:
                 fences = self.fences(state)
@@ -185,7 +187,7 @@ class Messages:
         wave = state.wave
         block = int(wave.block_of[lane])
         others = fences.met[:, block * wave.threads : (block + 1) * wave.threads].copy()
-        times = [fences.last[:, lane], fences.warp[:, lane], fences.block[:, lane]]
+        times: list = [fences.last[:, lane], fences.warp[:, lane], fences.block[:, lane]]
         if not wide:
             others[1] = 0
             times = [[near, 0] for near, _ in times]
@@ -297,7 +299,8 @@ def _join(known: Known, more: Known) -> None:
 def _reaches(known: Known, block: int, thread: int, threads: int, time: int) -> bool:
     """Whether someone who released to ``known``, directly or by others, covers the access."""
     theirs = thread // threads
-    todo, looked = [(known, block)], {}
+    todo = [(known, block)]
+    looked: dict = {}
     while todo:
         acquired, by = todo.pop()
         for (log, first, far), end in acquired.items():

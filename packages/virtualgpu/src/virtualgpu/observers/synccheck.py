@@ -79,7 +79,7 @@ class Synccheck(Observer):
 
     def _apart(self, wave, groups, sites) -> None:
         """Threads of one block met at barriers of different lines."""
-        here = {}
+        here: dict = {}
         for group, site in zip(groups, sites, strict=True):
             for block in np.unique(wave.block_of[group.lanes]).tolist():
                 here.setdefault(block, {}).setdefault(site.source, group)

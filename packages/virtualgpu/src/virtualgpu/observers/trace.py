@@ -197,6 +197,7 @@ class Tracer(Observer):
             if (instruction.source and instruction.source != before
                     and instruction.opcode not in _JUMPS):
                 before = instruction.source
+                assert self._runner is not None
                 self._add("run", before, *self._runner)
         del self._queue[: ahead + (until is not None and self._queue[ahead] is until)]
 
@@ -219,6 +220,7 @@ class Tracer(Observer):
         """A store is told before or after it takes effect; it has by the time of the next event."""
         for number, access, lanes in self._unread:
             step = self.current.steps[number]
+            assert step.addresses is not None
             self.current.steps[number] = step._replace(
                 values=_bytes_at(access, step.addresses, lanes))
         self._unread = []

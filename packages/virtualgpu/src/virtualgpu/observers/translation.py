@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 
@@ -14,7 +15,13 @@ ELEMENTS = {
     "I64": ("i64", ""), "U64": ("i64", ""), "I32": ("i32", "sext"), "U32": ("i32", "zext"),
     "U16": ("i16", "zext"), "U8": ("i8", "zext"),
 }
-I64 = U64 = I32 = U32 = U16 = U8 = np.ndarray  # what annotations are called
+# What annotations are called; one by one, or mypy would not see names of types.
+I64 = np.ndarray
+U64 = np.ndarray
+I32 = np.ndarray
+U32 = np.ndarray
+U16 = np.ndarray
+U8 = np.ndarray
 
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.Mod: "srem",
@@ -35,7 +42,9 @@ class Compilable:
 
     def definition(self) -> ast.FunctionDef:
         """Its syntax tree."""
-        return ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
+        definition = ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
+        assert isinstance(definition, ast.FunctionDef)
+        return definition
 
 
 def translate(loop: Compilable, texts: dict[str, str]) -> None:
@@ -63,6 +72,7 @@ class _Translation:
     def text(self) -> str:
         parameters, entry = [], []
         for argument in self.tree.args.args:
+            assert isinstance(argument.annotation, ast.Name)
             kind = argument.annotation.id
             parameters.append(f"{'ptr noalias' if kind in ELEMENTS else 'i64'} %{argument.arg}")
             if kind in ELEMENTS:
@@ -105,7 +115,7 @@ class _Translation:
             self.lines.append(operation)
         self.ended = True
 
-    def refuse(self, node: ast.AST):
+    def refuse(self, node: ast.AST) -> NoReturn:
         raise SyntaxError(
             f"{self.tree.name}, line {getattr(node, 'lineno', '?')}: compiled loops have no "
             f"`{ast.unparse(node)}`")
@@ -222,6 +232,7 @@ class _Translation:
         elif isinstance(node, ast.Subscript):
             place, element = self.place(node)
             loaded = self.new(f"load {element}, ptr {place}")
+            assert isinstance(node.value, ast.Name)  # or place() had refused it
             widen = self.arrays[node.value.id][1]
             return self.new(f"{widen} {element} {loaded} to i64") if widen else loaded
         elif isinstance(node, ast.BinOp):
@@ -277,7 +288,7 @@ class _Translation:
         return self.new(f"getelementptr {element}, ptr %{node.value.id}, i64 {index}"), element
 
     def call(self, node: ast.Call) -> str:
-        callee = self.globals.get(getattr(node.func, "id", None))
+        callee = self.globals.get(getattr(node.func, "id", ""))
         if not isinstance(callee, Compilable) or node.keywords:
             self.refuse(node)
         translate(callee, self.texts)

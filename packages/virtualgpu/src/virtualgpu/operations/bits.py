@@ -40,7 +40,7 @@ def bfind(form: Form) -> Operation:
     kind = form.choice(*WIDE_INTEGERS)
     form.end(1)
 
-    def body(a):
+    def body(a: Value) -> Value:
         width = bits_of(a.kind)
         found = select(a < 0, ~a, a) if is_signed(a.kind) else a
         zeros = leading_zeros(found).to("u32")
@@ -55,7 +55,7 @@ def fns(form: Form) -> Operation:
     form.choice("b32")
     form.end(3)
 
-    def body(mask, base, offset):
+    def body(mask: Value, base: Value, offset: Value) -> Value:
         result, up, down = mask.number(-1), offset.number(0), offset.number(0)
         for position in range(32):
             hit = ((mask >> position) & 1 != 0) & (base <= position)
@@ -85,7 +85,7 @@ def bfe(form: Form) -> Operation:
     kind = form.choice(*WIDE_INTEGERS)
     form.end(3)
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         width, position, length = bits_of(a.kind), b & 0xFF, c & 0xFF
         shifted = a >> smaller(position, position.number(width - 1)).to(a.kind)
         if not is_signed(a.kind):
@@ -103,7 +103,7 @@ def bfi(form: Form) -> Operation:
     kind = form.choice(*WIDE)
     form.end(4)
 
-    def body(a, b, c, d):
+    def body(a: Value, b: Value, c: Value, d: Value) -> Value:
         width, position = bits_of(a.kind), c & 0xFF
         shift = smaller(position, position.number(width - 1)).to(a.kind)
         mask = low_mask(d & 0xFF, a.kind) << shift
@@ -117,7 +117,7 @@ def szext(form: Form) -> Operation:
     mode, kind = form.choice("clamp", "wrap"), form.choice("u32", "s32")
     form.end(2)
 
-    def body(a, b):
+    def body(a: Value, b: Value) -> Value:
         length = smaller(b, b.number(32)) if mode == "clamp" else b & 31
         if kind == "u32":
             return a & low_mask(length, "u32")
@@ -133,7 +133,7 @@ def bmsk(form: Form) -> Operation:
     form.choice("b32")
     form.end(2)
 
-    def body(a, b):
+    def body(a: Value, b: Value) -> Value:
         start, length = (a, b) if mode == "clamp" else (a & 31, b & 31)
         mask = low_mask(length, "u32") << smaller(start, start.number(31))
         return select(start < 32, mask, 0)
@@ -159,7 +159,7 @@ def prmt(form: Form) -> Operation:
     mode = form.choice(*PERMUTATIONS, default=None)
     form.end(3)
 
-    def selectors(c):
+    def selectors(c: Value) -> Value:
         if mode is None:
             return c
         codes = [int(digits, 16) for digits in PERMUTATIONS[mode]]
@@ -168,7 +168,7 @@ def prmt(form: Form) -> Operation:
             chosen = select((c & 3) == value, codes[value], chosen)
         return chosen
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         both, control = a.to("u64") | (b.to("u64") << 32), selectors(c)
         result = a.number(0)
         for place in range(4):

@@ -5,11 +5,15 @@ Additions read and write CC.CF as a carry, subtractions as a borrow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from virtualgpu.operations.expression import Value, select
 from virtualgpu.operations.integer import product
 from virtualgpu.operations.table import Form, Operation, operation
 
 TYPES = ("s32", "u32", "s64", "u64")
+# The operands and the carry in give the result and the carry out.
+Step = Callable[[tuple[Value, ...], Value | None], tuple[Value, Value]]
 
 
 def _add(a: Value, b: Value, carry: Value | None) -> tuple[Value, Value]:
@@ -33,11 +37,12 @@ def _subtract(a: Value, b: Value, borrow: Value | None) -> tuple[Value, Value]:
     return total, out
 
 
-def _chain(form: Form, step, kind: str, operands: int, carry_in: bool, carry_out: bool):
+def _chain(form: Form, step: Step, kind: str, operands: int, carry_in: bool,
+           carry_out: bool) -> Operation:
     """An operation from ``step(operands, carry) -> (result, carry out)``."""
     form.end(operands)
 
-    def body(*values):
+    def body(*values: Value) -> Value | tuple[Value, Value]:
         carry = values[-1] if carry_in else None
         total, out = step(values[:operands], carry)
         return (total.view(kind), out) if carry_out else total.view(kind)
@@ -59,8 +64,9 @@ def add_sub(form: Form) -> Operation:
     kind = form.choice(*TYPES)
     combine = _add if form.opcode.startswith("add") else _subtract
 
-    def step(operands, carry):
-        return combine(*map(_unsigned, operands), carry)
+    def step(operands: tuple[Value, ...], carry: Value | None) -> tuple[Value, Value]:
+        a, b = map(_unsigned, operands)
+        return combine(a, b, carry)
     return _chain(form, step, kind, 2, carry_in, carry_out)
 
 
@@ -73,7 +79,7 @@ def mad(form: Form) -> Operation:
     carry_out = form.flag("cc")
     kind = form.choice(*TYPES)
 
-    def step(operands, carry):
+    def step(operands: tuple[Value, ...], carry: Value | None) -> tuple[Value, Value]:
         a, b, c = operands
         return _add(_unsigned(product(a, b, part)), _unsigned(c), carry)
     return _chain(form, step, kind, 3, carry_in, carry_out)

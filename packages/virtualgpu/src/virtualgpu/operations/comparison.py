@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from virtualgpu.operations.expression import Value, magnitude, select
+from virtualgpu.operations.expression import Body, Results, Value, magnitude, select
 from virtualgpu.operations.formats import DECODE, flush, halves, is_nan, join
 from virtualgpu.operations.table import (
     BITS,
@@ -57,16 +57,18 @@ def combine(name: str | None, t: Value, c: Value | None) -> Value:
     """A Boolean operator on a comparison's result and a predicate; the result alone for None."""
     if name is None:
         return t
+    assert c is not None
     return {"and": t & c, "or": t | c, "xor": t ^ c}[name]
 
 
 def _comparison(form: Form) -> tuple[str, str | None, bool]:
     """.CmpOp{.BoolOp}{.ftz}, checked against the last type."""
+    assert form.type is not None
     name = form.choice(*_COMPARISONS[form.type])
     return name, form.choice("and", "or", "xor", default=None), form.flag("ftz")
 
 
-def _loader(kind: str, ftz: bool):
+def _loader(kind: str, ftz: bool) -> Body:
     """How an operand of a type becomes a value to compare."""
     if kind in HALVES:
         decode = DECODE[kind]
@@ -98,7 +100,7 @@ def setp(form: Form) -> Operation:
                              [kind, kind, *["pred"] * bool(boolean)], ["pred", "pred"])
     load = _loader(kind, ftz)
 
-    def body(a, b, c=None):
+    def body(a: Value, b: Value, c: Value | None = None) -> Value | tuple[Value, Value]:
         t = compare(name, load(a), load(b))
         p = combine(boolean, t, c)
         return p if form.destinations == 1 else (p, combine(boolean, ~t, c))
@@ -106,10 +108,10 @@ def setp(form: Form) -> Operation:
                          ["pred"] * form.destinations)
 
 
-def _setp_pair(kind: str, name: str, boolean: str | None, ftz: bool):
+def _setp_pair(kind: str, name: str, boolean: str | None, ftz: bool) -> Results:
     load = _loader(kind, ftz)
 
-    def body(a, b, c=None):
+    def body(a: Value, b: Value, c: Value | None = None) -> tuple[Value, ...]:
         return tuple(combine(boolean, compare(name, load(x), load(y)), c)
                      for x, y in zip(halves(a), halves(b), strict=True))
     return body
@@ -121,6 +123,8 @@ def set_(form: Form) -> Operation:
     integer."""
     name, boolean, ftz = _comparison(form)
     kind = form.type
+    assert kind is not None
+    wanted: tuple[str, ...]
     if kind in HALVES:
         wanted = ("u16", "s16", "u32", "s32", kind)
     elif kind in PAIRS:
@@ -132,17 +136,17 @@ def set_(form: Form) -> Operation:
     form.end(3 if boolean else 2)
     load = _loader(kind.removesuffix("x2"), ftz)
 
-    def truth(a, b, c):
+    def truth(a: Value, b: Value, c: Value | None) -> Value:
         return combine(boolean, compare(name, load(a), load(b)), c)
 
-    def body(a, b, c=None):
+    def body(a: Value, b: Value, c: Value | None = None) -> Value:
         if kind in PAIRS:
             one = ONES[kind[:-2]] if result == kind else 0xFFFF
             return join(*(select(truth(x, y, c), x.number(one), 0)
                           for x, y in zip(halves(a), halves(b), strict=True))).view(
                               kind_of(result))
-        one = {"f32": 1.0, **ONES}.get(result, -1)
-        return select(truth(a, b, c), a.number(one, kind_of(result)), 0)
+        true = {"f32": 1.0, **ONES}.get(result, -1)
+        return select(truth(a, b, c), a.number(true, kind_of(result)), 0)
     return form.compiled(body, [kind, kind, *["pred"] * bool(boolean)], [result])
 
 
@@ -162,7 +166,7 @@ def slct(form: Form) -> Operation:
     sign = form.choice("f32") if ftz else form.choice("s32", "f32")
     form.end(3)
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         return select((flush(c) if ftz else c) >= 0, a, b)
     return form.compiled(body, [kind, kind, sign], [kind])
 
@@ -175,7 +179,7 @@ def testp(form: Form) -> Operation:
     form.end(1)
     smallest = 2.0**-126 if kind == "f32" else 2.0**-1022
 
-    def body(a):
+    def body(a: Value) -> Value:
         size = magnitude(a)
         return {
             "finite": lambda: size < math.inf,

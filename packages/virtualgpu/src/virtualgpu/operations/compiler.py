@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from llvmlite import binding as llvm
@@ -21,13 +22,13 @@ from llvmlite import ir
 
 from virtualgpu.compilers.llvm import lock as _lock
 from virtualgpu.compilers.llvm import machine_code
-from virtualgpu.operations.expression import PRED, Value, bits_of, llvm_type
+from virtualgpu.operations.expression import PRED, Results, Value, bits_of, llvm_type
 
 LANES = 16
 _INDEX = ir.IntType(64)
 _BYTE_POINTER = ir.IntType(8).as_pointer()
 _numbers = itertools.count()
-_kept: list = []  # tables that NumPy keeps pointers into, for as long as the process lives
+_kept: list[object] = []  # tables that NumPy keeps pointers into, for as long as the process lives
 
 
 def memory_kind(kind: str) -> str:
@@ -41,22 +42,24 @@ class Deferred:
 
     __slots__ = ("_arguments", "_function")
 
-    def __init__(self, *arguments):
-        self._arguments, self._function = arguments, None
+    def __init__(self, name: str, body: Results, sources: Sequence[str],
+                 destinations: Sequence[str], dtypes: Sequence[np.dtype]):
+        self._arguments = (name, body, sources, destinations, dtypes)
+        self._function: np.ufunc | None = None
 
     def compile(self) -> np.ufunc:
         if self._function is None:
             self._function = ufunc(*self._arguments)
         return self._function
 
-    def __call__(self, *arrays):
+    def __call__(self, *arrays: np.ndarray) -> Any:
         return (self._function or self.compile())(*arrays)
 
     def __repr__(self) -> str:
         return f"<operation {self._arguments[0]}>"
 
 
-def ufunc(name: str, body: Callable, sources: Sequence[str], destinations: Sequence[str],
+def ufunc(name: str, body: Results, sources: Sequence[str], destinations: Sequence[str],
           dtypes: Sequence[np.dtype]) -> np.ufunc:
     """A NumPy ufunc that computes ``body`` on every lane.
 
@@ -73,7 +76,7 @@ def ufunc(name: str, body: Callable, sources: Sequence[str], destinations: Seque
 
 def _numpy_ufunc(name: str, address: int, dtypes: Sequence[np.dtype], inputs: int) -> np.ufunc:
     """Wrap a compiled loop, through NumPy's C interface (Universal Functions, C-API)."""
-    from numpy._core import _multiarray_umath
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]  # not in the stubs
 
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -86,15 +89,18 @@ def _numpy_ufunc(name: str, address: int, dtypes: Sequence[np.dtype], inputs: in
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int,
     )(table[1])
     functions, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(None)
-    types = (ctypes.c_char * len(dtypes))(*[dtype.num for dtype in dtypes])
+    types = ctypes.create_string_buffer(bytes(dtype.num for dtype in dtypes), len(dtypes))
     label = ctypes.c_char_p(name.encode())
     _kept.append((functions, data, types, label))
     no_identity = -1  # PyUFunc_None
-    return make(ctypes.addressof(functions), ctypes.addressof(data), ctypes.addressof(types), 1,
-                inputs, len(dtypes) - inputs, no_identity, label, label, 0)
+    made: np.ufunc = make(
+        ctypes.addressof(functions), ctypes.addressof(data), ctypes.addressof(types), 1,
+        inputs, len(dtypes) - inputs, no_identity, label, label, 0)
+    return made
 
 
-def _module(symbol: str, body: Callable, sources, destinations) -> ir.Module:
+def _module(symbol: str, body: Results, sources: Sequence[str],
+            destinations: Sequence[str]) -> ir.Module:
     """The loop ``void symbol(char **args, intp *count, intp *steps, void *data)``.
 
     Whole groups of sixteen lanes are done as vectors when every operand is contiguous or the
@@ -150,7 +156,10 @@ def _module(symbol: str, body: Callable, sources, destinations) -> ir.Module:
     return module
 
 
-def _loop(build, body, blocks, bounds, lanes, operands, kinds) -> None:
+def _loop(build: ir.IRBuilder, body: Results, blocks: tuple[ir.Block, ir.Block, ir.Block],
+          bounds: tuple[ir.Value, ir.Value], lanes: int | None,
+          operands: tuple[list[ir.Value], list[ir.Value], list[int]],
+          kinds: tuple[Sequence[str], Sequence[str]]) -> None:
     """One loop from ``bounds[0]`` to ``bounds[1]``, ``lanes`` at a time."""
     before, block, after = blocks
     pointers, steps, sizes = operands
@@ -159,7 +168,7 @@ def _loop(build, body, blocks, bounds, lanes, operands, kinds) -> None:
     index = build.phi(_INDEX)
     index.add_incoming(bounds[0], before)
 
-    def place(i: int, kind: str):
+    def place(i: int, kind: str) -> ir.Value:
         where = build.gep(pointers[i], [build.mul(index, steps[i])])
         return build.bitcast(where, llvm_type(memory_kind(kind), lanes).as_pointer())
 

@@ -127,6 +127,7 @@ def cvt(form: Form) -> Operation:
                 return between_integers(a, kind_of(to), sat)
             if sat:  # integers that are not 0 or 1 saturate; those are exact in every format
                 a = select(a <= 0, 0, select(a >= 1, 1, a))
+            assert mode is not None  # _check_rounding has seen to it
             return from_integer(a, to, mode[1])
         x = load(a, source, ftz)
         if mode in INTEGER_MODES:
@@ -150,8 +151,9 @@ def cvt(form: Form) -> Operation:
 
 def _check_rounding(form: Form, mode: str | None, to: str, source: str) -> None:
     """A rounding mode must stand where something can be lost, and nowhere else."""
+    allowed: tuple[str, ...] = ()
     if to in INTEGERS and source in INTEGERS:
-        allowed, required = (), False
+        required = False
     elif to in INTEGERS:
         allowed, required = INTEGER_MODES, True
     elif source in INTEGERS:

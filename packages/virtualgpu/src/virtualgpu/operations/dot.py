@@ -4,7 +4,7 @@ instructions that NVCC still writes for its ``__vabsdiff``, ``__vsad`` and ``__v
 
 from __future__ import annotations
 
-from virtualgpu.operations.expression import Value, larger, select, smaller
+from virtualgpu.operations.expression import Body, Value, larger, select, smaller
 from virtualgpu.operations.integer import absolute_difference
 from virtualgpu.operations.table import Form, Operation, operation
 
@@ -38,7 +38,7 @@ def dp4a(form: Form) -> Operation:
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
     form.end(3)
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         total = c.view("s32")
         pairs = zip(lanes(a, 4, a_type == "s32"), lanes(b, 4, b_type == "s32"), strict=True)
         for x, y in pairs:
@@ -56,7 +56,7 @@ def dp2a(form: Form) -> Operation:
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
     form.end(3)
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         bytes_ = lanes(b, 4, b_type == "s32")
         low, high = bytes_[:2] if mode == "lo" else bytes_[2:]
         first, second = lanes(a, 2, a_type == "s32")
@@ -65,7 +65,7 @@ def dp2a(form: Form) -> Operation:
     return form.compiled(body, [a_type, b_type, kind], [kind])
 
 
-_LANEWISE = {
+_LANEWISE: dict[str, Body] = {
     "vadd": lambda x, y: x + y,
     "vsub": lambda x, y: x - y,
     "vabsdiff": lambda x, y: absolute_difference(x, y).view("s32"),
@@ -86,7 +86,7 @@ def _video(form: Form) -> Operation:
     lowest, highest = (
         (-(1 << (width - 1)), (1 << (width - 1)) - 1) if result == "s32" else (0, (1 << width) - 1))
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         pairs = zip(lanes(a, count, a_type == "s32"), lanes(b, count, b_type == "s32"),
                     strict=True)
         parts = [_LANEWISE[form.opcode[:-1]](x, y) for x, y in pairs]

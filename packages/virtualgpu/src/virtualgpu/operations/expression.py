@@ -16,10 +16,15 @@ divisors must not be zero: guard them with :func:`select`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 from llvmlite import ir
 
 PRED = "pred"
+Number: TypeAlias = "Value | float"  # a plain number stands for the same in every lane
+Body: TypeAlias = "Callable[..., Value]"
+Results: TypeAlias = "Callable[..., Value | tuple[Value, ...]]"
 
 
 def bits_of(kind: str) -> int:
@@ -48,7 +53,7 @@ class Value:
     """One operand or intermediate result: an LLVM value and what it means."""
 
     __slots__ = ("builder", "kind", "node")
-    __hash__ = None  # `==` builds a comparison
+    __hash__ = None  # type: ignore[assignment]  # `==` builds a comparison
 
     def __init__(self, builder: ir.IRBuilder, node: ir.Value, kind: str):
         self.builder, self.node, self.kind = builder, node, kind
@@ -70,20 +75,20 @@ class Value:
         constant = value if lanes is None else [value] * lanes
         return Value(self.builder, ir.Constant(node_type, constant), kind)
 
-    def _pair(self, other) -> tuple[ir.Value, ir.Value]:
+    def _pair(self, other: Number) -> tuple[ir.Value, ir.Value]:
         if not isinstance(other, Value):
             other = self.number(other)
         if other.kind != self.kind:
             raise TypeError(f"{self.kind} meets {other.kind}: convert one with .to or .view")
         return self.node, other.node
 
-    def _arithmetic(self, other, integer: str | None, real: str | None) -> Value:
+    def _arithmetic(self, other: Number, integer: str | None, real: str | None) -> Value:
         name = real if is_float(self.kind) else integer
         if name is None:
             raise TypeError(f"no such operator on {self.kind}")
         return Value(self.builder, getattr(self.builder, name)(*self._pair(other)), self.kind)
 
-    def _compare(self, operator: str, other, unordered: bool = False) -> Value:
+    def _compare(self, operator: str, other: Number, unordered: bool = False) -> Value:
         left, right = self._pair(other)
         if is_float(self.kind):
             compare = self.builder.fcmp_unordered if unordered else self.builder.fcmp_ordered
@@ -93,68 +98,68 @@ class Value:
             compare = self.builder.icmp_unsigned
         return Value(self.builder, compare(operator, left, right), PRED)
 
-    def __add__(self, other):
+    def __add__(self, other: Number) -> Value:
         return self._arithmetic(other, "add", "fadd")
 
-    def __sub__(self, other):
+    def __sub__(self, other: Number) -> Value:
         return self._arithmetic(other, "sub", "fsub")
 
-    def __mul__(self, other):
+    def __mul__(self, other: Number) -> Value:
         return self._arithmetic(other, "mul", "fmul")
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Number) -> Value:
         return self._arithmetic(other, None, "fdiv")
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: Number) -> Value:
         """Integer quotient, rounded towards zero as in C."""
         return self._arithmetic(other, "sdiv" if is_signed(self.kind) else "udiv", None)
 
-    def __mod__(self, other):
+    def __mod__(self, other: Number) -> Value:
         """Integer remainder, with the sign of the dividend as in C."""
         return self._arithmetic(other, "srem" if is_signed(self.kind) else "urem", None)
 
-    def __and__(self, other):
+    def __and__(self, other: Number) -> Value:
         return self._arithmetic(other, "and_", None)
 
-    def __or__(self, other):
+    def __or__(self, other: Number) -> Value:
         return self._arithmetic(other, "or_", None)
 
-    def __xor__(self, other):
+    def __xor__(self, other: Number) -> Value:
         return self._arithmetic(other, "xor", None)
 
-    def __lshift__(self, other):
+    def __lshift__(self, other: Number) -> Value:
         return self._arithmetic(other, "shl", None)
 
-    def __rshift__(self, other):
+    def __rshift__(self, other: Number) -> Value:
         return self._arithmetic(other, "ashr" if is_signed(self.kind) else "lshr", None)
 
-    def __invert__(self):
+    def __invert__(self) -> Value:
         return self ^ -1 if self.kind != PRED else self ^ True
 
-    def __neg__(self):
+    def __neg__(self) -> Value:
         negate = self.builder.fneg if is_float(self.kind) else self.builder.neg
         return Value(self.builder, negate(self.node), self.kind)
 
-    def __eq__(self, other):
+    def __eq__(self, other: Number) -> Value:  # type: ignore[override]
         return self._compare("==", other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: Number) -> Value:  # type: ignore[override]
         """Different, or not comparable: true for NaN, as in C."""
         return self._compare("!=", other, unordered=True)
 
-    def __lt__(self, other):
+    def __lt__(self, other: Number) -> Value:
         return self._compare("<", other)
 
-    def __le__(self, other):
+    def __le__(self, other: Number) -> Value:
         return self._compare("<=", other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Number) -> Value:
         return self._compare(">", other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Number) -> Value:
         return self._compare(">=", other)
 
-    def ordered(self, other) -> Value:
+    def ordered(self, other: Number) -> Value:
         """Neither is NaN."""
         return self._compare("ord", other)
 
@@ -199,9 +204,10 @@ class Value:
         return select(self != self, 0, result)
 
 
-def select(condition: Value, yes, no) -> Value:
+def select(condition: Value, yes: Number, no: Number) -> Value:
     """``yes`` in the lanes where the predicate holds, else ``no``; both are computed."""
     like = yes if isinstance(yes, Value) else no
+    assert isinstance(like, Value)
     yes = yes if isinstance(yes, Value) else like.number(yes)
     node = like.builder.select(condition.node, *yes._pair(no))
     return Value(like.builder, node, yes.kind)
@@ -225,7 +231,7 @@ def call(name: str, arguments: list[Value], kind: str | None = None,
     return Value(first.builder, node, kind or first.kind)
 
 
-def fma(a: Value, b: Value, c) -> Value:
+def fma(a: Value, b: Value, c: Number) -> Value:
     """``a * b + c`` rounded once. LLVM uses the processor's instruction where it has one and
     calls the C library's exact ``fma`` where it has none."""
     return call("fma", [a, b, c if isinstance(c, Value) else a.number(c)])
@@ -255,12 +261,12 @@ def reverse_bits(x: Value) -> Value:
     return call("bitreverse", [x])
 
 
-def smaller(a: Value, b) -> Value:
+def smaller(a: Value, b: Number) -> Value:
     """The lesser of two integers, or of two floats that are not NaN."""
     return select(a < b, a, b)
 
 
-def larger(a: Value, b) -> Value:
+def larger(a: Value, b: Number) -> Value:
     """The greater of two integers, or of two floats that are not NaN."""
     return select(a > b, a, b)
 

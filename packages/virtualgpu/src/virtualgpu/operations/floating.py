@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from virtualgpu.operations import rounding
 from virtualgpu.operations.expression import (
+    Body,
     Value,
     fma,
     magnitude,
@@ -34,7 +35,7 @@ FLOATS = ("f32", "f64")
 NAN_GROSS_F64 = 0x7FFFFFFF00000000  # rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64
 
 # What each opcode computes: nearest even, and directed in f32 and in f64.
-_NEAREST = {
+_NEAREST: dict[str, Body] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -43,7 +44,7 @@ _NEAREST = {
     "rcp": lambda a: a.number(1) / a,
     "sqrt": sqrt,
 }
-_DIRECTED = {
+_DIRECTED: dict[tuple[str, str], Body] = {
     ("add", "f32"): rounding.add_f32,
     ("add", "f64"): rounding.add_f64,
     ("sub", "f32"): lambda a, b, mode: rounding.add_f32(a, -b, mode),
@@ -73,7 +74,8 @@ def _tiny_product(a: Value, b: Value, c: Value | None = None) -> Value:
     return below
 
 
-def treated(body, *, ftz: bool = False, sat: bool = False, tiny=None):
+def treated(body: Body, *, ftz: bool = False, sat: bool = False,
+            tiny: Body | None = None) -> Body:
     """``body`` with its inputs and result flushed, its result saturated, NaN made
     canonical, as the modifiers say. ``tiny`` tells from the inputs which results to flush, where
     their rounded value does not."""
@@ -81,7 +83,7 @@ def treated(body, *, ftz: bool = False, sat: bool = False, tiny=None):
         if not ftz:
             result = body(*values)
         else:
-            values = [flush(value) for value in values]
+            values = tuple(flush(value) for value in values)
             result = body(*values)
             result = flush(result) if tiny is None else select(
                 tiny(*values), with_sign_of(result.number(0), result), result)
@@ -97,7 +99,7 @@ def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str
     if mode != "rn":
         exact = _DIRECTED[opcode, kind]
 
-        def body(*values):
+        def body(*values: Value) -> Value:
             return exact(*values, mode[1])
     tiny = _tiny_product if opcode in ("mul", "fma") else None
     return form.compiled(treated(body, ftz=ftz, sat=sat, tiny=tiny), [kind] * operands, [kind])
@@ -146,7 +148,7 @@ def div(form: Form) -> Operation:
     return form.compiled(treated(body, ftz=ftz), [kind, kind], [kind])
 
 
-def _gross(body):
+def _gross(body: Body) -> Body:
     """An operation on the upper 32 bits of an f64 (1.11.20), the lower 32 of the result zero."""
     def whole(a: Value) -> Value:
         upper = (a.view("u64") & 0xFFFFFFFF00000000).view("f64")
@@ -211,7 +213,7 @@ def copysign(form: Form) -> Operation:
     return form.compiled(lambda a, b: with_sign_of(b, a), [kind, kind], [kind])
 
 
-def extreme(opcode: str, nan: bool, xorsign: bool):
+def extreme(opcode: str, nan: bool, xorsign: bool) -> Body:
     """min or max of two floats: +0 is above -0; NaN loses, or wins with ``.NaN``."""
     def body(a: Value, b: Value) -> Value:
         unsigned = "u32" if a.kind == "f32" else "u64"

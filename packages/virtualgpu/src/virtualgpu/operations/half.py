@@ -8,7 +8,7 @@ results are 0x7fff.
 
 from __future__ import annotations
 
-from virtualgpu.operations.expression import Value, magnitude, select, with_sign_of
+from virtualgpu.operations.expression import Body, Value, magnitude, select, with_sign_of
 from virtualgpu.operations.floating import extreme
 from virtualgpu.operations.formats import (
     DECODE,
@@ -38,7 +38,7 @@ def _fma(a: Value, b: Value, c: Value) -> Value:
     return round_to_odd(*two_sum(a * b, c))
 
 
-_ARITHMETIC = {
+_ARITHMETIC: dict[str, Body] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -46,13 +46,13 @@ _ARITHMETIC = {
 }
 
 
-def _elementwise(form: Form, kind: str, body, operands: int) -> Operation:
+def _elementwise(form: Form, kind: str, body: Body, operands: int) -> Operation:
     """``body`` on 16-bit values (u16), or on both halves of pairs."""
     form.end(operands)
     if kind in ("f16", "bf16"):
         return form.compiled(body, [kind] * operands, [kind])
 
-    def pair(*words):
+    def pair(*words: Value) -> Value:
         low, high = zip(*map(halves, words), strict=True)
         return join(body(*low), body(*high))
     return form.compiled(pair, [kind] * operands, [kind])
@@ -64,12 +64,12 @@ def _arithmetic(form: Form, kind: str, operands: int, ftz: bool, sat: bool,
     compute = _ARITHMETIC[form.opcode]
     wide = form.opcode == "fma"
 
-    def body(*values):
-        values = [DECODE[element](value) for value in values]
+    def body(*values: Value) -> Value:
+        values = tuple(DECODE[element](value) for value in values)
         if ftz:
-            values = [_flush(value) for value in values]
+            values = tuple(map(_flush, values))
         if wide:
-            values = [value.to("f64") for value in values]
+            values = tuple(value.to("f64") for value in values)
         result = compute(*values)
         result = odd_f32(result) if wide else result
         if ftz:
@@ -110,7 +110,7 @@ def neg_abs(form: Form) -> Operation:
     ftz = form.flag("ftz")
     kind = form.choice(*(F16 if ftz else HALVES))
 
-    def body(a):
+    def body(a: Value) -> Value:
         if ftz:
             a = select((a & 0x7C00) == 0, a & 0x8000, a)
         return a ^ 0x8000 if form.opcode == "neg" else a & 0x7FFF
@@ -128,7 +128,7 @@ def min_max(form: Form) -> Operation:
     element = kind.removesuffix("x2")
     pick = extreme(form.opcode, nan, xorsign)
 
-    def body(*values):
-        values = [DECODE[element](value) for value in values]
+    def body(*values: Value) -> Value:
+        values = tuple(DECODE[element](value) for value in values)
         return ENCODE[element](pick(*(map(_flush, values) if ftz else values)))
     return _elementwise(form, kind, body, 2)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.operations.expression import (
+    Body,
     Value,
     bits_of,
     call,
@@ -30,7 +31,7 @@ def widened(kind: str) -> str:
     return f"{kind[0]}{2 * bits_of(kind)}"
 
 
-def pairwise(body, kind: str):
+def pairwise(body: Body, kind: str) -> Body:
     """``body`` on each 16-bit half (``s16`` or ``u16``) of packed words."""
     def whole(*words: Value) -> Value:
         low, high = zip(*map(halves, words), strict=True)
@@ -91,7 +92,7 @@ def mad(form: Form) -> Operation:
     part, kind, result = _part(form)
     form.end(3)
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         if part == "hi.sat":
             return call("sadd.sat", [product(a, b, "hi"), c])
         return product(a, b, part) + c
@@ -121,7 +122,7 @@ def mad24(form: Form) -> Operation:
     kind = form.choice("s32") if saturate else form.choice(*WORDS)
     form.end(3)
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         high_or_low = _product24(a, b, part)
         return call("sadd.sat", [high_or_low, c]) if saturate else high_or_low + c
     return form.compiled(body, [kind] * 3, [kind])
@@ -190,7 +191,7 @@ def min_max(form: Form) -> Operation:
     form.end(2)
     pick = smaller if form.opcode == "min" else larger
 
-    def body(a, b):
+    def body(a: Value, b: Value) -> Value:
         result = pick(a, b)
         return larger(result, result.number(0)) if relu else result
     if kind in PAIRS:

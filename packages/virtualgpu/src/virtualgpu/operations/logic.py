@@ -63,7 +63,7 @@ def lop3(form: Form) -> Operation:
     if boolean is None:
         return form.compiled(by_table, ["b32"] * 4, ["b32"])
 
-    def body(a, b, c, table, q):
+    def body(a: Value, b: Value, c: Value, table: Value, q: Value) -> tuple[Value, Value]:
         result = by_table(a, b, c, table)
         return result, (result != 0) | q if boolean == "or" else (result != 0) & q
     return form.compiled(body, [*["b32"] * 4, "pred"], ["b32", "pred"])
@@ -81,7 +81,7 @@ def shf(form: Form) -> Operation:
     form.choice("b32")
     form.end(3)
 
-    def body(a, b, c):
+    def body(a: Value, b: Value, c: Value) -> Value:
         amount = (_clamped(c, 32) if mode == "clamp" else c & 31).to("u64")
         both = a.to("u64") | (b.to("u64") << 32)
         return ((both << amount) >> 32).to("u32") if side == "l" else (both >> amount).to("u32")
@@ -94,7 +94,7 @@ def shl(form: Form) -> Operation:
     kind = form.choice(*BITS)
     form.end(2)
 
-    def body(a, b):
+    def body(a: Value, b: Value) -> Value:
         width = bits_of(a.kind)
         return select(b < width, a << _clamped(b, width - 1).to(a.kind), 0)
     return form.compiled(body, [kind, "u32"], [kind])
@@ -106,7 +106,7 @@ def shr(form: Form) -> Operation:
     kind = form.choice(*BITS, *INTEGERS)
     form.end(2)
 
-    def body(a, b):
+    def body(a: Value, b: Value) -> Value:
         width = bits_of(a.kind)
         shifted = a >> _clamped(b, width - 1).to(a.kind)
         return shifted if is_signed(a.kind) else select(b < width, shifted, 0)

@@ -8,17 +8,19 @@ something else than what was asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any, overload
 
 import numpy as np
 
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.operations.compiler import Deferred
+from virtualgpu.operations.expression import Results
 from virtualgpu.operations.types import DTYPES
 
-_REQUIRED = object()
+_REQUIRED: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,15 @@ class Operation:
     carry_in: bool = False
     carry_out: bool = False
     section: str = ""
-    body: Callable | None = None  # the expression, where the function was compiled from one
+    body: Results | None = None  # the expression, where the function was compiled from one
+
+
+Factory = Callable[["Form"], Operation]
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    factory: Callable[[Form], Operation]
+    factory: Factory
     types: frozenset[str]
     needs: str | None
     section: str
@@ -57,10 +62,11 @@ class _Entry:
 _entries: dict[str, list[_Entry]] = {}
 
 
-def operation(opcode: str, *, types: Sequence[str], section: str, needs: str | None = None):
+def operation(opcode: str, *, types: Collection[str], section: str,
+              needs: str | None = None) -> Callable[[Factory], Factory]:
     """Register a factory for ``opcode`` where the instruction's last type is one of ``types``
     and, if given, where the modifier ``needs`` is present. ``section`` is the PTX ISA's."""
-    def register(factory):
+    def register(factory: Factory) -> Factory:
         entry = _Entry(factory, frozenset(types), needs, section)
         found = _entries.setdefault(opcode, [])
         # The more particular first: add.cc.u32 before add.u32.
@@ -112,7 +118,13 @@ class Form:
     def unsupported(self, reason: str) -> UnsupportedInstruction:
         return UnsupportedInstruction(f"the virtual GPU has no instruction '{self.name}': {reason}")
 
-    def choice(self, *options: str, default=_REQUIRED):
+    @overload
+    def choice(self, *options: str, default: str = ...) -> str: ...
+
+    @overload
+    def choice(self, *options: str, default: None) -> str | None: ...
+
+    def choice(self, *options: str, default: str | None = _REQUIRED) -> str | None:
         """Read the next modifier, which must be one of ``options`` unless there is a default."""
         if self._left and self._left[0] in options:
             return self._left.pop(0)
@@ -134,7 +146,7 @@ class Form:
                 f"it takes {destinations} destination and {sources} source operands, "
                 f"not {self.destinations} and {self.sources}")
 
-    def compiled(self, body, sources: Sequence[str], destinations: Sequence[str], *,
+    def compiled(self, body: Results, sources: Sequence[str], destinations: Sequence[str], *,
                  carry_in: bool = False, carry_out: bool = False) -> Operation:
         """An operation compiled from ``body`` (:mod:`.expression`); types are PTX types."""
         function = self.function(body, [*sources, *["pred"] * carry_in],
@@ -142,14 +154,16 @@ class Form:
         made = self.plain(function, sources, destinations, carry_in=carry_in, carry_out=carry_out)
         return replace(made, body=body)
 
-    def function(self, body, sources: Sequence[str], destinations: Sequence[str]) -> Deferred:
+    def function(self, body: Results, sources: Sequence[str],
+                 destinations: Sequence[str]) -> Deferred:
         """An expression as a ufunc; types are PTX types."""
         # f16 operands reach a body as their bits; a ufunc takes the array's own dtype.
         dtypes = [DTYPES[t] for t in (*sources, *destinations)]
         return Deferred(self.name, body, [kind_of(t) for t in sources],
                         [kind_of(t) for t in destinations], dtypes)
 
-    def plain(self, function, sources: Sequence[str], destinations: Sequence[str], *,
+    def plain(self, function: Callable[..., Any], sources: Sequence[str],
+              destinations: Sequence[str], *,
               carry_in: bool = False, carry_out: bool = False) -> Operation:
         """An operation from a function on arrays, such as a NumPy ufunc."""
         return Operation(function, tuple(DTYPES[t] for t in sources),

@@ -7,6 +7,8 @@ a program whose answer depends on the hardware's own error will see another erro
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from virtualgpu.operations.expression import Value
@@ -54,7 +56,7 @@ def _half(form: Form, kind: str, ftz: bool) -> Operation:
     split = form.function(lambda a: tuple(map(load, halves(a))), [kind], ["f64", "f64"])
     joined = form.function(lambda x, y: join(store(x), store(y)), ["f64", "f64"], [kind])
 
-    def run(a):
+    def run(a: np.ndarray) -> Any:
         low, high = split(a)
         return joined(function(low), function(high))
     return form.plain(run, [kind], [kind])

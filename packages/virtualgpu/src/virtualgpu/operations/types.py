@@ -13,7 +13,7 @@ DTYPES: dict[str, np.dtype] = {
         "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4",
         "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8",
     }.items()
-}  # fmt: skip
+}
 
 # A register holds its declared width; which bits mean what is each instruction's business.
 REGISTER_DTYPES = {

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from typing import Any
+
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.ptx.module import (
     Address,
@@ -11,6 +14,8 @@ from virtualgpu.ptx.module import (
     Immediate,
     Instruction,
     Label,
+    Module,
+    Operand,
     Register,
     SourceLine,
     Symbol,
@@ -22,6 +27,7 @@ from virtualgpu.ptx.tokens import (
     MAX_REGISTERS,
     SPACES,
     TYPE_SIZES,
+    Tokens,
     float_literal,
 )
 
@@ -30,16 +36,26 @@ from virtualgpu.ptx.tokens import (
 _OTHER_GRAMMAR = {"tex", "tld4", "suld", "sust", "sured", "cp", "tcgen05"}
 
 
+class Declarations(Tokens):
+    """What a body asks of its parser: the variables it declares, and where results go."""
+
+    result: Module
+    locations: list[tuple[Instruction | Function, int, int]]
+
+    def variables(self, linkage: str = "") -> list[Variable]:
+        raise NotImplementedError
+
+
 class Body:
     """The body of one function: scopes, registers, labels, instructions."""
 
-    def __init__(self, parser, function: Function):
+    def __init__(self, parser: Declarations, function: Function):
         self.p = parser
         self.function = function
         # A scope maps a register's name, or a prefix with its count, to (type, count), and ""
         # to the suffix that makes its names unique. Registers, variables and labels of an inner
         # scope hide outer ones of the same name.
-        self.scopes: list[dict] = [{}]
+        self.scopes: list[dict[str, Any]] = [{}]
         self.hidden: list[dict[str, str]] = [{}]  # variables: name → unique name, per scope
         self.opened = 0
         self.where: tuple[int, int] | None = None
@@ -137,7 +153,8 @@ class Body:
         function = self.function
         targets = function.branch_targets
 
-        def find(name: str, suffixes: tuple[str, ...], table: dict, what: str) -> str:
+        def find(name: str, suffixes: tuple[str, ...], table: Container[str],
+                 what: str) -> str:
             for suffix in suffixes:
                 if name + suffix in table:
                     return name + suffix
@@ -222,7 +239,8 @@ class Body:
             negated = p.accept("!")
             guard = (self.register(p.name()), negated)
         opcode, *modifiers = p.name().replace("::", ":").split(".")
-        operands, second = [], None
+        operands: list[Operand] = []
+        second: Register | None = None
         if opcode in _OTHER_GRAMMAR:
             operands.append(Register("_"))
             while p.peek() not in (";", ""):
@@ -259,7 +277,7 @@ class Body:
             self.p.fail(f"register {name} is not declared")
         return Register(unique)
 
-    def operand(self, opcode: str, depth: int = 0):
+    def operand(self, opcode: str, depth: int = 0) -> Operand:
         p = self.p
         token, kind = p.peek(), p.kinds[p.at]
         if token == "[":
@@ -270,7 +288,7 @@ class Body:
         if token in ("{", "("):
             close = "}" if token == "{" else ")"
             p.next()
-            items = []
+            items: list[Operand] = []
             if depth == MAX_DEPTH:
                 p.fail(f"operands nested deeper than {MAX_DEPTH}")
             while not p.accept(close):

@@ -57,10 +57,11 @@ class Address(NamedTuple):
 class Vector(NamedTuple):
     """``{a, b, ...}``: the operands of a vector load, store, pack or call list."""
 
-    items: tuple
+    items: tuple[Operand, ...]
 
 
 Operand = Register | Immediate | Symbol | Label | Address | Vector
+InitialValue = int | Immediate | Symbol
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ class Variable:
     align: int
     size: int
     linkage: str = ""
-    values: tuple | None = None
+    values: tuple[InitialValue, ...] | None = None
     is_array: bool = False
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.ptx.body import Body
+from virtualgpu.ptx.body import Body, Declarations
 from virtualgpu.ptx.module import (
     Function,
-    Instruction,
+    InitialValue,
     Module,
     SourceLine,
     Symbol,
@@ -25,7 +25,6 @@ from virtualgpu.ptx.tokens import (
     MAX_VARIABLE,
     SPACES,
     TYPE_SIZES,
-    Tokens,
     float_literal,
 )
 
@@ -56,13 +55,13 @@ def source_name(path: str) -> str:
     return last if last.startswith("<") and last.endswith(">") else path
 
 
-class Parser(Tokens):
+class Parser(Declarations):
     """The module level: directives, variables, functions."""
 
     def __init__(self, text: str):
         super().__init__(text)
         self.result = Module()
-        self.locations: list[tuple[Instruction | Function, int, int]] = []
+        self.locations = []
 
     # -- module level --------------------------------------------------------------------------
 
@@ -101,7 +100,9 @@ class Parser(Tokens):
             self.next()
             self.expect(";")
         elif token == ".alias":
-            alias, target = self.name(), (self.expect(","), self.name())[1]
+            alias = self.name()
+            self.expect(",")
+            target = self.name()
             self.expect(";")
             if target not in self.result.functions:
                 self.fail(f".alias of an unknown function {target}")
@@ -146,7 +147,8 @@ class Parser(Tokens):
         space = self.next()
         if space not in SPACES:
             self.fail(f"expected a state space, found {space!r}")
-        align, vector, element = 0, 1, None
+        align, vector = 0, 1
+        element: str | None = None
         while self.kinds[self.at] == "directive":
             token = self.next()
             if token == ".align":
@@ -171,7 +173,8 @@ class Parser(Tokens):
         declared = self.declarator(linkage, space[1:], element, align or size, vector)
         return declared
 
-    def declarator(self, linkage, space, element, align, vector=1) -> Variable:
+    def declarator(self, linkage: str, space: str, element: str, align: int,
+                   vector: int = 1) -> Variable:
         name, count, is_array = self.name(), vector, False
         while self.accept("["):
             is_array = True
@@ -188,11 +191,11 @@ class Parser(Tokens):
             self.fail(f"variable {name} of {size} bytes")
         return Variable(name, space, element, count, align, size, linkage, values, is_array)
 
-    def initialiser(self, depth: int = 0) -> list:
+    def initialiser(self, depth: int = 0) -> list[InitialValue]:
         if self.accept("{"):
             if depth == MAX_DEPTH:
                 self.fail(f"initial values nested deeper than {MAX_DEPTH}")
-            values = []
+            values: list[InitialValue] = []
             while not self.accept("}"):
                 values += self.initialiser(depth + 1)
                 self.accept(",")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+from typing import NoReturn
 
 from virtualgpu.errors import PTXSyntaxError
 from virtualgpu.ptx.module import Immediate
@@ -58,7 +59,7 @@ class Tokens:
             position = match.end()
             if match.lastgroup != "skip":
                 add(match.group())
-                add_kind(match.lastgroup)
+                add_kind(match.lastgroup)  # type: ignore[arg-type]  # all are named
                 add_start(start)
         if odd := text[position:end].strip(" \t\r\n\f\v"):
             self._fail_at(position, f"unexpected character {odd[0]!r}")
@@ -67,12 +68,12 @@ class Tokens:
         self.starts.append(end)
         self.at = 0
 
-    def _fail_at(self, position: int, why: str):
+    def _fail_at(self, position: int, why: str) -> NoReturn:
         number = self.text.count("\n", 0, position) + 1
         line = self.text[self.text.rfind("\n", 0, position) + 1 :].split("\n", 1)[0].strip()
         raise PTXSyntaxError(f"PTX line {number}: {why}\n    {line[:200]}")
 
-    def fail(self, why: str):
+    def fail(self, why: str) -> NoReturn:
         self._fail_at(self.starts[min(self.at, len(self.starts) - 1)], why)
 
     def peek(self) -> str:

@@ -120,7 +120,8 @@ class Grader:
         self.workers = workers or default_workers()
         self.seed = new_seed()
         hidden = list(hidden)
-        self._make_sandbox = lambda: Sandbox(hidden, self.limits, level, self.imports)
+        self._make_sandbox: Callable[[], Sandbox] = lambda: Sandbox(
+            hidden, self.limits, level, self.imports)
         self._sandbox = self._make_sandbox()
         self._no_floor = own_work or unsafe
         self._context = multiprocessing.get_context("forkserver")
@@ -140,7 +141,7 @@ class Grader:
             )
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._sandbox.close()
 
     @property
@@ -161,7 +162,7 @@ class Grader:
             key = (str(job.source), job.ingested.digest(self._assignment(job.source)), job.seed,
                    job.detailed)
             identical.setdefault(key, []).append(index)
-        verdicts: list[Verdict | None] = [None] * len(jobs)
+        verdicts: dict[int, Verdict] = {}
         firsts = [indices[0] for indices in identical.values()]
         copies = {indices[0]: indices for indices in identical.values()}
         for first, verdict in self._run([(index, jobs[index]) for index in firsts]):
@@ -170,7 +171,7 @@ class Grader:
                 verdicts[index] = verdict if index == first else copied(
                     verdict, jobs[first], job)
                 on_verdict(job, verdicts[index])
-        return verdicts
+        return [verdicts[index] for index in range(len(jobs))]
 
     def _assignment(self, source: Path) -> Assignment:
         """Read once: a class has hundreds of jobs of one source."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from gpucourse.grading.classes.batch import ATTEMPTS, Job, copied, new_seed
 from gpucourse.grading.classes.station import describe, order
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 
@@ -55,7 +55,7 @@ def grade_text(source: str, described: str) -> str:
     try:
         station.stdin.write(order(source, described) + "\n")
         station.stdin.flush()
-        verdict = json.loads(station.stdout.readline())
+        verdict: str = json.loads(station.stdout.readline())
     except (OSError, ValueError):
         station.kill()
         station.wait()
@@ -107,8 +107,13 @@ class ClusterGrader:
                       f"comes: dask worker {self.address} --nthreads 1")
         return self
 
-    def __exit__(self, *_) -> None:
-        self._client.close()
+    def __exit__(self, *_: object) -> None:
+        self._connected.close()
+
+    @property
+    def _connected(self) -> Client:
+        assert self._client is not None
+        return self._client
 
     def grade(self, jobs: Iterable[Job],
               on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None
@@ -121,28 +126,28 @@ class ClusterGrader:
 
         jobs = list(jobs)
         sources = {path: Assignment.load(path) for path in {job.source for job in jobs}}
-        texts = {path: self._client.submit(as_text, path.read_text(encoding="utf-8"), pure=False)
+        texts = {path: self._connected.submit(as_text, path.read_text(encoding="utf-8"), pure=False)
                  for path in sources}
         identical: dict[tuple, list[int]] = {}
         for number, job in enumerate(jobs):
             digest = job.ingested.digest(sources[job.source])
             identical.setdefault((job.source, digest, job.seed, job.detailed), []).append(number)
-        verdicts: list[Verdict | None] = [None] * len(jobs)
+        verdicts: dict[int, Verdict] = {}
         run = secrets.token_hex(4)
         resources = self._resources()
 
         def submit(numbers: list[int], attempt: int) -> Future:
             job = jobs[numbers[0]]
-            future = self._client.submit(
+            future = self._connected.submit(
                 grade_text, texts[job.source],
                 describe(job, self.seed, self.limits, self.unsafe), pure=False, retries=ATTEMPTS,
                 resources=resources, key=f"gpucourse-{run}-{numbers[0]}-{attempt}")
             running[future.key] = numbers, attempt
             return future
 
-        running: dict[str, tuple[list[int], int]] = {}
+        running: dict[object, tuple[list[int], int]] = {}
         arriving = as_completed([submit(numbers, 1) for numbers in identical.values()],
-                                loop=self._client.loop)
+                                loop=self._connected.loop)
         for future in arriving:
             numbers, attempt = running.pop(future.key)
             first = jobs[numbers[0]]
@@ -156,7 +161,7 @@ class ClusterGrader:
                 on_verdict(jobs[number], verdicts[number])
             # The scheduler need not keep what has arrived.
             future.release()
-        return verdicts
+        return [verdicts[number] for number in range(len(jobs))]
 
     def _resources(self) -> dict[str, int] | None:
         return {"GPU": 1} if any("GPU" in worker["resources"] for worker in self._workers()
@@ -164,7 +169,7 @@ class ClusterGrader:
 
     def _workers(self) -> list[dict]:
         """What the scheduler knows of each of its workers."""
-        return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
+        return list(self._connected.scheduler_info(n_workers=-1)["workers"].values())
 
     def _verdict(self, future: Future, job: Job, source: Assignment) -> Verdict:
         """The verdict that came, or an infrastructure fault that says what came instead."""

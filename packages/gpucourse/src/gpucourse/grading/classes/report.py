@@ -16,8 +16,8 @@ from gpucourse.grading.verdict import (
     INFRASTRUCTURE_FAULT,
     STUDENT_FAULT,
     Verdict,
-    write_atomically,
 )
+from gpucourse.system.atomic import write_atomically
 
 # Of Okabe and Ito's palette.
 BLUE, VERMILION = "#0072B2", "#D55E00"
@@ -40,7 +40,7 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     if graded:
         console.print(_tests(graded))
-        scores = [verdict.earned for verdict in graded]
+        scores = [verdict.earned or 0.0 for verdict in graded]
         console.print(
             f"{assignment}: {len(graded)} graded, mean {statistics.mean(scores):.3g}, median "
             f"{statistics.median(scores):.3g} of {max(v.points for v in graded):g}; isolation: "
@@ -123,7 +123,7 @@ def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     most = max(verdict.points for verdict in graded)
-    scores = [verdict.earned for verdict in graded]
+    scores = [verdict.earned or 0.0 for verdict in graded]
     left.hist(scores, bins=min(20, max(5, round(most))), range=(0, most or 1), color=BLUE)
     left.axvline(statistics.mean(scores), color=VERMILION, linestyle="--", label="mean")
     left.set(xlabel="points", ylabel="submissions", title=assignment)

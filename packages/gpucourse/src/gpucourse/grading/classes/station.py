@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gpucourse.grading.classes.batch import FloorError, Grader, Job
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, digest
 

@@ -30,7 +30,7 @@ from rich.table import Table
 from gpucourse.course.checkout import checkouts
 from gpucourse.grading.classes.batch import FloorError, Grader
 from gpucourse.grading.classes.classroom import Classroom
-from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment, role_of
 from gpucourse.grading.verdict import Verdict
 
@@ -63,7 +63,7 @@ class Expected:
 
 def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dict:
     """The released notebook as JSON with the reference answers, some of them replaced."""
-    notebook = json.loads(json.dumps(assignment.released))
+    notebook: dict = json.loads(json.dumps(assignment.released))
     answers = {cell.grade_id: MARKERS.sub("", cell.source) for cell in assignment.solutions}
     answers |= changed or {}
     for cell in notebook["cells"]:
@@ -187,7 +187,8 @@ class Demo:
                 place.write_text(expected.content, encoding="utf-8")
             self.classes[name] = assignment, students
 
-    def nbgrader(self, *arguments: str, counted: str = "", advance=lambda: None) -> None:
+    def nbgrader(self, *arguments: str, counted: str = "",
+                 advance: Callable[[], object] = lambda: None) -> None:
         """Run an nbgrader command; `advance` is called for each line that has `counted` in it."""
         environment = os.environ | {
             # nbgrader calls alembic by its bare name.
@@ -199,7 +200,7 @@ class Demo:
             [sys.executable, "-m", "nbgrader", *arguments], cwd=self.folder, env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         ) as process:
-            for line in process.stdout:
+            for line in process.stdout or ():
                 lines.append(line)
                 if counted and counted in line:
                     advance()
@@ -263,7 +264,7 @@ class Demo:
                 wrong += bool(bad)
                 earned = "—" if verdict is None or verdict.earned is None else (
                     f"{verdict.earned:g}/{verdict.points:g}")
-                reason = bad or one_line(verdict)
+                reason = bad or (one_line(verdict) if verdict else "")
                 table.add_row(escape(expected.student), earned, escape(reason),
                               "[red]✗ UNEXPECTED[/]" if bad else "[green]✓[/]")
             self.console.print(table)

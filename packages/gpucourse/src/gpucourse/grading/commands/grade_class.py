@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -25,9 +25,12 @@ from rich.progress import (
 from gpucourse.grading.classes import report
 from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied
 from gpucourse.grading.classes.classroom import Classroom
-from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import Verdict
+
+if TYPE_CHECKING:
+    from gpucourse.grading.nbgrader.gradebook import GradebookWriter
 
 # Exit codes. A class in which nobody has all points is graded all the same.
 GRADED, PARTLY_GRADED, NOT_GRADED = 0, 1, 2
@@ -38,9 +41,10 @@ class GraderLike(Protocol):
 
     def __enter__(self) -> GraderLike: ...
 
-    def __exit__(self, *_) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
-    def grade(self, jobs: list[Job], on_verdict: Callable[[Job, Verdict], None]) -> object: ...
+    def grade(self, jobs: list[Job],
+              on_verdict: Callable[[Job, Verdict], None] = ...) -> list[Verdict]: ...
 
 
 class NotReady(RuntimeError):
@@ -137,7 +141,7 @@ class Class:
         return found
 
     def _run(self, assignment: str, jobs: list[Job], waiting: dict[int, Job],
-             verdicts: dict[int, Verdict], book) -> None:
+             verdicts: dict[int, Verdict], book: GradebookWriter) -> None:
         """Have `waiting` graded, and every verdict written to the gradebook."""
         places = {id(job): number for number, job in waiting.items()}
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -161,7 +165,7 @@ class Class:
 
 
 def grade_class(root: Path, assignments: list[str], console: Console | None = None,
-                **options) -> int:
+                **options: Any) -> int:
     """Grade a class and print the summary; exit code."""
     console = console or Console()
     try:
@@ -186,7 +190,7 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
 
 
 def regrade(root: Path, students: list[str], assignment: str = "", *, explain: bool = False,
-            new_seed: bool = False, console: Console | None = None, **options) -> int:
+            new_seed: bool = False, console: Console | None = None, **options: Any) -> int:
     """Grade again, by default with the seed on file, so that the same inputs come again.
 
     With `explain` nothing is written: the instructor is shown what failed and on which values.

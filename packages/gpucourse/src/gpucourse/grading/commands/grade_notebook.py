@@ -11,7 +11,8 @@ from rich.table import Table
 from gpucourse.course.checkout import checkouts
 from gpucourse.grading.classes.batch import Grader, Job
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.sandbox.levels import SandboxError, at_least
+from gpucourse.grading.sandbox.file_system import SandboxError
+from gpucourse.grading.sandbox.levels import at_least
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import ingest_file
 from gpucourse.grading.submission.reading import Unreadable, grade_id_of, parse_cells, read_bytes

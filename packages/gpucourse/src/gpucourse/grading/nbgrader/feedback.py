@@ -7,7 +7,6 @@ instructor opens.
 from __future__ import annotations
 
 import html
-import re
 
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -25,7 +24,7 @@ def visible_part(source: str) -> str:
     for line in source.split("\n"):
         if BEGIN in line:
             hidden = True
-            lines.append(re.match(r"\s*", line)[0] + INSTEAD)
+            lines.append(line[:len(line) - len(line.lstrip())] + INSTEAD)
         elif END in line:
             hidden = False
         elif not hidden:

@@ -17,6 +17,7 @@ import sysconfig
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import nbformat
 from nbformat import NotebookNode
@@ -73,7 +74,7 @@ class GradebookWriter:
 
     def __init__(self, classroom: Classroom, config: Config) -> None:
         self.classroom = classroom
-        self.config = config.copy()
+        self.config = cast(Config, config.copy())
         self.config.CourseDirectory.root = str(classroom.root)
         self.course = CourseDirectory(config=self.config)
         self._sources: dict[Path, Assignment] = {}
@@ -88,7 +89,7 @@ class GradebookWriter:
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.gradebook.close()
 
     def knows(self, assignment: str) -> bool:

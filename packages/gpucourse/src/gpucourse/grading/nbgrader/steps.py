@@ -20,7 +20,7 @@ from traitlets.config import Config
 from gpucourse.course.regions import NBGRADER_STUB, NBGRADER_TEXT_STUB
 from gpucourse.grading.classes.batch import FloorError, Grader, Job
 from gpucourse.grading.classes.classroom import Classroom
-from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import TEST, Assignment, role_of
 from gpucourse.grading.submission.ingest import restore
 from gpucourse.grading.verdict import TestOutcome, Verdict

@@ -118,7 +118,7 @@ class SubmissionClock:
         """
         end = self.spent() + seconds
 
-        def ring(*_) -> None:
+        def ring(*_: object) -> None:
             if self.spent() >= end:
                 raise OutOfTestTime
             if time.monotonic() >= self._wall_end:

@@ -8,6 +8,7 @@ it is known of every byte whether a kernel wrote it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,8 @@ class DeviceService:
         try:
             # The device itself tells the observer what the host writes and copies.
             with instruments.watch(self.origins):
-                return method(request, arrays)
+                answer: tuple[dict, list[np.ndarray]] = method(request, arrays)
+                return answer
         except errors.VirtualGPUError as error:
             if self.failure is None:
                 kernel = self.launched[-1][0] if verb == "launch" and self.launched else ""
@@ -71,35 +73,35 @@ class DeviceService:
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
             raise ProtocolError("a malformed request to the device") from None
 
-    def _allocate(self, request: dict, arrays) -> tuple[dict, list]:
+    def _allocate(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         nbytes = _count(request["nbytes"])
         address = self.device.allocate(nbytes)
         self.origins.allocated(address, nbytes)
         return {"address": address}, []
 
-    def _free(self, request: dict, arrays) -> tuple[dict, list]:
+    def _free(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         address = _count(request["address"])
         self.device.free(address)
         self.origins.freed(address)
         return {}, []
 
-    def _write(self, request: dict, arrays) -> tuple[dict, list]:
+    def _write(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         (data,) = arrays
         self.device.write(_count(request["address"]), data)
         return {}, []
 
-    def _fill(self, request: dict, arrays) -> tuple[dict, list]:
+    def _fill(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         address, nbytes = _count(request["address"]), _count(request["nbytes"])
         self.device.fill(address, _count(request["byte"]) & 0xFF, nbytes)
         return {}, []
 
-    def _copy(self, request: dict, arrays) -> tuple[dict, list]:
+    def _copy(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         target, origin = _count(request["target"]), _count(request["origin"])
         nbytes = _count(request["nbytes"])
         self.device.copy(target, origin, nbytes)
         return {}, []
 
-    def _read(self, request: dict, arrays) -> tuple[dict, list]:
+    def _read(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         data = self.read(_count(request["address"]), _count(request["nbytes"]))
         return {}, [data]
 
@@ -112,7 +114,7 @@ class DeviceService:
         del self.reads[MAX_READS:]
         return data
 
-    def _load(self, request: dict, arrays) -> tuple[dict, list]:
+    def _load(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         texts, names = request["ptx"], request["names"]
         if sum(len(text) for text in texts) > self.limits.ptx_bytes:
             raise errors.OutOfMemory("the compiled kernel is larger than any kernel should be")
@@ -122,16 +124,15 @@ class DeviceService:
             self.modules.append(self.device.load(texts, names))
         return {"module": len(self.modules) - 1}, []
 
-    def _symbol(self, request: dict, arrays) -> tuple[dict, list]:
+    def _symbol(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         module = self.modules[_count(request["module"])]
         address, nbytes = self.device.symbol(module, str(request["name"]))
         return {"address": address, "nbytes": nbytes}, []
 
-    def _launch(self, request: dict, arrays) -> tuple[dict, list]:
+    def _launch(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         module = self.modules[_count(request["module"])]
         entry = str(request["entry"])
-        grid = tuple(_count(n) for n in request["grid"])
-        block = tuple(_count(n) for n in request["block"])
+        grid, block = _dimensions(request["grid"]), _dimensions(request["block"])
         parameters = [bytes.fromhex(text) for text in request["parameters"]]
         if len(self.launched) >= self.limits.launches:
             raise errors.LaunchError(
@@ -149,11 +150,11 @@ class DeviceService:
             self.device.launch(module, entry, grid, block, parameters, shared, cooperative)
         return {}, []
 
-    def _synchronize(self, request: dict, arrays) -> tuple[dict, list]:
+    def _synchronize(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         self.device.synchronize()
         return {}, []
 
-    def device_array(self, described: object) -> np.ndarray:
+    def device_array(self, described: Any) -> np.ndarray:
         """The content of an array in device memory that a result refers to."""
         try:
             shape = tuple(_count(n) for n in described["shape"])
@@ -233,6 +234,11 @@ class DeviceService:
 
 VERBS = frozenset({"allocate", "free", "write", "read", "copy", "fill", "load", "symbol", "launch",
                    "synchronize"})
+
+
+def _dimensions(lengths: list[object]) -> tuple[int, int, int]:
+    x, y, z = map(_count, lengths)
+    return x, y, z
 
 
 def _count(number: object) -> int:

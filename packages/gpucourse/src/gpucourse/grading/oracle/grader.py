@@ -19,7 +19,8 @@ from gpucourse.grading.oracle.clocks import SubmissionClock
 from gpucourse.grading.oracle.judge import OracleJudge
 from gpucourse.grading.oracle.student import TOO_LONG, Student
 from gpucourse.grading.sandbox import cells
-from gpucourse.grading.sandbox.levels import ForkServer, SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
+from gpucourse.grading.sandbox.levels import ForkServer
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing import verbs
@@ -165,6 +166,7 @@ def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limi
     in the grader's own code is the grader's whatever the reference does.
     """
     trace = error.__traceback__
+    assert trace is not None
     while trace.tb_next is not None:
         trace = trace.tb_next
     module = trace.tb_frame.f_globals.get("__name__", "")

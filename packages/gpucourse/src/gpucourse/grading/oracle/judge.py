@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from gpucourse.grading.arguments import (
     parameter_sizes,
     scalar_parameter,
 )
-from gpucourse.grading.contract import Launched, PropertyFailed, seed_words
+from gpucourse.grading.contract import InfrastructureFault, Launched, PropertyFailed, seed_words
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.student import Student
@@ -26,7 +27,6 @@ from gpucourse.grading.testing import economy
 from gpucourse.grading.testing.watching import (
     NOT_ON_DEVICE,
     ORDER_MATTERS,
-    InfrastructureFault,
     agree,
     explain,
     machine_at_work,
@@ -122,14 +122,16 @@ class OracleJudge:
             raise ValueError(f"where is 'device' or 'host', not {where!r}")
         with virtualgpu.check() as report, virtualgpu.profile() as profile:
             result = self.student.call(name, args)
+        service = self.student.service
+        assert service is not None
         counters = [launch.counters for launch in profile.launches]
         self.launched = [
-            Launched(*launched, counted)
-            for launched, counted in zip_longest(self.student.service.launched, counters)
+            Launched(kernel, grid, block, counted)
+            for (kernel, grid, block), counted in zip_longest(service.launched, counters)
         ]
         if not report.ok:
             raise PropertyFailed(f"'{name}': {report.findings[0].message}")
-        if where == "device" and not self.student.service.came_from_device(result):
+        if where == "device" and not service.came_from_device(result):
             raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
         for _ in range(schedules if self.launched else 0):
             with virtualgpu.schedule(self._schedule_seed()):
@@ -143,7 +145,8 @@ class OracleJudge:
 
     # -- launches ------------------------------------------------------------------------------
 
-    def launch(self, name, grid, block, args, *, shared, schedules) -> Launched:
+    def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
+               args: tuple, *, shared: int, schedules: int) -> Launched:
         module, entry, cooperative = self._kernel(name, args)
 
         def run(arguments: list) -> None:
@@ -167,6 +170,7 @@ class OracleJudge:
                 function = module.function(compiled["entry"])
             except errors.VirtualGPUError as error:
                 raise explain(error, name) from None
+            assert function is not None  # or there would be no program
             given = [parameter.size for parameter in function.parameters]
             wanted = [size for described in types for size in parameter_sizes(described)]
             if given != wanted:
@@ -176,7 +180,9 @@ class OracleJudge:
             self._kernels[key] = module, compiled["entry"], compiled["cooperative"] is True
         return self._kernels[key]
 
-    def _run(self, module, entry, grid, block, arguments, shared, cooperative) -> None:
+    def _run(self, module: Any, entry: str, grid: tuple[int, int, int],
+             block: tuple[int, int, int], arguments: list, shared: int,
+             cooperative: bool) -> None:
         """One launch on fresh memory; arrays in `arguments` are updated in place."""
         device = self._device
         addresses: list[int] = []

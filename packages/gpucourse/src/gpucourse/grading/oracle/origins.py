@@ -71,4 +71,5 @@ class Origins(Observer):
         start = self.find(address)
         if start is None or start not in self.launched:
             return np.zeros(len(data), bool)
-        return self.mask(address, len(data)) | (data == 0)
+        mask: np.ndarray = self.mask(address, len(data)) | (data == 0)
+        return mask

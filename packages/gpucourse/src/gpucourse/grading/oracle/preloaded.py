@@ -20,7 +20,7 @@ from gpucourse.grading.testing.watching import watched
 from virtualgpu.numba import hooks  # noqa: F401
 
 
-def add_up(values, totals):
+def add_up(values: np.ndarray, totals: np.ndarray) -> None:
     """Touches what most kernels need: memory, arithmetic, atomics, shared memory, a barrier."""
     own = cuda.shared.array(64, types.float64)
     i = cuda.grid(1)

@@ -82,6 +82,7 @@ class Student:
         arrays: list[np.ndarray] = []
         encoded = encode(list(args), arrays)
         self._knows_inputs = True
+        assert self.service is not None
         self.service.begin()
         reply, received = self._request({"do": "call", "name": name, "args": encoded}, arrays,
                                         f"'{name}'")
@@ -127,7 +128,8 @@ class Student:
             )
         done = reply.get("done")
         texts = done.get("texts") if isinstance(done, dict) else None
-        if (not isinstance(texts, list) or not all(isinstance(text, str) for text in texts)
+        if (not isinstance(done, dict) or not isinstance(texts, list)
+                or not all(isinstance(text, str) for text in texts)
                 or not isinstance(done.get("entry"), str)):
             self.close()
             raise PropertyFailed(f"'{name}' did not come out of the compiler as a kernel")
@@ -163,13 +165,13 @@ class Student:
                     restart = True
                     break
                 if "error" in reply:
-                    failed = self._explain(reply["error"], None)
+                    explained = self._explain(reply["error"], None)
                     if cell.role == SETUP and not answered:
                         # No line of the student's has run yet.
                         raise InfrastructureFault(
                             f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
-                            f"{failed.reason}")
-                    self.broken[cell.grade_id] = failed.reason
+                            f"{explained.reason}")
+                    self.broken[cell.grade_id] = explained.reason
 
     def _start(self) -> None:
         self._worker = self.server.spawn()
@@ -186,9 +188,11 @@ class Student:
         Raises PropertyFailed, without a worker any more, if none comes.
         """
         nonce = secrets.token_hex(16)
-        wire = self._worker.wire
+        worker, clock, service = self._worker, self._worker_clock, self.service
+        assert worker is not None and clock is not None and service is not None
+        wire = worker.wire
         try:
-            with self._worker_clock.request() as request:
+            with clock.request() as request:
                 wire.send({"nonce": nonce, **header}, arrays, request.left)
                 while True:
                     reply, received = wire.receive(request.left)
@@ -197,9 +201,9 @@ class Student:
                     if "device" not in reply:
                         return reply, received
                     # The worker's clock stands while the oracle's device works.
-                    self._worker_clock.stop()
-                    answer, sent = self.service.handle(reply, received)
-                    self._worker_clock.run()
+                    clock.stop()
+                    answer, sent = service.handle(reply, received)
+                    clock.run()
                     wire.send(answer, sent, request.left)
         except OutOfTime:
             self.close()
@@ -210,7 +214,7 @@ class Student:
                 "does a loop on the host never end?"
             ) from None
         except Closed:
-            how = self._worker.how_it_ended()
+            how = worker.how_it_ended()
             self.close()
             raise PropertyFailed(f"{what} {how}") from None
         except ProtocolError as error:

@@ -6,4 +6,4 @@ nbformat's asks for the format. The package is optional: jsonschema works withou
 
 import sys
 
-sys.modules.setdefault("rfc3987_syntax", None)
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # None: not to be had

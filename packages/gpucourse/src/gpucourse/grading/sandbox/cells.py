@@ -70,8 +70,9 @@ def run(source: str, grade_id: str, namespace: dict) -> object:
     filename = filename_of(grade_id)
     tree = ast.parse(source, filename)
     last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        last = ast.Expression(tree.body.pop().value)
+    if tree.body and isinstance(end := tree.body[-1], ast.Expr):
+        last = ast.Expression(end.value)
+        tree.body.pop()
     exec(compile(tree, filename, "exec"), namespace)
     return None if last is None else eval(compile(last, filename, "eval"), namespace)
 

@@ -94,19 +94,22 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str]) -> bool:
 
 def _cover(path: str) -> bool:
     """Hide a folder behind an empty one, a file behind /dev/null."""
+    assert _libc is not None
     target = os.fsencode(path)
     if os.path.isdir(path):
         safe = MS_NOSUID | MS_NODEV | MS_NOEXEC
-        return _libc.mount(b"tmpfs", target, b"tmpfs", safe, b"size=4096,mode=555") == 0
-    return not os.path.exists(path) or _libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0
+        return bool(_libc.mount(b"tmpfs", target, b"tmpfs", safe, b"size=4096,mode=555") == 0)
+    return not os.path.exists(path) or bool(
+        _libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0)
 
 
 def _read_only() -> bool:
     """Make every mounted file system read-only (mount_setattr, Linux 5.12)."""
+    assert _libc is not None
     attributes = struct.pack("<QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    return _libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, buffer,
-                         len(attributes)) == 0
+    return bool(_libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, buffer,
+                              len(attributes)) == 0)
 
 
 def mapped_bytes() -> int:
@@ -160,7 +163,7 @@ def refuse_system_calls() -> bool:
     code = SockFprog(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p).value)
     if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return False
-    return _libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(code), 0, 0) == 0
+    return bool(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(code), 0, 0) == 0)
 
 
 def _filter(architecture: int, refused: list[int], special: dict[str, int], pid: int) -> bytes:

@@ -200,7 +200,7 @@ class Sandbox:
                 failures.append(f"{level}: {error}")
         raise SandboxError("no worker could be started; " + "; ".join(failures))
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -215,7 +215,8 @@ class Sandbox:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-            self._process.stdout.close()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
             self._process = None
         if self._folder is not None:
             self._folder.cleanup()
@@ -239,13 +240,15 @@ class Sandbox:
                        str(read_end), *self.imports]
             # With an empty environment, because /proc/1/environ inside is bubblewrap's own.
             self._process = subprocess.Popen(
-                command, env={} if wrapper else dict(ENVIRONMENT), stdin=listener,
+                command, env={} if wrapper else dict(ENVIRONMENT), stdin=listener.fileno(),
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[read_end], cwd="/",
             )
             os.close(read_end)
-        with self._process.stderr as complaints:
-            ready, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
-            if not ready or os.read(self._process.stdout.fileno(), 100) != READY:
+        output, complaints = self._process.stdout, self._process.stderr
+        assert output is not None and complaints is not None
+        with complaints:
+            ready, _, _ = select.select([output], [], [], START_SECONDS)
+            if not ready or os.read(output.fileno(), 100) != READY:
                 self._process.kill()
                 said = complaints.read().decode("utf-8", "replace").strip()
                 raise SandboxError(said.splitlines()[-1] if said else "no answer")
@@ -253,6 +256,7 @@ class Sandbox:
 
     def _measure(self, level: str) -> None:
         """Find out by trying what a worker reaches; SandboxError if less than `level` says."""
+        assert self.server is not None
         probe = self.server.spawn()
         probe.kill()
         if level == NAMESPACES and not probe.namespaces:

@@ -6,6 +6,7 @@ difference. Nothing is computed or decided here.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,21 +24,23 @@ class RemoteModule:
 class RemoteDevice:
     """The oracle's device, over `ask(fields, arrays) -> (reply, arrays)`."""
 
-    def __init__(self, ask, name: str, compute_capability: tuple[int, int],
-                 total_memory: int) -> None:
+    def __init__(self, ask: Callable[..., tuple[dict, list[np.ndarray]]], name: str,
+                 compute_capability: tuple[int, int], total_memory: int) -> None:
         self._ask = ask
         self.name = name
         self.compute_capability = compute_capability
         self.total_memory = total_memory
 
-    def _request(self, verb: str, arrays=(), **fields) -> tuple[dict, list[np.ndarray]]:
+    def _request(self, verb: str, arrays: Sequence[np.ndarray] = (),
+                 **fields: object) -> tuple[dict, list[np.ndarray]]:
         reply, received = self._ask({"device": verb, **fields}, arrays)
         if "device_error" in reply:
             raise VirtualGPUError(reply["device_error"])
         return reply, received
 
     def allocate(self, nbytes: int) -> int:
-        return self._request("allocate", nbytes=int(nbytes))[0]["address"]
+        address: int = self._request("allocate", nbytes=int(nbytes))[0]["address"]
+        return address
 
     def free(self, address: int) -> None:
         self._request("free", address=int(address))
@@ -64,7 +67,9 @@ class RemoteDevice:
         reply = self._request("symbol", module=module.number, name=name)[0]
         return reply["address"], reply["nbytes"]
 
-    def launch(self, module, entry, grid, block, parameters, shared_bytes=0, cooperative=False):
+    def launch(self, module: RemoteModule, entry: str, grid: Sequence[int], block: Sequence[int],
+               parameters: Sequence[bytes], shared_bytes: int = 0,
+               cooperative: bool = False) -> None:
         self._request(
             "launch",
             module=module.number,

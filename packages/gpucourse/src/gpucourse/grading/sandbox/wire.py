@@ -17,9 +17,9 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -64,7 +64,8 @@ def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
     return dtype, tuple(shape), math.prod(shape) * dtype.itemsize
 
 
-def encode(value: object, arrays: list[np.ndarray], device_array=None, depth: int = 0) -> dict:
+def encode(value: object, arrays: list[np.ndarray],
+           device_array: Callable[[object], dict | None] | None = None, depth: int = 0) -> dict:
     """A value tree for JSON; arrays are appended to `arrays` and referred to by number.
 
     `device_array(value)` may return the description of an array in device memory, or None.
@@ -95,13 +96,14 @@ def encode(value: object, arrays: list[np.ndarray], device_array=None, depth: in
         items = [encode(item, arrays, device_array, depth + 1) for item in value]
         return {"t": "list" if isinstance(value, list) else "tuple", "v": items}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        items = {key: encode(item, arrays, device_array, depth + 1) for key, item in value.items()}
-        return {"t": "dict", "v": items}
+        named = {key: encode(item, arrays, device_array, depth + 1) for key, item in value.items()}
+        return {"t": "dict", "v": named}
     raise TypeError(f"a {type(value).__name__}")
 
 
-def decode(tree: object, arrays: list[np.ndarray], device_array=None, _count=None, *,
-           awkward_array=None) -> object:
+def decode(tree: object, arrays: list[np.ndarray],
+           device_array: Callable[[Any], object] | None = None, _count: list[int] | None = None, *,
+           awkward_array: Callable[[Any, Any], object] | None = None) -> Any:
     """The value that :func:`encode` described, or ProtocolError.
 
     `device_array(description)` turns the description of device memory into a value; without it
@@ -172,7 +174,8 @@ class Wire:
     header_bytes: int
     array_bytes: int
 
-    def send(self, header: dict, arrays: list[np.ndarray] = (), left: Left | None = None) -> None:
+    def send(self, header: dict, arrays: Sequence[np.ndarray] = (),
+             left: Left | None = None) -> None:
         """Send one message; Closed if the other side is gone, OutOfTime if it does not read."""
         text = json.dumps(header | {"arrays": [describe_array(a) for a in arrays]}).encode()
         self._write(HEAD.pack(MAGIC, len(text)) + text, left)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import builtins
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +40,7 @@ def preload() -> None:
 
     from virtualgpu.numba import hooks, kernel_ptx  # noqa: F401
 
-    def touch(values, out):
+    def touch(values: np.ndarray, out: np.ndarray) -> None:
         own = cuda.shared.array(64, types.float64)
         i = cuda.grid(1)
         for j in range(i, values.size, cuda.gridsize(1)):
@@ -69,7 +71,7 @@ def describe_error(error: BaseException) -> dict:
     return {"type": name, "message": message, "cell": cell, "line": line}
 
 
-def numba_type(described: dict):
+def numba_type(described: dict) -> Any:
     """The numba type of ``{"dtype": "float64", "ndim": 1}``; ndim 0 is a scalar.
 
     Of ``{"form": …}`` that of an Awkward Array.
@@ -93,7 +95,7 @@ class Worker:
         self.namespace: dict = {"__name__": "__main__", "__builtins__": builtins}
         self.nonce = ""
 
-    def ask(self, fields: dict, arrays=()) -> tuple[dict, list[np.ndarray]]:
+    def ask(self, fields: dict, arrays: Sequence[np.ndarray] = ()) -> tuple[dict, list[np.ndarray]]:
         """A request to the device, made while one of the oracle's requests is being served."""
         self.wire.send({"nonce": self.nonce, **fields}, list(arrays))
         return self.wire.receive()
@@ -114,7 +116,7 @@ class Worker:
                 reply, results = {"error": describe_error(error)}, []
             self.wire.send({"nonce": self.nonce, **reply}, results)
 
-    def hello(self, request: dict, arrays) -> tuple[dict, list]:
+    def hello(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Learn which device the oracle has, and use it."""
         import virtualgpu
         from virtualgpu import devices, sources
@@ -128,18 +130,18 @@ class Worker:
         )
         return {"done": {}}, []
 
-    def define(self, request: dict, arrays) -> tuple[dict, list]:
+    def define(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Run one cell."""
         cells.run(request["source"], request["cell"], self.namespace)
         return {"done": {}}, []
 
-    def lookup(self, name: str):
+    def lookup(self, name: str) -> Any:
         try:
             return self.namespace[name]
         except KeyError:
             raise NameError(f"name '{name}' is not defined") from None
 
-    def call(self, request: dict, arrays) -> tuple[dict, list]:
+    def call(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Call a function with the values sent; send back its result."""
         function = self.lookup(request["name"])
         if stub := unsolved(function):
@@ -151,7 +153,7 @@ class Worker:
         results: list[np.ndarray] = []
         return {"done": encode(result, results, describe_device_array)}, results
 
-    def operations(self, request: dict, arrays) -> tuple[dict, list]:
+    def operations(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Count the operations in a JAX function's jaxpr."""
         function = self.lookup(request["name"])
         if stub := unsolved(function):
@@ -160,7 +162,7 @@ class Worker:
         counted = operations(function, arguments, request["static"])
         return {"done": counted}, []
 
-    def compile(self, request: dict, arrays) -> tuple[dict, list]:
+    def compile(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Compile a kernel for the named types; send back PTX and the entry's name."""
         from virtualgpu.numba.kernel_ptx import compile_kernel, is_kernel
 
@@ -176,7 +178,7 @@ class Worker:
         return {"done": compile_kernel(kernel, types)._asdict()}, []
 
 
-def describe_device_array(value: object) -> dict | None:
+def describe_device_array(value: Any) -> dict | None:
     """Address, shape, strides and type of an array in device memory; None for anything else."""
     interface = getattr(type(value), "__cuda_array_interface__", None)
     if interface is None:

@@ -35,7 +35,8 @@ def serve(listener: socket.socket, lifeline: int) -> None:
     # Finished keepers are reaped by the kernel.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        readable, _, _ = select.select([listener, lifeline], [], [])
+        sources: list[socket.socket | int] = [listener, lifeline]
+        readable, _, _ = select.select(sources, [], [])
         if lifeline in readable:
             return
         connection, _ = listener.accept()

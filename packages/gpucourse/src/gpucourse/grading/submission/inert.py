@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
@@ -70,7 +72,7 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def _opening(tokens: list, closing: int):
+def _opening(tokens: Sequence[Token], closing: int) -> Token:
     depth = 0
     for token in reversed(tokens[:closing]):
         depth += {"link_close": 1, "link_open": -1}.get(token.type, 0)
@@ -79,7 +81,7 @@ def _opening(tokens: list, closing: int):
     raise AssertionError("a link that closes was opened")
 
 
-def _address(token, attribute: str = "href") -> str:
+def _address(token: Token, attribute: str = "href") -> str:
     return f" <code>{html.escape(str(token.attrGet(attribute) or ''))}</code>"
 
 

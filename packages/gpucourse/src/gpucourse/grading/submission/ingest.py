@@ -19,7 +19,13 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.submission.assignment import SOLUTION, TEST, Assignment, role_of
+from gpucourse.grading.submission.assignment import (
+    SOLUTION,
+    TEST,
+    Assignment,
+    AssignmentCell,
+    role_of,
+)
 from gpucourse.grading.submission.inert import inert
 from gpucourse.grading.submission.reading import (
     Unreadable,
@@ -126,7 +132,8 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> I
     return ingested
 
 
-def _take(wanted, found, assignment, limits, notices) -> str:
+def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assignment,
+          limits: Limits, notices: list[str]) -> str:
     """The student's source for one solution cell; the starter where there is none to take."""
     name = wanted.grade_id
     starter = assignment.starters[name]

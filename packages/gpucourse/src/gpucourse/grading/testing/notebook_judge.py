@@ -84,7 +84,8 @@ class NotebookJudge:
             raise PropertyFailed(f"'{stub}' is not written yet")
         return operations(function, args, static)
 
-    def launch(self, name, grid, block, args, *, shared, schedules) -> Launched:
+    def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
+               args: tuple, *, shared: int, schedules: int) -> Launched:
         import virtualgpu
         from virtualgpu.numba.kernel_ptx import is_kernel
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -219,8 +220,9 @@ def _learner_namespace() -> dict:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None:
-        return shell.user_ns
-    frame = sys._getframe(1)
+        variables: dict = shell.user_ns
+        return variables
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith("gpucourse."):
             return frame.f_globals

@@ -132,7 +132,7 @@ def agree(one: object, other: object) -> bool:
     return bool(np.isclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True).all())
 
 
-def _copy(value: object) -> object:
+def _copy(value: Any) -> Any:
     return np.array(value, copy=True) if isinstance(value, np.ndarray) else value
 
 

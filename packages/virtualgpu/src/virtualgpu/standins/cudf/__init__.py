@@ -57,7 +57,7 @@ __all__ = [
     "describe_option", "dtype", "errors", "factorize", "from_pandas", "get_dummies", "get_option",
     "isclose", "melt", "merge", "option_context", "pivot", "pivot_table", "read_csv", "read_json",
     "read_parquet", "set_option", "testing", "to_datetime", "to_numeric", "unique",
-]  # fmt: skip
+]
 
 def __getattr__(name: str):
     if name in _MODULE:

@@ -13,16 +13,16 @@ OPERATORS = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
     "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow,
     "and": operator.and_, "or": operator.or_, "xor": operator.xor,
-}  # fmt: skip
+}
 COMPARISONS = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
     "gt": operator.gt, "ge": operator.ge,
-}  # fmt: skip
+}
 # As NumPy, not as pandas, cuDF divides small integers as small floats (NumericalColumn._binaryop).
 _QUOTIENT = {
     "bool": "float32", "int8": "float32", "int16": "float32", "int32": "float32",
     "uint8": "float32", "uint16": "float32", "uint32": "float64",
-}  # fmt: skip
+}
 
 
 def give_operators(cls: type) -> None:

@@ -117,7 +117,7 @@ __all__ = [
     *_FUNCTIONS, *_KERNELS, "clear_memo", "cuda", "fft", "get_array_module",
     "get_default_memory_pool", "get_default_pinned_memory_pool", "is_available", "lib", "linalg",
     "memoize", "ndarray", "poly1d", "polynomial", "random", "show_config", "testing", "ufunc",
-]  # fmt: skip
+]
 
 
 def __dir__() -> list[str]:

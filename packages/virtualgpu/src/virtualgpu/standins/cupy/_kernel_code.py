@@ -115,7 +115,7 @@ _NAMES = {
     "q": "long long", "B": "unsigned char", "H": "unsigned short", "I": "unsigned int",
     "L": "unsigned long long", "Q": "unsigned long long", "e": "float16", "f": "float",
     "d": "double", "F": "complex<float>", "D": "complex<double>",
-}  # fmt: skip
+}
 
 
 def type_name(dtype: np.dtype) -> str:

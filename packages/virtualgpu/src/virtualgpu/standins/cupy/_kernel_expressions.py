@@ -45,7 +45,7 @@ _COMMON = {
     "floor_divide": "_floor_divide({0}, {1})", "remainder": "_remainder({0}, {1})",
     "power": "_power({0}, {1})", "reciprocal": "{0} == 0 ? 0 : 1 / {0}",
     "fmod": "{1} == 0 ? 0 : {0} % {1}", "where": "{0} ? {1} : {2}",
-}  # fmt: skip
+}
 _BY_KIND: dict[str, dict[str, str]] = {
     "b": {"add": "{0} || {1}", "multiply": "{0} && {1}", "invert": "!{0}", "absolute": "{0}"},
     "u": {"absolute": "{0}", "sign": "{0} > 0", "negative": "-{0}"},
@@ -72,7 +72,7 @@ _BY_KIND: dict[str, dict[str, str]] = {
         **{name: f"{name}({{0}})" for name in ("sqrt", "exp", "log", "sin", "cos", "tan", "sinh",
                                                "cosh", "tanh")},
     },
-}  # fmt: skip
+}
 # What has no meaning for floats and complex numbers: their own tables must say.
 _INTEGERS_ONLY = {"floor_divide", "remainder", "power", "reciprocal", "fmod", "bitwise_and",
                   "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift", "floor",

@@ -16,7 +16,7 @@ _ATTRIBUTES = (
     "max_threads_per_block", "shared_size_bytes", "const_size_bytes", "local_size_bytes",
     "num_regs", "ptx_version", "binary_version", "cache_mode_ca",
     "max_dynamic_shared_size_bytes", "preferred_shared_memory_carveout",
-)  # fmt: skip
+)
 
 
 class RawKernel:

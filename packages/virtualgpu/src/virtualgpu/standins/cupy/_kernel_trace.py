@@ -19,9 +19,9 @@ _BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
     "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "lshift": "left_shift",
     "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-}  # fmt: skip
+}
 _COMPARISONS = {"lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal",
-                "gt": "greater", "ge": "greater_equal"}  # fmt: skip
+                "gt": "greater", "ge": "greater_equal"}
 
 
 class Traced:

@@ -10,7 +10,7 @@ _BINARY = {
     "floordiv": "floor_divide", "mod": "remainder", "lshift": "left_shift",
     "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     "matmul": "matmul", "divmod": "divmod",
-}  # fmt: skip
+}
 _IN_PLACE = [name for name in _BINARY if name not in ("matmul", "divmod")]
 _COMPARISONS = {"lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal",
                 "gt": "greater", "ge": "greater_equal"}

@@ -259,13 +259,13 @@ DROPPED = {
     "Inf": "inf", "Infinity": "inf", "infty": "inf", "PINF": "inf", "NAN": "nan", "NaN": "nan",
     "cfloat": "complex128", "complex_": "complex128", "float_": "float64",
     "singlecomplex": "complex64",
-}  # fmt: skip
+}
 
 #: The same function under another name.
 SAME = {
     "trapz": "trapezoid", "round_": "round", "cumproduct": "cumprod", "in1d": "isin",
     "row_stack": "vstack",
-}  # fmt: skip
+}
 
 #: Public names of CuPy 14.2 that raise NotImplementedError here, and what to use.
 MISSING = {

@@ -24,7 +24,7 @@ KERNELS = {
     "bitwise_invert": "invert", "bitwise_left_shift": "left_shift", "bitwise_not": "invert",
     "bitwise_right_shift": "right_shift", "conj": "conjugate", "degrees": "rad2deg",
     "divide": "true_divide", "mod": "remainder", "pow": "power", "radians": "deg2rad",
-}  # fmt: skip
+}
 
 NAMES = """
 abs absolute acos acosh add arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan

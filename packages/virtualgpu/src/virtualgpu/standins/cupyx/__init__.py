@@ -86,7 +86,7 @@ MISSING = {
     "fallback_mode": "cupy.asnumpy and cupy.asarray around the missing function",
     "cusparse": "scipy.sparse on x.get()", "cusolver": "cupy.linalg", "cutensor": "cupy.einsum",
     "cudnn": "jax on the CPU", "lapack": "cupy.linalg", "tools": "pip", "time": "cupyx.profiler",
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str):
@@ -102,7 +102,7 @@ def __getattr__(name: str):
 __all__ = [
     "empty_like_pinned", "empty_pinned", "jit", "profiler", "rsqrt", "scatter_add", "scatter_max",
     "scatter_min", "zeros_like_pinned", "zeros_pinned",
-]  # fmt: skip
+]
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ from .gpuarray import GPUArray
 __all__ = [
     "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "fabs", "floor", "fmod", "frexp",
     "ldexp", "log", "log10", "modf", "sin", "sinh", "sqrt", "tan", "tanh",
-]  # fmt: skip
+]
 
 
 def _unary(name: str, function):

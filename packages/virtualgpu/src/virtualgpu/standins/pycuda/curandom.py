@@ -13,7 +13,7 @@ from .gpuarray import GPUArray, to_gpu
 __all__ = [
     "MRG32k3aRandomNumberGenerator", "XORWOWRandomNumberGenerator", "rand",
     "seed_getter_uniform", "seed_getter_unique",
-]  # fmt: skip
+]
 
 _default = np.random.default_rng()
 

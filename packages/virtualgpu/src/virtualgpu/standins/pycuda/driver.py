@@ -138,7 +138,7 @@ __all__ = [
     "start_profiler",
     "stop_profiler",
     "to_device",
-]  # fmt: skip
+]
 
 #: What PyCUDA's driver has and the virtual GPU has not: name → what to use.
 MISSING = {
@@ -166,7 +166,7 @@ MISSING = {
     "Linker": "one source with all kernels", "jit_input_type": "one source with all kernels",
     "IPCMemoryHandle": "host memory", "IPCEventHandle": "host synchronisation",
     "mem_host_register_flags": "register_host_memory without flags",
-}  # fmt: skip
+}
 
 
 def start_profiler() -> None:

@@ -21,7 +21,7 @@ __all__ = [
     "empty_like", "if_positive", "max", "maximum", "min", "minimum", "ones", "ones_like",
     "reshape", "splay", "stack", "subset_dot", "subset_max", "subset_min", "subset_sum", "sum",
     "take", "to_gpu", "to_gpu_async", "transpose", "vec", "where", "zeros", "zeros_like",
-]  # fmt: skip
+]
 
 # -- making arrays ------------------------------------------------------------------------------
 

@@ -19,14 +19,14 @@ __all__ = [
     "clear_context_caches", "context_dependent_memoize", "dtype_to_ctype",
     "get_or_register_dtype", "make_default_context", "mark_cuda_test", "parse_c_arg",
     "parse_c_type", "register_dtype",
-]  # fmt: skip
+]
 
 _TYPES = {
     "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short",
     "uint16": "unsigned short", "int32": "int", "uint32": "unsigned", "int64": "long",
     "uint64": "unsigned long", "float32": "float", "float64": "double",
     "complex64": "pycuda::complex<float>", "complex128": "pycuda::complex<double>",
-}  # fmt: skip
+}
 _BY_NAME = {
     "bool": "?", "char": "b", "signed char": "b", "unsigned char": "B", "short": "h",
     "short int": "h", "signed short": "h", "unsigned short": "H", "unsigned short int": "H",
@@ -36,7 +36,7 @@ _BY_NAME = {
     "double": "d", "pycuda::complex<float>": "F", "pycuda::complex<double>": "D",
     "size_t": "Q", "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H",
     "int32_t": "i", "uint32_t": "I", "int64_t": "l", "uint64_t": "L",
-}  # fmt: skip
+}
 _registered: dict[str, np.dtype] = {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import cupy
 import numpy as np
@@ -14,7 +15,7 @@ _TYPES = {
     "unsigned int": np.uint32, "long": np.int64, "long long": np.int64,
     "unsigned long": np.uint64, "short": np.int16, "char": np.int8, "unsigned char": np.uint8,
     "bool": np.bool_,
-}  # fmt: skip
+}
 _THREADS = 128
 
 
@@ -42,7 +43,8 @@ extern "C" __global__ void {name}({arguments}, long long n)
     }}
 }}
 """
-        self._options, self._function = options, None
+        self._options = options
+        self._function: Any = None  # made at the first call
 
     def __call__(self, *arguments) -> None:
         if len(arguments) != len(self._numbers):

@@ -25,7 +25,7 @@ __all__ = [
     "get_local_runtime_version", "is_available", "malloc_managed", "memory", "pinned_memory",
     "profile", "runtime", "set_allocator", "set_pinned_memory_allocator", "stream",
     "using_allocator",
-]  # fmt: skip
+]
 
 
 def is_available() -> bool:
@@ -81,4 +81,4 @@ _INSTEAD = {
     "malloc_async": "cupy.cuda.alloc", "Module": "cupy.RawModule", "Function": "cupy.RawKernel",
     "nvtx": "cupyx.profiler.time_range", "memory_hooks": "virtualgpu.launches()",
     "texture": "numba.cuda arrays in global memory",
-}  # fmt: skip
+}

@@ -134,7 +134,7 @@ def getDeviceProperties(device: int) -> dict:
         "sharedMemPerBlockOptin": "MaxSharedMemoryPerBlockOptin",
         "maxBlocksPerMultiProcessor": "MaxBlocksPerMultiprocessor",
         "singleToDoublePrecisionPerfRatio": "SingleToDoublePrecisionPerfRatio",
-    }  # fmt: skip
+    }
     properties = {name: known.get(attribute, 0) for name, attribute in same.items()}
     major, minor = owner.compute_capability
     return {
@@ -143,7 +143,7 @@ def getDeviceProperties(device: int) -> dict:
         "maxThreadsDim": tuple(known[f"MaxBlockDim{axis}"] for axis in "XYZ"),
         "maxGridSize": tuple(known[f"MaxGridDim{axis}"] for axis in "XYZ"),
         **properties,
-    }  # fmt: skip
+    }
 
 
 def malloc(size: int) -> int:

@@ -28,7 +28,7 @@ globals().update(FUNCTIONS)
 __all__ = [
     "BitGenerator", "Generator", "MRG32k3a", "Philox4x3210", "RandomState", "XORWOW",
     "default_rng", "get_random_state", "reset_states", "seed", "set_random_state", *FUNCTIONS,
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str):
