@@ -131,7 +131,7 @@ def test_threat_21_workers_do_not_see_each_other(threat_course: Course, protecti
                           "source": 'open("mine", "w").write("x")'})
         answer, _ = worker.wire.receive(within(60))
         assert "error" not in answer
-        verdict = grade(job.assignment(), job.ingested, protecting, "00" * 16)
+        verdict = grade(job.assignment, job.ingested, protecting, "00" * 16)
     finally:
         worker.kill()
     assert verdict.earned == 5.0, verdict.to_json()

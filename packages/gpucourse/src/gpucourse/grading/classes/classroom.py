@@ -101,13 +101,12 @@ class Classroom:
     def verdict_path(self, student: str, assignment: str, notebook: str) -> Path:
         return self.root / "verdicts" / student / assignment / f"{notebook}.json"
 
-    def verdict(self, student: str, assignment: str, source: Assignment,
-                ingested: Ingested) -> Verdict | None:
+    def verdict(self, assignment: str, job: Job) -> Verdict | None:
         """The stored verdict, if it is of this very work and these very tests."""
-        verdict = Verdict.read(self.verdict_path(student, assignment, source.name))
+        verdict = self.stored(assignment, job)
         if (verdict is None or verdict.kind == INFRASTRUCTURE_FAULT
-                or verdict.assignment_digest != source.digest
-                or verdict.submission_digest != ingested.digest(source)):
+                or verdict.assignment_digest != job.assignment.digest
+                or verdict.submission_digest != job.digest):
             return None
         return verdict
 
@@ -162,6 +161,4 @@ class Classroom:
 
     def missing(self, assignment: str, jobs: list[Job]) -> list[Job]:
         """Jobs without a usable verdict."""
-        sources = {path: Assignment.load(path) for path in {job.source for job in jobs}}
-        return [job for job in jobs
-                if self.verdict(job.student, assignment, sources[job.source], job.ingested) is None]
+        return [job for job in jobs if self.verdict(assignment, job) is None]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sysconfig
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +32,7 @@ from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import rebuild
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.atomic import write_atomically
+from gpucourse.system.programs import search_path
 
 CONFIGURATION = "nbgrader_config.py"
 # nbgrader's: graded notebooks are not to be edited.
@@ -76,15 +76,11 @@ class GradebookWriter:
         self.config = config.copy()
         self.config.CourseDirectory.root = str(classroom.root)
         self.course = CourseDirectory(config=self.config)
-        self._sources: dict[Path, Assignment] = {}
         # per notebook: grade_id → locked, source and checksum, as generate_assignment stored them
         self._kept: dict[tuple[str, str], dict[str, tuple[bool, str, str]]] = {}
 
     def __enter__(self) -> GradebookWriter:
-        # A new gradebook: nbgrader calls alembic by its bare name.
-        scripts = sysconfig.get_path("scripts")
-        if scripts not in os.environ.get("PATH", "").split(os.pathsep):
-            os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
+        os.environ["PATH"] = search_path()  # for a new gradebook
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
         return self
 
@@ -105,18 +101,13 @@ class GradebookWriter:
         """
         if verdict.earned is None:
             return
-        source = self._source(job.source)
+        source = job.assignment
         folder = self.classroom.root / "rebuilt" / job.student / assignment
         notebook = rebuild(source, job.ingested)
         fill_in(notebook, verdict)
         self._write_rows(assignment, job, source, verdict, folder)
         self._as_nbgrader_keeps_it(assignment, source, notebook)
         self._write_files(assignment, job, source, notebook, folder)
-
-    def _source(self, path: Path) -> Assignment:
-        if path not in self._sources:
-            self._sources[path] = Assignment.load(path)
-        return self._sources[path]
 
     def _write_rows(self, assignment: str, job: Job, source: Assignment, verdict: Verdict,
                     folder: Path) -> None:
