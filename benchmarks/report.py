@@ -6,7 +6,9 @@ import datetime
 import json
 import os
 import platform
-from importlib.metadata import version
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
@@ -33,6 +35,15 @@ def machine() -> dict:
     }
 
 
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """The versions of those packages that are installed."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
 def write(name: str, results: dict) -> Path:
     """Write ``results/name.json`` with date, machine and versions around ``results``."""
     RESULTS.mkdir(exist_ok=True)
@@ -40,7 +51,7 @@ def write(name: str, results: dict) -> Path:
     document = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": machine(),
-        "versions": {p: version(p) for p in PACKAGES},
+        "versions": versions(),
         "results": results,
     }
     path.write_text(json.dumps(document, indent=1, sort_keys=False) + "\n")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import site
+from functools import partial
 from pathlib import Path
 
 import nbformat
 import psutil
-import pytest
 
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox.wire import within
-from threats import Attempt, Course, holds, rows
+from threats import Attempt, Course, each_attempt, holds, rows
 from threats_neighbours import ATTEMPTS, SCRIPT
 
 pytest_plugins = ("threats_fixtures",)
 
 
-def attempts(row: int):
-    return pytest.mark.parametrize("attempt", rows(ATTEMPTS, row), ids=lambda a: a.name)
+attempts = partial(each_attempt, ATTEMPTS)
 
 
 @attempts(21)

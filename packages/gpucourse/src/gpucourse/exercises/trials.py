@@ -79,7 +79,7 @@ def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Co
     return profile.counters
 
 
-def compare(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
+def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
     """Require equal arrays, and name the first element that differs or was never written."""
     wrong = np.flatnonzero(got != expected)
     if not len(wrong):

@@ -12,12 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gpucourse.grading.verdict import (
-    INFRASTRUCTURE_FAULT,
-    STUDENT_FAULT,
-    Verdict,
-    write_atomically,
-)
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
+from gpucourse.system.atomic import write_atomically
 
 # Of Okabe and Ito's palette.
 BLUE, VERMILION = "#0072B2", "#D55E00"

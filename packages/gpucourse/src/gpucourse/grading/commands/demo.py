@@ -29,6 +29,7 @@ from gpucourse.course.checkout import checkouts
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.grading.classes.batch import FloorError, Grader
 from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.classes.report import one_line
 from gpucourse.grading.sandbox.levels import SandboxError
 from gpucourse.grading.submission.assignment import Assignment, role_of
 from gpucourse.grading.verdict import Verdict
@@ -36,7 +37,6 @@ from gpucourse.system.programs import search_path
 
 # Written into the folder that the demo makes, so that it never clears another one.
 MARKER = ".made-by-gpucourse-demo"
-REASON_LENGTH = 90
 # nbgrader writes feedback for this many about as fast as it starts.
 SMALL_CLASS = 20
 # Columns of the table where there is no terminal to fit.
@@ -265,13 +265,6 @@ class Demo:
                               "[red]✗ UNEXPECTED[/]" if bad else "[green]✓[/]")
             self.console.print(table)
         return wrong
-
-
-def one_line(verdict: Verdict) -> str:
-    """What the student reads first, shortened to one line of a table."""
-    text = verdict.first_reason() or next(iter(verdict.notices), "")
-    text = " ".join(text.split())
-    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
 
 
 def run(folder: Path | None = None, console: Console | None = None,

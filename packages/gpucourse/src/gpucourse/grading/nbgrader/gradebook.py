@@ -26,7 +26,7 @@ from nbgrader.utils import find_all_files
 from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.grading.classes.batch import Job
-from gpucourse.grading.classes.classroom import RECORDS, Classroom
+from gpucourse.grading.classes.classroom import STAMPS, Classroom
 from gpucourse.grading.nbgrader.steps import fill_in
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import rebuild
@@ -168,7 +168,7 @@ class GradebookWriter:
         target = self.classroom.root / "autograded" / job.student / assignment
         kept = target / f"{source.name}.ipynb"
         write_atomically(kept, nbformat.writes(notebook, version=4) + "\n", PERMISSIONS)
-        for name in RECORDS:
+        for name in STAMPS:
             write_atomically(target / name, (folder / name).read_bytes(), PERMISSIONS)
         originals = job.source.parent
         for path in find_all_files(str(originals), [*self.course.ignore, "*.ipynb"]):

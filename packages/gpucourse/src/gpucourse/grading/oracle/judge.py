@@ -109,7 +109,7 @@ class OracleJudge:
                 raise InfrastructureFault(
                     f"the reference solution fails in '{self.cell}': {failed.reason}") from None
             best = self.launched
-        share, self.remark = economy.compare(answer, best, bounds)
+        share, self.remark = economy.earned_share(answer, best, bounds)
         return share
 
     # -- calls ---------------------------------------------------------------------------------
