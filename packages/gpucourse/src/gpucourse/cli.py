@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from gpucourse.system.told import Told
+
 app = typer.Typer(
     help="The GPU course: check this machine, grade your work, build the notebooks.",
     no_args_is_help=True,
@@ -25,14 +27,11 @@ app.add_typer(data, name="data")
 
 
 @contextmanager
-def _told(*more: type[Exception]) -> Iterator[None]:
+def _telling() -> Iterator[None]:
     """Errors that say what to do end the command with what they say."""
-    from gpucourse.course.checkout import NotInTheCourse
-    from gpucourse.progress.bundle import BundleError
-
     try:
         yield
-    except (BundleError, NotInTheCourse, *more) as error:
+    except Told as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
 
@@ -50,7 +49,7 @@ def progress() -> None:
     """List the course's lessons, and what of each is done."""
     from gpucourse.progress.course_map import progress
 
-    with _told():
+    with _telling():
         typer.echo(progress())
 
 
@@ -62,7 +61,7 @@ def save(
     """Put your work and progress into one file, to download and keep."""
     from gpucourse.progress.bundle import save
 
-    with _told():
+    with _telling():
         saved = save(to)
         typer.echo(f"{saved.path}\n{saved}")
 
@@ -75,7 +74,7 @@ def restore(
     """Put the work of a saved file back; nothing that is here is overwritten."""
     from gpucourse.progress.restoring import restore
 
-    with _told():
+    with _telling():
         typer.echo(restore(bundle))
 
 
@@ -191,5 +190,5 @@ def fetch(
     """Fetch the CMS Open Data dimuon sample (2.2 GB); no lesson needs it."""
     from gpucourse.data import opendata
 
-    with _told(opendata.FetchError):
+    with _telling():
         typer.echo(opendata.fetch(folder))

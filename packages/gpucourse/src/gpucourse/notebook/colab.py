@@ -20,6 +20,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gpucourse.system.told import Told
+
 #: What runs the notebook there. Colab's own package wants them as they are; what the course uses
 #: of them is in those versions too.
 KEPT = frozenset({"ipykernel", "ipython", "nbclient", "nbformat", "psutil", "traitlets"})
@@ -42,11 +44,8 @@ _FAILED = (
 )
 
 
-class SetUpFailed(Exception):
+class SetUpFailed(Told):
     """Something could not be installed; the message says what to do."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
 
 
 def set_up() -> None:

@@ -22,6 +22,7 @@ from gpucourse.course import released
 from gpucourse.course.checkout import course_folder
 from gpucourse.progress import records
 from gpucourse.system.atomic import free_path, write_atomically
+from gpucourse.system.told import Told
 
 #: Names inside a bundle that are no notebooks.
 ABOUT, RECORDS = "gpucourse-work.json", "progress.jsonl"
@@ -38,11 +39,8 @@ _NOT_WORK = {"build", "grading", "node_modules", "site-packages"}
 _WELCOME = "welcome.ipynb"
 
 
-class BundleError(Exception):
+class BundleError(Told):
     """A bundle could not be written or read; the message says why and what to do."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
 
 
 @dataclass(frozen=True, slots=True)
