@@ -7,9 +7,9 @@ import json
 import os
 import platform
 from collections.abc import Iterable
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from gpucourse.system.libraries import version
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("numpy", "numba", "numba-cuda", "llvmlite", "cuda-bindings", "nvidia-cuda-nvrtc",
@@ -37,11 +37,7 @@ def machine() -> dict:
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """The versions of those packages that are installed."""
-    found = {}
-    for package in packages:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+    return {package: found for package in packages if (found := version(package))}
 
 
 def write(name: str, results: dict) -> Path:
