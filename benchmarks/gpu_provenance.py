@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
 
 PACKAGES = (
     "numpy", "numba", "numba-cuda", "llvmlite", "cupy-cuda13x", "cupy-cuda12x", "cupy", "jax",
@@ -14,17 +13,6 @@ PACKAGES = (
 #: What nvidia-smi tells of the card: only read, never set.
 STATE = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem",
          "temperature.gpu", "power.limit", "persistence_mode", "ecc.mode.current")
-
-
-def versions() -> dict[str, str]:
-    """The installed ones of :data:`PACKAGES`."""
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def state() -> dict[str, str]:

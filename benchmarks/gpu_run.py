@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from benchmarks import gpu_worker, report
-from benchmarks.gpu_provenance import state, versions
+from benchmarks.gpu_provenance import PACKAGES, state
 from benchmarks.gpu_worker import Task
 
 #: Seconds without a word after which a worker counts as lost; and what it gets beyond the deadline
@@ -96,7 +96,7 @@ def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, consol
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "gpu": None,
         "machine": {k: v for k, v in report.machine().items() if k != "gpu"},
-        "versions": versions(),
+        "versions": report.versions(PACKAGES),
         "minutes": None,
         "left_out": [],
         "rows": [],

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import benchmarks.support  # noqa: F401
 from benchmarks.support import REPOSITORY
 from gpucourse.grading.commands.demo import solved, wrong_answers
 from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.system.programs import search_path
 from grading_toy import notebook_of, setup, solution, test_cell
 
 STOCK = "stock"
@@ -142,9 +142,8 @@ class Course:
 
 
 def environment() -> dict[str, str]:
-    """nbgrader calls alembic by its bare name; nobody's own settings play a part."""
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-    return os.environ | {"PATH": path, "JUPYTER_PLATFORM_DIRS": "1", "COLUMNS": "100"}
+    """nbgrader finds its programs, and nobody's own settings play a part."""
+    return os.environ | {"PATH": search_path(), "JUPYTER_PLATFORM_DIRS": "1", "COLUMNS": "100"}
 
 
 def deserved(course: Path) -> dict[str, float]:

@@ -6,8 +6,10 @@ import datetime
 import json
 import os
 import platform
-from importlib.metadata import version
+from collections.abc import Iterable
 from pathlib import Path
+
+from gpucourse.system.libraries import version
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("numpy", "numba", "numba-cuda", "llvmlite", "cuda-bindings", "nvidia-cuda-nvrtc",
@@ -33,6 +35,11 @@ def machine() -> dict:
     }
 
 
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """The versions of those packages that are installed."""
+    return {package: found for package in packages if (found := version(package))}
+
+
 def write(name: str, results: dict) -> Path:
     """Write ``results/name.json`` with date, machine and versions around ``results``."""
     RESULTS.mkdir(exist_ok=True)
@@ -40,7 +47,7 @@ def write(name: str, results: dict) -> Path:
     document = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": machine(),
-        "versions": {p: version(p) for p in PACKAGES},
+        "versions": versions(),
         "results": results,
     }
     path.write_text(json.dumps(document, indent=1, sort_keys=False) + "\n")

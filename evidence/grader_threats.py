@@ -19,7 +19,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +35,7 @@ from benchmarks.support import REPOSITORY
 from gpucourse.grading.sandbox.file_system import needed_paths
 from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.verdict import digest
+from gpucourse.system.programs import search_path
 from threats import Attempt, Course
 
 ATTEMPTS = [*threats_verdict.ATTEMPTS, *threats_answers.ATTEMPTS, *threats_neighbours.ATTEMPTS,
@@ -87,8 +87,7 @@ class Stock:
         for name, value in {
             "HOME": str(self.folder / "home"), "LANG": "C.UTF-8", "SECRET_TOKEN": "hunter2",
             "JUPYTER_PLATFORM_DIRS": "1", "VIRTUALGPU_TIME_LIMIT": "10",
-            # nbgrader calls alembic by its bare name.
-            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]]),
+            "PATH": search_path(),
         }.items():
             command += ["--setenv", name, value]
         command += [sys.executable, "-m", "nbgrader", *arguments]

@@ -6,7 +6,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, compare
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal
 from virtualgpu.errors import VirtualGPUError
 
 
@@ -242,7 +242,7 @@ def raw(gaps):
                 look="the last time has no next one, and loose threads have none at all",
             )
         require(report.ok, f"with {n} times: {report}")
-        compare(gap, np.diff(time), f"with {n} times", "gap i is from time i to time i + 1")
+        require_equal(gap, np.diff(time), f"with {n} times", "gap i is from time i to time i + 1")
 
 
 def _lines(n):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, compare, counted, launched
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, counted, launched, require_equal
 
 
 @exercise(
@@ -78,7 +78,7 @@ def bounds_guard(kernel):
             f"with {n} values, every gap has the wrong sign",
             look="which of the two is subtracted from which?",
         )
-        compare(out, gaps, f"with {n} values", "which is the last thread with a gap?")
+        require_equal(out, gaps, f"with {n} values", "which is the last thread with a gap?")
 
 
 @exercise(
@@ -125,7 +125,7 @@ def grid_stride(kernel):
                 f"{counts.sum()}",
                 look="where does a thread start, and how far does it step?",
             )
-            compare(counts, expected, case, "which elements are this thread's?")
+            require_equal(counts, expected, case, "which elements are this thread's?")
 
 
 @exercise(
@@ -304,7 +304,7 @@ def block_max(kernel):
                 f"{case}, block {_first(empty)} has no values: its maximum must be minus infinity",
                 look="what do loose threads put into their places?",
             )
-            compare(maxima, expected, case, "does every place take part in the fold?")
+            require_equal(maxima, expected, case, "does every place take part in the fold?")
     require(
         counters.shared_stores,
         "the answers are right, but shared memory was not used",
@@ -450,7 +450,7 @@ def warp_max(kernel):
                 if maxima[np.argmax(absurd)] == 0.0
                 else "is the shuffle inside an `if`? Then some lanes take no part in it",
             )
-            compare(maxima, expected, case, "does every lane shuffle, and every value take part?")
+            require_equal(maxima, expected, case, "does every lane shuffle, and every value take part?")
     counts = counted(kernel, 2, 64, np.ones(128), np.zeros(4))
     require(
         not counts.shared_loads and not counts.global_atomics and not counts.shared_stores,

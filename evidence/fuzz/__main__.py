@@ -19,10 +19,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.report import PACKAGES, machine
+from benchmarks.report import machine, versions
 
 CHUNK = 2000  # cases per worker process: what a worker leaks is bounded by its life
 # Seconds without a line from a worker: it hangs.
@@ -76,7 +75,7 @@ class Run:
             "chunks_done": spans,
             "machine": machine(),
             "date": time.strftime("%Y-%m-%d"),
-            "versions": {name: version(name) for name in PACKAGES},
+            "versions": versions(),
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")

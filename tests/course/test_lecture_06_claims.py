@@ -6,8 +6,6 @@ against what its cell printed or left behind.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +14,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
-from gpucourse.course.regions import SOLUTION, unwrap_regions
-from gpucourse.course.registry import load_course
-from gpucourse.publish.source import read_source
+from lecture_cells import solved
 
 pytestmark = pytest.mark.slow
 
@@ -28,24 +24,9 @@ TWO_MUONS = np.array([30.0, 12.0])
 
 @pytest.fixture(scope="module")
 def shown(repository: Path) -> dict[str, SimpleNamespace]:
-    """By cell: ``text`` printed, ``error`` raised, and ``names``, the namespace after it."""
-    virtualgpu.activate(force=True)
-    course = load_course(repository)
-    names: dict = {"__name__": "lecture"}
-    cells = {}
-    for cell in read_source(course, course.lesson(ID)).cells:
-        if cell.kind != "code":
-            continue
-        source = unwrap_regions(cell.source, SOLUTION).removeprefix("%load_ext gpucourse\n")
-        printed, error = io.StringIO(), None
-        with contextlib.redirect_stdout(printed):
-            try:
-                exec(compile(source, cell.name, "exec"), names)
-            except virtualgpu.VirtualGPUError as raised:
-                error = raised
-        text = printed.getvalue()
-        assert "✗" not in text, text
-        cells[cell.name] = SimpleNamespace(text=text, error=error, names=dict(names))
+    """The cells of the solved lecture: see :func:`lecture_cells.solved`."""
+    cells = solved(repository, ID)
+    assert not any("✗" in cell.text for cell in cells.values())
     return cells
 
 

@@ -10,6 +10,7 @@ from numba.cuda.random import xoroshiro128p_dtype
 from scipy.stats import binom, chi2
 
 import virtualgpu
+from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.grading.sandbox import cells
 from project_class import ProjectClass
 
@@ -197,8 +198,7 @@ def solution(project, setup) -> dict:
     namespace = dict(setup)
     for cell in project.assignment.solutions:
         if cell.cell_type == "code":
-            source = cell.source.replace("### BEGIN SOLUTION", "").replace("### END SOLUTION", "")
-            cells.run(source, cell.grade_id, namespace)
+            cells.run(unwrap_regions(cell.source, SOLUTION), cell.grade_id, namespace)
     yield namespace
     if not before:
         virtualgpu.deactivate()

@@ -17,14 +17,14 @@ from gpucourse.course.problems import CourseError
 from gpucourse.publish import release
 from gpucourse.publish.links import dead_links
 from gpucourse.publish.source import read_course
+from gpucourse.system.programs import search_path
 
 
 def make_release(repository: Path) -> bytes:
     """What ``make release`` writes, run as people run it."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # The environment that runs this test is set up already, and must not change under it: -o.
     command = ["make", "-o", f"{sys.prefix}/.set-up", f"VENV={sys.prefix}", "release"]
-    done = subprocess.run(command, cwd=repository, env={**os.environ, "PATH": path},
+    done = subprocess.run(command, cwd=repository, env={**os.environ, "PATH": search_path()},
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     written = Path(re.search(r"(?m)^(\S+\.zip): \d+ files, ", done.stdout)[1])

@@ -82,16 +82,13 @@ def launches() -> dict[str, RecordedLaunch]:
 
 def _launch(machine, kernel, arrays) -> None:
     """Without numba-cuda's own memory, which knows one device for a process."""
-    from gpucourse.grading.arguments import array_parameters, describe_type
+    from gpucourse.grading.arguments import describe_type
     from gpucourse.grading.sandbox.worker import numba_type
     from virtualgpu.numba.kernel_ptx import compile_kernel
+    from virtualgpu.numba.machine_array import MachineArray
 
     compiled = compile_kernel(kernel, tuple(numba_type(describe_type(a)) for a in arrays))
     module = machine.load(compiled.texts, {compiled.entry: kernel.py_func.__name__})
-    parameters = []
-    for array in arrays:
-        address = machine.allocate(array.nbytes)
-        machine.write(address, array)
-        parameters += array_parameters(array, address)
+    there = [MachineArray(array, machine) for array in arrays]
     machine.launch(module, compiled.entry, (8 if len(arrays[0]) == 1000 else 7, 1, 1), (128, 1, 1),
-                   parameters)
+                   [part for array in there for part in array.parameters()])

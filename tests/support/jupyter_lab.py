@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from gpucourse.system.programs import search_path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TOKEN = "a-token-for-this-test"
@@ -56,8 +57,7 @@ class Server:
         home.mkdir(parents=True, exist_ok=True)
         environment = {
             **os.environ,
-            # The programs of this environment, for whoever starts them by name (nbgrader, alembic).
-            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]]),
+            "PATH": search_path(),
             "HOME": str(home),
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_CONFIG_DIR": str(home / "config"),

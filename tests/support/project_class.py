@@ -14,8 +14,8 @@ from gpucourse.course.registry import load_course
 from gpucourse.grading.classes.batch import Grader, Job
 from gpucourse.grading.commands.demo import Expected, mismatch, solved, wrong_answers
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.sandbox import cells
-from gpucourse.grading.submission.assignment import SETUP, Assignment
+from gpucourse.grading.oracle.grader import run_setup
+from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import ingest_cells
 from gpucourse.publish.notebooks import project_source
 from gpucourse.publish.source import read_source
@@ -35,10 +35,7 @@ class ProjectClass:
 
     def setup(self) -> dict:
         """What the set-up cells define."""
-        namespace: dict = {"__name__": "__main__"}
-        for cell in self.assignment.having(SETUP):
-            cells.run(cell.source, cell.grade_id, namespace)
-        return namespace
+        return run_setup(self.assignment)
 
     def entries(self) -> list[dict]:
         """The known-wrong answers as ``wrong.py`` has them."""

@@ -271,3 +271,10 @@ def rows(attempts: list[Attempt], row: int) -> list[Attempt]:
     found = [attempt for attempt in attempts if attempt.row == row]
     assert found, f"no attempt for row {row}"
     return found
+
+
+def each_attempt(attempts: list[Attempt], row: int):
+    """A mark that makes a test for each attempt of one row of the list."""
+    import pytest
+
+    return pytest.mark.parametrize("attempt", rows(attempts, row), ids=lambda one: one.name)

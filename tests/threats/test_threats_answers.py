@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-import pytest
-
 from gpucourse.grading.sandbox import levels
-from threats import SEED, control, holds, rows
+from threats import SEED, control, each_attempt, holds
 from threats_answers import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
 
 
-def attempts(row: int):
-    return pytest.mark.parametrize("attempt", rows(ATTEMPTS, row), ids=lambda a: a.name)
+attempts = partial(each_attempt, ATTEMPTS)
 
 
 @attempts(12)

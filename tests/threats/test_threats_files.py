@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import nbformat
 import pytest
 
 from gpucourse.grading.verdict import GRADED, STUDENT_FAULT
-from threats import Course, holds, rows
+from threats import Course, each_attempt, holds, rows
 from threats_files import ATTEMPTS, MALFORMED
 
 pytest_plugins = ("threats_fixtures",)
 
 
-def attempts(row: int):
-    return pytest.mark.parametrize("attempt", rows(ATTEMPTS, row), ids=lambda a: a.name)
+attempts = partial(each_attempt, ATTEMPTS)
 
 
 def rebuilt(course: Course, attempt) -> nbformat.NotebookNode:

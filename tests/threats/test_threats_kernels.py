@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gpucourse.grading.verdict import GRADED
-from threats import LIMITS, holds, rows
+from threats import LIMITS, each_attempt, holds
 from threats_kernels import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
 
 
-def attempts(row: int):
-    return pytest.mark.parametrize("attempt", rows(ATTEMPTS, row), ids=lambda a: a.name)
+attempts = partial(each_attempt, ATTEMPTS)
 
 
 @pytest.fixture

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import site
+from functools import partial
 from pathlib import Path
 
 import nbformat
 import psutil
-import pytest
 
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox.wire import within
-from threats import Attempt, Course, holds, rows
+from threats import Attempt, Course, each_attempt, holds, rows
 from threats_neighbours import ATTEMPTS, SCRIPT
 
 pytest_plugins = ("threats_fixtures",)
 
 
-def attempts(row: int):
-    return pytest.mark.parametrize("attempt", rows(ATTEMPTS, row), ids=lambda a: a.name)
+attempts = partial(each_attempt, ATTEMPTS)
 
 
 @attempts(21)
@@ -131,7 +130,7 @@ def test_threat_21_workers_do_not_see_each_other(threat_course: Course, protecti
                           "source": 'open("mine", "w").write("x")'})
         answer, _ = worker.wire.receive(within(60))
         assert "error" not in answer
-        verdict = grade(job.assignment(), job.ingested, protecting, "00" * 16)
+        verdict = grade(job.assignment, job.ingested, protecting, "00" * 16)
     finally:
         worker.kill()
     assert verdict.earned == 5.0, verdict.to_json()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
 
-from threats import holds, rows
+from threats import each_attempt, holds
 from threats_verdict import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
 
 
-def attempts(row: int):
-    return pytest.mark.parametrize("attempt", rows(ATTEMPTS, row), ids=lambda a: a.name)
+attempts = partial(each_attempt, ATTEMPTS)
 
 
 @attempts(1)

@@ -133,13 +133,6 @@ def test_a_scan_tells_where_the_gpu_wins(example: Results) -> None:
     assert "from 256 to 1,048,576 particles" in alt
 
 
-def test_aims_as_a_table(example: Results, nothing: None) -> None:
-    assert measured.recorded_aims().text == results.NOT_YET
-    results.recorded = lambda: example
-    view = measured.recorded_aims()
-    assert "<td>met</td>" in view.markup and "<td>missed</td>" in view.markup
-
-
 # -- where the file is ------------------------------------------------------------------------
 
 

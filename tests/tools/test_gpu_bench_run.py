@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import gpu_bench_workers as workers
-from benchmarks import gpu_cub, gpu_provenance, gpu_run, gpu_work
+from benchmarks import gpu_cub, gpu_provenance, gpu_run, gpu_work, report
 from benchmarks.gpu_worker import GROUPS, Task, tasks
 
 pytestmark = pytest.mark.slow
@@ -90,7 +90,7 @@ def test_the_most_valuable_comes_first() -> None:
 
 
 def test_versions_are_those_installed() -> None:
-    found = gpu_provenance.versions()
+    found = report.versions(gpu_provenance.PACKAGES)
     assert {"numpy", "numba", "numba-cuda", "jax"} <= set(found)
     assert all(value[0].isdigit() for value in found.values())
 

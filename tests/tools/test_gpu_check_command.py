@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tools.gpu_check import command, machine, parts, table
+from tools.gpu_check import command, parts, provenance, table
 from tools.gpu_check.__main__ import app
 from tools.gpu_check.rows import Row, append, read
 
@@ -44,7 +44,7 @@ def pretended(monkeypatch, tmp_path):
         monkeypatch.setattr(command, "PARTS", {name: (part(name), 0.5) for name in names})
 
     use("one", "two")
-    monkeypatch.setattr(machine, "describe", lambda device: dict(FACTS))
+    monkeypatch.setattr(provenance, "describe", lambda device: dict(FACTS))
     monkeypatch.setattr(command, "FOLDER", tmp_path / "work")
     use.asked, use.out = asked, tmp_path / "result.json"
     return use
@@ -81,7 +81,7 @@ def test_another_device_or_source_begins_anew(pretended, monkeypatch, key):
     check(pretended)
     left = command.FOLDER / "gpu" / "two" / "left"
     left.touch()
-    monkeypatch.setattr(machine, "describe", lambda device: FACTS | {key: "another"})
+    monkeypatch.setattr(provenance, "describe", lambda device: FACTS | {key: "another"})
     check(pretended, "one")
     assert pretended.asked == ["one", "two", "one"] and not left.exists()
     assert list(json.loads(pretended.out.read_text())["parts"]) == ["one"]
@@ -89,7 +89,8 @@ def test_another_device_or_source_begins_anew(pretended, monkeypatch, key):
 
 def test_another_date_or_commit_goes_on(pretended, monkeypatch):
     check(pretended, "one")
-    monkeypatch.setattr(machine, "describe", lambda device: FACTS | {"date": "x", "commit": None})
+    others = {"date": "x", "commit": None}
+    monkeypatch.setattr(provenance, "describe", lambda device: FACTS | others)
     check(pretended)
     assert pretended.asked == ["one", "two"]
 
@@ -155,7 +156,7 @@ def test_what_cannot_be_asked_for_is_said(arguments, said, monkeypatch):
 
 
 def test_without_a_gpu_nothing_is_claimed(monkeypatch, tmp_path):
-    monkeypatch.setattr(machine, "describe", lambda device: {"device": None, "why": "no driver"})
+    monkeypatch.setattr(provenance, "describe", lambda device: {"device": None, "why": "no driver"})
     monkeypatch.setattr(command, "_do", None)
     out = tmp_path / "result.json"
     done = CliRunner().invoke(app, ["--out", str(out)])
@@ -168,9 +169,9 @@ def test_without_a_gpu_nothing_is_claimed(monkeypatch, tmp_path):
 
 def test_a_machine_is_described_without_its_name(monkeypatch, repository):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    facts = machine.describe("gpu")
+    facts = provenance.describe("gpu")
     assert facts["device"] is None and facts["why"] and "rehearsal" not in facts
-    assert "rehearsal" in machine.describe("virtual")
+    assert "rehearsal" in provenance.describe("virtual")
     assert {"date", "cores", "system", "python", "commit", "tools"} <= facts.keys()
     assert facts["versions"]["numba"] and facts["versions"]["numpy"]
     assert re.fullmatch(r"[0-9a-f]{16}", facts["source"])
@@ -183,7 +184,7 @@ def test_the_source_is_known_by_what_is_in_it(tmp_path):
     def change(path: str, text: str) -> str:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-        return machine.source_digest(tmp_path)
+        return provenance.source_digest(tmp_path)
 
     source = "packages/virtualgpu/src/a"
     first = change(f"{source}/b.py", "x = 1")

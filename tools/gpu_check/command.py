@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tools.gpu_check import jobs, machine
+from tools.gpu_check import jobs, provenance
 from tools.gpu_check.lesson_run import find_root, lessons
 from tools.gpu_check.parts import NO_TIME, PARTS, Check, rows_of
 from tools.gpu_check.rows import DIFFERS, FAILS, NOT_RUN, Row, summary
@@ -43,7 +43,7 @@ def check(minutes: float, parts: list[str], out: Path | None, device: str = GPU,
     if refusal := _refusal(parts, only, out, root):
         console.print(refusal, markup=False)
         return NOTHING_DONE
-    facts = machine.describe(device) | {"lessons": sorted(only or ())}
+    facts = provenance.describe(device) | {"lessons": sorted(only or ())}
     if device == GPU and facts["device"] is None:
         console.print(f"Nothing was checked: {facts['why']}. This wants an NVIDIA GPU and its "
                       "driver; the course itself runs without one, and --rehearse tries the check "

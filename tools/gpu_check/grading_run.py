@@ -79,7 +79,7 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
                         sources=sorted({job.source for job in submitted})) as grader:
                 grader.grade(submitted, keep)
         if device != VIRTUAL and not any(row.what.endswith(LAUNCHES) for row in known):
-            append(result, _launches(checked_device.recorded(record)))
+            append(result, _launches(checked_device.read_record(record)))
 
 
 def _launches(lines: list[dict]) -> Row:

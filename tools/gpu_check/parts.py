@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucourse.grading.oracle.checked_device import KIND
-from tools.gpu_check import grading_run, jobs, labelled, lesson_pair, machine, nsight, rows
+from tools.gpu_check import grading_run, jobs, labelled, lesson_pair, nsight, provenance, rows
 from tools.gpu_check import sanitizer as sanitizers
 from tools.gpu_check.lesson_run import cells, find_root, lessons
 from tools.gpu_check.rows import AGREES, FAILS, NOT_RUN, Row
@@ -202,7 +202,7 @@ def _compare(check: Check, id: str) -> Row:
 
 def run_counters(check: Check, seconds: float) -> None:
     """Counters of the virtual GPU against Nsight Compute's. Nothing else runs on the GPU."""
-    program = machine.tool("ncu")
+    program = provenance.tool("ncu")
     if program is None:
         check.save("counters", [Row("Nsight Compute", NOT_RUN, "ncu is not installed")],
                    complete=True)
@@ -228,7 +228,7 @@ def run_counters(check: Check, seconds: float) -> None:
 
 def run_sanitizer(check: Check, seconds: float) -> None:
     """The labelled fault kernels under compute-sanitizer."""
-    program = machine.tool("compute-sanitizer")
+    program = provenance.tool("compute-sanitizer")
     if program is None:
         why = "compute-sanitizer is not installed"
         check.save("sanitizer", [Row("compute-sanitizer", NOT_RUN, why)], complete=True)

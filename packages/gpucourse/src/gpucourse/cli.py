@@ -5,10 +5,14 @@ Every verb imports what it needs when it runs, so that ``gpucourse --help`` answ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from gpucourse.system.told import Told
 
 app = typer.Typer(
     help="The GPU course: check this machine, grade your work, build the notebooks.",
@@ -22,6 +26,16 @@ data = typer.Typer(
 app.add_typer(data, name="data")
 
 
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Errors that say what to do end the command with what they say."""
+    try:
+        yield
+    except Told as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
 @app.command()
 def doctor() -> None:
     """Say what this machine has, and what to do about each thing it lacks."""
@@ -33,14 +47,10 @@ def doctor() -> None:
 @app.command()
 def progress() -> None:
     """List the course's lessons, and what of each is done."""
-    from gpucourse.course.checkout import NotInTheCourse
     from gpucourse.progress.course_map import progress
 
-    try:
+    with _telling():
         typer.echo(progress())
-    except NotInTheCourse as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
 
 
 @app.command()
@@ -49,15 +59,11 @@ def save(
         help="a folder, or the file's name; default: the course's folder")] = None,
 ) -> None:
     """Put your work and progress into one file, to download and keep."""
-    from gpucourse.course.checkout import NotInTheCourse
-    from gpucourse.progress.bundle import BundleError, save
+    from gpucourse.progress.bundle import save
 
-    try:
+    with _telling():
         saved = save(to)
-    except (BundleError, NotInTheCourse) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
-    typer.echo(f"{saved.path}\n{saved}")
+        typer.echo(f"{saved.path}\n{saved}")
 
 
 @app.command()
@@ -66,15 +72,10 @@ def restore(
         help="what `gpucourse save` wrote; default: the newest in the course's folder")] = None,
 ) -> None:
     """Put the work of a saved file back; nothing that is here is overwritten."""
-    from gpucourse.course.checkout import NotInTheCourse
-    from gpucourse.progress.bundle import BundleError
     from gpucourse.progress.restoring import restore
 
-    try:
+    with _telling():
         typer.echo(restore(bundle))
-    except (BundleError, NotInTheCourse) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
 
 
 @app.command()
@@ -189,8 +190,5 @@ def fetch(
     """Fetch the CMS Open Data dimuon sample (2.2 GB); no lesson needs it."""
     from gpucourse.data import opendata
 
-    try:
+    with _telling():
         typer.echo(opendata.fetch(folder))
-    except opendata.FetchError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None

@@ -26,7 +26,7 @@ def without_gpu():
     awkward_cuda.route_to_cpu_kernels()
     ak.numba.register_and_check()
     yield
-    awkward_cuda.restore()
+    awkward_cuda.undo()
     virtualgpu.deactivate()
 
 

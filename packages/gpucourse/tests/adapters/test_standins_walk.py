@@ -30,7 +30,7 @@ def notebook() -> Iterator[None]:
     awkward_cuda.mend_iteration()
     awkward_cuda.route_to_cpu_kernels()
     yield
-    awkward_cuda.restore()
+    awkward_cuda.undo()
     virtualgpu.deactivate()
 
 

@@ -115,7 +115,7 @@ def test_a_kernel_that_fails_is_told(monkeypatch: pytest.MonkeyPatch):
 )
 def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch, free: float, status: str):
     have = resources.Resources(int(16e9), int(free), 2)
-    monkeypatch.setattr(doctor.machine, "resources", lambda: have)
+    monkeypatch.setattr(doctor.surroundings, "resources", lambda: have)
     memory = finding(doctor.memory_and_processors, "memory")
     assert memory.status == status
     assert (memory.mend is None) == (status == OK)
@@ -264,9 +264,9 @@ def test_the_switch_that_forbids_user_namespaces_is_named(
     write_files(program.parent, bwrap="#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
-    monkeypatch.setattr(doctor.machine, "_SYSCTL", tmp_path / "sys")
+    monkeypatch.setattr(doctor.surroundings, "_SYSCTL", tmp_path / "sys")
     assert "seccomp" in finding(doctor.sandbox, "bubblewrap").mend
-    for other, forbids, _ in doctor.machine.NAMESPACE_SWITCHES:
+    for other, forbids, _ in doctor.surroundings.NAMESPACE_SWITCHES:
         (tmp_path / "sys" / other).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sys" / other).write_text("15000\n" if "max" in other else
                                               str(1 - int(forbids)) + "\n")

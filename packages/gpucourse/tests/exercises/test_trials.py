@@ -12,7 +12,7 @@ virtualgpu.activate(force=True)
 from numba import cuda  # noqa: E402
 
 from gpucourse.exercises.checks import CheckFailed  # noqa: E402
-from gpucourse.exercises.trials import LEFTOVER, compare, counted, launched  # noqa: E402
+from gpucourse.exercises.trials import LEFTOVER, counted, launched, require_equal  # noqa: E402
 from virtualgpu.errors import MemoryAccessError  # noqa: E402
 
 
@@ -132,13 +132,13 @@ def test_counts_of_a_kernel_that_fails_end_at_the_failure():
 
 
 def test_comparing_names_the_first_element_that_differs():
-    compare(np.arange(3), np.arange(3), "case", "look")
+    require_equal(np.arange(3), np.arange(3), "case", "look")
     with pytest.raises(CheckFailed, match="case, element 1 is 5, not 1"):
-        compare(np.array([0, 5, 6]), np.arange(3), "case", "look")
+        require_equal(np.array([0, 5, 6]), np.arange(3), "case", "look")
     with pytest.raises(CheckFailed, match="case, element 2 was never written"):
-        compare(np.array([0, 1, LEFTOVER]), np.arange(3), "case", "look")
+        require_equal(np.array([0, 1, LEFTOVER]), np.arange(3), "case", "look")
 
 
 def test_comparing_shows_the_digits_that_differ():
     with pytest.raises(CheckFailed, match=r"element 0 is 0\.10000000149\d*, not 0\.1000000000\d*"):
-        compare(np.array([0.1], np.float32).astype(float), np.array([0.1]), "case", "look")
+        require_equal(np.array([0.1], np.float32).astype(float), np.array([0.1]), "case", "look")

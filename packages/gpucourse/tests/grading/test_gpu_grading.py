@@ -59,7 +59,7 @@ def test_scores_and_reasons_are_those_of_the_virtual_gpu(name, server, rehearsed
         (one.earned, one.reason) for one in here.tests]
     assert there.device == "Virtual GPU (CPU), checked on the Virtual GPU (CPU)"
     assert here.device == "Virtual GPU (CPU)"
-    launches = checked_device.recorded(rehearsed)
+    launches = checked_device.read_record(rehearsed)
     # A kernel that is found to be wrong never reaches the GPU; the host function's does.
     assert launches and all(line["verdict"] == "equal" for line in launches)
     assert any(line["launch"].startswith("scale[") for line in launches) == (
@@ -82,7 +82,7 @@ def test_a_gpu_that_disagrees_is_nobodys_fault(server, rehearsed):
     assert verdict.kind == INFRASTRUCTURE_FAULT and verdict.earned is None
     assert "the GPU and the virtual GPU disagree on scale[" in verdict.reason
     assert "on the virtual GPU" in verdict.reason and "element " in verdict.reason
-    assert [line["verdict"] for line in checked_device.recorded(rehearsed)] == ["DIFFERS"]
+    assert [line["verdict"] for line in checked_device.read_record(rehearsed)] == ["DIFFERS"]
 
 
 def test_what_the_gpu_computed_is_what_is_read(rehearsed):

@@ -108,7 +108,7 @@ class Disaster:
     def __init__(self, kind: str, marker: str) -> None:
         self.kind, self.marker = kind, marker
 
-    def __call__(self, connection, job, server, seed) -> None:
+    def __call__(self, connection, *_) -> None:
         import os
 
         with open(self.marker, "a") as file:

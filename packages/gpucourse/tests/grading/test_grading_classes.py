@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from gpucourse.grading.classes import report
 from gpucourse.grading.commands import grade_class
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, TestOutcome, Verdict
+from gpucourse.system.programs import search_path
 from grading_toy import nbgrader, submission, toy_notebook, write_submission
 
 pytestmark = pytest.mark.slow
@@ -30,10 +30,8 @@ FORMULA = "def double(values):\n    raise ValueError('=HYPERLINK(1)')\n"
 
 
 def nbgrader_command(root: Path, *arguments: str) -> None:
-    environment = os.environ | {
-        "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])}
     ran = subprocess.run([sys.executable, "-m", "nbgrader", *arguments], cwd=root, text=True,
-                         env=environment, capture_output=True)
+                         env=os.environ | {"PATH": search_path()}, capture_output=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -138,7 +138,7 @@ def test_what_the_cluster_fails_to_do_is_an_infrastructure_fault(grader, source)
             raise RuntimeError("KilledWorker")
 
     (job,) = work(source, 1)
-    verdict = grader._verdict(Lost(), job, toy())
+    verdict = grader._verdict(Lost(), job)
     assert verdict.kind == INFRASTRUCTURE_FAULT
     assert verdict.earned is None
     assert "KilledWorker" in verdict.reason

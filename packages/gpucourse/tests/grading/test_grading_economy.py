@@ -142,12 +142,12 @@ def test_a_bound_that_the_reference_would_miss_is_refused(bound):
 def test_counts_of_several_launches_add_up_and_the_worst_decides():
     answer = [launched(barriers=2, global_atomics=0), launched(barriers=2, global_atomics=0)]
     best = [launched(barriers=2, global_atomics=0)]
-    share, why = economy.compare(answer, best, {"barriers": (1.0, 4.0), "global_atomics": 1.0})
+    share, why = economy.earned_share(answer, best, {"barriers": (1.0, 4.0), "global_atomics": 1.0})
     assert share == pytest.approx(0.5)
     assert "2 times as many barriers" in why
     with pytest.raises(PropertyFailed, match="needs 5 atomic updates of global memory, the ref"):
-        economy.compare([launched(global_atomics=5)], best, {"global_atomics": 2.0})
-    assert economy.compare(best, best, {"barriers": 1.0, "global_atomics": 1.0}) == (1.0, "")
+        economy.earned_share([launched(global_atomics=5)], best, {"global_atomics": 2.0})
+    assert economy.earned_share(best, best, {"barriers": 1.0, "global_atomics": 1.0}) == (1.0, "")
 
 
 def test_in_a_notebook_there_is_nothing_to_compare_with():

@@ -71,10 +71,10 @@ def test_the_rebuilt_notebook_holds_nothing_else_of_the_students(assignment):
 
 def test_ingested_survives_the_rebuilt_notebook(assignment):
     taken = take(submission(assignment, double="def double(v):\n    return v + v\n"), assignment)
-    again = ingest.restore(ingest.rebuild(assignment, taken), assignment)
+    again = ingest.read_back(ingest.rebuild(assignment, taken), assignment)
     assert again == taken
     with pytest.raises(ValueError, match="ingest"):
-        ingest.restore(toy_notebook(), assignment)
+        ingest.read_back(toy_notebook(), assignment)
 
 
 def test_digest_depends_on_answers_only(assignment):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpucourse.grading.arguments import array_parameters, describe_type, parameter_sizes
+from gpucourse.grading.arguments import describe_type, parameter_sizes
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox.levels import Sandbox
@@ -17,6 +17,8 @@ from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT
 from grading_toy import submitted
 from kernel_answers import SEED, kernels, scale
 from threats import COUNT
+from virtualgpu.devices import VirtualDevice
+from virtualgpu.numba.machine_array import MachineArray
 
 
 @pytest.fixture(scope="session")
@@ -96,6 +98,6 @@ def test_arguments_have_numbas_layout(value):
 
 
 def test_array_parameters_are_size_itemsize_pointer_shape_strides():
-    numbers = [int.from_bytes(raw, "little")
-               for raw in array_parameters(np.zeros((3, 4), np.float32), 512)]
-    assert numbers == [0, 0, 12, 4, 512, 3, 4, 16, 4]
+    array = MachineArray(np.zeros((3, 4), np.float32), VirtualDevice())
+    numbers = [int.from_bytes(raw, "little") for raw in array.parameters()]
+    assert numbers == [0, 0, 12, 4, array.address, 3, 4, 16, 4]

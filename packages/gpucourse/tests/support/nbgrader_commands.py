@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
 from multiprocessing import forkserver
 from pathlib import Path
+
+from gpucourse.system.programs import search_path
 
 
 def nbgrader_command(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -43,8 +44,7 @@ def in_a_fork(action: Callable[[], None], folder: Path) -> tuple[int, str]:
                     os.dup2(output.fileno(), stream)
                 sys.stdout, sys.stderr = (open(stream, "w", closefd=False) for stream in (1, 2))
                 os.chdir(folder)
-                os.environ["PATH"] = os.pathsep.join(
-                    [sysconfig.get_path("scripts"), os.environ["PATH"]])
+                os.environ["PATH"] = search_path()
                 warnings.resetwarnings()  # pytest turns nbgrader's own into errors
                 action()
                 code = 0

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gpucourse.system.programs import search_path
+
 
 def nbgrader_release(source: Path, name: str, folder: Path) -> Path:
     """What stock ``nbgrader generate_assignment`` makes of ``source``/NAME/NAME.ipynb."""
@@ -17,9 +19,7 @@ def nbgrader_release(source: Path, name: str, folder: Path) -> Path:
         f"--db=sqlite:///{folder}/gradebook.db",
     ]
     command = [sys.executable, "-m", "nbgrader", "generate_assignment", name, *options]
-    # nbgrader starts alembic by its bare name.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path}
+    environment = {**os.environ, "PATH": search_path()}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     return folder / "release" / name / f"{name}.ipynb"

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,8 +35,7 @@ _VIEWS = "awkward._connect.numba.arrayview"
 _BACKEND = "awkward._backends.cupy"
 _CONNECT = "awkward._connect.cuda"
 _REROUTE = "virtualgpu.numba.reroute"
-_MISSING = object()
-_replaced: list[tuple[Any, str, Any]] = []
+_replaced = ExitStack()
 
 
 def mend_iteration() -> None:
@@ -54,23 +54,18 @@ def hand_over() -> None:
     after_import(_REROUTE, _hand_over)
 
 
-def restore() -> None:
+def undo() -> None:
     """Undo :func:`route_to_cpu_kernels`; wait for nothing more (a mend that was made stays)."""
     for name in (_BACKEND, _CONNECT, _VIEWS, _REROUTE):
         forget(name)
-    while _replaced:
-        owner, name, value = _replaced.pop()
-        if value is _MISSING:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, value)
+    _replaced.close()
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:
-    before = vars(owner).get(name, _MISSING)
-    if before is not value:
-        _replaced.append((owner, name, before))
-        setattr(owner, name, value)
+    from unittest.mock import patch
+
+    if vars(owner).get(name) is not value:
+        _replaced.enter_context(patch.object(owner, name, value, create=True))
 
 
 def _mend_iteration(views: ModuleType) -> None:

@@ -11,17 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpucourse.course.registry import Course, Lecture, Lesson, load_course
+from gpucourse.system.told import Told
 
 #: This package; ``lessons`` and ``recorded`` in it are copies that a wheel brings along.
 PACKAGE = Path(__file__).resolve().parents[1]
 REGISTRY = Path("course/course.toml")
 
 
-class NotInTheCourse(LookupError):
+class NotInTheCourse(Told, LookupError):
     """The course's folder was not found."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
 
 
 def own_checkout() -> Path | None:

@@ -82,6 +82,16 @@ def replace_regions(source: str, kind: str, stub: Sequence[str]) -> str:
     return _rewrite(source, kind, lambda region, body: [region.indent + line for line in stub])
 
 
+def released_source(source: str, *, code: bool, solution: bool = True) -> str:
+    """What nbgrader releases of a cell: stubs for solutions, no hidden tests.
+
+    A ``solution`` cell without a region is a solution as a whole.
+    """
+    stub = NBGRADER_STUB if code else NBGRADER_TEXT_STUB
+    released = remove_regions(replace_regions(source, SOLUTION, stub), HIDDEN_TESTS)
+    return "\n".join(stub) if solution and released == source else released
+
+
 def remove_regions(source: str, kind: str) -> str:
     """Leave each region of this kind out."""
     return _rewrite(source, kind, lambda region, body: [])

@@ -11,12 +11,16 @@ import json
 from collections.abc import Mapping
 
 
+def cell_texts(notebook: Mapping) -> list[str]:
+    """The text of each cell, which in a file may be one string or a list of lines."""
+    return [text if isinstance(text := cell["source"], str) else "".join(text)
+            for cell in notebook["cells"]]
+
+
 def digest(notebook: Mapping) -> str:
     """16 hexadecimal digits that change with any cell's kind or text, and with nothing else."""
-    cells = [
-        [cell["cell_type"], text if isinstance(text := cell["source"], str) else "".join(text)]
-        for cell in notebook["cells"]
-    ]
+    kinds = [cell["cell_type"] for cell in notebook["cells"]]
+    cells = [[kind, text] for kind, text in zip(kinds, cell_texts(notebook), strict=True)]
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
 
 

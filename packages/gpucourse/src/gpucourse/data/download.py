@@ -26,6 +26,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
+from gpucourse.system.told import Told
+
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and to wait for the next bytes
 _BLOCK = 1 << 18  # bytes; what a broken connection loses at most
 _ENOUGH = 1 << 20  # bytes that count as progress, so that patience starts anew
@@ -35,7 +37,7 @@ Report = Callable[[str, int], None]
 """Called with what is being done and the number of bytes done so far."""
 
 
-class FetchError(RuntimeError):
+class FetchError(Told):
     """The file could not be had; the message says why and what to do next."""
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from gpucourse.doctor.devices import device_and_compilers, driver, gpu_libraries
 from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, reinstall
 from gpucourse.doctor.installation import checkout, installers
-from gpucourse.doctor.machine import disk, memory_and_processors, sandbox
 from gpucourse.doctor.notebooks import course_files, jupyter, port, progress
 from gpucourse.doctor.software import packages, python_and_system, strangers, variables
+from gpucourse.doctor.surroundings import disk, memory_and_processors, sandbox
 
 PARTS: tuple[Callable[[], Iterator[Finding]], ...] = (
     python_and_system,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall, uninstall
 from gpucourse.system import libraries
+from gpucourse.system.libraries import version
 from gpucourse.system.resources import gigabytes
 
 _GROUP = "device"
@@ -120,8 +120,8 @@ def driver() -> Iterator[Finding]:
                           "`nvidia-smi` says more. After an update of the driver: restart the "
                           "machine. In a container: start it with --gpus all (NVIDIA Container "
                           "Toolkit). The course runs on the virtual GPU meanwhile")
-        elif not trace and (wheels := [f"{name} {_version(name)}" for name in _FOR_GPU_ONLY
-                                       if _version(name)]):
+        elif not trace and (wheels := [f"{name} {version(name)}" for name in _FOR_GPU_ONLY
+                                       if version(name)]):
             yield Finding(_GROUP, "driver", WARN, f"{', '.join(wheels)}: for a GPU, and here is "
                           f"none: {found.reason}", "nothing, if this machine has no GPU: the "
                           "course runs on the virtual GPU. Else install NVIDIA's driver, "
@@ -150,7 +150,7 @@ def gpu_libraries() -> Iterator[Finding]:
         return
     yield _jax()
     yield _cupy(found.cuda)
-    if not (_version("cudf-cu13") or _version("cudf-cu12") or _version("cudf")):
+    if not (version("cudf-cu13") or version("cudf-cu12") or version("cudf")):
         yield Finding(_GROUP, "cuDF", WARN, "not installed: its lecture has no stand-in where "
                       "there is a GPU", _for_gpu())
 
@@ -161,21 +161,21 @@ def _jax() -> Finding:
     if platforms and not {"cuda", "gpu"} & set(platforms.split(",")):
         found = f"JAX_PLATFORMS={platforms} keeps it from the GPU"
         return Finding(_GROUP, name, WARN, found, "unset JAX_PLATFORMS, and start Jupyter again")
-    plugins = {f"jax-cuda{major}-plugin": _version(f"jax-cuda{major}-plugin") for major in (13, 12)}
-    installed = {plugin: version for plugin, version in plugins.items() if version}
+    plugins = ("jax-cuda13-plugin", "jax-cuda12-plugin")
+    installed = {plugin: here for plugin in plugins if (here := version(plugin))}
     if not installed:
         found = "installed without CUDA: it computes on the CPU, beside a GPU"
         return Finding(_GROUP, name, WARN, found, _for_gpu())
-    jaxlib = _version("jaxlib")
-    for plugin, version in installed.items():
-        if version != jaxlib:
-            found = f"{plugin} {version} does not fit jaxlib {jaxlib}: JAX stays on the CPU"
+    jaxlib = version("jaxlib")
+    for plugin, its_own in installed.items():
+        if its_own != jaxlib:
+            found = f"{plugin} {its_own} does not fit jaxlib {jaxlib}: JAX stays on the CPU"
             return Finding(_GROUP, name, WARN, found, install(f"{plugin}=={jaxlib}"))
     return Finding(_GROUP, name, OK, ", ".join(f"{p} {v}" for p, v in installed.items()))
 
 
 def _cupy(cuda: str | None) -> Finding:
-    names = [name for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy") if _version(name)]
+    names = [name for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy") if version(name)]
     if not names:
         found = "not installed: its lectures have no stand-in where there is a GPU"
         return Finding(_GROUP, "CuPy", WARN, found, _for_gpu())
@@ -187,19 +187,12 @@ def _cupy(cuda: str | None) -> Finding:
         found = f"cupy-cuda13x, and the driver knows CUDA {cuda}"
         mend = f"{uninstall('cupy-cuda13x')} && {install('cupy-cuda12x')}"
         return Finding(_GROUP, "CuPy", FAIL, found, mend)
-    return Finding(_GROUP, "CuPy", OK, f"{names[0]} {_version(names[0])}")
+    return Finding(_GROUP, "CuPy", OK, f"{names[0]} {version(names[0])}")
 
 
 def _for_gpu(lock: str = "gpu") -> str:
     more = "   (CUDA 12 driver: gpu12.txt)" if lock == "gpu" else ""
     return install("--require-hashes", "-r", f"requirements/{lock}.txt") + more
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _trace_of_a_gpu() -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from gpucourse.course.checkout import NotInTheCourse, course_folder
 from gpucourse.course.projects import COURSE, editable
 from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall
+from gpucourse.system.libraries import version
 
 #: Modules whose copy from elsewhere breaks the course in ways that name something else.
 MODULES = (
@@ -33,13 +34,12 @@ VARIABLES = {
 def python_and_system() -> Iterator[Finding]:
     """The interpreter, and the operating system."""
     group = "Python"
-    version = platform.python_version()
     supported = (3, 11) <= sys.version_info < (3, 14)
     yield Finding(
         group,
         "Python",
         OK if supported else FAIL,
-        f"{version} ({sys.executable})",
+        f"{platform.python_version()} ({sys.executable})",
         None if supported else "use Python 3.11, 3.12 or 3.13: `rm -rf .venv && make setup` takes "
         "one that is here, or fetches one; without make, make .venv anew with one of them",
     )
@@ -72,16 +72,14 @@ def packages() -> Iterator[Finding]:
                 continue
             wanted = f"{requirement.name}{requirement.specifier}"
             mend = f"{install('--upgrade', wanted)}   (or everything: {reinstall()})"
-            try:
-                version = importlib.metadata.version(requirement.name)
-            except importlib.metadata.PackageNotFoundError:
+            here = version(requirement.name)
+            if here is None:
                 found = f"not installed, and {needy} needs it"
                 yield Finding("packages", requirement.name, FAIL, found, mend)
-                continue
-            if requirement.specifier.contains(version, prereleases=True):
-                fine.append(f"{requirement.name} {version}")
+            elif requirement.specifier.contains(here, prereleases=True):
+                fine.append(f"{requirement.name} {here}")
             else:
-                found = f"{version}, but {needy} needs {requirement.specifier}"
+                found = f"{here}, but {needy} needs {requirement.specifier}"
                 yield Finding("packages", requirement.name, FAIL, found, mend)
     yield Finding("packages", f"{len(set(fine))} as they should be", OK,
                   ", ".join(sorted(set(fine))))

@@ -6,7 +6,6 @@ does no harm, and the check can say which line of it is wrong.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,9 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.adapters import awkward_cuda
+from gpucourse.adapters.awkward_arguments import to_device
 from gpucourse.exercises.checks import require
+from gpucourse.exercises.orders import checked, order_matters
 from virtualgpu import sources
 from virtualgpu.observers.counters import Counters
 
@@ -55,24 +56,16 @@ def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
     For launches by other libraries than Numba: see :func:`launched`, and
     :mod:`gpucourse.exercises.cpp_trials`.
     """
-    with virtualgpu.check() as report:
-        after = launch()
-    if not report.ok:
-        first = report.findings[0]
-        both = (first.location, first.other)
+    after, found = checked(launch)
+    if found is not None:
+        both = (found.location, found.other)
         places = [place for place in both if place is not None and place.filename]
-        require(False, first.message, look="\nand ".join(map(_place, places)) or None)
-    for seed in seeds:
-        with virtualgpu.schedule(seed):
-            again = launch()
-        require(
-            all(
-                a is b or np.array_equal(a, b, equal_nan=True)
-                for a, b in zip(after, again, strict=True)
-            ),
-            "the answer changes with the order in which the threads run",
-            look="what must have happened before this line runs, and what makes sure of it?",
-        )
+        require(False, found.message, look="\nand ".join(map(_place, places)) or None)
+    require(
+        not order_matters(launch, after, seeds, _same),
+        "the answer changes with the order in which the threads run",
+        look="what must have happened before this line runs, and what makes sure of it?",
+    )
     return after
 
 
@@ -86,7 +79,7 @@ def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Co
     return profile.counters
 
 
-def compare(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
+def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
     """Require equal arrays, and name the first element that differs or was never written."""
     wrong = np.flatnonzero(got != expected)
     if not len(wrong):
@@ -115,16 +108,12 @@ def _on_device(argument: object) -> object:
     """A copy on the device of a NumPy or Awkward Array; anything else as it is."""
     from numba import cuda
 
-    if isinstance(argument, np.ndarray):
-        return cuda.to_device(argument)
-    if _is_awkward(argument):
-        return sys.modules["awkward"].to_backend(argument, "cuda")
-    return argument
+    return cuda.to_device(argument) if isinstance(argument, np.ndarray) else to_device(argument)
 
 
-def _is_awkward(argument: object) -> bool:
-    awkward = sys.modules.get("awkward")  # nobody has such an array who has not imported it
-    return awkward is not None and isinstance(argument, awkward.Array)
+def _same(one: list, other: list) -> bool:
+    return all(a is b or np.array_equal(a, b, equal_nan=True)
+               for a, b in zip(one, other, strict=True))
 
 
 def _place(location: Location) -> str:

@@ -1,12 +1,9 @@
-"""Arguments of a launch as numba-cuda passes them, built by the oracle itself.
+"""Arguments of a launch as numba-cuda passes them: what the worker is told, what the oracle checks.
 
 The layout is that of ``_Kernel._prepare_args`` in numba-cuda 0.28 to 0.30. Arrays are C-contiguous.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -38,13 +35,8 @@ def read_dtype(described: str | list) -> np.dtype:
 
 def scalar(value: object) -> np.generic:
     """A Python or NumPy number as numba types it: int is int64, float is float64."""
-    if isinstance(value, np.generic):
-        return value
-    kinds: tuple[tuple[type, Callable[[Any], np.generic]], ...] = (
-        (bool, np.bool_), (int, np.int64), (float, np.float64), (complex, np.complex128))
-    for kind, dtype in kinds:
-        if isinstance(value, kind):
-            return dtype(value)
+    if isinstance(value, np.generic | complex | float | int):
+        return np.asarray(value)[()]
     raise TypeError(f"a kernel takes arrays and numbers, not {type(value).__name__}")
 
 
@@ -58,12 +50,6 @@ def parameter_sizes(described: dict) -> list[int]:
     if dtype.kind == "c":
         return [dtype.itemsize // 2] * 2
     return [dtype.itemsize]
-
-
-def array_parameters(array: np.ndarray, address: int) -> list[bytes]:
-    """(meminfo, parent, items, bytes per item, data, shape…, strides…), each 64 bits."""
-    numbers = (0, 0, array.size, array.itemsize, address, *array.shape, *array.strides)
-    return [number.to_bytes(8, "little", signed=True) for number in map(int, numbers)]
 
 
 def scalar_parameter(value: object) -> bytes:

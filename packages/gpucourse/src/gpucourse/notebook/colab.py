@@ -21,6 +21,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gpucourse.system.libraries import version
+from gpucourse.system.told import Told
+
 #: What runs the notebook there. Colab's own package wants them as they are; what the course uses
 #: of them is in those versions too.
 KEPT = frozenset({"ipykernel", "ipython", "nbclient", "nbformat", "psutil", "traitlets"})
@@ -43,11 +46,8 @@ _FAILED = (
 )
 
 
-class SetUpFailed(Exception):
+class SetUpFailed(Told):
     """Something could not be installed; the message says what to do."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
 
 
 def set_up() -> None:
@@ -72,7 +72,7 @@ def set_up() -> None:
         # The command gpucourse, for cells that begin with an exclamation mark.
         _pip("--no-deps", *editable(root))
     if wanted:
-        names = ", ".join(f"{name} {_version(name)}" for name in sorted(wanted))
+        names = ", ".join(f"{name} {version(name)}" for name in sorted(wanted))
         print(f"Installed {names} ({time.monotonic() - start:.0f} s)")
     else:
         print("Everything that the course needs is installed.")
@@ -105,15 +105,15 @@ def missing(root: Path) -> dict[str, str]:
         name = canonicalize_name(requirement.name)
         if name in KEPT | NOT_NEEDED:
             continue
-        version = _version(name)
-        fits = version is not None and requirement.specifier.contains(version, prereleases=True)
+        here = version(name)
+        fits = here is not None and requirement.specifier.contains(here, prereleases=True)
         if fits and name == "cuda-toolkit":
             complete = all(map(libraries.find_compiler, ("nvvm", "nvrtc", "cudart")))
         else:
             complete = fits
         if not complete:
             extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-            found[name] = f"{requirement.name}{extras}=={version if fits else pins[name]}"
+            found[name] = f"{requirement.name}{extras}=={here if fits else pins[name]}"
     return found
 
 
@@ -136,7 +136,7 @@ def imported(wanted: Iterable[str]) -> list[str]:
     """Of the packages that will be replaced, those that this kernel has imported already."""
     modules = {"numba": "numba", "numba-cuda": "numba.cuda", "cuda-bindings": "cuda.bindings"}
     return [name for name in sorted(wanted)
-            if modules.get(name, name) in sys.modules and _version(name)]
+            if modules.get(name, name) in sys.modules and version(name)]
 
 
 def name_cells(compiler: Any) -> None:
@@ -208,10 +208,3 @@ def _is_installed(root: Path) -> bool:
     except importlib.metadata.PackageNotFoundError:
         return False
     return root.as_uri() in location
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -74,9 +74,9 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from virtualgpu import activation, sources
 
     after_import.forget("numba.cuda")
-    awkward_cuda.restore()
-    numba_errors.restore()
-    standin_errors.restore(shell)
+    awkward_cuda.undo()
+    numba_errors.undo()
+    standin_errors.undo(shell)
     without_pycuda.withdraw()
     activation.deactivate()
     if namer := shell.__dict__.pop("_gpucourse_namer", None):

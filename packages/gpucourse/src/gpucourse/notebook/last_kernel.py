@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpucourse.system.atomic import write_atomically
 from gpucourse.system.resources import gigabytes, memory_kills, resources
 
 if TYPE_CHECKING:
@@ -38,16 +39,6 @@ class Note:
     cell: str
     when: float
 
-    @property
-    def alive(self) -> bool:
-        """Whether that kernel still runs; numbers of processes are used again."""
-        import psutil
-
-        try:
-            return psutil.Process(self.pid).create_time() == self.born
-        except psutil.Error:
-            return False
-
 
 def watch(shell: InteractiveShell) -> str | None:
     """Keep a note for this kernel from now on; returns what to say about the one before.
@@ -57,20 +48,22 @@ def watch(shell: InteractiveShell) -> str | None:
     notebook, kills = os.environ.get(NOTEBOOK), memory_kills()
     if not notebook or kills is None:
         return None
-    path = _path(notebook)
-    before = read(path)
-    if before is not None and before.pid == os.getpid() and before.alive:
-        return None  # `%load_ext` once more
-    import psutil
+    from jupyter_core.paths import jupyter_runtime_dir
 
-    born = psutil.Process().create_time()
+    name = hashlib.sha256(notebook.encode()).hexdigest()[:16]
+    path = Path(jupyter_runtime_dir()) / f"gpucourse-{name}.json"
+    before, me, born = read(path), os.getpid(), _born(os.getpid())
+    if before is not None and (before.pid, before.born) == (me, born):
+        return None  # `%load_ext` once more
 
     def began(info: object = None) -> None:
         lines = getattr(info, "raw_cell", "").strip().splitlines() or [""]
-        write(path, Note(os.getpid(), born, kills, lines[0][:60], time.time()))
+        note = Note(me, born, kills, lines[0][:60], time.time())
+        with suppress(OSError):  # on a full disk there is none
+            write_atomically(path, json.dumps(asdict(note)))
 
     def ended() -> None:
-        if (note := read(path)) is not None and note.pid == os.getpid():
+        if (note := read(path)) is not None and note.pid == me:
             path.unlink(missing_ok=True)
 
     began()
@@ -81,7 +74,7 @@ def watch(shell: InteractiveShell) -> str | None:
 
 def obituary(note: Note | None, kills: int) -> str | None:
     """What to say about the kernel that left ``note``, now that ``kills`` are counted."""
-    if note is None or kills <= note.kills or note.alive:
+    if note is None or kills <= note.kills or _born(note.pid) == note.born:
         return None
     when = time.strftime("%H:%M", time.localtime(note.when))
     cell = f" (`{note.cell}`)" if note.cell else ""
@@ -101,17 +94,11 @@ def read(path: Path) -> Note | None:
         return None
 
 
-def write(path: Path, note: Note) -> None:
-    """Leave a note; on a full disk there is none."""
-    temporary = path.with_name(f"{path.name}.{note.pid}")
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(asdict(note)), encoding="utf-8")
-        temporary.replace(path)
+def _born(pid: int) -> float | None:
+    """When that process was born, if it runs: numbers of processes are used again."""
+    import psutil
 
-
-def _path(notebook: str) -> Path:
-    from jupyter_core.paths import jupyter_runtime_dir
-
-    name = hashlib.sha256(notebook.encode()).hexdigest()[:16]
-    return Path(jupyter_runtime_dir()) / f"gpucourse-{name}.json"
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None

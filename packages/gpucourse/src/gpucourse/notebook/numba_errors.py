@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import traceback
 from types import ModuleType
 
@@ -30,10 +31,8 @@ def shorten() -> None:
         after_import(name, _shorten)
 
 
-def restore() -> None:
+def undo() -> None:
     """Show them as they come again."""
-    import sys
-
     for name in MODULES:
         forget(name)
         module = sys.modules.get(name)

@@ -25,7 +25,7 @@ def shorten(shell: InteractiveShell) -> None:
         shell.set_custom_exc((Exception,), _show)
 
 
-def restore(shell: InteractiveShell) -> None:
+def undo(shell: InteractiveShell) -> None:
     """Show whole tracebacks again."""
     if shell.custom_exceptions == (Exception,):
         shell.set_custom_exc((), None)

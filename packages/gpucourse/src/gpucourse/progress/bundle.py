@@ -21,7 +21,8 @@ from urllib.parse import quote
 from gpucourse.course import released
 from gpucourse.course.checkout import course_folder
 from gpucourse.progress import records
-from gpucourse.system.atomic import write_atomically
+from gpucourse.system.atomic import free_path, write_atomically
+from gpucourse.system.told import Told
 
 #: Names inside a bundle that are no notebooks.
 ABOUT, RECORDS = "gpucourse-work.json", "progress.jsonl"
@@ -38,11 +39,8 @@ _NOT_WORK = {"build", "grading", "node_modules", "site-packages"}
 _WELCOME = "welcome.ipynb"
 
 
-class BundleError(Exception):
+class BundleError(Told):
     """A bundle could not be written or read; the message says why and what to do."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +52,9 @@ class Saved:
     size: int
 
     def __str__(self) -> str:
-        if not self.notebooks:
-            what = "no notebook has been worked in yet; your progress is in it"
-        else:
-            noun = "notebook" if len(self.notebooks) == 1 else "notebooks"
-            what = f"{len(self.notebooks)} {noun} and your progress"
+        count = len(self.notebooks)
+        what = (f"{count} notebook{'s' * (count != 1)} and your progress" if count else
+                "no notebook has been worked in yet; your progress is in it")
         return f"{self.path.name} ({self.size / 1000:.1f} kB): {what}"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -67,14 +63,11 @@ class Saved:
     def html(self) -> str:
         """The link, and what is in the bundle."""
         target = quote(Path(os.path.relpath(self.path, Path.cwd())).as_posix())
-        shown = (
-            f'<p><a href="{target}" download><b>Download {html.escape(self.path.name)}</b></a> '
-            f"({self.size / 1000:.1f} kB). It holds your progress"
-        )
-        if not self.notebooks:
-            return f"{shown}; no notebook has been worked in yet.</p>"
         names = "".join(f"<li>{html.escape(name)}</li>" for name in self.notebooks)
-        return f"{shown} and, as you last saved them, these notebooks:</p><ul>{names}</ul>"
+        what = (f" and, as you last saved them, these notebooks:</p><ul>{names}</ul>" if names else
+                "; no notebook has been worked in yet.</p>")
+        return (f'<p><a href="{target}" download><b>Download {html.escape(self.path.name)}</b></a> '
+                f"({self.size / 1000:.1f} kB). It holds your progress{what}")
 
 
 def save(path: str | Path | None = None) -> Saved:
@@ -84,7 +77,7 @@ def save(path: str | Path | None = None) -> Saved:
     is never overwritten. Raises :class:`BundleError`, and ``NotInTheCourse``.
     """
     root = course_folder()
-    target = _free_name(Path(path) if path is not None else root)
+    target = _place(Path(path) if path is not None else root)
     work = dict(sorted(changed_notebooks(root)))
     _refuse_what_could_not_be_restored(work)
     try:
@@ -101,10 +94,8 @@ def changed_notebooks(root: Path) -> Iterator[tuple[str, bytes]]:
         below[:] = [name for name in below if name not in _NOT_WORK and name[0] not in "._"]
         for name in files:
             path = Path(folder, name)
-            if not name.endswith(".ipynb") or name.startswith("."):
-                continue
             shown = path.relative_to(root).as_posix()
-            if shown == _WELCOME:
+            if not name.endswith(".ipynb") or name.startswith(".") or shown == _WELCOME:
                 continue
             try:
                 data = path.read_bytes()
@@ -154,17 +145,13 @@ def _zipped(work: dict[str, bytes]) -> bytes:
     return memory.getvalue()
 
 
-def _free_name(wanted: Path) -> Path:
+def _place(wanted: Path) -> Path:
     """``wanted``, or in that folder a name with the time; with a number where it is taken."""
     if wanted.is_dir():
         wanted = wanted / f"gpucourse-work-{datetime.now():%Y%m%d-%H%M}.zip"
     elif not wanted.suffix:
         wanted = wanted.with_suffix(".zip")
-    wanted, number = wanted.absolute(), 2
-    path = wanted
-    while path.exists():
-        path, number = wanted.with_stem(f"{wanted.stem}-{number}"), number + 1
-    return path
+    return free_path(wanted.absolute())
 
 
 def _explain(error: OSError, target: Path, size: int) -> str:

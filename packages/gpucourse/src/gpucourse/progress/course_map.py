@@ -18,7 +18,7 @@ from gpucourse.progress.records import Records
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class LessonProgress:
     """One lesson on the map: how many of its ``parts`` (exercises or tests) are ``done``.
 
     ``path`` leads from the course's folder to the notebook; ``points`` are (earned, of) by the last
@@ -56,20 +56,20 @@ class Station:
 class CourseMap:
     """Shown as a table in a notebook, as lines in a terminal."""
 
-    stations: list[Station]
+    lessons: list[LessonProgress]
     root: Path
     trouble: str | None = None
 
     @property
-    def next(self) -> Station | None:
+    def next(self) -> LessonProgress | None:
         """What to go on with: what is begun first, else what comes first."""
-        open_ = [station for station in self.stations if not station.finished]
-        begun = [station for station in open_ if station.sign == "◐"]
+        open_ = [lesson for lesson in self.lessons if not lesson.finished]
+        begun = [lesson for lesson in open_ if lesson.sign == "◐"]
         return next(iter([*begun, *open_]), None)
 
     def __str__(self) -> str:
-        width = max((len(station.title) for station in self.stations), default=0)
-        lines = [f"{s.sign} {s.title:{width}}  {s}" for s in self.stations]
+        width = max((len(lesson.title) for lesson in self.lessons), default=0)
+        lines = [f"{s.sign} {s.title:{width}}  {s}" for s in self.lessons]
         lines.append(self._go_on(f"{self.next.title} ({self.next.path})" if self.next else ""))
         if self.trouble:
             lines.append(f"! {self.trouble}")
@@ -83,7 +83,7 @@ class CourseMap:
         rows = [
             f'<tr><td>{s.sign}</td><td style="text-align: left">{self._link(s)}</td>'
             f'<td style="text-align: left">{html.escape(str(s)).replace("`", "")}</td></tr>'
-            for s in self.stations
+            for s in self.lessons
         ]
         shown = (
             "<table><thead><tr><th></th>"
@@ -98,9 +98,9 @@ class CourseMap:
     def _go_on(self, where: str) -> str:
         return f"Go on with: {where}" if where else "Everything is done."
 
-    def _link(self, station: Station) -> str:
-        target = Path(os.path.relpath(self.root / station.path, Path.cwd())).as_posix()
-        return f'<a href="{quote(target)}">{html.escape(station.title)}</a>'
+    def _link(self, lesson: LessonProgress) -> str:
+        target = Path(os.path.relpath(self.root / lesson.path, Path.cwd())).as_posix()
+        return f'<a href="{quote(target)}">{html.escape(lesson.title)}</a>'
 
 
 def progress() -> CourseMap:
@@ -112,13 +112,13 @@ def progress() -> CourseMap:
     root = course_folder()
     known = records.read()
     return CourseMap(
-        [_station(root, lesson, known) for lesson in registry(root).lessons],
+        [_lesson_progress(root, lesson, known) for lesson in registry(root).lessons],
         root,
         records.trouble(),
     )
 
 
-def _station(root: Path, lesson: Lesson, known: Records) -> Station:
+def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgress:
     path = notebook_path(lesson)
     if isinstance(lesson, Lecture):
         parts = set(_exercises(lesson.id))
@@ -129,7 +129,7 @@ def _station(root: Path, lesson: Lesson, known: Records) -> Station:
         done = parts & known.cells
         what = "tests"
     points = known.points.get(lesson.id)
-    return Station(lesson.title, path, lesson.minutes, what, len(parts), len(done), points)
+    return LessonProgress(lesson.title, path, lesson.minutes, what, len(parts), len(done), points)
 
 
 def _exercises(id: str) -> Iterator[str]:

@@ -10,16 +10,18 @@ nbgrader hands in no ``.ipynb_checkpoints``, git ignores them, and JupyterLab do
 
 from __future__ import annotations
 
-import errno
 import gzip
 import json
 import shlex
 import shutil
-import time
-from collections.abc import Iterable
+import zlib
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from gpucourse.course.released import cell_texts
+from gpucourse.system.atomic import free_path, write_atomically
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -31,6 +33,8 @@ KEPT = 200
 # Bytes that stay free for the save itself, which writes the notebook twice.
 _ROOM = 2_000_000
 _STAMP = "%Y-%m-%dT%H-%M-%S"
+# What a file that is no notebook, or a damaged one, raises.
+_DAMAGED = (ValueError, KeyError, TypeError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,7 @@ class Version:
     """A kept version: where it lies, and when the save happened that replaced it (local time)."""
 
     path: Path
-    replaced: time.struct_time
-
-    def cells(self) -> list[str]:
-        """The text of its cells."""
-        return _sources(self.notebook())
+    replaced: datetime
 
     def notebook(self) -> dict[str, Any]:
         """The notebook, without outputs. Raises OSError or ValueError where it cannot be read."""
@@ -77,47 +77,25 @@ def keep(path: Path, new: dict[str, Any]) -> Path | None:
     """
     try:
         old = json.loads(path.read_text(encoding="utf-8"))
-        cells = _sources(old)
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        lost = set(cell_texts(old)) - {*cell_texts(new), ""}
+    except (FileNotFoundError, *_DAMAGED):
         return None  # nothing there yet, or nothing that can be shown again
-    if not set(cells) - {*_sources(new), ""}:
+    if not lost:
         return None
     for cell in old["cells"]:
         if "outputs" in cell:
             cell.update(outputs=[], execution_count=None)
     folder = _folder(path)
     folder.mkdir(parents=True, exist_ok=True)
-    target = _unused(folder, time.strftime(_STAMP))
     content = gzip.compress(json.dumps(old, ensure_ascii=False).encode(), mtime=0)
-    _write(target, content)
-    for version in versions(path)[:-KEPT]:
-        version.path.unlink(missing_ok=True)
+    kept = [version.path for version in versions(path)]
+    while kept and (len(kept) >= KEPT
+                    or shutil.disk_usage(folder).free < len(content) + _ROOM):
+        kept.pop(0).unlink(missing_ok=True)
+    # Microseconds in the name: two saves may fall into one second.
+    target = folder / f"{datetime.now():{_STAMP}.%f}.ipynb.gz"
+    write_atomically(target, content)
     return target
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Whole or not at all; the notebook's own save, which comes next, must find room."""
-    while True:
-        oldest = min(target.parent.glob("*.ipynb.gz"), default=None)
-        if oldest and shutil.disk_usage(target.parent).free < len(content) + _ROOM:
-            oldest.unlink()
-            continue
-        try:
-            target.write_bytes(content)
-        except OSError as error:
-            target.unlink(missing_ok=True)
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or oldest is None:
-                raise
-            oldest.unlink()
-        else:
-            return
-
-
-def _unused(folder: Path, stamp: str) -> Path:
-    """Two saves may fall into one second; the later sorts last, whatever has gone meanwhile."""
-    last = max(folder.glob(f"{stamp}.*.ipynb.gz"), default=None)
-    number = int(last.name.split(".")[1]) + 1 if last else 0
-    return folder / f"{stamp}.{number:04d}.ipynb.gz"
 
 
 # --- for people -------------------------------------------------------------------------------
@@ -125,31 +103,21 @@ def _unused(folder: Path, stamp: str) -> Path:
 
 def versions(path: Path) -> list[Version]:
     """The kept versions of the notebook at ``path``, the oldest first."""
-    found = []
-    for kept in sorted(_folder(path).glob("*.ipynb.gz")):
-        try:
-            found.append(Version(kept, time.strptime(kept.name.split(".")[0], _STAMP)))
-        except ValueError:
-            continue  # not a file of ours
-    return found
+    return [Version(kept, datetime.strptime(kept.name.split(".")[0], _STAMP))
+            for kept in sorted(_folder(path).glob("????-??-??T??-??-??.*.ipynb.gz"))]
 
 
 def bring_back(path: Path, version: Version) -> Path:
     """Write a kept version beside the notebook, under a name that is free; returns where."""
-    notebook = version.notebook()
-    stem = f"{path.stem} of {time.strftime('%d %b %H.%M.%S', version.replaced)}"
-    number, target = 1, path.with_name(f"{stem}.ipynb")
-    while target.exists():
-        number += 1
-        target = path.with_name(f"{stem} ({number}).ipynb")
-    target.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    target = free_path(path.with_name(f"{path.stem} of {version.replaced:%d %b %H.%M.%S}.ipynb"))
+    write_atomically(target, json.dumps(version.notebook(), ensure_ascii=False, indent=1) + "\n")
     return target
 
 
 def lost(version: Version, path: Path) -> list[str]:
     """The cells of a version that the notebook at ``path`` does not have now."""
-    now = set(_sources_of(path))
-    return [cell for cell in version.cells() if cell.strip() and cell not in now]
+    now = _texts_now(path)
+    return [cell for cell in cell_texts(version.notebook()) if cell.strip() and cell not in now]
 
 
 def command(path: Path, take: int) -> int:
@@ -168,19 +136,17 @@ def command(path: Path, take: int) -> int:
     if take:
         try:
             target = bring_back(path, kept[take - 1])
-        except (OSError, ValueError) as error:
+        except (OSError, *_DAMAGED) as error:
             console.print(f"{kept[take - 1].path} cannot be brought back: {error}")
             return 1
         console.print(f"{path.name} stays as it is; the version is in {target}")
         return 0
     for number, version in enumerate(kept, 1):
-        when = time.strftime("%a %d %b %H:%M:%S", version.replaced)
         try:
-            cells = lost(version, path)
-        except (OSError, ValueError):
-            console.print(f"{number:4}  {when}  cannot be read")
-            continue
-        console.print(f"{number:4}  {when}  {_summary(cells, path)}")
+            summary = _summary(lost(version, path), path)
+        except (OSError, *_DAMAGED):
+            summary = "cannot be read"
+        console.print(f"{number:4}  {version.replaced:%a %d %b %H:%M:%S}  {summary}")
     console.print(f"\ngpucourse versions {shlex.quote(str(path))} --take NUMBER writes one of them "
                   "beside the notebook.")
     return 0
@@ -190,7 +156,7 @@ def _summary(cells: list[str], path: Path) -> str:
     """What a version has and the notebook has not, on one line: the first such line of it."""
     if not cells:
         return "nothing that the notebook does not have"
-    now = {line.strip() for cell in _sources_of(path) for line in cell.splitlines()}
+    now = {line.strip() for cell in _texts_now(path) for line in cell.splitlines()}
     lines = [line.strip() for line in cells[0].splitlines() if line.strip()]
     first = next((line for line in lines if line not in now), lines[0])
     number = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
@@ -201,16 +167,9 @@ def _folder(path: Path) -> Path:
     return path.parent / ".ipynb_checkpoints" / f"{path.stem}.versions"
 
 
-def _sources_of(path: Path) -> list[str]:
+def _texts_now(path: Path) -> list[str]:
     """The cells' text of the notebook that lies there now; none where it cannot be read."""
     try:
-        return _sources(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
+        return cell_texts(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, *_DAMAGED):
         return []
-
-
-def _sources(notebook: dict[str, Any]) -> list[str]:
-    def text(source: str | Iterable[str]) -> str:
-        return source if isinstance(source, str) else "".join(source)
-
-    return [text(cell["source"]) for cell in notebook["cells"]]

@@ -7,6 +7,7 @@ are kept, the bundle's under a name of its own.
 
 from __future__ import annotations
 
+import glob
 import html
 import json
 import os
@@ -29,10 +30,10 @@ from gpucourse.progress.bundle import (
     BundleError,
     is_plain,
 )
-from gpucourse.system.atomic import write_atomically
+from gpucourse.system.atomic import free_path, write_atomically
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Restored:
     """What happened to each notebook of a bundle; paths start from the course's folder."""
 
@@ -74,12 +75,15 @@ def restore(path: str | Path | None = None) -> Restored:
     path = Path(path) if path is not None else _newest(root)
     notebooks, lines = read_bundle(path)
     for name in notebooks:
-        _refuse_outside(root, name, path)
-    result, progress = Restored(path), 0
+        # A link in the course's folder must not lead a notebook out of it.
+        if not (root / name).parent.resolve().is_relative_to(root.resolve()):
+            raise BundleError(f"{path.name} holds {name!r}, and {PurePosixPath(name).parent} is a "
+                              "link out of the course's folder: nothing was restored")
+    result = Restored(path)
     try:
         for name, data in notebooks.items():
             _put(root, name, data, result)
-        progress = records.add(records.parse(lines))
+        result.progress = records.add(records.parse(lines))
     except OSError as error:
         done = len(result.back) + len(result.beside)
         raise BundleError(
@@ -87,7 +91,7 @@ def restore(path: str | Path | None = None) -> Restored:
             f"notebooks of {path.name} are back, nothing was overwritten, and the bundle is whole: "
             "make room or mend the permissions, and restore it again"
         ) from None
-    return Restored(path, result.back, result.beside, result.there, progress)
+    return result
 
 
 def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
@@ -122,19 +126,14 @@ def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
         # RuntimeError: encrypted; its subclass NotImplementedError: a compression of its own.
         raise BundleError(f"{path.name} is damaged or no bundle ({error}). Nothing was restored; "
                           "download or upload it again") from None
-    about = _read_about(texts.pop(ABOUT))
-    if about.get("format") != FORMAT:
-        raise BundleError(f"{path.name} was written by another version of the course (format "
-                          f"{about.get('format')}, this one reads {FORMAT}): update the course")
-    return texts, texts.pop(RECORDS, b"")
-
-
-def _read_about(text: bytes) -> dict:
     try:
-        about = json.loads(text)
-    except ValueError:
-        return {}
-    return about if isinstance(about, dict) else {}
+        written = json.loads(texts.pop(ABOUT))["format"]
+    except (ValueError, LookupError, TypeError):
+        written = None
+    if written != FORMAT:
+        raise BundleError(f"{path.name} was written by another version of the course (format "
+                          f"{written}, this one reads {FORMAT}): update the course")
+    return texts, texts.pop(RECORDS, b"")
 
 
 def _refuse_hostile(path: Path, member: zipfile.ZipInfo, seen: dict[str, bytes]) -> None:
@@ -148,33 +147,19 @@ def _refuse_hostile(path: Path, member: zipfile.ZipInfo, seen: dict[str, bytes])
         raise BundleError(f"{path.name} holds {name!r} twice: nothing was restored")
 
 
-def _refuse_outside(root: Path, name: str, path: Path) -> None:
-    """Links in the course's folder must not lead a notebook out of it."""
-    if not (root / name).parent.resolve().is_relative_to(root.resolve()):
-        raise BundleError(f"{path.name} holds {name!r}, and {PurePosixPath(name).parent} is a link "
-                          "out of the course's folder: nothing was restored")
-
-
 def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
     """Write one notebook where it takes nothing away."""
     target = root / name
-    if not os.path.lexists(target):
-        write_atomically(target, data)
-        result.back.append(name)
-        return
     here = target.read_bytes() if target.is_file() else b""
-    if _same_work(here, data):
-        result.there.append(name)
-    elif _may_give_way(here, data):
+    earlier = target.parent.glob(f"{glob.escape(target.stem)}-restored*.ipynb")
+    if not os.path.lexists(target) or _may_give_way(here, data):
         write_atomically(target, data)
         result.back.append(name)
+    elif any(_same_work(one, data) for one in (here, *(
+            path.read_bytes() for path in earlier if path.is_file()))):
+        result.there.append(name)
     else:
-        other, number = target.with_stem(f"{target.stem}-restored"), 2
-        while os.path.lexists(other):
-            if other.is_file() and other.read_bytes() == data:
-                result.there.append(name)
-                return
-            other, number = target.with_stem(f"{target.stem}-restored-{number}"), number + 1
+        other = free_path(target.with_stem(f"{target.stem}-restored"))
         write_atomically(other, data)
         result.beside.append((name, other.relative_to(root).as_posix()))
 

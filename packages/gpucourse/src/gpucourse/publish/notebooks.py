@@ -25,11 +25,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
 from gpucourse.course.regions import (
-    HIDDEN_TESTS,
-    NBGRADER_STUB,
-    NBGRADER_TEXT_STUB,
     SOLUTION,
-    remove_regions,
+    released_source,
     replace_regions,
     unwrap_regions,
 )
@@ -98,9 +95,8 @@ def _released(notebook: NotebookNode) -> NotebookNode:
         cell.metadata["deletable"] = False  # nbgrader's LockCells
         if not nbgrader["solution"]:
             cell.metadata["editable"] = False
-        stub = NBGRADER_STUB if cell.cell_type == "code" else NBGRADER_TEXT_STUB
-        cell.source = replace_regions(cell.source, SOLUTION, stub)
-        cell.source = remove_regions(cell.source, HIDDEN_TESTS)
+        cell.source = released_source(
+            cell.source, code=cell.cell_type == "code", solution=nbgrader["solution"])
         nbgrader["checksum"] = nbgrader_checksum(cell)
         nbgrader["cell_type"] = cell.cell_type
     return notebook

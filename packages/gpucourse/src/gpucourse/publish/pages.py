@@ -15,12 +15,7 @@ from urllib.parse import quote
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from gpucourse.course.regions import (
-    NBGRADER_STUB,
-    NBGRADER_TEXT_STUB,
-    SOLUTION,
-    replace_regions,
-)
+from gpucourse.course.regions import released_source
 from gpucourse.course.registry import Lecture, Lesson, Project
 from gpucourse.exercises.checks import Exercise
 from gpucourse.exercises.outcomes import CHECK_MIME, marked_up
@@ -137,8 +132,7 @@ def starter(lesson: Lesson, cell: Cell) -> str | None:
         return starter_source(cell.source) if "exercise" in cell.tags else None
     if cell.role not in ANSWERS:
         return None
-    stub = NBGRADER_STUB if cell.kind == "code" else NBGRADER_TEXT_STUB
-    return replace_regions(cell.source, SOLUTION, stub)
+    return released_source(cell.source, code=cell.kind == "code")
 
 
 def fold(summary: str, body: str) -> str:

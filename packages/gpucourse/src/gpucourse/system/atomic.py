@@ -10,6 +10,14 @@ from pathlib import Path
 PRIVATE = 0o600
 
 
+def free_path(wanted: Path) -> Path:
+    """``wanted``, or with -2, -3… behind its name where something is there already."""
+    path, number = wanted, 2
+    while os.path.lexists(path):
+        path, number = wanted.with_stem(f"{wanted.stem}-{number}"), number + 1
+    return path
+
+
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Write ``content`` (text as UTF-8) beside ``path`` and rename it into place.
 

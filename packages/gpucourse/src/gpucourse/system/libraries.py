@@ -1,6 +1,16 @@
-"""Where CUDA's libraries are."""
+"""Which packages are installed, and where CUDA's libraries are."""
 
 from __future__ import annotations
+
+from importlib import metadata
+
+
+def version(package: str) -> str | None:
+    """The version of an installed package, or None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def find_compiler(name: str) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.system.device import device
-from gpucourse.views.comparison import Comparison, Recorded, Result
+from gpucourse.views.costs import Comparison, Recorded, Result
 from gpucourse.views.runs import to_host
 from gpucourse.views.words import many
 

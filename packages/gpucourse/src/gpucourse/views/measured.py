@@ -214,18 +214,6 @@ def recorded_roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_R
                            f"ceilings {roofs}. Points: {told}.")
 
 
-@_from_the_record
-def recorded_aims(found: Results) -> View:
-    """The aims of the course's kernels as a table."""
-    text = results.aims_table(found)
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    head, *body = lines
-    cells = "".join(f"<th>{cell}</th>" for cell in head)
-    rows = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in body)
-    table = f'<div class="scroll"><table><tr>{cells}</tr>{rows}</table></div>'
-    return View(box(table, note(found.where)), text)
-
-
 def _time(milliseconds: float) -> str:
     for unit, factor in (("s", 1e3), ("ms", 1.0), ("µs", 1e-3)):
         if milliseconds >= factor:

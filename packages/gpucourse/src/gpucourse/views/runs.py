@@ -15,7 +15,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.adapters import awkward_cuda
-from gpucourse.adapters.awkward_arguments import is_awkward
+from gpucourse.adapters.awkward_arguments import is_awkward, to_device
 from virtualgpu import devices
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
@@ -287,8 +287,7 @@ def _copy(value: object) -> object:
     from numba import cuda
 
     if is_awkward(value):  # kernels cannot change it
-        return sys.modules["awkward"].to_backend(value, "cuda")
-
+        return to_device(value)
     if isinstance(value, np.ndarray):
         if value.flags.c_contiguous or value.flags.f_contiguous or not value.size:
             return cuda.to_device(np.array(value, order="K", subok=False))

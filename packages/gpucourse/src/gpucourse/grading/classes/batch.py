@@ -36,14 +36,15 @@ def new_seed() -> str:
     return secrets.token_hex(16)
 
 
-def grade_in_child(connection: Connection, job: Job, server: ForkServer, seed: str) -> None:
+def grade_in_child(connection: Connection, job: Job, assignment: Assignment, server: ForkServer,
+                   seed: str) -> None:
     """What an oracle process does. The verdict goes back as JSON text."""
     from gpucourse.grading.oracle.grader import grade
 
     os.setpgid(0, 0)
     # What the server had stays: to look through it for garbage copies its pages, for 150 ms.
     gc.freeze()
-    verdict = grade(job.assignment(), job.ingested, server, seed, detailed=job.detailed)
+    verdict = grade(assignment, job.ingested, server, seed, detailed=job.detailed)
     verdict.student = job.student
     # Where nobody waits for it any more, the grader was killed: another run will do the work.
     with contextlib.suppress(BrokenPipeError):
@@ -72,15 +73,40 @@ class Job:
     seed: str = ""
     detailed: bool = False
 
+    @property
     def assignment(self) -> Assignment:
         return Assignment.load(self.source)
+
+    @property
+    def digest(self) -> str:
+        """Equal for work that must get the same verdict under the same seed."""
+        return self.ingested.digest(self.assignment)
+
+
+def identical(jobs: list[Job]) -> list[list[int]]:
+    """The numbers of all jobs, those together whose verdict must be the same."""
+    groups: dict[tuple, list[int]] = {}
+    for number, job in enumerate(jobs):
+        key = job.source, job.digest, job.seed, job.detailed
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
 
 
 def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
     """The verdict of identical work: what was said of the file itself stays each one's own."""
+    if job is original:
+        return verdict
     own = [*job.ingested.notices,
            *(notice for notice in verdict.notices if notice not in original.ingested.notices)]
     return replace(verdict, student=job.student, notices=own)
+
+
+def fault(job: Job, reason: str, seed: str, isolation: str = "") -> Verdict:
+    """What is said where the grader failed, or something below it."""
+    return Verdict(
+        INFRASTRUCTURE_FAULT, job.assignment.name, job.student, reason, seed=job.seed or seed,
+        submission_digest=job.digest, assignment_digest=job.assignment.digest,
+        isolation=isolation)
 
 
 @dataclass
@@ -125,7 +151,6 @@ class Grader:
         self._sandbox = self._make_sandbox()
         self._no_floor = own_work or unsafe
         self._context = multiprocessing.get_context("forkserver")
-        self._assignments: dict[Path, Assignment] = {}
 
     def __enter__(self) -> Grader:
         # The two fork servers import their libraries at the same time.
@@ -157,27 +182,13 @@ class Grader:
         Identical work is run once and its verdict copied.
         """
         jobs = list(jobs)
-        identical: dict[tuple, list[int]] = {}
-        for index, job in enumerate(jobs):
-            key = (str(job.source), job.ingested.digest(self._assignment(job.source)), job.seed,
-                   job.detailed)
-            identical.setdefault(key, []).append(index)
-        verdicts: dict[int, Verdict] = {}
-        firsts = [indices[0] for indices in identical.values()]
-        copies = {indices[0]: indices for indices in identical.values()}
-        for first, verdict in self._run([(index, jobs[index]) for index in firsts]):
-            for index in copies[first]:
-                job = jobs[index]
-                verdicts[index] = verdict if index == first else copied(
-                    verdict, jobs[first], job)
-                on_verdict(job, verdicts[index])
-        return [verdicts[index] for index in range(len(jobs))]
-
-    def _assignment(self, source: Path) -> Assignment:
-        """Read once: a class has hundreds of jobs of one source."""
-        if source not in self._assignments:
-            self._assignments[source] = Assignment.load(source)
-        return self._assignments[source]
+        copies = {numbers[0]: numbers for numbers in identical(jobs)}
+        verdicts: list[Verdict | None] = [None] * len(jobs)
+        for first, verdict in self._run([(number, jobs[number]) for number in copies]):
+            for number in copies[first]:
+                verdicts[number] = copied(verdict, jobs[first], jobs[number])
+                on_verdict(jobs[number], verdicts[number])
+        return verdicts
 
     def _run(self, waiting: list[tuple[int, Job]]) -> Iterator[tuple[int, Verdict]]:
         """Keep `workers` oracles going; yield each job's number and verdict.
@@ -221,7 +232,8 @@ class Grader:
             sandbox = self._make_sandbox()
             server = sandbox.__enter__().server
         process = self._context.Process(
-            target=grade_in_child, args=(theirs, job, server, job.seed or self.seed), daemon=True)
+            target=grade_in_child, daemon=True,
+            args=(theirs, job, job.assignment, server, job.seed or self.seed))
         process.start()
         theirs.close()
         deadline = time.monotonic() + self.limits.wall_seconds + GRACE_SECONDS
@@ -243,13 +255,7 @@ class Grader:
         return verdict
 
     def _fault(self, entry: _Running, reason: str) -> Verdict:
-        assignment = self._assignment(entry.job.source)
-        return Verdict(
-            INFRASTRUCTURE_FAULT, assignment.name, entry.job.student, reason,
-            seed=entry.job.seed or self.seed,
-            submission_digest=entry.job.ingested.digest(assignment),
-            assignment_digest=assignment.digest, isolation=self.level,
-        )
+        return fault(entry.job, reason, self.seed, self.level)
 
     def _stop(self, entry: _Running) -> None:
         with contextlib.suppress(OSError):

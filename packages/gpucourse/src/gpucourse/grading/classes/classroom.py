@@ -32,8 +32,8 @@ from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 from gpucourse.system.atomic import PRIVATE, write_atomically
 
 # nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
-RECORDS = ("timestamp.txt", "submission_secret.txt")
-RECORD_BYTES = 200
+STAMPS = ("timestamp.txt", "submission_secret.txt")
+STAMP_BYTES = 200
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
 # either, and none that cannot be shown (control and direction characters, halves of surrogates).
 STUDENT = re.compile(
@@ -41,7 +41,7 @@ STUDENT = re.compile(
     "\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
-def copy_records(folder: Path, target: Path) -> None:
+def copy_stamps(folder: Path, target: Path) -> None:
     """Copy nbgrader's ``timestamp.txt`` and ``submission_secret.txt``, or put others in place.
 
     Both are written on the student's machine. nbgrader stops on a time that it cannot read, and
@@ -51,7 +51,7 @@ def copy_records(folder: Path, target: Path) -> None:
     from nbgrader.utils import parse_utc
 
     def read(name: str) -> str:
-        return read_bytes(folder / name, RECORD_BYTES).decode("ascii").strip()
+        return read_bytes(folder / name, STAMP_BYTES).decode("ascii").strip()
 
     wrong = (Unreadable, ValueError, OverflowError, TypeError)
     try:
@@ -101,13 +101,12 @@ class Classroom:
     def verdict_path(self, student: str, assignment: str, notebook: str) -> Path:
         return self.root / "verdicts" / student / assignment / f"{notebook}.json"
 
-    def verdict(self, student: str, assignment: str, source: Assignment,
-                ingested: Ingested) -> Verdict | None:
+    def verdict(self, assignment: str, job: Job) -> Verdict | None:
         """The stored verdict, if it is of this very work and these very tests."""
-        verdict = Verdict.read(self.verdict_path(student, assignment, source.name))
+        verdict = self.stored(assignment, job)
         if (verdict is None or verdict.kind == INFRASTRUCTURE_FAULT
-                or verdict.assignment_digest != source.digest
-                or verdict.submission_digest != ingested.digest(source)):
+                or verdict.assignment_digest != job.assignment.digest
+                or verdict.submission_digest != job.digest):
             return None
         return verdict
 
@@ -124,7 +123,7 @@ class Classroom:
                 text = nbformat.writes(rebuild(source, ingested), version=4)
                 _update(target / f"{source.name}.ipynb", text + "\n")
                 jobs.append(Job(student, path, ingested))
-            copy_records(folder, target)
+            copy_stamps(folder, target)
         return jobs
 
     def _ingest_one(self, folder: Path, source: Assignment, limits: Limits | None) -> Ingested:
@@ -162,6 +161,4 @@ class Classroom:
 
     def missing(self, assignment: str, jobs: list[Job]) -> list[Job]:
         """Jobs without a usable verdict."""
-        sources = {path: Assignment.load(path) for path in {job.source for job in jobs}}
-        return [job for job in jobs
-                if self.verdict(job.student, assignment, sources[job.source], job.ingested) is None]
+        return [job for job in jobs if self.verdict(assignment, job) is None]

@@ -24,11 +24,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from gpucourse.grading.classes.batch import ATTEMPTS, Job, copied, new_seed
+from gpucourse.grading.classes.batch import ATTEMPTS, Job, copied, fault, identical, new_seed
 from gpucourse.grading.classes.station import describe, order
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.sandbox.file_system import SandboxError
-from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.sandbox.levels import SandboxError
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 
 if TYPE_CHECKING:
@@ -125,14 +124,9 @@ class ClusterGrader:
         from distributed import as_completed
 
         jobs = list(jobs)
-        sources = {path: Assignment.load(path) for path in {job.source for job in jobs}}
         texts = {path: self._connected.submit(as_text, path.read_text(encoding="utf-8"), pure=False)
-                 for path in sources}
-        identical: dict[tuple, list[int]] = {}
-        for number, job in enumerate(jobs):
-            digest = job.ingested.digest(sources[job.source])
-            identical.setdefault((job.source, digest, job.seed, job.detailed), []).append(number)
-        verdicts: dict[int, Verdict] = {}
+                 for path in {job.source for job in jobs}}
+        verdicts: list[Verdict | None] = [None] * len(jobs)
         run = secrets.token_hex(4)
         resources = self._resources()
 
@@ -145,19 +139,18 @@ class ClusterGrader:
             running[future.key] = numbers, attempt
             return future
 
-        running: dict[object, tuple[list[int], int]] = {}
-        arriving = as_completed([submit(numbers, 1) for numbers in identical.values()],
+        running: dict[str, tuple[list[int], int]] = {}
+        arriving = as_completed([submit(numbers, 1) for numbers in identical(jobs)],
                                 loop=self._connected.loop)
         for future in arriving:
             numbers, attempt = running.pop(future.key)
             first = jobs[numbers[0]]
-            verdict = self._verdict(future, first, sources[first.source])
+            verdict = self._verdict(future, first)
             if verdict.kind == INFRASTRUCTURE_FAULT and attempt < ATTEMPTS:
                 arriving.add(submit(numbers, attempt + 1))
                 continue
             for number in numbers:
-                verdicts[number] = verdict if number == numbers[0] else copied(
-                    verdict, first, jobs[number])
+                verdicts[number] = copied(verdict, first, jobs[number])
                 on_verdict(jobs[number], verdicts[number])
             # The scheduler need not keep what has arrived.
             future.release()
@@ -171,13 +164,10 @@ class ClusterGrader:
         """What the scheduler knows of each of its workers."""
         return list(self._connected.scheduler_info(n_workers=-1)["workers"].values())
 
-    def _verdict(self, future: Future, job: Job, source: Assignment) -> Verdict:
+    def _verdict(self, future: Future, job: Job) -> Verdict:
         """The verdict that came, or an infrastructure fault that says what came instead."""
         try:
             return Verdict.from_json(future.result())
         except Exception as error:
-            return Verdict(
-                INFRASTRUCTURE_FAULT, source.name, job.student,
-                f"the cluster gave no verdict: {type(error).__name__}: {error}"[:500],
-                seed=job.seed or self.seed, submission_digest=job.ingested.digest(source),
-                assignment_digest=source.digest)
+            return fault(job, f"the cluster gave no verdict: {type(error).__name__}: {error}"[:500],
+                         self.seed)

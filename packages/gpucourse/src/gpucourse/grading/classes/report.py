@@ -12,11 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gpucourse.grading.verdict import (
-    INFRASTRUCTURE_FAULT,
-    STUDENT_FAULT,
-    Verdict,
-)
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically
 
 # Of Okabe and Ito's palette.

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import runpy
 import shutil
 import subprocess
 import sys
-import sysconfig
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -28,20 +26,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from gpucourse.course.checkout import checkouts
+from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.grading.classes.batch import FloorError, Grader
 from gpucourse.grading.classes.classroom import Classroom
-from gpucourse.grading.sandbox.file_system import SandboxError
+from gpucourse.grading.classes.report import one_line
+from gpucourse.grading.sandbox.levels import SandboxError
 from gpucourse.grading.submission.assignment import Assignment, role_of
 from gpucourse.grading.verdict import Verdict
+from gpucourse.system.programs import search_path
 
 # Written into the folder that the demo makes, so that it never clears another one.
 MARKER = ".made-by-gpucourse-demo"
-REASON_LENGTH = 90
 # nbgrader writes feedback for this many about as fast as it starts.
 SMALL_CLASS = 20
 # Columns of the table where there is no terminal to fit.
 LOG_WIDTH = 140
-MARKERS = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,9 @@ class Expected:
 
 def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dict:
     """The released notebook as JSON with the reference answers, some of them replaced."""
-    notebook: dict = json.loads(json.dumps(assignment.released))
-    answers = {cell.grade_id: MARKERS.sub("", cell.source) for cell in assignment.solutions}
+    notebook = json.loads(json.dumps(assignment.released))
+    answers = {cell.grade_id: unwrap_regions(cell.source, SOLUTION)
+               for cell in assignment.solutions}
     answers |= changed or {}
     for cell in notebook["cells"]:
         name = cell["metadata"].get("nbgrader", {}).get("grade_id")
@@ -191,10 +191,7 @@ class Demo:
                  advance: Callable[[], object] = lambda: None) -> None:
         """Run an nbgrader command; `advance` is called for each line that has `counted` in it."""
         environment = os.environ | {
-            # nbgrader calls alembic by its bare name.
-            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
-            "JUPYTER_CONFIG_DIR": str(self.folder / ".jupyter"),
-        }
+            "PATH": search_path(), "JUPYTER_CONFIG_DIR": str(self.folder / ".jupyter")}
         lines = []
         with subprocess.Popen(
             [sys.executable, "-m", "nbgrader", *arguments], cwd=self.folder, env=environment,
@@ -269,13 +266,6 @@ class Demo:
                               "[red]✗ UNEXPECTED[/]" if bad else "[green]✓[/]")
             self.console.print(table)
         return wrong
-
-
-def one_line(verdict: Verdict) -> str:
-    """What the student reads first, shortened to one line of a table."""
-    text = verdict.first_reason() or next(iter(verdict.notices), "")
-    text = " ".join(text.split())
-    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
 
 
 def run(folder: Path | None = None, console: Console | None = None,

@@ -23,10 +23,9 @@ from rich.progress import (
 )
 
 from gpucourse.grading.classes import report
-from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied
+from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, identical
 from gpucourse.grading.classes.classroom import Classroom
-from gpucourse.grading.sandbox.file_system import SandboxError
-from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.sandbox.levels import SandboxError
 from gpucourse.grading.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -123,21 +122,16 @@ class Class:
 
     def _on_file(self, assignment: str, jobs: list[Job]) -> dict[int, Verdict]:
         """Usable verdicts by the job's number: its own or, of identical work, a classmate's."""
-        sources = {path: Assignment.load(path) for path in {job.source for job in jobs}}
         found: dict[int, Verdict] = {}
-        known: dict[tuple, tuple[Job, Verdict]] = {}
-        for number, job in enumerate(jobs):
-            verdict = self.classroom.verdict(
-                job.student, assignment, sources[job.source], job.ingested)
-            if verdict is not None:
-                found[number] = verdict
-                known.setdefault((job.source, verdict.submission_digest), (job, verdict))
-        for number, job in enumerate(jobs):
-            key = job.source, job.ingested.digest(sources[job.source])
-            if number not in found and key in known:
-                original, verdict = known[key]
-                found[number] = copied(verdict, original, job)
-                self.classroom.keep(assignment, job, found[number])
+        for numbers in identical(jobs):
+            own = {number: verdict for number in numbers
+                   if (verdict := self.classroom.verdict(assignment, jobs[number])) is not None}
+            for number in numbers if own else ():
+                original, verdict = next(iter(own.items()))
+                if number not in own:
+                    own[number] = copied(verdict, jobs[original], jobs[number])
+                    self.classroom.keep(assignment, jobs[number], own[number])
+            found |= own
         return found
 
     def _run(self, assignment: str, jobs: list[Job], waiting: dict[int, Job],

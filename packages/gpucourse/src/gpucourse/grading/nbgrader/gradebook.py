@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sysconfig
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +27,13 @@ from nbgrader.utils import find_all_files
 from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.grading.classes.batch import Job
-from gpucourse.grading.classes.classroom import RECORDS, Classroom
+from gpucourse.grading.classes.classroom import STAMPS, Classroom
 from gpucourse.grading.nbgrader.steps import fill_in
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import rebuild
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.atomic import write_atomically
+from gpucourse.system.programs import search_path
 
 CONFIGURATION = "nbgrader_config.py"
 # nbgrader's: graded notebooks are not to be edited.
@@ -77,15 +77,11 @@ class GradebookWriter:
         self.config = cast(Config, config.copy())
         self.config.CourseDirectory.root = str(classroom.root)
         self.course = CourseDirectory(config=self.config)
-        self._sources: dict[Path, Assignment] = {}
         # per notebook: grade_id → locked, source and checksum, as generate_assignment stored them
         self._kept: dict[tuple[str, str], dict[str, tuple[bool, str, str]]] = {}
 
     def __enter__(self) -> GradebookWriter:
-        # A new gradebook: nbgrader calls alembic by its bare name.
-        scripts = sysconfig.get_path("scripts")
-        if scripts not in os.environ.get("PATH", "").split(os.pathsep):
-            os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
+        os.environ["PATH"] = search_path()  # for a new gradebook
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
         return self
 
@@ -106,18 +102,13 @@ class GradebookWriter:
         """
         if verdict.earned is None:
             return
-        source = self._source(job.source)
+        source = job.assignment
         folder = self.classroom.root / "rebuilt" / job.student / assignment
         notebook = rebuild(source, job.ingested)
         fill_in(notebook, verdict)
         self._write_rows(assignment, job, source, verdict, folder)
         self._as_nbgrader_keeps_it(assignment, source, notebook)
         self._write_files(assignment, job, source, notebook, folder)
-
-    def _source(self, path: Path) -> Assignment:
-        if path not in self._sources:
-            self._sources[path] = Assignment.load(path)
-        return self._sources[path]
 
     def _write_rows(self, assignment: str, job: Job, source: Assignment, verdict: Verdict,
                     folder: Path) -> None:
@@ -178,7 +169,7 @@ class GradebookWriter:
         target = self.classroom.root / "autograded" / job.student / assignment
         kept = target / f"{source.name}.ipynb"
         write_atomically(kept, nbformat.writes(notebook, version=4) + "\n", PERMISSIONS)
-        for name in RECORDS:
+        for name in STAMPS:
             write_atomically(target / name, (folder / name).read_bytes(), PERMISSIONS)
         originals = job.source.parent
         for path in find_all_files(str(originals), [*self.course.ignore, "*.ipynb"]):

@@ -22,7 +22,7 @@ from gpucourse.grading.classes.batch import FloorError, Grader, Job
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import TEST, Assignment, role_of
-from gpucourse.grading.submission.ingest import restore
+from gpucourse.grading.submission.ingest import read_back
 from gpucourse.grading.verdict import TestOutcome, Verdict
 
 REBUILT = "rebuilt"
@@ -150,17 +150,16 @@ class GradeWithOracle(NbGraderPreprocessor):
         source = classroom.root / "source" / where["assignment"] / f"{where['notebook']}.ipynb"
         assignment = Assignment.load(source)
         try:
-            ingested = restore(nb, assignment)
+            ingested = read_back(nb, assignment)
         except ValueError:
             raise RuntimeError(
                 f"{where['student']}: the notebook has not been rebuilt, so nothing was run. Use "
                 "the command `nbgrader autograde` in the course directory."
             ) from None
-        verdict = classroom.verdict(where["student"], where["assignment"], assignment, ingested)
+        job = Job(where["student"], source, ingested)
+        verdict = classroom.verdict(where["assignment"], job)
         if verdict is None:
-            path = classroom.verdict_path(
-                where["student"], where["assignment"], assignment.name)
-            stored = Verdict.read(path)
+            stored = classroom.stored(where["assignment"], job)
             raise RuntimeError(
                 f"{where['student']}: the grader failed, not the student: "
                 f"{stored.reason if stored else 'no verdict'}. Nothing was recorded; mend the "

@@ -106,7 +106,7 @@ class CheckedDevice(VirtualDevice):
                 f"the GPU and the virtual GPU disagree on {launch}: {found.detail}")
 
 
-def recorded(folder: Path) -> list[dict]:
+def read_record(folder: Path) -> list[dict]:
     """What :data:`RECORD` collected; a line that was cut off is left out."""
     lines = []
     for path in sorted(folder.glob("*.jsonl")):

@@ -7,7 +7,6 @@ it is known of every byte whether a kernel wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,11 +39,10 @@ class DeviceService:
         Every launch since :meth:`begin`.
     """
 
-    def __init__(self, limits: Limits, shown: Callable[[str], str] = lambda entry: entry) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.device = new_device(limits)
         self.origins = Origins()
-        self.shown = shown
         self.modules: list = []
         self.begin()
 

@@ -12,13 +12,14 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.adapters import awkward_arguments as awkward
-from gpucourse.grading.arguments import (
-    array_parameters,
-    describe_type,
-    parameter_sizes,
-    scalar_parameter,
+from gpucourse.exercises.orders import checked, order_matters
+from gpucourse.grading.arguments import describe_type, parameter_sizes, scalar_parameter
+from gpucourse.grading.contract import (
+    InfrastructureFault,
+    Launched,
+    PropertyFailed,
+    seed_words,
 )
-from gpucourse.grading.contract import InfrastructureFault, Launched, PropertyFailed, seed_words
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.student import Student
@@ -33,6 +34,7 @@ from gpucourse.grading.testing.watching import (
     watched,
 )
 from virtualgpu import errors
+from virtualgpu.numba.machine_array import MachineArray
 
 
 class OracleJudge:
@@ -112,7 +114,7 @@ class OracleJudge:
                 raise InfrastructureFault(
                     f"the reference solution fails in '{self.cell}': {failed.reason}") from None
             best = self.launched
-        share, self.remark = economy.compare(answer, best, bounds)
+        share, self.remark = economy.earned_share(answer, best, bounds)
         return share
 
     # -- calls ---------------------------------------------------------------------------------
@@ -120,24 +122,24 @@ class OracleJudge:
     def call(self, name: str, args: tuple, *, where: str, schedules: int) -> object:
         if where not in ("device", "host"):
             raise ValueError(f"where is 'device' or 'host', not {where!r}")
-        with virtualgpu.check() as report, virtualgpu.profile() as profile:
-            result = self.student.call(name, args)
-        service = self.student.service
-        assert service is not None
+        def once() -> object:
+            return self.student.call(name, args)
+
+        with virtualgpu.profile() as profile:
+            result, found = checked(once)
         counters = [launch.counters for launch in profile.launches]
         self.launched = [
             Launched(kernel, grid, block, counted)
-            for (kernel, grid, block), counted in zip_longest(service.launched, counters)
+            for (kernel, grid, block), counted in zip_longest(
+                self.student.service.launched, counters)
         ]
-        if not report.ok:
-            raise PropertyFailed(f"'{name}': {report.findings[0].message}")
-        if where == "device" and not service.came_from_device(result):
+        if found is not None:
+            raise PropertyFailed(f"'{name}': {found.message}")
+        if where == "device" and not self.student.service.came_from_device(result):
             raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
-        for _ in range(schedules if self.launched else 0):
-            with virtualgpu.schedule(self._schedule_seed()):
-                again = self.student.call(name, args)
-            if not agree(result, again):
-                raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+        seeds = (self._schedule_seed() for _ in range(schedules if self.launched else 0))
+        if order_matters(once, result, seeds, agree):
+            raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
         return result
 
     def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
@@ -185,25 +187,20 @@ class OracleJudge:
              cooperative: bool) -> None:
         """One launch on fresh memory; arrays in `arguments` are updated in place."""
         device = self._device
-        addresses: list[int] = []
         parameters: list[bytes] = []
-        arrays: list[tuple[int, np.ndarray]] = []
+        stored: list[MachineArray] = []
+        arrays: list[tuple[np.ndarray, MachineArray]] = []
 
         def store(array: np.ndarray) -> int:
-            if not array.nbytes:
-                return 0
-            addresses.append(address := device.allocate(array.nbytes))
-            device.write(address, array)
-            return address
+            stored.append(MachineArray(array, device))
+            return stored[-1].address
 
         try:
             for value in arguments:
                 if isinstance(value, np.ndarray):
-                    array = np.ascontiguousarray(value)
-                    address = store(array)
-                    if array.nbytes:
-                        arrays.append((address, value))
-                    parameters += array_parameters(array, address)
+                    store(np.ascontiguousarray(value))
+                    arrays.append((value, stored[-1]))
+                    parameters += stored[-1].parameters()
                 elif awkward.is_awkward(value):
                     parameters += awkward.parameters(value, store)
                 else:
@@ -211,9 +208,9 @@ class OracleJudge:
             with machine_at_work():
                 device.launch(module, entry, grid, block, parameters, shared, cooperative)
                 device.synchronize()
-            for address, value in arrays:
-                value[...] = device.read(address, value.nbytes).view(value.dtype).reshape(
-                    value.shape)
+            for value, there in arrays:
+                value[...] = there.copy_to_host()
         finally:
-            for address in addresses:
-                device.free(address)
+            # Their memory goes with them: an error's traceback may keep this frame.
+            arrays.clear()
+            stored.clear()

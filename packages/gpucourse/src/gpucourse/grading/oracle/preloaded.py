@@ -12,12 +12,12 @@ from numba import cuda
 from numba.cuda import dispatcher, types  # noqa: F401
 
 import virtualgpu
-from gpucourse.grading.arguments import array_parameters
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import grader
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.testing.watching import watched
 from virtualgpu.numba import hooks  # noqa: F401
+from virtualgpu.numba.machine_array import MachineArray
 
 
 def add_up(values: np.ndarray, totals: np.ndarray) -> None:
@@ -40,12 +40,9 @@ def warm_up() -> None:
     (entry,) = module.entries()
 
     def run(arguments: list) -> None:
-        parameters = []
-        for array in arguments:
-            address = device.allocate(array.nbytes)
-            device.write(address, array)
-            parameters += array_parameters(array, address)
-        device.launch(module, entry, (2, 1, 1), (64, 1, 1), parameters)
+        arrays = [MachineArray(array, device) for array in arguments]
+        device.launch(module, entry, (2, 1, 1), (64, 1, 1),
+                      [part for array in arrays for part in array.parameters()])
 
     watched(run, "add_up", (np.ones(100), np.zeros(1)), schedules=1, seed=0)
 

@@ -16,20 +16,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
-from gpucourse.course.regions import (
-    HIDDEN_TESTS,
-    NBGRADER_STUB,
-    NBGRADER_TEXT_STUB,
-    remove_regions,
-    replace_regions,
-)
-from gpucourse.course.regions import SOLUTION as SOLUTION_REGION
+from gpucourse.course.regions import released_source
 from gpucourse.grading.verdict import digest
 
 SETUP, SOLUTION, TEST, OTHER = "setup", "solution", "test", "other"
@@ -56,12 +49,10 @@ def without_markers(notebook: NotebookNode) -> NotebookNode:
     """
     released = copy.deepcopy(notebook)
     for cell in released.cells:
-        stub = NBGRADER_STUB if cell.cell_type == "code" else NBGRADER_TEXT_STUB
-        unmarked = remove_regions(replace_regions(cell.source, SOLUTION_REGION, stub), HIDDEN_TESTS)
-        if role_of(cell) == SOLUTION and unmarked == cell.source:
-            unmarked = "\n".join(stub)  # the whole cell is the solution
-        cell.source = unmarked
-        if cell.cell_type == "code":
+        code = cell.cell_type == "code"
+        cell.source = released_source(
+            cell.source, code=code, solution=role_of(cell) == SOLUTION)
+        if code:
             cell.outputs, cell.execution_count = [], None
     return released
 
@@ -93,8 +84,11 @@ class Assignment:
 
     @classmethod
     def load(cls, path: Path) -> Assignment:
-        """Read ``grading/source/NAME/NAME.ipynb``; the assignment is named after the file."""
-        return cls(path.stem, nbformat.read(path, as_version=4))
+        """Read ``grading/source/NAME/NAME.ipynb``; the assignment is named after the file.
+
+        A file that says the same again is not parsed again: leave what is returned as it is.
+        """
+        return _parsed(path.stem, path.read_text(encoding="utf-8"))
 
     @staticmethod
     def _read(cell: NotebookNode) -> AssignmentCell:
@@ -142,3 +136,8 @@ class Assignment:
             elif cell.role == SOLUTION:
                 parts += [cell.role, cell.grade_id]
         return digest(*parts)
+
+
+@lru_cache(maxsize=16)
+def _parsed(name: str, text: str) -> Assignment:
+    return Assignment(name, nbformat.reads(text, as_version=4))

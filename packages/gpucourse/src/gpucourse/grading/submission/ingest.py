@@ -219,8 +219,8 @@ def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
     """The notebook that is graded: the released one with the student's solution cells.
 
     A written answer stands in it as inert text (:mod:`.inert`): nbgrader keeps this notebook as
-    graded and shows it in formgrader. ``metadata.gpucourse`` carries what :func:`restore` needs
-    to read everything back.
+    graded and shows it in formgrader. ``metadata.gpucourse`` carries what :func:`read_back`
+    needs.
     """
     notebook = copy.deepcopy(assignment.released)
     written: dict[str, str] = {}
@@ -250,7 +250,7 @@ def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
     return notebook
 
 
-def restore(notebook: NotebookNode, assignment: Assignment) -> Ingested:
+def read_back(notebook: NotebookNode, assignment: Assignment) -> Ingested:
     """Read back what :func:`rebuild` wrote; ValueError if the notebook was not rebuilt."""
     record = notebook.metadata.get("gpucourse") or {}
     if not record.get("rebuilt"):

@@ -56,8 +56,8 @@ def share_of(name: str, ratio: float, bound: Bound) -> float:
     return math.log(none / ratio) / math.log(none / full)
 
 
-def compare(answer: Sequence[Launched], reference: Sequence[Launched],
-            bounds: dict[str, Bound]) -> tuple[float, str]:
+def earned_share(answer: Sequence[Launched], reference: Sequence[Launched],
+                 bounds: dict[str, Bound]) -> tuple[float, str]:
     """The least share that any count earns, and why it is not 1 (else an empty text).
 
     Raises KeyError for a count that there is not, PropertyFailed where nothing is earned.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpucourse.adapters import awkward_arguments as awkward
+from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.testing.compiling import gist, is_compile_error
 from gpucourse.grading.testing.jaxprs import operations, without_jax
@@ -53,20 +54,18 @@ class NotebookJudge:
 
         def once() -> Any:
             __tracebackhide__ = True
-            return to_host(function(*(_copied(value) for value in args)))
+            return to_host(function(*(
+                value.copy() if isinstance(value, np.ndarray) else value for value in args)))
 
         if not virtualgpu.is_active():
             return once()
         try:
-            with virtualgpu.check() as report, virtualgpu.profile() as profile:
-                result = once()
-            if not report.ok:
-                raise PropertyFailed(f"'{name}': {report.findings[0].message}")
-            for number in range(schedules):
-                with virtualgpu.schedule(number):
-                    again = once()
-                if not agree(result, again):
-                    raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+            with virtualgpu.profile() as profile:
+                result, found = checked(once)
+            if found is not None:
+                raise PropertyFailed(f"'{name}': {found.message}")
+            if order_matters(once, result, range(schedules), agree):
+                raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
         except virtualgpu.VirtualGPUError as error:
             raise explain(error, name) from None
         self.launched = [
@@ -129,7 +128,3 @@ def to_host(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: to_host(item) for key, item in value.items()}
     return awkward.without_awkward(without_jax(value))
-
-
-def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value

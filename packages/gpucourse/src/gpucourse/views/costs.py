@@ -11,12 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from gpucourse.system.device import device
+from gpucourse.system.libraries import version
 from gpucourse.views.page import View, box, escape, head, note
 from gpucourse.views.picture import COLOURS, canvas, themed_svg
 from gpucourse.views.words import many, number, size
 from virtualgpu.observers.counters import Counters
 
 SECTOR = 32  # bytes
+#: Of which a comparison that is kept has the versions.
+PACKAGES = ("numpy", "numba", "numba-cuda", "cupy", "jax", "awkward")
 
 
 @dataclass
@@ -77,20 +80,9 @@ class Comparison(View):
             raise RuntimeError("times of a GPU can be recorded on a machine with a GPU only: the "
                                "virtual GPU measures none")
         times = {r.name: r.seconds for r in self.results if r.seconds is not None and r.agrees}
-        recorded = Recorded(str(device()), time.strftime("%Y-%m-%d"), _versions(), times)
+        versions = {name: found for name in PACKAGES if (found := version(name))}
+        recorded = Recorded(str(device()), time.strftime("%Y-%m-%d"), versions, times)
         Path(path).write_text(json.dumps(asdict(recorded), indent=1) + "\n", encoding="utf-8")
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for package in ("numpy", "numba", "numba-cuda", "cupy", "jax", "awkward"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 # -- showing ------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import importlib.metadata
 import os
 import platform
 import shutil
 import subprocess
 from pathlib import Path
 
+from benchmarks.report import versions
 from tools.gpu_check.lesson_run import find_root
 
 PACKAGES = (
@@ -48,7 +48,7 @@ def describe(device: str) -> dict:
         "python": platform.python_version(),
         "commit": _commit(),
         "source": source_digest(find_root()),
-        "versions": {name: version for name in PACKAGES if (version := _version(name))},
+        "versions": versions(PACKAGES),
         "tools": {name: tool_version(name) for name in TOOLS if tool(name)},
     }
 
@@ -72,13 +72,6 @@ def tool_version(name: str) -> str:
         return f"does not start: {type(error).__name__}"
     lines = [line.strip() for line in done.stdout.splitlines() if "ersion" in line]
     return lines[-1] if lines else "unknown"
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _driver() -> str | None:

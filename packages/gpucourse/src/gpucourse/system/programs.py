@@ -1,0 +1,11 @@
+"""Programs of this Python environment, for those who start them by their bare names."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+
+
+def search_path() -> str:
+    """PATH with this environment's own programs first: nbgrader calls ``alembic``, for one."""
+    return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])

@@ -1,0 +1,10 @@
+"""Errors that say all that there is to say."""
+
+from __future__ import annotations
+
+
+class Told(Exception):
+    """The message says what is wrong and what to do: notebooks and the command show it alone."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
