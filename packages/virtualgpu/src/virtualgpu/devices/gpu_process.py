@@ -72,7 +72,7 @@ def serve(kind: str, orders: BinaryIO, answers: BinaryIO) -> None:
 def open_device(kind: str):
     """The device that ``gpu`` or ``virtual`` names. Raises RuntimeError or VirtualGPUError."""
     if kind == VIRTUAL:
-        from virtualgpu.devices import VirtualDevice
+        from virtualgpu.devices.virtual import VirtualDevice
 
         return VirtualDevice()
     from virtualgpu.devices.gpu import GPUDevice

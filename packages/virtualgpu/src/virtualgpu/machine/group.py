@@ -10,7 +10,7 @@ that nobody wrote in between are neither split nor merged (:mod:`virtualgpu.mach
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,6 +57,12 @@ class Group:
     def full(self) -> bool:
         """All lanes of the wave are here."""
         return self.count == self.wave.lanes
+
+    @property
+    def basic_block(self) -> Any:
+        """Where the lanes stand: a :class:`~virtualgpu.machine.program.Block`, of which observers
+        use ``last`` (its last instruction) and ``source`` (its line)."""
+        return self.wave.launch.program.blocks[self.block]
 
     @property
     def key(self) -> tuple:
