@@ -73,7 +73,7 @@ class Bench:
         self.edges = self._edges()
 
     def _edges(self) -> bytes:
-        raw = np.frombuffer(self.device.memory._mapping, np.uint8)
+        raw = self.device.memory.mapping.raw
         parts = []
         for start in self.buffers:
             at = start - (self.device.memory.limit - len(raw))

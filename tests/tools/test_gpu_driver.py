@@ -132,7 +132,7 @@ def test_a_device_does_what_the_small_interface_says(driver):
 def test_a_spoiled_gpu_says_so_and_its_process_ends(driver):
     run(driver, """
         import io
-        from virtualgpu.devices import gpu_process
+        from virtualgpu.devices import child, gpu_process
 
         @cuda.jit
         def too_far(x):
@@ -144,14 +144,15 @@ def test_a_spoiled_gpu_says_so_and_its_process_ends(driver):
             pass
         (launch,) = kept
         assert launch.pieces[0].after is None
-        raw = launch.to_bytes()
-        orders = io.BytesIO(2 * (len(raw).to_bytes(8, "little") + raw))
-        answers = io.BytesIO()
+        orders, answers = io.BytesIO(), io.BytesIO()
+        for _ in range(2):
+            child.send(orders, {}, [np.frombuffer(launch.to_bytes(), np.uint8)])
+        orders.seek(0)
         gpu_process.serve("gpu", orders, answers)
-        said = answers.getvalue()
-        assert b"Stub GPU" in said and b'"spoiled": true' in said
-        assert b"CUDA_ERROR_ILLEGAL_ADDRESS" in said
-        assert said.count(b"told.npy") == 2 * 2  # hello and one error: the second was not tried
+        answers.seek(0)
+        (hello, _), (error, _) = iter(lambda: child.receive(answers), None)  # not tried again
+        assert "Stub GPU" in hello["name"] and error["spoiled"]
+        assert "CUDA_ERROR_ILLEGAL_ADDRESS" in error["error"]
     """)
 
 

@@ -189,11 +189,11 @@ def test_a_process_plays_launches_and_a_wrong_one_is_named(tmp_path):
         assert "PTX" in rows[2].detail
         assert gpu.name == "Virtual GPU (CPU)"
         # Gone in the middle: told, and started again for the next.
-        gpu._process.kill()
+        gpu.child.process.kill()
         with pytest.raises(GPUFault, match="ended"):
             gpu.play(good)
         assert agreement.compare(good, gpu.play(good)).verdict == agreement.EQUAL
-        os.kill(gpu._process.pid, signal.SIGSTOP)  # as a kernel that never ends
+        os.kill(gpu.child.process.pid, signal.SIGSTOP)  # as a kernel that never ends
         with pytest.raises(GPUFault, match="did not finish in time") as late:
             gpu.play(good, seconds=0.1)
         assert late.value.spoiled

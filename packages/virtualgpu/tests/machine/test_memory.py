@@ -7,7 +7,8 @@ import pytest
 
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
-from virtualgpu.machine.memory import ALIGN, BASE, GUARD, HEAP, POISON, GlobalMemory
+from virtualgpu.machine.mapping import BASE
+from virtualgpu.machine.memory import ALIGN, GUARD, HEAP, POISON, GlobalMemory
 
 MiB = 1 << 20
 

@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gpucourse.system.after_import import after_import, forget
 
@@ -168,13 +168,11 @@ def host_addresses(addresses: np.ndarray) -> np.ndarray:
     """
     import numpy as np
 
-    from virtualgpu import devices
-    from virtualgpu.machine.memory import BASE
+    from virtualgpu.devices import current_shared
 
-    memory = cast("devices.VirtualDevice", devices.current()).memory
+    device = current_shared("Awkward Array")
     hosts = np.zeros_like(addresses)
     for at, address in enumerate(addresses.tolist()):
         if address:
-            memory.host_view(address, 0)
-            hosts[at] = address - BASE + memory.host
+            hosts[at] = device.host_view(address, 1).__array_interface__["data"][0]
     return hosts

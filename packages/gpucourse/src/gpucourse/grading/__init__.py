@@ -8,8 +8,8 @@ what comes in
 the wall
     ``wire`` what may pass between the two processes · ``cells`` running a cell's text
 the student's side
-    ``worker`` runs and compiles · ``remote_device`` asks for device memory and launches ·
-    ``zygote`` forks workers · ``confinement`` takes their rights away
+    ``worker`` runs and compiles; :mod:`virtualgpu.devices.remote` asks for device memory and
+    launches · ``zygote`` forks workers · ``confinement`` takes their rights away
 the trusted side
     ``sandbox`` starts all that · ``file_system`` what it sees of the machine · ``student`` the
     oracle's view of a worker · ``device_service`` answers its device · ``origins`` of its data ·

@@ -140,8 +140,8 @@ class DriverAPI:
 
     def cuMemGetInfo(self):
         total = self.device.total_memory
-        memory = getattr(self.device, "memory", None)
-        return (total - memory.allocated if memory is not None else total, total)
+        reached = devices.shared(self.device)
+        return (total - reached.allocated if reached is not None else total, total)
 
     def cuMemAlloc(self, nbytes):
         if nbytes == 0:
@@ -206,14 +206,14 @@ class DriverAPI:
 
     def host_address(self, address: int, nbytes: int) -> int:
         """Where the host finds the bytes of mapped or managed device memory."""
-        memory = getattr(self.device, "memory", None)
-        if memory is None:
+        reached = devices.shared(self.device)
+        if reached is None:
             raise DriverFailure(Result.CUDA_ERROR_NOT_SUPPORTED, "cuMemHostAlloc")
-        return memory.host_view(address, nbytes).ctypes.data
+        return reached.host_view(address, nbytes).ctypes.data
 
     def cuMemGetAddressRange(self, address):
-        memory = getattr(self.device, "memory", None)
-        extent = memory.extent(int(address)) if memory is not None else None
+        reached = devices.shared(self.device)
+        extent = reached.extent(int(address)) if reached is not None else None
         if extent is None:
             raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuMemGetAddressRange")
         return binding.CUdeviceptr(extent[0]), extent[1] - extent[0]

@@ -6,6 +6,7 @@ import ctypes
 import re
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from virtualgpu.compilers.signatures import ParameterType, kernel_signature
 from virtualgpu.cuda import kernel_arguments
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
 from virtualgpu.cuda.kernel_resources import Resources, resources
-from virtualgpu.errors import LaunchError, LinkError
+from virtualgpu.errors import LaunchError, LinkError, VirtualGPUError
 from virtualgpu.ptx import Function, Variable, parse
 
 # Headers that take seconds: no source with them is compiled twice for the types of arguments.
@@ -54,7 +55,7 @@ class Module:
         self.device = device or devices.current()
         shown = {entry: expression for expression, entry in self.mangled.items()}
         self.loaded = self.device.load(texts, shown)
-        self.unload = weakref.finalize(self, _unload, self.loaded)
+        self.unload = weakref.finalize(self, _unload, self.device, self.loaded)
         self.unload.atexit = False
         self._source: tuple | None = None
         self._functions: dict[str, Function] = {
@@ -272,10 +273,9 @@ class Module:
         self.device.write(address, values)
 
 
-def _unload(loaded: Any) -> None:
-    """A device in another process frees a module's variables when that process ends."""
-    if hasattr(loaded, "unload"):
-        loaded.unload()
+def _unload(device: devices.Device, loaded: Any) -> None:
+    with suppress(VirtualGPUError):  # of a GPU that a launch has spoiled
+        device.unload(loaded)
 
 
 def _number(value: float, variable: Variable, position: int) -> bytes:

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from virtualgpu.devices import VirtualDevice, cubin
+from virtualgpu.devices import cubin
 from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
+from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import LinkError, VirtualGPUError
 from virtualgpu.machine.events import Access, Observer
 from virtualgpu.observers import instruments

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.devices import cubin
+from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import LaunchError, LinkError, OutOfMemory, VirtualGPUError
 
-Triple = tuple[int, int, int]
 # What a block gets of shared memory without being asked for more by name (CUDA C++ Programming
 # Guide, "Technical Specifications per Compute Capability").
 _PLAIN_SHARED = 48 << 10
@@ -56,6 +56,8 @@ class GPUDevice:
 
     Raises :class:`GPUError` where the driver refuses, RuntimeError where there is no driver.
     """
+
+    shares_memory = False
 
     def __init__(self, number: int = 0):
         from cuda.bindings import driver
@@ -135,6 +137,7 @@ class GPUDevice:
             raise LinkError(f"the driver does not load the kernel: {error.name}") from None
 
     def unload(self, module: GPUModule) -> None:
+        """What it held of the GPU's memory is given back, its code too."""
         self._call("cuModuleUnload", module.handle)
 
     def symbol(self, module: GPUModule, name: str) -> tuple[int, int]:

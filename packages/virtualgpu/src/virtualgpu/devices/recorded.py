@@ -24,7 +24,8 @@ import numpy as np
 from virtualgpu.errors import LinkError, VirtualGPUError
 
 if TYPE_CHECKING:  # a process that plays launches on a GPU starts without the virtual one
-    from virtualgpu.devices import Device, Triple, VirtualDevice
+    from virtualgpu.devices.protocol import Device, Triple
+    from virtualgpu.devices.virtual import VirtualDevice
     from virtualgpu.machine.linker import LoadedModule
     from virtualgpu.machine.memory import GlobalMemory
 

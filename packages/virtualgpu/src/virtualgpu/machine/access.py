@@ -18,7 +18,7 @@ from virtualgpu.languages import language_of
 from virtualgpu.machine import atomics, compiled
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import Group
-from virtualgpu.machine.memory import BASE
+from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.ptx import Instruction
 

@@ -1,8 +1,13 @@
 """What observers can hear while a kernel runs.
 
 Events come in batches: one call tells what all lanes of a group did with one instruction.
-Lane numbers index the wave; :class:`~virtualgpu.machine.wave.Wave` turns them into blocks and
-threads.
+
+What an observer may use of the machine: the launch that it was told of (:class:`WatchedLaunch`); of
+a group its ``lanes`` (int64, shape (n,), indices into the wave), its ``basic_block`` and its
+``wave``; of a :class:`~virtualgpu.machine.wave.Wave` what its lanes are (``where``, ``first``,
+``block_of``, ``thread_of``, ``warp_of``, ``all_lanes``), how many there are (``blocks``,
+``threads``, ``lanes``, ``warps``, and of those that ended ``exited``, ``finished``), and how its
+memories are laid out (``shared_stride``, ``local_stride``, both in bytes).
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ class WatchedLaunch(Protocol):
     shared_bytes : int
         Of each block, static and dynamic.
     memory : GlobalMemory
+        Where allocations lie (``extent``, ``starts``), which bytes nobody wrote (``unwritten``).
     program : Program
         Its basic blocks.
     shared_layout : SharedLayout
@@ -84,6 +90,10 @@ class Access(NamedTuple):
     order: str = ""
     scope: str = ""
 
+    def bytes_at(self, addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        """What this access's memory holds now, for some of its lanes: uint8, shape (n, size)."""
+        return self.group.wave.bytes_at(self.space, addresses, lanes, self.size)
+
 
 class Observer:
     """Base of everything that watches a launch. Override what is of interest."""
@@ -99,6 +109,12 @@ class Observer:
 
     def failed(self, launch: WatchedLaunch, error: VirtualGPUError) -> None:
         """An error stopped the launch; it is raised after ``launch_finished``."""
+
+    def host_wrote(self, address: int, nbytes: int) -> None:
+        """Between launches, the host copied or filled ``nbytes`` bytes from ``address``."""
+
+    def host_copied(self, target: int, origin: int, nbytes: int) -> None:
+        """Between launches, ``nbytes`` bytes were copied on the device."""
 
     def accessed(self, access: Access) -> None:
         """Memory is read or written by one instruction: told just before or just after."""

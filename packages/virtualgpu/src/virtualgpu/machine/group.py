@@ -11,7 +11,7 @@ that were not written in between are neither split nor merged (:mod:`virtualgpu.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,6 +61,12 @@ class Group:
     def full(self) -> bool:
         """All lanes of the wave are here."""
         return self.count == self.wave.lanes
+
+    @property
+    def basic_block(self) -> Any:
+        """Where the lanes stand: a :class:`~virtualgpu.machine.program.Block`, of which observers
+        use ``last`` (its last instruction) and ``source`` (its line)."""
+        return self.wave.launch.program.blocks[self.block]
 
     @property
     def key(self) -> tuple[int, int, tuple[int, ...]]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.machine.group import Group
-from virtualgpu.machine.memory import BASE, GlobalMemory
+from virtualgpu.machine.mapping import BASE
+from virtualgpu.machine.memory import GlobalMemory
 from virtualgpu.machine.wave import LOCAL_BASE
 
 PRINTED = 1 << 20  # characters in the buffer of printf (cudaLimitPrintfFifoSize's default)

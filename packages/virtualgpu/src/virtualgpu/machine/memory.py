@@ -10,26 +10,19 @@ visibly wrong (int32 -16843010, float32 -1.7e38) instead of luckily zero.
 from __future__ import annotations
 
 import bisect
-import mmap
-import sys
 import threading
-from contextlib import suppress
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
+from virtualgpu.machine.mapping import BASE, Mapping
 from virtualgpu.machine.written import Written
 
-BASE = 0x7_0000_0000  # first device address; everything below is never mapped
 ALIGN = 512  # cudaMalloc promises at least 256
 GUARD = 1 << 20  # bytes that no allocation covers, on either side of each
 POISON = 0xFE
 HEAP = 8 << 20  # bytes for malloc in kernels (cudaLimitMallocHeapSize's default)
 _HUGE = 4 << 20  # bytes from which an array is worth pages of 2 MiB (as NumPy does)
-# Python names the flag from 3.13 on; its value on Linux is older than that.
-_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-_RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
 
 
 class GlobalMemory:
@@ -39,15 +32,16 @@ class GlobalMemory:
     ----------
     capacity : int
         Bytes that may be allocated at once (the guard zones do not count).
+    file : int, optional
+        The descriptor of a file to hold the bytes (:func:`virtualgpu.machine.mapping.shared_file`).
     """
 
-    def __init__(self, capacity: int):
+    def __init__(self, capacity: int, file: int | None = None):
         self.capacity = capacity
         self.allocated = 0
-        self._mapping = _reserve()
-        raw = np.frombuffer(self._mapping, np.uint8)
-        self._bytes = raw
-        self.host = raw.ctypes.data  # where the host finds the byte at BASE
+        self.mapping = Mapping(file)
+        self._bytes = raw = self.mapping.raw
+        self.host = self.mapping.host
         self.views = {
             np.dtype(code): raw.view(code)
             for code in ("u1", "i1", "?", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8")
@@ -101,7 +95,7 @@ class GlobalMemory:
             if nbytes:
                 self.unwritten[start] = Written(nbytes)
         if nbytes >= _HUGE:
-            self._advise("MADV_HUGEPAGE", start, start + nbytes)
+            self.mapping.use_huge_pages(start, start + nbytes)
         if poison and nbytes:
             self._bytes[start - BASE : start - BASE + nbytes] = POISON
         return start
@@ -125,7 +119,7 @@ class GlobalMemory:
             span = -(-max(end - start, 1) // ALIGN) * ALIGN + GUARD
             self._holes.setdefault(span, []).append(start)
             self.allocated -= end - start
-            self._advise("MADV_DONTNEED", start, end)
+            self.mapping.forget(start, end)
 
     def _take_out(self, address: int) -> tuple[int, int]:
         """End the allocation at ``address``: it can no longer be touched. Its start and end."""
@@ -189,16 +183,6 @@ class GlobalMemory:
             self.heap_used -= nbytes
             self.free(address)
 
-    def _advise(self, advice: str, start: int, end: int) -> None:
-        """Tell the system what to do with the pages that lie inside, where it knows such advice."""
-        if hasattr(mmap, advice):
-            page = mmap.PAGESIZE
-            first = -(-(start - BASE) // page) * page
-            length = (end - BASE - first) // page * page
-            if length > 0:
-                with suppress(OSError):  # a kernel without huge pages
-                    self._mapping.madvise(getattr(mmap, advice), first, length)
-
     def extent(self, address: int) -> tuple[int, int] | None:
         """``(start, end)`` of the live allocation that holds ``address``, or None."""
         at = bisect.bisect(self.starts, address) - 1
@@ -244,12 +228,16 @@ class GlobalMemory:
 
     # -- the host's side -----------------------------------------------------------------------
 
-    def _span(self, address: int, nbytes: int, what: str) -> slice:
+    def demand(self, address: int, nbytes: int, what: str) -> None:
+        """Raises VirtualGPUError unless the bytes lie in one live allocation."""
         extent = self.extent(address)
         if nbytes and (extent is None or address + nbytes > extent[1]):
             raise VirtualGPUError(
                 f"{what} of {nbytes} bytes at {address:#x}: {self.describe(address, nbytes)}"
             )
+
+    def _span(self, address: int, nbytes: int, what: str) -> slice:
+        self.demand(address, nbytes, what)
         return slice(address - BASE, address - BASE + nbytes)
 
     def wrote(self, address: int, nbytes: int) -> None:
@@ -283,29 +271,9 @@ class GlobalMemory:
         self._bytes[self._span(address, nbytes, "fill")] = byte
         self.wrote(address, nbytes)
 
-    def window(self, address: int, shape: int | tuple[int, ...], dtype: DTypeLike,
-               strides: tuple[int, ...] | None = None) -> np.ndarray:
-        """The device's bytes as an array of the host, for one who tells :meth:`wrote`."""
-        return np.ndarray(shape, dtype, self._bytes, address - BASE, strides)
-
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
         """The bytes themselves: for mapped and managed memory, which the host shares."""
         view = self._bytes[self._span(address, nbytes, "view")]
         # The host may write it at any time.
         self.unwritten.pop((self.extent(address) or (0, 0))[0], None)
         return view
-
-
-def _reserve() -> mmap.mmap:
-    """Address space without memory behind it: the widest that this system grants."""
-    for size in _RESERVATIONS:
-        try:
-            if hasattr(mmap, "MAP_PRIVATE") and (_NORESERVE or size <= 1 << 34):
-                return mmap.mmap(
-                    -1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
-                )
-            if size <= 1 << 32:  # Windows commits what it maps
-                return mmap.mmap(-1, size)
-        except (OSError, ValueError, OverflowError):
-            continue
-    raise OutOfMemory("no gibibyte of address space to be had for the device's memory")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.errors import LaunchError
+from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.memory import POISON
 
 WARP = 32
@@ -149,6 +150,34 @@ class Wave:
         if view is None:
             view = self.local_views[dtype] = self.local.view(dtype)
         return view
+
+    def bytes_at(self, space: str, addresses: np.ndarray, lanes: np.ndarray,
+                 size: int) -> np.ndarray:
+        """What memory holds now.
+
+        Parameters
+        ----------
+        space : str
+            ``global``, ``shared`` or ``local``.
+        addresses : ndarray, uint64, shape (n,)
+            As in :class:`~virtualgpu.machine.events.Access`; legal ones.
+        lanes : ndarray, int64, shape (n,)
+            Whose they are.
+        size : int
+            Bytes at each address.
+
+        Returns
+        -------
+        ndarray, uint8, shape (n, size)
+        """
+        index = addresses.astype(np.int64)
+        if space == "global":
+            whole, index = self.launch.memory.mapping.raw, index - BASE
+        elif space == "shared":
+            whole, index = self.shared, index + self.block_of[lanes] * self.shared_stride
+        else:
+            whole, index = self.local, index + lanes * self.local_stride
+        return whole[index[:, None] + np.arange(size)]
 
     def grow_local(self, nbytes: int) -> None:
         """Make at least ``nbytes`` of local memory per lane; what is there stays."""

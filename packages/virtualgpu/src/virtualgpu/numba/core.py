@@ -115,8 +115,8 @@ class ObjectCode:
         return CoreKernel(self, name)
 
     def unload(self) -> None:
-        if self._loaded is not None and hasattr(self._loaded, "unload"):
-            self._loaded.unload()
+        if self._loaded is not None:
+            self._device.unload(self._loaded)
         self._loaded = None
 
 

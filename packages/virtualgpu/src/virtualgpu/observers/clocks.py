@@ -23,8 +23,7 @@ _NONE = np.zeros(1, np.int32)
 def has_count(groups: list) -> bool:
     """Whether the barrier at which ``groups`` stand asks for a number of threads (``bar.sync a,
     b``) and not for all of the block."""
-    blocks = groups[0].wave.launch.program.blocks
-    last = [blocks[group.block].last for group in groups]
+    last = [group.basic_block.last for group in groups]
     return any(instruction.opcode != "call" and _has_count(instruction) for instruction in last)
 
 

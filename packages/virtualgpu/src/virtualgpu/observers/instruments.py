@@ -26,6 +26,11 @@ def observers() -> list[Observer]:
     return list(_observers)
 
 
+def watching() -> bool:
+    """Whether anybody observes the next launch."""
+    return bool(_observers)
+
+
 def new_schedule() -> Lockstep | Adversarial:
     """The schedule of the next launch."""
     return _schedules[-1] if _schedules else Lockstep()

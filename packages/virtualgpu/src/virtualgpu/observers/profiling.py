@@ -140,12 +140,11 @@ class Profiler(Observer):
 
     def released(self, barrier, lanes, groups, missing) -> None:
         wave = groups[0].wave
-        blocks = wave.launch.program.blocks
         met = np.zeros(wave.blocks, bool)
         for group in groups:
             here = np.zeros(wave.blocks, bool)
             here[wave.block_of[group.lanes]] = True
-            self._counters_of(blocks[group.block].last).barriers += int(
+            self._counters_of(group.basic_block.last).barriers += int(
                 np.count_nonzero(here & ~met))
             met |= here
 

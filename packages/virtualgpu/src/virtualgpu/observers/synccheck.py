@@ -44,8 +44,7 @@ class Synccheck(Observer):
 
     def released(self, barrier, lanes, groups, missing) -> None:
         wave = groups[0].wave
-        blocks = wave.launch.program.blocks
-        sites = [blocks[group.block] for group in groups]
+        sites = [group.basic_block for group in groups]
         if has_count(groups):
             return  # it asks for so many threads, wherever they come from
         if missing is not None and len(missing):

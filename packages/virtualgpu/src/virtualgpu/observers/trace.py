@@ -23,10 +23,8 @@ import numpy as np
 
 from virtualgpu import sources
 from virtualgpu.machine.events import Access, Observer
-from virtualgpu.machine.memory import BASE
 
 LIMIT = 200_000  # threads' steps that are kept of a launch, about 10 MB
-_BYTES = np.dtype(np.uint8)
 _FAILING = {"ld", "ldu", "st", "atom", "red", "trap", "bar", "barrier"}
 _JUMPS = {"bra", "brx", "ret", "exit"}
 
@@ -222,7 +220,7 @@ class Tracer(Observer):
             step = self.current.steps[number]
             assert step.addresses is not None
             self.current.steps[number] = step._replace(
-                values=_bytes_at(access, step.addresses, lanes))
+                values=access.bytes_at(step.addresses, lanes))
         self._unread = []
 
     def branched(self, group, instruction, taken) -> None:
@@ -235,9 +233,8 @@ class Tracer(Observer):
 
     def released(self, barrier, lanes, groups, missing) -> None:
         self._run_on()
-        wave = groups[0].wave
-        block = wave.launch.program.blocks[groups[0].block]
-        self._add("released", block.source, wave, lanes)
+        first = groups[0]
+        self._add("released", first.basic_block.source, first.wave, lanes)
 
     def warp_synchronised(self, group, instruction, mask) -> None:
         self._run_on(instruction)
@@ -250,19 +247,6 @@ class Tracer(Observer):
     def exited(self, group) -> None:
         self._run_on()
         self._add("exit", None, group.wave, group.lanes)
-
-
-def _bytes_at(access: Access, addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-    """What memory holds now at the addresses of some lanes: uint8, shape (n, size)."""
-    wave = access.group.wave
-    index = addresses.astype(np.int64)
-    if access.space == "global":
-        view, index = wave.launch.memory.views[_BYTES], index - BASE
-    elif access.space == "shared":
-        view, index = wave.shared, index + wave.block_of[lanes] * wave.shared_stride
-    else:
-        view, index = wave.local, index + lanes * wave.local_stride
-    return view[index[:, None] + np.arange(access.size)]
 
 
 def _ranges(threads: np.ndarray) -> str:

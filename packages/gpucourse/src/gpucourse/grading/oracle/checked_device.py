@@ -92,7 +92,7 @@ class CheckedDevice(VirtualDevice):
         self._judge(launch, after)
         for piece, array in zip(launch.pieces, after, strict=True):
             # Not `write`: which bytes a kernel has written, the checkers know already.
-            self.memory.window(piece.address, (len(array),), np.uint8)[:] = array
+            self.view(piece.address, (len(array),), np.uint8)[:] = array
 
     def _judge(self, launch: RecordedLaunch, after: list[np.ndarray]) -> None:
         found = agreement.compare(launch, after)

@@ -18,7 +18,6 @@ from gpucourse.adapters import awkward_arguments as awkward
 from gpucourse.adapters.awkward_cuda import mend_iteration
 from gpucourse.grading.arguments import read_dtype
 from gpucourse.grading.sandbox import cells
-from gpucourse.grading.sandbox.remote_device import RemoteDevice
 from gpucourse.grading.sandbox.wire import Closed, Wire, decode, encode
 from gpucourse.grading.testing.jaxprs import operations, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
@@ -120,6 +119,7 @@ class Worker:
         """Learn which device the oracle has, and use it."""
         import virtualgpu
         from virtualgpu import devices, sources
+        from virtualgpu.devices.remote import RemoteDevice
 
         # Here and not before the fork: numba-cuda holds a driver to the process that opened it.
         virtualgpu.activate(force=True)

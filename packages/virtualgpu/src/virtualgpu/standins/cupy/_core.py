@@ -14,8 +14,6 @@ import math
 
 import numpy as np
 
-from virtualgpu.observers import instruments
-
 from . import _launches
 from ._casting import cast
 from ._host import HostSide
@@ -211,7 +209,7 @@ def view_of(array: ndarray, host: np.ndarray) -> ndarray:
 def wrote(array: ndarray) -> None:
     """Tell the checkers that ``array``'s elements have just been written."""
     mem = array._mem
-    if mem.ptr and (mem._machine.memory.unwritten or instruments._observers) and array.size:
+    if mem.ptr and mem._machine.heeds_writes and array.size:
         host = array._host
         low, high = np.lib.array_utils.byte_bounds(host)
         start = array.data.ptr - host.__array_interface__["data"][0] + low
@@ -240,16 +238,12 @@ def _new(shape, dtype: np.dtype, order: str, poison: bool) -> ndarray:
     if not nbytes:
         return view(np.empty(shape, dtype, order), _pool.Memory(0))
     mem = _pool.allocate(nbytes, poison)
-    memory = mem._machine.memory
     if not poison:
-        memory.unwritten.pop(mem.ptr, None)
-        for observer in instruments._observers:
-            if hasattr(observer, "host_wrote"):
-                observer.host_wrote(mem.ptr, nbytes)
+        mem.wrote(mem.ptr, nbytes)
     strides = None
     if order == "F" and len(shape) > 1:
         strides, step = [], dtype.itemsize
         for length in shape:
             strides.append(step)
             step *= length
-    return view(memory.window(mem.ptr, shape, dtype, strides), mem)
+    return view(mem.window(shape, dtype, 0, strides), mem)

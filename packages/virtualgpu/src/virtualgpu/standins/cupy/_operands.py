@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu.machine.memory import BASE
-
 from ._core import from_host, ndarray, supported, view
 from .cuda.memory import MemoryPointer, UnownedMemory
 
@@ -83,7 +81,7 @@ def _array(result: np.ndarray, arrays: list[ndarray]) -> ndarray:
             mem = array._mem
             if not mem.ptr:
                 continue
-            offset = address - mem._machine.memory.host + BASE - mem.ptr
+            offset = mem._machine.address_of(address) - mem.ptr
             if 0 <= offset < max(mem.size, 1):
                 # NumPy protects views that CuPy does not (flags.writeable would warn of some).
                 if result.__array_interface__["data"][1]:

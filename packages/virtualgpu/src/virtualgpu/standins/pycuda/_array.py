@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu import devices as machines
-from virtualgpu.observers import instruments
+from virtualgpu.devices import current_shared
 
 from . import _memory
 from ._errors import LogicError
@@ -134,11 +133,11 @@ class GPUArray(Operators):
         """NumPy's view of the device's bytes. Raises LogicError where the memory is gone."""
         if not self.size:
             return np.empty(self.shape, self.dtype)
-        memory = machines.current().memory
+        machine = current_shared("PyCUDA")
         address = self.ptr
-        if memory.extent(address) is None:
+        if machine.extent(address) is None:
             raise LogicError("cuMemcpy failed: invalid argument (the array's memory was freed)")
-        return memory.window(address, self.shape, self.dtype, self.strides)
+        return machine.view(address, self.shape, self.dtype, self.strides)
 
     def _write(self, values: Any) -> GPUArray:
         """Overwrite all elements, as a kernel of PyCUDA's would."""
@@ -148,10 +147,7 @@ class GPUArray(Operators):
                 host[...] = _converted(values, self.dtype)
             low, high = np.lib.array_utils.byte_bounds(host)
             start = self.ptr - host.__array_interface__["data"][0] + low
-            machines.current().memory.wrote(start, high - low)
-            for observer in instruments.observers():
-                if hasattr(observer, "host_wrote"):
-                    observer.host_wrote(start, high - low)
+            current_shared("PyCUDA").wrote(start, high - low)
         return self
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu import devices as machines
+from virtualgpu.devices import current_shared
 
 from ._context import need_context
 from ._errors import LogicError, call
@@ -68,7 +69,7 @@ class ManagedAllocation(DeviceAllocation):
         count = int(np.prod(shape, dtype=np.int64))
         super().__init__(count * dtype.itemsize)
         strides = np.empty(shape, dtype, order=order).strides
-        self._view = self._machine.memory.host_view(self._address, self.nbytes)
+        self._view = current_shared("PyCUDA").host_view(self._address, self.nbytes)
         self.__array_interface__ = {
             "version": 3, "shape": shape, "typestr": dtype.str, "strides": strides,
             "data": (self._view.ctypes.data, False),

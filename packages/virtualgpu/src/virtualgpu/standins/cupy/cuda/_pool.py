@@ -188,14 +188,14 @@ class MemoryPool:
             del self._places[place]
             self._kept -= rounded
             if lives_on is owner:
-                owner.memory.revive(address, size, poison=poison)
+                owner.revive(address, size, poison=poison)
                 return address
             lives_on.free(address)
         try:
-            return owner.memory.allocate(size, poison=poison)
+            return owner.allocate(size, poison=poison)
         except OutOfMemory:
             self._trim(0)
-            return owner.memory.allocate(size, poison=poison)
+            return owner.allocate(size, poison=poison)
 
     def _free(self, address: int, block: _Block, lives_on) -> None:
         self._waiting.append((address, block, lives_on))
@@ -211,7 +211,7 @@ class MemoryPool:
             size = block.size
             self._used -= size
             block.arena.give(block)
-            lives_on.memory.retire(address)
+            lives_on.retire(address)
             self._places[address, lives_on] = size
             self._by_size.setdefault(size, []).append((address, lives_on))
             self._kept += size

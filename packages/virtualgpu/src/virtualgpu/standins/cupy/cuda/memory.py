@@ -12,9 +12,6 @@ import sys
 
 import numpy as np
 
-from virtualgpu.machine.memory import BASE
-from virtualgpu.observers import instruments
-
 from ._machine import machine
 from .device import Device
 
@@ -62,14 +59,11 @@ class BaseMemory:
         """The bytes as a NumPy array that shares them."""
         if self.ptr == 0:
             return np.empty(shape, dtype)
-        return self._machine.memory.window(self.ptr + offset, shape, dtype, strides)
+        return self._machine.view(self.ptr + offset, shape, dtype, strides)
 
     def wrote(self, start: int, nbytes: int) -> None:
         """Tell the checkers that array work wrote ``nbytes`` from address ``start``."""
-        self._machine.memory.wrote(start, nbytes)
-        for observer in instruments._observers:
-            if hasattr(observer, "host_wrote"):
-                observer.host_wrote(start, nbytes)
+        self._machine.wrote(start, nbytes)
 
 
 class Memory(BaseMemory):
@@ -111,7 +105,7 @@ class UnownedMemory(BaseMemory):
         super().__init__(ptr, size)
         self._owner = owner
         if size:
-            self._machine.memory._span(ptr, size, "array over memory")
+            self._machine.demand(ptr, size, "array over memory")
 
 
 class MemoryPointer:
@@ -196,7 +190,7 @@ def pointer_to(mem: BaseMemory, host: np.ndarray) -> MemoryPointer:
     """Where the first element of ``host``, a view of ``mem``'s bytes, lies on the device."""
     if mem.ptr == 0 or host.size == 0:
         return MemoryPointer(_nothing(), 0)
-    address = host.__array_interface__["data"][0] - mem._machine.memory.host + BASE
+    address = mem._machine.address_of(host.__array_interface__["data"][0])
     return MemoryPointer(mem, address - mem.ptr)
 
 

@@ -81,7 +81,7 @@ def driverGetVersion() -> int:
 def memGetInfo() -> tuple[int, int]:
     """Free and total bytes."""
     device = machine()
-    return device.total_memory - device.memory.allocated, device.total_memory
+    return device.total_memory - device.allocated, device.total_memory
 
 
 def deviceGetAttribute(attrib: int, device: int) -> int:
@@ -177,7 +177,7 @@ def memcpy(dst: int, src: int, size: int, kind: int) -> None:
     """Copy ``size`` bytes; ``kind`` is one of the ``memcpy...`` numbers."""
     device = machine()
     if kind == memcpyDefault:
-        on_device = [device.memory.extent(address) is not None for address in (dst, src)]
+        on_device = [device.extent(address) is not None for address in (dst, src)]
         kind = {(True, True): 3, (True, False): 1, (False, True): 2}.get(tuple(on_device), 0)
     if not size:
         return

@@ -1,42 +1,63 @@
-"""The device as the student's process sees it: every verb is a request to the oracle.
+"""A device that only asks: every verb is a request to where the device is.
 
-It has the interface of :class:`virtualgpu.devices.Device`, so the frontends cannot tell the
-difference. Nothing is computed or decided here.
+It does what :class:`virtualgpu.devices.Device` says, so the frontends cannot tell the difference.
+Nothing is computed or decided here. A grader's student asks the oracle so; a virtual GPU in a
+process of its own (:mod:`virtualgpu.devices.virtual_process`) is asked so too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
+
+#: What sends a request, ``{"device": verb, ...}`` and arrays, and brings the reply: values that
+#: JSON has, and arrays. A reply may be ``{"device_error": ...}``.
+Ask = Callable[[dict, Sequence[np.ndarray]], tuple[dict, list[np.ndarray]]]
 
 
 @dataclass(frozen=True)
 class RemoteModule:
-    """A module that the oracle has loaded; `number` is its handle there."""
+    """A module that is loaded there; `number` is its handle."""
 
     number: int
 
 
 class RemoteDevice:
-    """The oracle's device, over `ask(fields, arrays) -> (reply, arrays)`."""
+    """The device that answers `ask`.
 
-    def __init__(self, ask: Callable[..., tuple[dict, list[np.ndarray]]], name: str,
-                 compute_capability: tuple[int, int], total_memory: int) -> None:
+    Parameters
+    ----------
+    ask : callable
+        See :data:`Ask`.
+    name, compute_capability, total_memory
+        As of every :class:`~virtualgpu.devices.protocol.Device`.
+    """
+
+    shares_memory = False
+
+    def __init__(self, ask: Ask, name: str, compute_capability: tuple[int, int],
+                 total_memory: int) -> None:
         self._ask = ask
         self.name = name
         self.compute_capability = compute_capability
         self.total_memory = total_memory
 
-    def _request(self, verb: str, arrays: Sequence[np.ndarray] = (),
-                 **fields: object) -> tuple[dict, list[np.ndarray]]:
+    def _request(self, verb: str, arrays: Sequence[np.ndarray] = (), **fields: Any
+                 ) -> tuple[dict, list[np.ndarray]]:
         reply, received = self._ask({"device": verb, **fields}, arrays)
         if "device_error" in reply:
-            raise VirtualGPUError(reply["device_error"])
+            raise self._error(reply["device_error"])
         return reply, received
+
+    def _error(self, told: Any) -> Exception:
+        """What the reply's ``device_error`` says."""
+        return VirtualGPUError(told)
 
     def allocate(self, nbytes: int) -> int:
         address: int = self._request("allocate", nbytes=int(nbytes))[0]["address"]
@@ -63,13 +84,16 @@ class RemoteDevice:
         texts = [ptx] if isinstance(ptx, str) else list(ptx)
         return RemoteModule(self._request("load", ptx=texts, names=names or {})[0]["module"])
 
+    def unload(self, module: RemoteModule) -> None:
+        """Nothing: where the device is, a module's variables live as long as the device."""
+
     def symbol(self, module: RemoteModule, name: str) -> tuple[int, int]:
         reply = self._request("symbol", module=module.number, name=name)[0]
         return reply["address"], reply["nbytes"]
 
-    def launch(self, module: RemoteModule, entry: str, grid: Sequence[int], block: Sequence[int],
-               parameters: Sequence[bytes], shared_bytes: int = 0,
-               cooperative: bool = False) -> None:
+    def launch(self, module: RemoteModule, entry: str, grid: Triple, block: Triple,
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
+               ) -> None:
         self._request(
             "launch",
             module=module.number,

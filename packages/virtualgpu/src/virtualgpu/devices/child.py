@@ -1,0 +1,174 @@
+"""A process of this package that answers another: its start, its messages, its end.
+
+A message is JSON and arrays of bytes. Before it stand two lengths of 8 bytes each, of the JSON and
+of the arrays together; the JSON says how many bytes each array has. Nothing else is ever decoded.
+POSIX systems alone have what this needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+_HEAD = struct.Struct("<QQ")
+_PIECE = 1 << 20  # bytes read at a time
+
+Message = tuple[dict[str, Any], list[np.ndarray]]
+
+
+class ChildEnded(Exception):
+    """The process is gone; the message says how, and what it said last."""
+
+
+class ChildLate(Exception):
+    """No answer came in time; the process has been ended."""
+
+
+# -- messages -----------------------------------------------------------------------------------
+
+
+def send(stream: BinaryIO, told: dict[str, Any], arrays: Sequence[np.ndarray] = ()) -> None:
+    """Write one message: what JSON can hold, and the bytes of ``arrays`` in C order."""
+    parts = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
+    text = json.dumps([told, [part.size for part in parts]]).encode()
+    stream.write(_HEAD.pack(len(text), sum(part.size for part in parts)) + text)
+    for part in parts:
+        stream.write(part.data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Message | None:
+    """One message, its arrays uint8 with shape (n,); None where the stream has ended."""
+    head = stream.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    lengths = _HEAD.unpack(head)
+    raw = stream.read(sum(lengths))
+    return _taken_apart(raw, lengths[0]) if len(raw) == sum(lengths) else None
+
+
+def _taken_apart(raw: bytes | bytearray, length: int) -> Message:
+    told, sizes = json.loads(raw[:length])
+    ends = np.cumsum([length, *sizes]).tolist()
+    return told, [np.frombuffer(raw, np.uint8, size, end)
+                  for size, end in zip(sizes, ends, strict=False)]
+
+
+# -- in the process that answers ----------------------------------------------------------------
+
+
+def own_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Where orders come from and answers go to; what anybody else prints goes nowhere."""
+    orders = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    silence = os.open(os.devnull, os.O_RDWR)
+    os.dup2(silence, 0)
+    os.dup2(silence, 1)
+    return orders, answers
+
+
+# -- in the process that asks -------------------------------------------------------------------
+
+
+class Child:
+    """A process that runs a module of this package.
+
+    Parameters
+    ----------
+    module : str
+        What ``python -m`` runs. It answers each message on standard input by one on standard
+        output, and may send one before the first.
+    arguments : str
+        Of its command line.
+    called : str
+        What errors call it, as "the GPU's process".
+    files : sequence of int
+        Descriptors that it inherits.
+    """
+
+    def __init__(self, module: str, *arguments: str, called: str, files: Sequence[int] = ()):
+        self._called = called
+        self._gone: str | None = None
+        self._said = tempfile.TemporaryFile()  # a pipe that nobody reads would fill up
+        source = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self._said, pass_fds=files,
+            env=os.environ | {"PYTHONPATH": path}, start_new_session=True)
+
+    @property
+    def runs(self) -> bool:
+        return self._gone is None and self.process.poll() is None
+
+    def ask(self, told: dict[str, Any], arrays: Sequence[np.ndarray] = (),
+            seconds: float | None = None) -> Message:
+        """Send a message and wait for the answer, for so many seconds (None: for ever).
+
+        Raises ChildEnded or ChildLate.
+        """
+        if self._gone is not None:
+            raise ChildEnded(self._gone)
+        try:
+            send(self.process.stdin, told, arrays)
+            return self.answer(seconds)
+        except OSError:
+            raise self._ended() from None
+        except BaseException:  # Ctrl-C, for one: the answer would be taken for the next one's
+            self.close()
+            raise
+
+    def answer(self, seconds: float | None = None) -> Message:
+        """The next message. Raises ChildEnded or ChildLate."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        lengths = _HEAD.unpack(self._read(_HEAD.size, deadline))
+        return _taken_apart(self._read(sum(lengths), deadline), lengths[0])
+
+    def _read(self, wanted: int, deadline: float | None) -> bytearray:
+        pipe = self.process.stdout.fileno()
+        raw = bytearray()
+        while len(raw) < wanted:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([pipe], [], [], left)[0]:
+                self.close()
+                raise ChildLate
+            part = os.read(pipe, min(_PIECE, wanted - len(raw)))
+            if not part:
+                raise self._ended()
+            raw += part
+        return raw
+
+    def _ended(self) -> ChildEnded:
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        code = self.process.wait()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip().splitlines()
+        self._gone = f"{self._called} ended ({code}): {said[-1] if said else ''}"
+        self._close_streams()
+        return ChildEnded(self._gone)
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._gone is None:
+            self._gone = f"{self._called} was ended"
+            self.process.kill()
+            self.process.wait()
+            self._close_streams()
+
+    def _close_streams(self) -> None:
+        for stream in (self.process.stdin, self.process.stdout, self._said):
+            with contextlib.suppress(OSError):
+                stream.close()

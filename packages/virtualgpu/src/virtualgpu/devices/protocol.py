@@ -1,0 +1,158 @@
+"""What a front end may ask of a device: the whole of it.
+
+:class:`Device` is any machine that runs PTX: the virtual GPU, a real one, one in another process.
+A :class:`SharedDevice` is one whose memory this process reaches as well, so that array work can be
+NumPy's in place; the stand-ins of CuPy, PyCUDA and cuDF need such a one.
+
+Addresses are ints, 0 is the null pointer, sizes are bytes. What goes wrong is a
+:class:`~virtualgpu.errors.VirtualGPUError`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+Triple = tuple[int, int, int]  # (x, y, z)
+
+
+class Device(Protocol):
+    """A machine that runs PTX.
+
+    Attributes
+    ----------
+    name : str
+        What it calls itself.
+    compute_capability : tuple of two ints
+        Major and minor.
+    total_memory : int
+        Bytes of device memory.
+    shares_memory : bool
+        Whether it is a :class:`SharedDevice` (:func:`shared`).
+    """
+
+    name: str
+    compute_capability: tuple[int, int]
+    total_memory: int
+    shares_memory: bool
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of ``nbytes`` new bytes. Raises OutOfMemory."""
+
+    def free(self, address: int) -> None:
+        """Give an allocation back. Raises VirtualGPUError where none starts at ``address``."""
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Host to device: the bytes of ``data``, of any shape and dtype, in C order."""
+
+    def read(self, address: int, nbytes: int) -> np.ndarray:
+        """Device to host: a new array, uint8, shape (nbytes,)."""
+
+    def copy(self, target: int, origin: int, nbytes: int) -> None:
+        """Device to device: ``nbytes`` bytes from ``origin`` to ``target``."""
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None:
+        """Set ``nbytes`` bytes to ``byte`` (0 to 255)."""
+
+    def load(self, ptx: str | list[str], names: dict[str, str] | None = None) -> Any:
+        """A module of linked PTX; what it is only the device knows.
+
+        ``names`` says what to call an entry in messages, where the mangled name would puzzle.
+        Raises PTXSyntaxError, LinkError, UnsupportedInstruction.
+        """
+
+    def unload(self, module: Any) -> None:
+        """Give the memory of a module's variables back."""
+
+    def symbol(self, module: Any, name: str) -> tuple[int, int]:
+        """Address and bytes of a module's variable. Raises LinkError for unknown names."""
+
+    def launch(self, module: Any, entry: str, grid: Triple, block: Triple,
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
+               ) -> None:
+        """Run the kernel ``entry``.
+
+        Parameters
+        ----------
+        grid, block : tuple of three ints
+            Blocks in the grid and threads in a block, (x, y, z).
+        parameters : list of bytes
+            One entry per kernel parameter, in the parameter's own size.
+        shared_bytes : int
+            Dynamic shared memory of each block.
+        cooperative : bool
+            All blocks resident at once, so that ``grid.sync()`` works.
+
+        Raises
+        ------
+        LaunchError
+            Dimensions or parameters that the device does not take.
+        VirtualGPUError
+            What goes wrong in the kernel, with its line, block and thread; of a real GPU only
+            :meth:`synchronize` tells it, and only the driver's name for it.
+        """
+
+    def synchronize(self) -> None:
+        """Wait for all launches."""
+
+
+class SharedDevice(Device, Protocol):
+    """A device whose memory this process reaches.
+
+    Attributes
+    ----------
+    allocated : int
+        Bytes in use.
+    heeds_writes : bool
+        Whether :meth:`wrote` would make a difference now. It may be asked before each write, since
+        it costs less than to find out what was written.
+    """
+
+    @property
+    def allocated(self) -> int: ...
+
+    @property
+    def heeds_writes(self) -> bool: ...
+
+    def allocate(self, nbytes: int, *, poison: bool = True) -> int:
+        """As :meth:`Device.allocate`; without ``poison`` for a caller who writes all of it."""
+
+    def retire(self, address: int) -> None:
+        """Free an allocation for its users, while a memory pool keeps the place.
+
+        Its bytes still count, and touching them is an error, until :meth:`revive` hands them out
+        again or :meth:`free` gives them back.
+        """
+
+    def revive(self, address: int, nbytes: int, *, poison: bool = True) -> None:
+        """Hand out a retired allocation again, with as many bytes as fit in its place."""
+
+    def extent(self, address: int) -> tuple[int, int] | None:
+        """``(start, end)`` of the live allocation that holds ``address``, or None."""
+
+    def demand(self, address: int, nbytes: int, what: str) -> None:
+        """Raises VirtualGPUError, which begins with ``what``, unless the bytes from ``address``
+        lie in one live allocation. No bytes lie anywhere."""
+
+    def view(self, address: int, shape: tuple[int, ...], dtype: Any,
+             strides: tuple[int, ...] | None = None) -> np.ndarray:
+        """The device's own bytes as a NumPy array, for one who tells :meth:`wrote`.
+
+        ``strides`` are in bytes (by default: C order). Nothing is checked: :meth:`demand` does.
+        """
+
+    def host_view(self, address: int, nbytes: int) -> np.ndarray:
+        """The bytes of mapped or managed memory, which the host writes untold: uint8, shape
+        (nbytes,). The whole allocation counts as written from now on."""
+
+    def address_of(self, host: int) -> int:
+        """The device address of what lies at the host address ``host``, inside a view."""
+
+    def wrote(self, address: int, nbytes: int) -> None:
+        """Through a view, the host wrote ``nbytes`` from ``address``: who watches is told."""
+
+
+def shared(device: Device) -> SharedDevice | None:
+    """``device`` itself where this process reaches its memory, else None."""
+    return cast(SharedDevice, device) if device.shares_memory else None

@@ -1,0 +1,149 @@
+"""The virtual GPU in this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.devices.protocol import Triple
+from virtualgpu.machine.launch import Budget, Launch
+from virtualgpu.machine.linker import LoadedModule
+from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.observers import instruments
+
+
+class VirtualDevice:
+    """The virtual GPU in this process: a :class:`~virtualgpu.devices.protocol.SharedDevice`.
+
+    Parameters
+    ----------
+    total_memory : int
+        Bytes of device memory; by default half of the host's, at most 16 GiB.
+    budget : Budget
+        What one launch may use.
+    file : int, optional
+        The descriptor of a file to hold the memory, for another process to reach it
+        (:func:`virtualgpu.machine.mapping.shared_file`).
+
+    Notes
+    -----
+    Launches run one after the other, in the order in which they are issued: streams never
+    overlap, so a missing synchronisation between streams is not found.
+    """
+
+    name = "Virtual GPU (CPU)"
+    compute_capability = (9, 0)
+    shares_memory = True
+
+    def __init__(self, total_memory: int | None = None, budget: Budget | None = None,
+                 file: int | None = None):
+        self.total_memory = total_memory or _default_memory()
+        self.memory = GlobalMemory(self.total_memory, file)
+        self.budget = budget or Budget()
+        self._lock = threading.RLock()
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int, *, poison: bool = True) -> int:
+        """Raises OutOfMemory."""
+        return self.memory.allocate(nbytes, poison=poison)
+
+    def free(self, address: int) -> None:
+        self.memory.free(address)
+
+    def retire(self, address: int) -> None:
+        self.memory.retire(address)
+
+    def revive(self, address: int, nbytes: int, *, poison: bool = True) -> None:
+        self.memory.revive(address, nbytes, poison=poison)
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Host to device: the bytes of ``data`` in C order."""
+        self.memory.write(address, data)
+        for observer in instruments.observers():
+            observer.host_wrote(address, data.nbytes)
+
+    def read(self, address: int, nbytes: int) -> np.ndarray:
+        """Device to host: a new uint8 array, shape (nbytes,)."""
+        return self.memory.read(address, nbytes)
+
+    def copy(self, target: int, origin: int, nbytes: int) -> None:
+        """Device to device."""
+        self.memory.copy(target, origin, nbytes)
+        for observer in instruments.observers():
+            observer.host_copied(target, origin, nbytes)
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None:
+        self.memory.fill(address, byte, nbytes)
+        for observer in instruments.observers():
+            observer.host_wrote(address, nbytes)
+
+    # -- memory that the host reaches ------------------------------------------------------------
+
+    @property
+    def allocated(self) -> int:
+        return self.memory.allocated
+
+    @property
+    def heeds_writes(self) -> bool:
+        return bool(self.memory.unwritten) or instruments.watching()
+
+    def extent(self, address: int) -> tuple[int, int] | None:
+        return self.memory.extent(address)
+
+    def demand(self, address: int, nbytes: int, what: str) -> None:
+        self.memory.demand(address, nbytes, what)
+
+    def view(self, address: int, shape: tuple[int, ...], dtype: Any,
+             strides: tuple[int, ...] | None = None) -> np.ndarray:
+        return self.memory.mapping.view(address, shape, dtype, strides)
+
+    def host_view(self, address: int, nbytes: int) -> np.ndarray:
+        return self.memory.host_view(address, nbytes)
+
+    def address_of(self, host: int) -> int:
+        return self.memory.mapping.address_of(host)
+
+    def wrote(self, address: int, nbytes: int) -> None:
+        self.memory.wrote(address, nbytes)
+        for observer in instruments.observers():
+            observer.host_wrote(address, nbytes)
+
+    # -- code ------------------------------------------------------------------------------------
+
+    def load(self, ptx: str | list[str], names: dict[str, str] | None = None) -> LoadedModule:
+        """Parse and link PTX. Raises PTXSyntaxError, LinkError, UnsupportedInstruction."""
+        return LoadedModule(self.memory, [ptx] if isinstance(ptx, str) else ptx, names)
+
+    def unload(self, module: LoadedModule) -> None:
+        module.unload()
+
+    def symbol(self, module: LoadedModule, name: str) -> tuple[int, int]:
+        """Address and bytes of a module's variable."""
+        return module.address(name), module.size(name)
+
+    def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
+               ) -> None:
+        """Run a kernel to its end. Raises what :class:`~virtualgpu.machine.launch.Launch` does."""
+        with self._lock:
+            schedule = instruments.new_schedule()
+            launch = Launch(
+                self.memory, module.program(entry, schedule.fine), grid, block, parameters,
+                shared_bytes, cooperative, instruments.observers(), schedule, self.budget,
+            )
+            launch.run()
+
+    def synchronize(self) -> None:
+        """Nothing is ever in flight."""
+
+
+def _default_memory() -> int:
+    try:
+        host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        host = 4 << 30
+    return min(host // 2, 16 << 30)
