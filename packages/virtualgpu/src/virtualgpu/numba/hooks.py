@@ -24,7 +24,9 @@ numba-cuda's own.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
 import struct
 import warnings
@@ -60,8 +62,10 @@ def activate() -> None:
     if _saved:
         return
     _activations += 1
+    devices.before_change(_free_pending)
     from numba.cuda import args, dispatcher
-    from numba.cuda.cudadrv import devicearray, devices, nvrtc
+    from numba.cuda.cudadrv import devicearray, nvrtc
+    from numba.cuda.cudadrv import devices as numba_devices
     from numba.cuda.cudadrv import driver as module
     from numba.cuda.memory_management import nrt
 
@@ -90,7 +94,7 @@ def activate() -> None:
     convert = arguments.to_strided_memory_view(devicearray, arguments.view_class(devicearray))
     _replace(devicearray, "_to_strided_memory_view", convert)
     _replace(args.Out, "to_device", arguments.out_to_device(convert))
-    _forget_devices(driver, devices)
+    _forget_devices(driver, numba_devices)
 
 
 def deactivate() -> None:
@@ -105,6 +109,20 @@ def deactivate() -> None:
             delattr(owner, name)
         else:
             setattr(owner, name, value)
+
+
+def _free_pending() -> None:
+    """Free what Numba has put off, where it was allocated."""
+    from numba.cuda.cudadrv import devices as numba_devices
+    from numba.cuda.cudadrv.driver import CudaAPIError
+
+    if not _saved:
+        return
+    gc.collect()
+    pending = numba_devices.get_context().deallocations
+    while len(pending):
+        with contextlib.suppress(CudaAPIError):  # no such address on this device
+            pending.clear()
 
 
 _MISSING = object()
