@@ -29,7 +29,7 @@ from gpucourse.grading.sandbox.levels import SandboxError
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import Verdict
 
-# Exit codes. A class in which nobody has all points is graded all the same.
+# Exit codes. A class without a single full score is graded all the same.
 GRADED, PARTLY_GRADED, NOT_GRADED = 0, 1, 2
 
 
@@ -82,7 +82,7 @@ class Class:
                       sources=self.root.glob("source/*/*.ipynb"))
 
     def assignments(self) -> list[str]:
-        """Those that somebody has handed in. Raises NotReady where there is none."""
+        """Those with at least one submission. Raises NotReady where there is none."""
         names = sorted(path.name for path in (self.root / "source").glob("*") if path.is_dir())
         if not names:
             raise NotReady(f"{self.root} is no course directory: it has no source/ASSIGNMENT/. "
