@@ -123,7 +123,7 @@ def _on_device(argument: object) -> object:
 
 
 def _is_awkward(argument: object) -> bool:
-    awkward = sys.modules.get("awkward")  # nobody has such an array who has not imported it
+    awkward = sys.modules.get("awkward")  # without the import there is no such array
     return awkward is not None and isinstance(argument, awkward.Array)
 
 
