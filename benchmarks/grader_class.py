@@ -142,7 +142,7 @@ class Course:
 
 
 def environment() -> dict[str, str]:
-    """nbgrader calls alembic by its bare name; nobody's own settings play a part."""
+    """nbgrader calls alembic by its bare name; settings of the user play no part."""
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     return os.environ | {"PATH": path, "JUPYTER_PLATFORM_DIRS": "1", "COLUMNS": "100"}
 
