@@ -44,7 +44,7 @@ def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_shell_is_left() -> Iterator[None]:
-    """Whoever asks for the notebook's names would find those of another test's IPython."""
+    """Code that asks for the notebook's names would find those of another test's IPython."""
     yield
     core = sys.modules.get("IPython.core.interactiveshell")
     if core is not None and core.InteractiveShell.initialized():

@@ -27,7 +27,7 @@ from gpucourse.views import results
 #: Where a run in a checkout writes.
 PATH = RESULTS / results.NAME
 
-#: A log has no width of its own, and the tables want some.
+#: A log has no width of its own, and the tables need one.
 console = Console(soft_wrap=True, highlight=False,
                   width=None if sys.stdout.isatty() else 150)
 
@@ -68,7 +68,7 @@ def main(
         console.print(f"Written: {path} and gpu_aims.md beside it, after "
                       f"{document['minutes']:.1f} minutes")
     if document["left_out"]:
-        console.print(f"Left out, for want of time: {', '.join(document['left_out'])}")
+        console.print(f"Left out, because time ran out: {', '.join(document['left_out'])}")
     raise typer.Exit(1 if failed and trial else 0)
 
 

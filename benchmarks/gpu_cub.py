@@ -59,7 +59,7 @@ def library() -> ctypes.CDLL:
 def with_scratch(function, *arguments):
     """A call of one of :data:`benchmarks.gpu_twins.CUB`'s functions, as a function to time.
 
-    As CUB wants it: asked once with no scratch memory how much it needs, then called with it.
+    As CUB asks for it: called once with no scratch memory how much it needs, then called with it.
     ``arguments`` are ctypes values. The returned function raises where CUDA reports an error.
     """
     import cupy as cp

@@ -14,7 +14,7 @@ Three clocks, each with all its samples kept [ms]:
     that takes longer than its launch it says what ``device`` says, and for smaller work what a
     program with many calls in a row would wait.
 ``call``
-    The host's clock over one call until the device is done: what somebody waits who needs the
+    The host's clock over one call until the device is done: how long one waits for the
     result. CPU programs, and those that copy, have this one alone.
 
 The contenders of a group take turns, round by round, after each was warmed up and checked.
@@ -66,7 +66,7 @@ class GPUStopwatch:
         result = run()
         stop.record()
         stop.synchronize()
-        del result  # not before: its memory must not be given to somebody else meanwhile
+        del result  # not before: its memory must not be given away meanwhile
         return float(self._cp.cuda.get_elapsed_time(start, stop))
 
     def enqueue(self, run: Callable[[], Any]) -> float:
@@ -147,7 +147,7 @@ def measure(contenders: list[Timed], watch: Stopwatch, patience: float,
         for turn in range(MOST):
             if turn >= 3 and time_left() <= 0:
                 break
-            # Another one begins each round: nobody always runs in the wake of the same neighbour.
+            # Another one begins each round: none always runs after the same neighbour.
             first = turn % max(1, len(contenders))
             for timed in contenders[first:] + contenders[:first]:
                 if turn < timed.rounds and not timed.error:

@@ -94,7 +94,7 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
                 d_values, d_total = on_numba(values), on_numba(total)
 
                 def run():
-                    total.fill(0)  # whoever wants a sum has to begin at zero
+                    total.fill(0)  # a sum has to begin at zero
                     function[blocks, THREADS](d_values, d_total)
                     return total
 

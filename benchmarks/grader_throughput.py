@@ -51,9 +51,9 @@ def measured(course: Course, assignment: str, *options: str) -> dict:
 
 
 def processor_seconds() -> float:
-    """Of the whole machine: what a fork server has forked is nobody's child to add up.
+    """Of the whole machine: the children of a fork server are not children of this process.
 
-    Without the time of processes with a positive niceness, which are somebody else's.
+    Without the time of processes with a positive niceness, which are not this benchmark's.
     """
     used = psutil.cpu_times()
     return used.user + used.system

@@ -6,8 +6,8 @@
 ``grader``: the process of ``gpucourse grade`` is killed (SIGKILL, it alone) and the same command
 is given again, until the class is graded; then comes the next class. ``worker``: a class is graded
 on a Dask cluster of two worker processes, and one of them is killed again and again. A submission
-that eight workers died of, as it must seem, is nobody's zero but a fault of the grader's, which the
-next run takes up.
+that eight workers seem to have died of is not a zero but a fault of the grader's: the next run
+takes it up.
 
 After each kill every verdict on file must be whole and, once it is there, never change (a second
 grading would draw another seed), the gradebook must be sound, and every process that the killed one

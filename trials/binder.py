@@ -133,7 +133,7 @@ class Room:
                 time.sleep(0.2)
 
     def killed(self) -> int:
-        """How many processes had to go for want of memory, so far."""
+        """How many processes were killed because memory ran out, so far."""
         if not self.limited:
             return 0
         text = (GROUP / "memory.oom_control").read_text()

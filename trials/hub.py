@@ -5,7 +5,7 @@
 
 The hub, its proxy and everybody's servers are the real programs; hub/values.yaml and
 hub/grading.yaml are in force as far as they do not need Kubernetes, and each server runs as a user
-number of its own (trials/hub_config.py). It wants Linux, root and requirements/hub.txt.
+number of its own (trials/hub_config.py). It needs Linux, root and requirements/hub.txt.
 
 The walk: a lecture by its link in a browser, an edit, news from upstream, the link again; two
 learners hand in project 1, with all answers and with none; the teacher collects, grades, returns;

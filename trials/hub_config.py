@@ -68,7 +68,7 @@ class Pod(LocalProcessSpawner):
                   f"--reuid={uid}", f"--regid={self.gid}", "--clear-groups", "--no-new-privs"]
         self.cmd = [*inside, "jupyterhub-singleuser"]
         address = await super().start()
-        # Kubernetes lets nobody into a pod before this has ended, and ends the pod if it fails.
+        # Kubernetes sends no request to a pod before this has ended, and ends the pod if it fails.
         hook = self.lifecycle_hooks["postStart"]["exec"]["command"]
         process = await asyncio.create_subprocess_exec(*inside, *hook, env=self.get_env())
         if await process.wait() != 0:

@@ -195,7 +195,7 @@ class Hub:
 
     def page(self, user: str, path: str, token: str, method: str = "GET",
              **form: str) -> requests.Response:
-        """What the server of ``user`` answers to whoever has the token."""
+        """What the server of ``user`` answers to a request with the token."""
         return requests.request(
             method, f"{self.address}/user/{user}/{path}", timeout=PATIENCE, data=form or None,
             headers={"Authorization": f"token {token}"}, allow_redirects=False)

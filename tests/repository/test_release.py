@@ -59,7 +59,7 @@ def hidden(repository: Path) -> list[release.Secret]:
 
 
 def test_the_same_bytes_each_time(repository: Path, archive: bytes):
-    # Neither what somebody did in a notebook nor when a file was touched may show.
+    # Neither work in a notebook nor the time of a file may show.
     (repository / "packages/gpucourse/src/gpucourse/__init__.py").touch()
     old = os.umask(0o077)
     try:

@@ -22,7 +22,7 @@ from gpucourse.course.projects import COURSE, VIRTUALGPU, read_projects
 # What virtualgpu may import beside itself and the standard library.
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
 # Files of virtualgpu that serve another library may import that library.
-GUESTS: dict[str, set[str]] = {"pytest_plugin.py": {"pytest"}}  # pytest imports it, nobody else
+GUESTS: dict[str, set[str]] = {"pytest_plugin.py": {"pytest"}}  # imported by pytest alone
 
 # What stands in for the originals uses these by their real names.
 STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}

@@ -110,8 +110,8 @@ class Server:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that the system gives to whoever asks for any: a
-    kernel started meanwhile would take it from a server that is stopped."""
+    """A free port, below those that the system gives where any will do: a kernel started
+    meanwhile would take it from a server that is stopped."""
     while True:
         number = random.SystemRandom().randrange(20_000, 30_000)
         with socket.socket() as probe, suppress(OSError):
@@ -252,8 +252,8 @@ class Tab:
     def save(self) -> None:
         """Control-S, as people do, and wait until nothing is unsaved.
 
-        Where it meets JupyterLab's own autosave, JupyterLab thinks that somebody else has changed
-        the file, and asks: then this tab's text is the right one. Other dialogues are closed, and
+        Where it meets JupyterLab's own autosave, JupyterLab thinks that the file was changed
+        elsewhere, and asks: then this tab's text is the right one. Other dialogues are closed, and
         Control-S is pressed again.
         """
         self.page.keyboard.press("Control+s")

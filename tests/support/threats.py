@@ -184,7 +184,7 @@ class Attempt:
 
 
 class Course:
-    """A course directory with the two assignments, somebody's work and something to steal."""
+    """A course directory with the two assignments, other students' work, something to steal."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

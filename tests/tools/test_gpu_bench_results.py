@@ -26,7 +26,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Results:
 
 @pytest.fixture
 def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as nobody has measured."""
+    """As long as nothing has been measured."""
     monkeypatch.setattr(results, "recorded", lambda: None)
 
 
@@ -160,7 +160,7 @@ def test_a_checkout_comes_before_the_package(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_is_committed_was_measured() -> None:
-    """Nobody commits an example, or a part of a run."""
+    """Neither an example nor a part of a run is committed."""
     found = results.recorded()
     if found is None:
         assert not PATH.exists()

@@ -138,7 +138,7 @@ def test_the_aims_of_no_run(repository: Path, tmp_path: Path) -> None:
 
 
 def test_cub_is_asked_for_its_scratch_memory_first() -> None:
-    """As CUB wants it; and a CUDA error of its is raised, not ignored."""
+    """As CUB asks for it; and its CUDA errors are raised, not ignored."""
     gpu_work.prepare(virtual=True)
     calls = []
 

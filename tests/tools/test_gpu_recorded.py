@@ -57,7 +57,7 @@ def one_bit(value: np.float32) -> np.float32:
 ])
 def test_one_wrong_number_is_excused_by_a_reason_or_named(name, change, verdict, reason):
     launch = launches()[name]
-    # The end of the list that `collect` fills is decided by no order: nobody writes it.
+    # The end of the list that `collect` fills is decided by no order: it is never written.
     element = 999 if name == "collect" else 3
     found = agreement.compare(launch, changed(launch, element, change))
     assert found.verdict == verdict, found

@@ -115,7 +115,7 @@ def test_labels_are_held_against_the_tool_that_looks_for_such_faults():
     assert verdict(label("swap", "barrier", "", [7]), OTHERS)[0] == "agrees"  # it names no line
     assert verdict(label("votes", "clean"), RACECHECK)[0] == "differs"
     assert verdict(label("votes", "clean"), MEMCHECK) == ("agrees", "")
-    # A race in global memory is nobody's.
+    # For a race in global memory there is no tool.
     found = verdict(label("add_all", "race", "global", [3]), MEMCHECK)
     assert found[0] == "not run" and "looks for nothing" in found[1]
 

@@ -1,4 +1,4 @@
-"""``make gpu-check``: everything that wants a GPU, in one go, with an end."""
+"""``make gpu-check``: everything that needs a GPU, in one go, with an end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(minutes: float, parts: list[str], out: Path | None, device: str = GPU,
         return NOTHING_DONE
     facts = provenance.describe(device) | {"lessons": sorted(only or ())}
     if device == GPU and facts["device"] is None:
-        console.print(f"Nothing was checked: {facts['why']}. This wants an NVIDIA GPU and its "
+        console.print(f"Nothing was checked: {facts['why']}. This needs an NVIDIA GPU and its "
                       "driver; the course itself runs without one, and --rehearse tries the check "
                       "with the virtual GPU in its place.", markup=False)
         return NOTHING_DONE
@@ -150,7 +150,7 @@ def _wrong(result: dict) -> list[Row]:
 
 
 def show(result: dict, console: Console) -> None:
-    """The parts with their counts, then every row that needs somebody's attention."""
+    """The parts with their counts, then every row that needs attention."""
     title = "rehearsal" if "rehearsal" in result["machine"] else result["machine"]["device"]
     table = Table(title=title, title_justify="left")
     table.add_column("part")

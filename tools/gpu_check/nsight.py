@@ -46,7 +46,7 @@ COUNTS = (
     Count("global_load_sectors", (_GLOBAL.format("sectors", "ld"),)),
     Count("global_store_requests", (_GLOBAL.format("requests", "st"),)),
     Count("global_store_sectors", (_GLOBAL.format("sectors", "st"),)),
-    # An atomic whose old value nobody uses is a reduction.
+    # An atomic whose old value is not used is a reduction.
     Count("global_atomic_requests", (_GLOBAL.format("requests", "atom"),
                                      _GLOBAL.format("requests", "red"))),
     Count("shared_load_wavefronts", (_SHARED.format("pipe_lsu_wavefronts", "ld"),)),

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
     parser.add_argument("--unwritten", action="store_true",
-                        help="leave alone what nobody had written before the launch")
+                        help="leave unwritten memory as it is")
     given = parser.parse_args()
     jobs.end_with_parent()
     device = open_device(given.device)

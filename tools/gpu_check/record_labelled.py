@@ -1,4 +1,4 @@
-"""Every labelled kernel's first launch, and its label, for tools that want a real GPU.
+"""Every labelled kernel's first launch, and its label, for tools that need a real GPU.
 
     python -m tools.gpu_check.record_labelled FOLDER
 """

@@ -1,7 +1,7 @@
 """The labelled fault kernels under NVIDIA's ``compute-sanitizer``, beside what ``check()`` finds.
 
 Each of its tools looks for one thing: ``memcheck`` for bad addresses, ``initcheck`` for reads of
-global memory that nobody wrote, ``racecheck`` for races in *shared* memory, ``synccheck`` for
+global memory that was never written, ``racecheck`` for races in *shared* memory, ``synccheck`` for
 barriers that not all threads reach. For a race in global memory there is no tool.
 
 The reports read here are those of the Compute Sanitizer's manual (versions 2022 to 2025), in which
@@ -257,7 +257,7 @@ def _kept(path: Path) -> dict[tuple[str, ...], tuple[list[Reported], dict[str, s
 
 
 def _rows_of(labels: Sequence[Label], said: dict) -> list[Row]:
-    """Rows of all kernels; a batch that nobody has begun yet had no time."""
+    """Rows of all kernels; a batch that was not begun had no time."""
     found, silent = [], {}
     for tool, names in plan(labels):
         reports, why = said.get((tool, *names), ([], dict.fromkeys(names, NO_TIME)))

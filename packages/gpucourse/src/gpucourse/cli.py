@@ -84,7 +84,7 @@ def grade(
         help="your project notebook; or, for a class, nbgrader's course directory", exists=True,
     )] = Path("."),
     assignment: Annotated[list[str] | None, typer.Option(
-        help="of the class; default: every one that somebody handed in")] = None,
+        help="of the class; default: all that have a submission")] = None,
     workers: Annotated[int, typer.Option(
         help="submissions at a time; 0: one for each core")] = 0,
     scheduler: Annotated[str, typer.Option(
@@ -160,7 +160,7 @@ def build(
         bool, typer.Option("--check", help="Write nothing; list what is not current.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite notebooks that somebody has run.")
+        bool, typer.Option("--force", help="Overwrite notebooks that have been run.")
     ] = False,
 ) -> None:
     """Make the notebooks from course/."""

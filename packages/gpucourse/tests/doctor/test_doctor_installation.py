@@ -54,7 +54,7 @@ def test_commands_install_here_and_nowhere_else(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_looking_for_pip_leaves_distutils_alone(monkeypatch: pytest.MonkeyPatch):
-    """setuptools warns whoever asks the usual way after distutils was imported."""
+    """setuptools warns those who ask the usual way after distutils was imported."""
     monkeypatch.setitem(sys.modules, "distutils", ModuleType("distutils"))
     assert install("numpy").endswith("numpy")
     assert "distutils" in sys.modules

@@ -131,7 +131,7 @@ def test_it_is_what_nbgraders_own_command_writes(course, tmp_path):
 
 
 def test_what_is_on_file_is_not_graded_again(course, monkeypatch):
-    """Nor is identical work of somebody who hands in later."""
+    """Nor is identical work that another hands in later."""
     before = {path: path.read_text() for path in (course / "verdicts").rglob("*.json")}
     late = course / "submitted" / "fay" / "ps1"
     shutil.copytree(course / "submitted" / "bob" / "ps1", late)
@@ -233,7 +233,7 @@ def test_a_verdict_leaves_whole_rows_or_none(course):
     ours = grade_class.Classroom(course)
     (job,) = ours.ingest("ps1", ["eve"])
     with GradebookWriter(ours, configuration(course)) as book:
-        # Nobody collected anything of gus: after his row there is no time of submission.
+        # Nothing of gus was collected: after his row there is no time of submission.
         with pytest.raises(FileNotFoundError):
             book.write("ps1", replace(job, student="gus"), ours.stored("ps1", job))
         book.write("ps1", job, ours.stored("ps1", job))

@@ -1,4 +1,4 @@
-"""A busy machine costs nobody points, and whoever wastes time is stopped all the same."""
+"""A busy machine costs no points, and an answer that wastes time is stopped all the same."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_oracle_is_charged_with_its_processor_time():
     with pytest.raises(OutOfTestTime), clock.limit(0.3):
         run_for(5.0)
     assert 0.3 <= clock.spent() < 2
-    # Off again, and whoever had the alarm before has it back.
+    # Off again, and the earlier handler of the alarm is back.
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 

@@ -235,7 +235,7 @@ def test_without_the_grader_nothing_is_run(course, repository, tmp_path):
 
 
 def test_an_infrastructure_fault_is_not_a_zero(course):
-    """A test cell that fails by itself: nobody gets a grade, and the command says so."""
+    """A test cell that fails by itself: no submission gets a grade, and the command says so."""
     notebook = notebook_of([
         setup("setup", "import numpy as np"), *toy_notebook().cells[2:3],
         test_cell("test-double", "1 / 0", 3)])

@@ -100,7 +100,7 @@ def test_links_and_pictures_lead_somewhere_from_colab():
 
 
 def test_every_link_of_the_copies_leads_to_a_file(repository: Path):
-    """Into this repository: what it says of other places, nobody can check here."""
+    """Into this repository: what it says of other places cannot be checked here."""
     url = re.compile(r"https://(?:colab\.research\.google\.com/github|github\.com|"
                      r"raw\.githubusercontent\.com)/[\w-]+/[\w-]+/(?:blob/)?main/([^)#\s\"]+)")
     found = 0

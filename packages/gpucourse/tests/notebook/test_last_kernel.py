@@ -69,7 +69,7 @@ def test_only_a_kill_for_memory_is_told(notebook):
     assert told(third) == "None"
     end(third, signal.SIGKILL)
     fourth = kernel(5, **notebook)
-    assert told(fourth) == "None", "gone without goodbye, but nobody was killed for memory"
+    assert told(fourth) == "None", "gone without goodbye, but not killed for memory"
     # Another notebook's kernel was killed meanwhile, and this one's is well.
     fifth = kernel(6, **notebook)
     assert told(fifth) == "None"

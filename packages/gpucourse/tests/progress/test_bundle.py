@@ -42,7 +42,7 @@ def fresh_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) ->
 
 
 def work_in(path: Path, text: str = "y = 2") -> bytes:
-    """Change the notebook's second cell as somebody would, in JupyterLab."""
+    """Change the notebook's second cell as a learner does in JupyterLab."""
     notebook = nbformat.read(path, as_version=4)
     notebook.cells[1].source += f"\n{text}"
     nbformat.write(notebook, path)

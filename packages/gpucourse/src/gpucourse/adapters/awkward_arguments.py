@@ -26,7 +26,7 @@ EXTENSIONS = (
 
 
 def is_awkward(value: object) -> bool:
-    """Whether `value` is an Awkward Array; false where nobody has imported Awkward."""
+    """Whether `value` is an Awkward Array; false where Awkward was never imported."""
     awkward = sys.modules.get("awkward")
     return awkward is not None and isinstance(value, awkward.Array)
 

@@ -94,7 +94,7 @@ def _use_stand_in(connect: ModuleType) -> None:
 
 
 def _import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
-    """The CuPy of the day, whatever was there when Awkward was imported."""
+    """CuPy or its stand-in as it is found now, not as it was when Awkward was imported."""
     import cupy
 
     return cupy

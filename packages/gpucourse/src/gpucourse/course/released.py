@@ -1,7 +1,7 @@
-"""Telling a notebook that holds somebody's work from one that is as the course released it.
+"""Telling a notebook that holds work from one that is as the course released it.
 
-The build writes a digest of the cells into a notebook's metadata. Whoever opens and saves the
-notebook changes the file, not the cells; whoever writes in it or runs it leaves work.
+The build writes a digest of the cells into a notebook's metadata. To open and save the
+notebook changes the file, not the cells; to write in it or run it leaves work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def release_of(notebook: Mapping) -> str | None:
 
 
 def is_untouched(notebook: Mapping) -> bool:
-    """Whether nobody has written in the notebook nor run it."""
+    """Whether the notebook has been neither written in nor run."""
     if release_of(notebook) != digest(notebook):
         return False
     return not any(

@@ -155,7 +155,7 @@ def check_status(response: requests.Response, url: str) -> None:
     if status in _BUSY:
         raise Unreachable(f"{url} is busy (HTTP {status} {response.reason}); try again later.")
     meaning = {
-        401: "It wants a login: perhaps a proxy on the way does.",
+        401: "It asks for a login: perhaps a proxy on the way does.",
         403: "It does not let this machine or network in.",
         404: "It has moved or is gone: look it up on the portal.",
     }.get(status, "That is no answer to a download.")
@@ -210,7 +210,7 @@ class _Transfer:
         with self.web.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
             status = response.status_code
             if status == 416 or (status == 206 and not self._continues(response, start)):
-                # Nothing more where we want to go on: a new file, or a part that was wrong.
+                # Nothing beyond what is here: a new file, or a part that was wrong.
                 self.part.unlink(missing_ok=True)
                 return
             check_status(response, url)

@@ -14,7 +14,7 @@ from gpucourse.system.libraries import version
 from gpucourse.system.resources import gigabytes
 
 _GROUP = "device"
-#: CUDA 13 wants a driver of this branch or a later one (CUDA 13 release notes, table of drivers).
+#: CUDA 13 needs a driver of this branch or a later one (CUDA 13 release notes, table of drivers).
 DRIVER_OF_CUDA_13 = 580
 
 _TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvrtc,nvvm]>=12.8,<14"
@@ -142,7 +142,7 @@ def driver() -> Iterator[Finding]:
 
 
 def gpu_libraries() -> Iterator[Finding]:
-    """JAX, CuPy and cuDF beside a GPU: each wants a package of its own for it."""
+    """JAX, CuPy and cuDF beside a GPU: each needs a package of its own for it."""
     from gpucourse.system.device import device
 
     found = device()

@@ -90,7 +90,7 @@ def server_extension(name: str) -> str | None:
 
     if importlib.util.find_spec(name.split(".")[0]) is None:
         return "not installed"
-    # The first folder on Jupyter's path that speaks of the extension has the say.
+    # The first folder on Jupyter's path that names the extension decides.
     for folder in jupyter_config_path():
         known = ExtensionConfigManager(read_config_path=[folder]).get_jpserver_extensions()
         if name in known:

@@ -24,7 +24,7 @@ from typing import Any
 from gpucourse.system.libraries import version
 from gpucourse.system.told import Told
 
-#: What runs the notebook there. Colab's own package wants them as they are; what the course uses
+#: What runs the notebook there. Colab's own package needs them as they are; what the course uses
 #: of them is in those versions too.
 KEPT = frozenset({"ipykernel", "ipython", "nbclient", "nbformat", "psutil", "traitlets"})
 #: For writing lessons, for classes and for JupyterLab: nothing of it is used on Colab.
@@ -193,7 +193,7 @@ def _install(wanted: dict[str, str], lines: list[str]) -> None:
 
 
 def _pip(*words: str) -> None:
-    """pip's complaints about packages that nobody here imports are left out."""
+    """pip's complaints about packages that the course does not import are left out."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input",
                "--disable-pip-version-check", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ INSIDE = os.path.join(os.path.dirname(virtualgpu.__file__), "standins", "")
 
 def shorten(shell: InteractiveShell) -> None:
     """Have `shell` leave out a stand-in's own frames at the end of a traceback."""
-    if not shell.custom_exceptions:  # a handler that somebody has set stays
+    if not shell.custom_exceptions:  # a handler that is set already stays
         shell.set_custom_exc((Exception,), _show)
 
 

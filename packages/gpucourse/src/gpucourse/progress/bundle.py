@@ -1,6 +1,6 @@
 """``gpucourse save``: one file with a learner's work, to take along from a machine that forgets.
 
-A bundle is a zip with every notebook that somebody has written in or run, under its path in the
+A bundle is a zip with every notebook that has been written in or run, under its path in the
 course's folder, and the records of what is done. :mod:`gpucourse.progress.restoring` reads it back.
 """
 
@@ -33,7 +33,7 @@ FORMAT = 1
 MOST_FILES = 1000
 MOST_BYTES = 200_000_000
 
-# Folders whose notebooks are nobody's own work, or other people's (a class in grading/).
+# Folders whose notebooks are not the learner's work (made by tools, or a class in grading/).
 _NOT_WORK = {"build", "grading", "node_modules", "site-packages"}
 # The map of the course: running it is no work.
 _WELCOME = "welcome.ipynb"
@@ -156,7 +156,7 @@ def _place(wanted: Path) -> Path:
 
 def _explain(error: OSError, target: Path, size: int) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return (f"No space is left for {target.name}, which wants up to {size / 1e6:.1f} MB. Your "
+        return (f"No space is left for {target.name}, which needs up to {size / 1e6:.1f} MB. Your "
                 "notebooks are as they were. Delete what you do not need, or save elsewhere: "
                 "gpucourse save /tmp")
     return (f"{target} cannot be written: {error.strerror or error}. Your notebooks are as they "

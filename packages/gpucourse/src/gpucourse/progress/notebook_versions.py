@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
     from jupyter_server.services.contents.manager import ContentsManager
 
-#: So many of one notebook: JupyterLab saves twice a minute while somebody types, so more than an
+#: So many of one notebook: JupyterLab saves twice a minute during work, so more than an
 #: hour and a half without a pause. A lesson takes about 15 kB, so at most 3 MB for each notebook.
 KEPT = 200
 # Bytes that stay free for the save itself, which writes the notebook twice.

@@ -99,7 +99,7 @@ def note(**record: object) -> None:
     """Add a record, unless it is there: ``note(lesson="06_…", done="bounds-guard")``.
 
     Never raises: a check must not fail because a disk is full or read-only. What went wrong,
-    :func:`trouble` tells whoever asks for their progress.
+    :func:`trouble` tells when progress is asked for.
     """
     try:
         add([{**record, "at": datetime.now(UTC).isoformat(timespec="seconds")}])
@@ -148,10 +148,10 @@ def trouble(path: Path | None = None) -> str | None:
 
 
 def asked_by_a_learner() -> bool:
-    """Whether the code that runs now is a cell that somebody ran in a notebook's front end.
+    """Whether the code that runs now is a cell that a person ran in a notebook's front end.
 
     JupyterLab and its kin say which cell they send. Tests, the build and the grader do not; nor do
-    scripts. Nor does it count when somebody runs the solutions.
+    scripts. Running the solutions does not count either.
     """
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None

@@ -1,7 +1,7 @@
 """``gpucourse restore FILE``: a bundle's work back into the course's folder, and nothing lost.
 
 Nothing is written before the whole bundle has been read and found harmless. A notebook takes its
-place only where there is none, or one that nobody has worked in and of the same release; else both
+place only where there is none, or one without work in it and of the same release; else both
 are kept, the bundle's under a name of its own.
 """
 

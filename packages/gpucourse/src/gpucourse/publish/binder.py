@@ -42,7 +42,7 @@ python -m pip install --no-cache-dir --no-deps {EDITABLE}
 for part in create-assignment course-list formgrader; do
   jupyter labextension disable "@jupyter/nbgrader:$part"
 done
-# Kernels that nobody uses are stopped.
+# Idle kernels are stopped.
 settings="$(python -c 'import sys; print(sys.prefix)')/etc/jupyter"
 mkdir -p "$settings"
 cp binder/jupyter_server_config.json "$settings"

@@ -2,7 +2,7 @@
 
 A copy is the released notebook with a cell in front that sets Colab up, and with links and pictures
 that lead somewhere from there. Everything else is the same, nbgrader's metadata included, so a
-project that somebody solved there is graded as any other.
+project that was solved there is graded as any other.
 """
 
 from __future__ import annotations

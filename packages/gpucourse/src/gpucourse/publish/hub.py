@@ -111,7 +111,7 @@ prePuller:
     enabled: true
 
 cull:
-  # A server that nobody has used for an hour is stopped; an idle kernel in it after {idle} minutes.
+  # A server that was not used for an hour is stopped; an idle kernel in it after {idle} minutes.
   enabled: true
   timeout: 3600
   every: 300

@@ -35,7 +35,7 @@ class Plan:
 
     Paths are relative to the course's root. ``texts`` holds every generated file; ``changed`` those
     that are missing or differ; ``superfluous`` generated files that nothing generates any more;
-    ``used`` those of both that somebody has run, so that they may hold work worth keeping.
+    ``used`` those of both that have been run, so that they may hold work worth keeping.
     """
 
     root: Path

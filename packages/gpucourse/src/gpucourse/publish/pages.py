@@ -144,7 +144,7 @@ def room_notes(lessons: list[Shown]) -> str:
     """One page with the notes for the room of every lesson that has some."""
     lines = [
         "# Notes for the room", "",
-        "What each lecture's `solutions/` notebook tells whoever teaches it: a timetable, where "
+        "What each lecture's `solutions/` notebook tells its teacher: a timetable, where "
         "people stall, what someone always asks, what to leave out when late. They are written as "
         "cells tagged `room` in `course/`.",
     ]

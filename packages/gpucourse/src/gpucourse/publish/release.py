@@ -2,8 +2,8 @@
 
     python -m gpucourse.publish.release build/release    # beside the wheels that are there already
 
-In it: the lectures and projects as the source makes them now (never a notebook that somebody has
-worked in), pictures, the packages as wheels, locked requirements, pages for learners. The same
+In it: the lectures and projects as the source makes them now (never a notebook with work in
+it), pictures, the packages as wheels, locked requirements, pages for learners. The same
 source gives the same bytes. Before anything is written, every file, also inside the wheel, is
 searched for the texts of solutions and hidden tests, and every link is followed.
 """
@@ -33,11 +33,11 @@ from gpucourse.publish.notebooks import notebook_text
 from gpucourse.publish.outputs import derive
 from gpucourse.publish.source import Source, read_course
 
-#: Pages of docs/ that learners want, or that notebooks link to.
+#: Pages of docs/ for learners, or that notebooks link to.
 PAGES = ("standins", "views", "virtualgpu", "when_something_breaks")
 LICENCES = ("LICENSE", "LICENSE-teaching", "CITATION.cff")
 LOCKS = ("gpu", "gpu12", "pycuda")
-#: What build tools write for want of a date, so that no clock is in the result.
+#: What build tools write where there is no date, so that no clock is in the result.
 _DATE = (2020, 2, 2, 0, 0, 0)
 
 

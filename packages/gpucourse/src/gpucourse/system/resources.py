@@ -37,7 +37,7 @@ def resources(cgroup: Path = _CGROUP, proc: Path = _PROC) -> Resources:
         if limit is None or limit >= min(machine.total, _UNLIMITED):
             continue
         used = _number(group / "memory.current", group / "memory.usage_in_bytes") or 0
-        # File pages that nobody uses any more count as used, and go when they are needed.
+        # File pages that are out of use count as used, and go when they are needed.
         idle = _count(group / "memory.stat", "inactive_file", "total_inactive_file") or 0
         total, free = min(total, limit), min(free, max(0, limit - used + idle))
     return Resources(total, free, _processors(cgroup, proc))
@@ -46,8 +46,8 @@ def resources(cgroup: Path = _CGROUP, proc: Path = _PROC) -> Resources:
 def memory_kills(cgroup: Path = _CGROUP, proc: Path = _PROC) -> int | None:
     """How many processes the system has killed for memory, where this process lives.
 
-    Counted for this process's own control group, else for the whole machine; None where nobody
-    counts.
+    Counted for this process's own control group, else for the whole machine; None where it is not
+    counted.
     """
     for group in _groups("memory", cgroup, proc):
         for name in ("memory.events", "memory.oom_control"):

@@ -237,7 +237,7 @@ _BANK = 18
 
 
 def banks(request: Request) -> tuple[str, str]:
-    """The banks that a request wants, a row for each turn, and what that means in words."""
+    """The banks that a request needs, a row for each turn, and what that means in words."""
     turns: list[dict[int, tuple[int, list[int]]]] = []  # of each turn: bank → (word, threads)
     lanes_at_once = WARP if request.size <= WORD else BANKS * WORD // request.size
     least = 0

@@ -3,8 +3,7 @@
 ``make bench-gpu`` writes the file; the lectures draw from it (:mod:`gpucourse.views.measured`). It
 is looked for in the course's checkout around the working directory, in the checkout that this
 package is imported from, and in the package itself (``gpucourse/recorded``), where an installation
-puts a copy. Until somebody has run it, there is no such file, and whatever would show a time says
-so.
+puts a copy. Before the first run there is no such file, and what would show a time says so.
 """
 
 from __future__ import annotations

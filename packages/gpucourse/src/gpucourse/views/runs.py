@@ -226,7 +226,7 @@ def on_virtual_gpu(kernel: Any) -> Iterator[object]:
 def _virtual_is_aside() -> bool:
     """Whether something else than the virtual GPU answers launches now.
 
-    Where the stand-ins are in place, ``numba.cuda`` is hooked as soon as somebody imports it:
+    Where the stand-ins are in place, ``numba.cuda`` is hooked as soon as it is imported:
     until then the virtual GPU does not count as active, and must not be deactivated either.
     """
     return not (virtualgpu.is_active() or finder.is_installed())

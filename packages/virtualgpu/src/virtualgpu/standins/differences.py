@@ -60,7 +60,7 @@ _CUPY = [
         "everything is done when the call returns: a missing synchronisation does not show",
         "test_standins_differences.py::test_work_is_done_when_the_call_returns"),
     Difference(
-        "cupy", "memory that nobody wrote",
+        "cupy", "memory that was never written",
         "`empty` shows what was there before",
         "`empty` shows 0xFE in every byte (int32 −16843010), never a lucky zero",
         "test_standins_differences.py::test_fresh_memory_is_poisoned"),
@@ -100,7 +100,7 @@ _CUPY = [
         "apart, with guard zones; `used_bytes`, `total_bytes` and `free_bytes` are CuPy's",
         "test_cupy_memory.py::test_a_larger_block_is_split_and_joined_again"),
     Difference(
-        "cupy", "array work on memory that nobody wrote",
+        "cupy", "array work on memory that was never written",
         "compute-sanitizer's initcheck sees CuPy's own kernels too",
         "`check()` watches kernels of one's own; reads by array work are not found",
         "test_cupy_arrays.py::test_array_work_on_unwritten_memory_is_not_found"),
@@ -117,8 +117,8 @@ _CUPY = [
         "test_the_formula_is_nine_passes_in_numpy_and_nine_kernels_in_cupy"),
     Difference(
         "cupy", "arguments of a `RawKernel` that are not what it declares",
-        "nobody looks: wrong numbers, or an error somewhere",
-        "nobody looks, but too few raise, and `virtualgpu.check()` names each",
+        "no check: wrong numbers, or an error somewhere",
+        "no check, but too few raise, and `virtualgpu.check()` names each",
         "test_cupy_kernels_raw.py::test_an_array_of_another_type_is_a_finding"),
     Difference(
         "cupy", "`fuse`",
@@ -155,8 +155,8 @@ _PYCUDA = [
         "test_standins_differences.py::test_pycuda_events_have_no_times"),
     Difference(
         "pycuda", "arguments of a kernel that are not what it declares",
-        "nobody looks: wrong numbers, or an error somewhere",
-        "nobody looks, but too few raise, and `virtualgpu.check()` names each",
+        "no check: wrong numbers, or an error somewhere",
+        "no check, but too few raise, and `virtualgpu.check()` names each",
         "test_pycuda_driver.py::test_arguments_that_do_not_fit_are_findings"),
     Difference(
         "pycuda", "a kernel's access outside its arrays",

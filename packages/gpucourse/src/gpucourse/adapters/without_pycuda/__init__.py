@@ -22,7 +22,7 @@ NOTE = (
 
 
 class _PyCUDAFinder(MetaPathFinder):
-    """Finds ``pycuda`` here when nobody else has."""
+    """Finds ``pycuda`` here when no other finder has."""
 
     def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
         if name != "pycuda":

@@ -46,7 +46,7 @@ def grade_in_child(connection: Connection, job: Job, assignment: Assignment, ser
     gc.freeze()
     verdict = grade(assignment, job.ingested, server, seed, detailed=job.detailed)
     verdict.student = job.student
-    # Where nobody waits for it any more, the grader was killed: another run will do the work.
+    # A broken pipe: the grader was killed, and another run will do the work.
     with contextlib.suppress(BrokenPipeError):
         connection.send_bytes(verdict.to_json().encode())
     connection.close()
@@ -193,8 +193,8 @@ class Grader:
     def _run(self, waiting: list[tuple[int, Job]]) -> Iterator[tuple[int, Verdict]]:
         """Keep `workers` oracles going; yield each job's number and verdict.
 
-        The next ones are started before a verdict is yielded: whoever writes it (50 ms) does so
-        while they run.
+        The next ones are started before a verdict is yielded, so that they run while the caller
+        writes it (50 ms).
         """
         queue = [(index, job, 1) for index, job in waiting]
         running: dict[int, _Running] = {}

@@ -1,4 +1,4 @@
-"""One place where submissions are graded for somebody else: a process that reads and writes lines.
+"""Grades submissions for a grader elsewhere: a process that reads and writes lines.
 
     python -m gpucourse.grading.classes.station
 
@@ -85,7 +85,7 @@ def read_orders(orders: queue.SimpleQueue) -> None:
     """Standard input into `orders`; the end of it is the end of this process."""
     for line in sys.stdin:
         orders.put(line)
-    # Whoever asked is gone. The fork servers end when this process does, workers with them.
+    # The asking process is gone. The fork servers end when this process does, workers with them.
     os._exit(0)
 
 

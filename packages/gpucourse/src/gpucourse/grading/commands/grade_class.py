@@ -85,7 +85,7 @@ class Class:
                       sources=self.root.glob("source/*/*.ipynb"))
 
     def assignments(self) -> list[str]:
-        """Those that somebody has handed in. Raises NotReady where there is none."""
+        """Those with at least one submission. Raises NotReady where there is none."""
         names = sorted(path.name for path in (self.root / "source").glob("*") if path.is_dir())
         if not names:
             raise NotReady(f"{self.root} is no course directory: it has no source/ASSIGNMENT/. "

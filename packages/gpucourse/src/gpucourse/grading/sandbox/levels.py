@@ -151,7 +151,7 @@ def number_of_sender(channel: socket.socket, seconds: float) -> int | None:
     try:
         _, told, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(CREDENTIALS.size), socket.MSG_PEEK)
     except OSError:
-        return None  # whoever reads the message will say what is wrong
+        return None  # reading the message will say what is wrong
     for _, kind, data in told:
         if kind == getattr(socket, "SCM_CREDENTIALS", None):
             return CREDENTIALS.unpack(data)[0] or None

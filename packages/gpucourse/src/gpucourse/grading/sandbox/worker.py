@@ -22,7 +22,7 @@ from gpucourse.grading.sandbox.wire import Closed, Wire, decode, encode
 from gpucourse.grading.testing.jaxprs import operations, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
 
-# Nobody needs more of an exception's text than this.
+# So much of an exception's text says what is wrong.
 MESSAGE_LENGTH = 600
 
 

@@ -1,8 +1,8 @@
 """Points from counts: what an answer costs, relative to the reference solution.
 
 Counts are exact and repeatable where times are not, so they can be graded on any machine. The
-comparison is with the reference solution on the same inputs, never with a number somebody wrote
-down: it stays right when compilers change.
+comparison is with the reference solution on the same inputs, never with a fixed number: it
+stays right when compilers change.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MEANING = (
     (errors.TrapError, "stopped at a failed assertion"),
 )
 
-# Advice for whoever sets the limits, which in the grader is not the author of the kernel.
+# Advice to those who set the limits, which in the grader is not the author of the kernel.
 ADVICE_ON_LIMITS = re.compile(r" \(set VIRTUALGPU_\w+[^)]*\)")
 
 ORDER_MATTERS = (

@@ -99,7 +99,7 @@ class Function:
 
 def _argument(at: int, argument):
     """What CuPy takes; as in PyCUDA, numbers must have a width (np.int32(n), not n)."""
-    # By what it does and not by its name: whoever counts copies puts others in place of In and Out.
+    # By what it does and not by its name: a lesson that counts copies replaces In and Out.
     if isinstance(argument, ArgumentHandler):
         if argument.copies_in:
             return cupy.asarray(argument.array)
