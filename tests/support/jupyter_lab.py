@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from gpucourse.system.programs import search_path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 TOKEN = "a-token-for-this-test"
 #: Where pictures of what the browser showed are kept; CI hands them over with `build/`.
 SCREENSHOTS = REPOSITORY / "build" / "browser"
@@ -62,7 +62,7 @@ class Server:
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_CONFIG_DIR": str(home / "config"),
             # What the package brings along for the server and JupyterLab, as it is here now.
-            "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter"),
+            "JUPYTER_CONFIG_PATH": str(REPOSITORY / "packages/gpucourse/jupyter"),
             "JUPYTER_DATA_DIR": str(home / "data"),
             "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
             **self.environment,

@@ -133,7 +133,7 @@ def _plain(value: object) -> object:
 
 
 def _main(what: str, id: str, path: str) -> None:
-    repository = Path(__file__).resolve().parent.parent
+    repository = Path(__file__).resolve().parents[2]
     if what == "cells":
         result = _run_cells(repository, id)
         for cell in result.values():

@@ -30,6 +30,7 @@ import gc
 import os
 import struct
 import warnings
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -142,13 +143,17 @@ def _forget_devices(driver, devices) -> None:
 
 
 def _while_active(make):
-    """Finalizers that do nothing once the device of their objects is forgotten."""
+    """Finalizers that do nothing while another device than that of their objects is current.
+
+    They name an address alone, which may be another array's there; memory of a device that was set
+    aside goes with the device.
+    """
 
     def make_finalizer(*arguments):
-        core, made_in = make(*arguments), _activations
+        core, made_in, made_on = make(*arguments), _activations, weakref.ref(devices.current())
 
         def finalize(*key):
-            if _saved and made_in == _activations:
+            if _saved and made_in == _activations and devices.current() is made_on():
                 core(*key)
 
         return finalize
