@@ -31,6 +31,7 @@ import os
 import struct
 import warnings
 import weakref
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -112,18 +113,24 @@ def deactivate() -> None:
             setattr(owner, name, value)
 
 
+def _freeing(free: Callable[[], None]) -> None:
+    """Numba frees several at once, also what another thread had put off on another device."""
+    from numba.cuda.cudadrv.driver import CudaAPIError
+
+    with contextlib.suppress(CudaAPIError):
+        free()
+
+
 def _free_pending() -> None:
     """Free what Numba has put off, where it was allocated."""
     from numba.cuda.cudadrv import devices as numba_devices
-    from numba.cuda.cudadrv.driver import CudaAPIError
 
     if not _saved:
         return
     gc.collect()
     pending = numba_devices.get_context().deallocations
     while len(pending):
-        with contextlib.suppress(CudaAPIError):  # no such address on this device
-            pending.clear()
+        _freeing(pending.clear)
 
 
 _MISSING = object()
@@ -154,7 +161,7 @@ def _while_active(make):
 
         def finalize(*key):
             if _saved and made_in == _activations and devices.current() is made_on():
-                core(*key)
+                _freeing(lambda: core(*key))
 
         return finalize
 
