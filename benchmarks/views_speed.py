@@ -12,7 +12,10 @@ import statistics
 import time
 
 import numpy as np
-from numba import cuda, float32, int32
+from numba import cuda, int32
+
+import benchmarks.support  # noqa: F401
+from kernels_to_see import block_sum, strided
 
 N = 100_000
 REPEATS = 5
@@ -23,29 +26,6 @@ def scale(x, out):
     i = cuda.grid(1)
     if i < x.size:
         out[i] = 2 * x[i]
-
-
-@cuda.jit
-def strided(x, out):
-    i = cuda.grid(1)
-    if i < x.size:
-        out[i] = x[i * 32 % x.size]
-
-
-@cuda.jit
-def tree_sum(x, total):
-    s = cuda.shared.array(64, float32)
-    t, i = cuda.threadIdx.x, cuda.grid(1)
-    s[t] = x[i] if i < x.size else 0
-    cuda.syncthreads()
-    step = 32
-    while step > 0:
-        if t < step:
-            s[t] += s[t + step]
-        cuda.syncthreads()
-        step //= 2
-    if t == 0:
-        cuda.atomic.add(total, 0, s[0])
 
 
 @cuda.jit
@@ -84,7 +64,7 @@ def launches() -> dict[str, tuple]:
     return {
         "scale": (scale, blocks, 64, x, np.zeros_like(x)),
         "strided": (strided, blocks, 64, x, np.zeros_like(x)),
-        "tree_sum": (tree_sum, blocks, 64, x, np.zeros(1, np.float32)),
+        "tree_sum": (block_sum, blocks, 64, x, np.zeros(1, np.float32)),
         "histogram": (histogram, blocks, 64, x, np.zeros(64, np.int32)),
         "racing_sum": (racing_sum, blocks, 64, x, np.zeros(1, np.float32)),
         "collatz": (collatz, blocks, 64, x, np.zeros(N, np.int32)),
@@ -103,9 +83,6 @@ def measure(view, launch: tuple) -> dict[str, float]:
 
 
 def main() -> None:
-    import virtualgpu
-
-    virtualgpu.activate(force=True)
     import gpucourse
     from benchmarks.report import write
 

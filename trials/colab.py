@@ -27,10 +27,10 @@ from rich.progress import track
 
 from benchmarks.kernels import execute, unexpected
 from benchmarks.report import RESULTS, write
+from gpucourse.course.projects import repository_url
 from gpucourse.exercises.outcomes import CHECK_MIME
 from gpucourse.notebook import colab
 from gpucourse.publish.colab_copies import FOLDER, PLACE
-from gpucourse.publish.outputs import repository_url
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = Path(__file__).with_name("colab_packages.txt")

@@ -6,16 +6,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_markdown_cell
 from nbgrader.api import Gradebook
 from playwright.sync_api import Page
 from rich.console import Console
 
 from gpucourse.grading.commands import grade_class
 from gpucourse.grading.submission.assignment import Assignment
-from grading_toy import nbgrader, submission, toy_notebook, write_submission
+from grading_toy import submission, toy_course, write_submission
 from jupyter_lab import SCREENSHOTS, TOKEN, Server, chromium
 from nbgrader_commands import nbgrader_command
 
@@ -39,13 +37,7 @@ MISNAMED = "<img src=x onerror=fired>"
 def course(tmp_path_factory, repository) -> Path:
     """A class whose only difference is the written answer, graded."""
     root = tmp_path_factory.mktemp("class") / "course"
-    source = root / "source" / "ps1" / "toy.ipynb"
-    source.parent.mkdir(parents=True)
-    notebook = toy_notebook()
-    notebook.cells.append(new_markdown_cell("YOUR ANSWER", id="why", metadata=nbgrader(
-        "why", solution=True, grade=True, points=1)))
-    nbformat.write(notebook, source)
-    shutil.copy(repository / "grading" / "nbgrader_config.py", root)
+    source = toy_course(root, repository)
     code, said = nbgrader_command(root, "generate_assignment", "ps1")
     assert code == 0, said
     assignment = Assignment.load(source)

@@ -22,10 +22,10 @@ from nbformat import NotebookNode
 from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.course.checkout import notebook_path
+from gpucourse.course.projects import repository_url
 from gpucourse.course.registry import load_course
 from gpucourse.publish import hub
 from gpucourse.publish.notebooks import notebook_text
-from gpucourse.publish.outputs import repository_url
 from jupyter_lab import Server
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_markdown_cell
 from rich.console import Console
 
 from gpucourse.grading.classes import report
@@ -21,7 +19,7 @@ from gpucourse.grading.commands import grade_class
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, TestOutcome, Verdict
 from gpucourse.system.programs import search_path
-from grading_toy import nbgrader, submission, toy_notebook, write_submission
+from grading_toy import submission, toy_course, write_submission
 
 pytestmark = pytest.mark.slow
 
@@ -39,14 +37,8 @@ def nbgrader_command(root: Path, *arguments: str) -> None:
 def course(tmp_path_factory, repository) -> Path:
     """Five submissions, graded once."""
     root = tmp_path_factory.mktemp("class") / "course"
-    source = root / "source" / "ps1" / "toy.ipynb"
-    source.parent.mkdir(parents=True)
-    notebook = toy_notebook()
-    notebook.cells.append(new_markdown_cell("YOUR ANSWER", id="why", metadata=nbgrader(
-        "why", solution=True, grade=True, points=1)))
-    nbformat.write(notebook, source)
+    source = toy_course(root, repository)
     (source.parent / "data.csv").write_text("1,2\n")
-    shutil.copy(repository / "grading" / "nbgrader_config.py", root)
     nbgrader_command(root, "generate_assignment", "ps1")
 
     assignment = Assignment.load(source)

@@ -171,7 +171,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     there = dict(THERE)
     state = SimpleNamespace(root=tmp_path, there=there, calls=[], status=0, compilers=True)
     monkeypatch.setattr("gpucourse.course.checkout.own_checkout", lambda: tmp_path)
-    monkeypatch.setattr(colab, "_version", there.get)
+    monkeypatch.setattr(colab, "version", there.get)
     monkeypatch.setattr(colab.importlib.metadata, "distributions", lambda: [
         SimpleNamespace(metadata={"Name": name}, version=version)
         for name, version in there.items()])

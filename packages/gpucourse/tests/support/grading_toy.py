@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -82,6 +83,18 @@ def toy_notebook() -> nbformat.NotebookNode:
         solution("total", TOTAL),
         test_cell("test-total", TEST_TOTAL, 2),
     ])
+
+
+def toy_course(root: Path, repository: Path) -> Path:
+    """A course directory whose assignment ``ps1`` is the toy and a text; the notebook's path."""
+    source = root / "source" / "ps1" / "toy.ipynb"
+    source.parent.mkdir(parents=True)
+    notebook = toy_notebook()
+    notebook.cells.append(new_markdown_cell("YOUR ANSWER", id="why", metadata=nbgrader(
+        "why", solution=True, grade=True, points=1)))
+    nbformat.write(notebook, source)
+    shutil.copy(repository / "grading" / "nbgrader_config.py", root)
+    return source
 
 
 def toy() -> Assignment:

@@ -13,7 +13,7 @@ import kernels_to_see as kernels
 from gpucourse import compare, report
 from gpucourse.system.device import DeviceInfo
 from gpucourse.views import compare as compare_view
-from gpucourse.views import comparison, real_gpu
+from gpucourse.views import costs, real_gpu
 from gpucourse.views import report as report_view
 
 X = np.arange(1000, dtype=np.float32)
@@ -109,7 +109,7 @@ def test_a_figures_parts_are_its_own():
 @pytest.fixture
 def beside_a_gpu(monkeypatch):
     """As if there were an H200: its events are the virtual GPU's, with a time made up."""
-    for module in (compare_view, comparison, real_gpu, report_view):
+    for module in (compare_view, costs, real_gpu, report_view):
         monkeypatch.setattr(module, "device", lambda: H200)
     monkeypatch.setattr("gpucourse.system.device.device", lambda: H200)
     monkeypatch.setattr(cuda, "event_elapsed_time", lambda start, stop: 0.25)
@@ -146,7 +146,7 @@ def test_beside_a_gpu_everything_has_a_time_and_can_be_kept(beside_a_gpu, tmp_pa
     assert [result.trouble for result in view.results] == ["", ""]
     assert all(result.seconds > 0 for result in view.results)
     view.save(tmp_path / "sums.json")
-    kept = comparison.Recorded.read(tmp_path / "sums.json")
+    kept = costs.Recorded.read(tmp_path / "sums.json")
     assert kept.machine.startswith("NVIDIA H200") and kept.seconds.keys() == {"NumPy", "kernel"}
     assert "numpy" in kept.versions
 

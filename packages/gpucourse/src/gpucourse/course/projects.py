@@ -47,9 +47,12 @@ def read_projects(root: Path) -> Projects:
                     course["urls"]["Repository"], course["requires-python"])
 
 
-def repository_url(root: Path) -> str:
-    """The repository's address. Raises FileNotFoundError, and KeyError where none is told."""
-    return _table(root / COURSE)["project"]["urls"]["Repository"]
+def repository_url(root: Path) -> str | None:
+    """The repository's address; None where ``pyproject.toml`` is missing or tells none."""
+    try:
+        return _table(root / COURSE)["project"]["urls"]["Repository"]
+    except (FileNotFoundError, KeyError):
+        return None
 
 
 def editable(root: Path) -> list[str]:

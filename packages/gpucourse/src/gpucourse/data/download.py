@@ -1,10 +1,10 @@
 """Download one large file of known size and checksum, over a network that fails.
 
-The bytes gather in ``NAME.part``, which survives every failure, and a second call goes on where
-the first stopped (HTTP Range).  Beside it ``NAME.json`` remembers what the part is a part of, so
-that two versions of a file are never glued together.  Only when all bytes are on the disk and
-their checksum is right does the part take its final name, in one step.  One download of a file
-at a time: two at once spoil each other's part, which the checksum then catches.
+The bytes gather in ``NAME.CHECKSUM.part``, which survives every failure, and a second call goes on
+where the first stopped (HTTP Range).  Only when all bytes are on the disk and their checksum is
+right does the part take its final name, in one step; ``NAME.json`` then says what was published, so
+that the file can be checked without a network.  One download of a file at a time: two at once spoil
+each other's part, which the checksum then catches.
 
 `requests` does the talking: it is what JupyterLab's own server uses, so it is installed already
 and its proxies and certificates are those that work for the rest of the course.  `pooch` is the
@@ -26,6 +26,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
+from gpucourse.system.atomic import write_atomically
 from gpucourse.system.told import Told
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and to wait for the next bytes
@@ -83,10 +84,12 @@ def session(attempts: int, pause: float) -> requests.Session:
 
 def is_verified(directory: Path, name: str, report: Report) -> bool:
     """Whether `name` is there, whole, and what ``NAME.json`` says was published."""
-    path, memory = directory / name, _remember(directory / f"{name}.json")
-    if not path.exists() or memory is None:
+    path = directory / name
+    try:
+        note = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+        return path.stat().st_size == note["size"] and adler32(path, report) == note["adler32"]
+    except (OSError, ValueError, LookupError, TypeError):
         return False
-    return path.stat().st_size == memory["size"] and adler32(path, report) == memory["adler32"]
 
 
 def download(
@@ -104,36 +107,31 @@ def download(
     pauses of `pause`, 2 `pause`, 4 `pause`, ... seconds between them.  Raises a FetchError; the
     part stays unless it is damaged.
     """
-    path, part = directory / file.name, directory / f"{file.name}.part"
-    note = directory / f"{file.name}.json"
-    memory = _remember(note)
-    if memory is None or (memory["size"], memory["adler32"]) != (file.size, file.adler32):
-        part.unlink(missing_ok=True)
-        memory = asdict(file)
+    path = directory / file.name
+    part = directory / f"{file.name}.{file.adler32:08x}.part"
     if path.exists() and not part.exists():
         # Put there by hand: it has to pass the same inspection as our own bytes.
         os.replace(path, part)
     _check_space(directory, file.size - _size(part))
-
-    transfer = _Transfer(file, part, note, memory, web, report)
-    fresh = _size(part) == 0
-    transfer.fill(attempts, pause)
-    found = adler32(part, report)
-    if found != file.adler32 and not fresh:
-        # Bytes from an earlier day are the likeliest to be wrong: once more, without them.
-        part.unlink()
+    transfer = _Transfer(file, part, web, report)
+    for afresh in (False, True):
+        # Bytes of an earlier day, or from several connections, are the likeliest to be wrong:
+        # once more, without them.
+        transfer.connections = 2 if _size(part) else 0
         transfer.fill(attempts, pause)
         found = adler32(part, report)
-    if found != file.adler32:
+        if found == file.adler32:
+            write_atomically(directory / f"{file.name}.json", json.dumps(asdict(file)) + "\n")
+            os.replace(part, path)
+            return path
         part.unlink()
-        raise Damaged(
-            f"{file.name} arrived damaged: its checksum is adler32:{found:08x}, the publisher's "
-            f"is adler32:{file.adler32:08x}.  It was removed; run the same command again to "
-            "download it afresh."
-        )
-    _write_note(note, memory)
-    os.replace(part, path)
-    return path
+        if afresh or transfer.connections < 2:
+            break
+    raise Damaged(
+        f"{file.name} arrived damaged: its checksum is adler32:{found:08x}, the publisher's "
+        f"is adler32:{file.adler32:08x}.  It was removed; run the same command again to "
+        "download it afresh."
+    )
 
 
 def adler32(path: Path, report: Report) -> int:
@@ -164,22 +162,22 @@ def check_status(response: requests.Response, url: str) -> None:
 
 @dataclass
 class _Transfer:
-    """The bytes of `file` on their way into `part`; `memory` is what `note` holds."""
+    """The bytes of `file` on their way into `part`, over so many `connections`."""
 
     file: Published
     part: Path
-    note: Path
-    memory: dict
     web: requests.Session
     report: Report
+    connections: int = 0
 
     def fill(self, attempts: int, pause: float) -> None:
         """Connect again and again until `part` is as long as the file, or give up."""
         failures = 0
         while (before := _size(self.part)) < self.file.size:
             reason = "the connection closed early"
+            self.connections += 1
             try:
-                self._connect()
+                self._connect(before)
             except requests.RequestException as error:
                 reason = cause(error)
             except OSError as error:
@@ -196,31 +194,19 @@ class _Transfer:
                 )
             time.sleep(min(pause * 2 ** (failures - 1), 60.0))
 
-    def _connect(self) -> None:
-        """One connection's worth of bytes; it may end early."""
-        start = _size(self.part)
+    def _connect(self, start: int) -> None:
+        """One connection's worth of bytes, from byte `start` on; it may end early."""
         # Compressed on the way, the bytes would not be those that Range and the size count.
-        headers = {"Accept-Encoding": "identity"}
-        if start:
-            headers["Range"] = f"bytes={start}-"
-            if self.memory.get("version"):
-                # "Go on if it is still the same file, else send it whole" (RFC 9110, 13.1.5).
-                headers["If-Range"] = self.memory["version"]
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         url = self.file.url
         with self.web.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-            status = response.status_code
-            if status == 416 or (status == 206 and not self._continues(response, start)):
-                # Nothing beyond what is here: a new file, or a part that was wrong.
+            status, served = response.status_code, response.headers.get("Content-Range", "")
+            if status == 416 or (status == 206 and not served.startswith(f"bytes {start}-")):
+                # Nothing more where we want to go on: a new file, or a part that was wrong.
                 self.part.unlink(missing_ok=True)
                 return
             check_status(response, url)
             self._store(response, start if status == 206 else 0)
-
-    def _continues(self, response: requests.Response, start: int) -> bool:
-        """Whether a 206 answer carries on from `start` in the file we have begun."""
-        ours, theirs = self.memory.get("version"), _version(response)
-        same = not ours or not theirs or ours == theirs
-        return same and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
 
     def _store(self, response: requests.Response, start: int) -> None:
         """Write the body of an answer into the part, from byte `start` on."""
@@ -231,8 +217,6 @@ class _Transfer:
                 "The file has changed since it was published, or this is not the file but a page "
                 "about it; open the address in a browser to see."
             )
-        self.memory["version"] = _version(response)
-        _write_note(self.note, self.memory)
         with self.part.open("ab" if start else "wb") as stream:
             for block in response.iter_content(_BLOCK):
                 start += len(block)
@@ -247,12 +231,6 @@ class _Transfer:
             raise Damaged(f"{self.file.url} sends more bytes than its record promises.")
 
 
-def _version(response: requests.Response) -> str:
-    """What names this version of the file in If-Range: a strong ETag, else the date, else ''."""
-    etag = response.headers.get("ETag", "")
-    return etag if etag.startswith('"') else response.headers.get("Last-Modified", "")
-
-
 def _check_space(directory: Path, needed: int) -> None:
     free = shutil.disk_usage(directory).free
     if free < needed:
@@ -260,21 +238,6 @@ def _check_space(directory: Path, needed: int) -> None:
             f"{directory} has {free / 1e9:.1f} GB free, and {needed / 1e9:.1f} GB are to come.  "
             "Make room, or choose another directory."
         )
-
-
-def _remember(note: Path) -> dict | None:
-    """What NAME.json says, or None if it is missing or unreadable."""
-    try:
-        memory = json.loads(note.read_text(encoding="utf-8"))
-        return memory if {"size", "adler32"} <= memory.keys() else None
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _write_note(note: Path, memory: dict) -> None:
-    part = note.with_name(f"{note.name}.part")
-    part.write_text(json.dumps(memory, indent=2) + "\n", encoding="utf-8")
-    os.replace(part, note)
 
 
 def _size(path: Path) -> int:

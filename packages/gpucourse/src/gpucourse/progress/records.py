@@ -118,15 +118,8 @@ def add(records: Iterable[dict], path: Path | None = None) -> int:
             known.take(record)
     if not fresh:
         return 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The newline in front ends a line that was cut off; one write, so that lines do not mix.
-    data = "".join(f"\n{json.dumps(record)}" for record in fresh).encode() + b"\n"
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        if os.write(handle, data) < len(data):
-            raise OSError(f"{path}: the disk is full")
-    finally:
-        os.close(handle)
+    # The newline in front ends a line that was cut off.
+    _append(path, "".join(f"\n{json.dumps(record)}" for record in fresh).encode() + b"\n")
     return len(fresh)
 
 
@@ -134,17 +127,22 @@ def trouble(path: Path | None = None) -> str | None:
     """Why nothing can be recorded here, or None where it can."""
     try:
         path = path or place()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A blank line is no record, and shows whether there is room for one.
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(handle, b"\n")
-        finally:
-            os.close(handle)
+        _append(path, b"\n")  # no record, and shows whether there is room for one
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return f"your progress cannot be kept in {path or 'your home'}: {reason}"
     return None
+
+
+def _append(path: Path, data: bytes) -> None:
+    """In one write, so that the lines of two kernels do not mix."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        if os.write(handle, data) < len(data):
+            raise OSError(f"{path}: the disk is full")
+    finally:
+        os.close(handle)
 
 
 def asked_by_a_learner() -> bool:

@@ -14,9 +14,9 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from gpucourse.course.checkout import notebook_path
+from gpucourse.course.projects import repository_url
 from gpucourse.course.registry import Course, Project, load_course
 from gpucourse.publish import binder, welcome
-from gpucourse.publish.outputs import repository_url
 
 #: Stands for the hub's address where there is none.
 EXAMPLE = "https://hub.example.org"

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucourse.course import projects
+from gpucourse.course.projects import repository_url
 from gpucourse.course.registry import Lecture
 from gpucourse.publish import notebooks, welcome
 from gpucourse.publish.colab_copies import colab_copies
@@ -80,14 +80,6 @@ def derive(root: Path) -> dict[Path, str]:
     if url := repository_url(root):
         derived |= colab_copies(derived, url)
     return {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}
-
-
-def repository_url(root: Path) -> str | None:
-    """The course's address on the web, from ``pyproject.toml``; None where it has none."""
-    try:
-        return projects.repository_url(root)
-    except (FileNotFoundError, KeyError):
-        return None
 
 
 def write(plan: Plan) -> None:
