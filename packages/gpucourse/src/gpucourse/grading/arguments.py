@@ -36,7 +36,8 @@ def read_dtype(described: str | list) -> np.dtype:
 def scalar(value: object) -> np.generic:
     """A Python or NumPy number as numba types it: int is int64, float is float64."""
     if isinstance(value, np.generic | complex | float | int):
-        return np.asarray(value)[()]
+        kind: type[np.generic] = np.asarray(value).dtype.type
+        return kind(value)
     raise TypeError(f"a kernel takes arrays and numbers, not {type(value).__name__}")
 
 

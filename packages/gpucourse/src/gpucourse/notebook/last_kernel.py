@@ -52,7 +52,7 @@ def watch(shell: InteractiveShell) -> str | None:
 
     name = hashlib.sha256(notebook.encode()).hexdigest()[:16]
     path = Path(jupyter_runtime_dir()) / f"gpucourse-{name}.json"
-    before, me, born = read(path), os.getpid(), _born(os.getpid())
+    before, me, born = read(path), os.getpid(), _born(os.getpid()) or 0.0
     if before is not None and (before.pid, before.born) == (me, born):
         return None  # `%load_ext` once more
 

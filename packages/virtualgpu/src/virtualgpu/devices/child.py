@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -108,6 +108,9 @@ class Child:
             [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self._said, pass_fds=files,
             env=os.environ | {"PYTHONPATH": path}, start_new_session=True)
+        # Pipes both, as they were asked for above.
+        self._there = cast(BinaryIO, self.process.stdin)
+        self._back = cast(BinaryIO, self.process.stdout)
 
     @property
     def runs(self) -> bool:
@@ -122,7 +125,7 @@ class Child:
         if self._gone is not None:
             raise ChildEnded(self._gone)
         try:
-            send(self.process.stdin, told, arrays)
+            send(self._there, told, arrays)
             return self.answer(seconds)
         except OSError:
             raise self._ended() from None
@@ -137,7 +140,7 @@ class Child:
         return _taken_apart(self._read(sum(lengths), deadline), lengths[0])
 
     def _read(self, wanted: int, deadline: float | None) -> bytearray:
-        pipe = self.process.stdout.fileno()
+        pipe = self._back.fileno()
         raw = bytearray()
         while len(raw) < wanted:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -152,7 +155,7 @@ class Child:
 
     def _ended(self) -> ChildEnded:
         with contextlib.suppress(OSError):
-            self.process.stdin.close()
+            self._there.close()
         code = self.process.wait()
         self._said.seek(0)
         said = self._said.read().decode(errors="replace").strip().splitlines()
@@ -169,6 +172,6 @@ class Child:
             self._close_streams()
 
     def _close_streams(self) -> None:
-        for stream in (self.process.stdin, self.process.stdout, self._said):
+        for stream in (self._there, self._back, self._said):
             with contextlib.suppress(OSError):
                 stream.close()

@@ -132,6 +132,7 @@ class GPUProcess:
         self.start()
         raw = np.frombuffer(launch.to_bytes(), np.uint8)
         child = self.child
+        assert child is not None  # started
         told, after = _in_time(lambda: child.ask({}, [raw], seconds))
         if "error" in told:
             if told.get("spoiled"):

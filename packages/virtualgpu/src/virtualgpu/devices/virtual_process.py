@@ -92,7 +92,7 @@ def _do(device: VirtualDevice, modules: list[Any], request: dict, arrays: list[n
 
 def _described(error: Exception) -> dict[str, Any]:
     """An error for JSON: :func:`_rebuilt` makes it again, on the side that knows the sources."""
-    told = {"kind": type(error).__name__, "message": str(error)}
+    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, VirtualGPUError):
         told["message"] = error.message
         told["location"] = asdict(error.location) if error.location else None
@@ -240,10 +240,11 @@ def _rebuilt(told: dict[str, Any]) -> Exception:
     kind = getattr(errors, told["kind"], None)
     if kind is None:
         return getattr(builtins, told["kind"], RuntimeError)(told["message"])
-    location = told["location"]
-    if location is not None:
-        location = Location(**{name: tuple(value) if isinstance(value, list) else value
-                               for name, value in location.items()})
+    location = None
+    if told["location"] is not None:
+        parts: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+                                 for name, value in told["location"].items()}
+        location = Location(**parts)
     return kind(told["message"], location, **told.get("more", {}))
 
 

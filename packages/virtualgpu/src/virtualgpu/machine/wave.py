@@ -177,7 +177,8 @@ class Wave:
             whole, index = self.shared, index + self.block_of[lanes] * self.shared_stride
         else:
             whole, index = self.local, index + lanes * self.local_stride
-        return whole[index[:, None] + np.arange(size)]
+        taken: np.ndarray = whole[index[:, None] + np.arange(size)]
+        return taken
 
     def grow_local(self, nbytes: int) -> None:
         """Make at least ``nbytes`` of local memory per lane; what is there stays."""

@@ -183,12 +183,12 @@ class Grader:
         """
         jobs = list(jobs)
         copies = {numbers[0]: numbers for numbers in identical(jobs)}
-        verdicts: list[Verdict | None] = [None] * len(jobs)
+        verdicts: dict[int, Verdict] = {}
         for first, verdict in self._run([(number, jobs[number]) for number in copies]):
             for number in copies[first]:
                 verdicts[number] = copied(verdict, jobs[first], jobs[number])
                 on_verdict(jobs[number], verdicts[number])
-        return verdicts
+        return [verdicts[number] for number in range(len(jobs))]
 
     def _run(self, waiting: list[tuple[int, Job]]) -> Iterator[tuple[int, Verdict]]:
         """Keep `workers` oracles going; yield each job's number and verdict.

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from gpucourse.grading.classes.batch import ATTEMPTS, Job, copied, fault, identical, new_seed
 from gpucourse.grading.classes.station import describe, order
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class ClusterGrader:
         jobs = list(jobs)
         texts = {path: self._connected.submit(as_text, path.read_text(encoding="utf-8"), pure=False)
                  for path in {job.source for job in jobs}}
-        verdicts: list[Verdict | None] = [None] * len(jobs)
+        verdicts: dict[int, Verdict] = {}
         run = secrets.token_hex(4)
         resources = self._resources()
 
@@ -139,7 +139,7 @@ class ClusterGrader:
             running[future.key] = numbers, attempt
             return future
 
-        running: dict[str, tuple[list[int], int]] = {}
+        running: dict[object, tuple[list[int], int]] = {}
         arriving = as_completed([submit(numbers, 1) for numbers in identical(jobs)],
                                 loop=self._connected.loop)
         for future in arriving:

@@ -30,7 +30,7 @@ from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.grading.classes.batch import FloorError, Grader
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.classes.report import one_line
-from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment, role_of
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.programs import search_path
@@ -62,7 +62,7 @@ class Expected:
 
 def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dict:
     """The released notebook as JSON with the reference answers, some of them replaced."""
-    notebook = json.loads(json.dumps(assignment.released))
+    notebook: dict = json.loads(json.dumps(assignment.released))
     answers = {cell.grade_id: unwrap_regions(cell.source, SOLUTION)
                for cell in assignment.solutions}
     answers |= changed or {}

@@ -25,7 +25,7 @@ from rich.progress import (
 from gpucourse.grading.classes import report
 from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, identical
 from gpucourse.grading.classes.classroom import Classroom
-from gpucourse.grading.sandbox.levels import SandboxError
+from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.verdict import Verdict
 
 if TYPE_CHECKING:

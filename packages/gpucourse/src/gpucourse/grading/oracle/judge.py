@@ -127,15 +127,17 @@ class OracleJudge:
 
         with virtualgpu.profile() as profile:
             result, found = checked(once)
+        service = self.student.service
+        assert service is not None  # it answered the call
         counters = [launch.counters for launch in profile.launches]
         self.launched = [
             Launched(kernel, grid, block, counted)
             for (kernel, grid, block), counted in zip_longest(
-                self.student.service.launched, counters)
+                service.launched, counters)
         ]
         if found is not None:
             raise PropertyFailed(f"'{name}': {found.message}")
-        if where == "device" and not self.student.service.came_from_device(result):
+        if where == "device" and not service.came_from_device(result):
             raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
         seeds = (self._schedule_seed() for _ in range(schedules if self.launched else 0))
         if order_matters(once, result, seeds, agree):
