@@ -115,7 +115,7 @@ def test_pointers_in_memory_are_translated_both_ways():
                      [int(p).to_bytes(8, "little") for p in (table, found)], texts=module.texts)
     assert len(launch.pieces) == 4  # the two that only the table points at are found
     module.launch_bytes("follow", (1, 1, 1), (2, 1, 1), launch.parameters)
-    finish(launch, device.memory)
+    finish(launch, device)
     other = VirtualDevice()
     other.allocate(9 << 20)
     assert agreement.compare(launch, play(launch, other)).verdict == agreement.EQUAL

@@ -62,7 +62,7 @@ class RecordingDevice(VirtualDevice):
         if launch.nbytes <= LARGEST and self._bytes + launch.nbytes <= ALL:
             self._count[kernel] += 1
             self._bytes += launch.nbytes
-            self._keep(finish(launch, self.memory))
+            self._keep(finish(launch, self))
 
     def _describe(self, what: tuple) -> tuple[tuple, tuple]:
         """The kernel, and all that makes one launch of it differ from another but its data."""

@@ -39,15 +39,23 @@ extern "C" __global__ void hello()
 """
 
 
+def free_what_numba_keeps() -> None:
+    """Numba frees later, and on the device that is current then."""
+    from numba import cuda
+
+    gc.collect()
+    cuda.current_context().memory_manager.deallocations.clear()
+
+
 @pytest.fixture(scope="module")
 def there() -> Iterator[VirtualProcess]:
     """The device of another process, for every front end."""
     before = virtualgpu.is_active()
     virtualgpu.activate(force=True)
-    gc.collect()
+    free_what_numba_keeps()
     with VirtualProcess(256 << 20) as device, devices.use(device):
         yield device
-        gc.collect()
+        free_what_numba_keeps()
     if not before:
         virtualgpu.deactivate()
 
@@ -136,6 +144,10 @@ def test_an_illegal_access_names_line_block_and_thread(module):
     assert (place.kernel, place.line, place.block, place.thread) == (
         "too_far", 10, (0, 0, 0), (2, 0, 0))
     assert wrong.value.space == "global" and wrong.value.address
+    here = virtualgpu.Module.from_cuda(SOURCE, name="scale.cu", device=virtualgpu.VirtualDevice())
+    with pytest.raises(MemoryAccessError) as as_here:
+        here.launch("too_far", 1, 32, [x])
+    assert str(wrong.value) == str(as_here.value)
 
 
 def test_who_would_watch_is_told_that_nothing_can_be_seen(module):
@@ -163,14 +175,14 @@ def test_what_is_freed_in_the_middle_of_a_request_is_freed_after_it(there, monke
     """The collector runs finalisers at any time, also while an answer is waited for."""
     before = there.allocated
     first, second = there.allocate(8), there.allocate(8)
-    ask = there._child.ask
+    answer = there._child.answer
 
-    def interrupted(fields, arrays):
-        monkeypatch.setattr(there._child, "ask", ask)
+    def interrupted(seconds):
+        monkeypatch.setattr(there._child, "answer", answer)
         there.free(first)
-        return ask(fields, arrays)
+        return answer(seconds)
 
-    monkeypatch.setattr(there._child, "ask", interrupted)
+    monkeypatch.setattr(there._child, "answer", interrupted)
     assert there.extent(second) == (second, second + 8)
     there.free(second)
     assert there.extent(first) is None and there.allocated == before

@@ -170,7 +170,7 @@ def host_addresses(addresses: np.ndarray) -> np.ndarray:
 
     from virtualgpu.devices import current_shared
 
-    device = current_shared("Awkward Array")
+    device = current_shared("CuPy")
     hosts = np.zeros_like(addresses)
     for at, address in enumerate(addresses.tolist()):
         if address:

@@ -148,10 +148,10 @@ def capture(device: VirtualDevice, module: LoadedModule, entry: str, grid: Tripl
         [bytes(raw) for raw in parameters], shared_bytes, bool(cooperative), pieces)
 
 
-def finish(launch: RecordedLaunch, memory: GlobalMemory) -> RecordedLaunch:
+def finish(launch: RecordedLaunch, device: Device) -> RecordedLaunch:
     """Add the memory as the launch has left it."""
     for piece in launch.pieces:
-        piece.after = memory.read(piece.address, len(piece.before))
+        piece.after = device.read(piece.address, len(piece.before))
     return launch
 
 

@@ -82,7 +82,7 @@ class CheckedDevice(VirtualDevice):
             return
         launch = capture(self, *what, texts=self._texts[id(module)][1])
         super().launch(*what)
-        finish(launch, self.memory)
+        finish(launch, self)
         try:
             after = self._gpu.play(launch, self._seconds)
         except GPUFault as fault:
