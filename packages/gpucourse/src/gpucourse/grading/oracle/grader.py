@@ -51,6 +51,9 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
         submission_digest=ingested.digest(assignment), assignment_digest=assignment.digest,
         isolation=server.level, device=VirtualDevice.name,
     )
+    if ingested.failed:
+        verdict.kind, verdict.reason = INFRASTRUCTURE_FAULT, ingested.failed
+        return verdict
     if (reason := nothing_to_grade(assignment, ingested)) is not None:
         verdict.kind, verdict.reason = STUDENT_FAULT, reason
         verdict.tests = [TestOutcome(cell.grade_id, cell.points, reason=reason)

@@ -43,7 +43,9 @@ class Student:
         self.server = server
         self.limits = limits
         self.clock = clock
-        self.notices: list[str] = []
+        # grade_id → its lines that are not Python, as the worker found them: only there is a
+        # student's text parsed.
+        self.magics: dict[str, str] = {}
         # grade_id → why running the cell failed; such cells are not run a second time if they
         # cost a worker.
         self.broken: dict[str, str] = {}
@@ -53,21 +55,18 @@ class Student:
         self._worker_clock: WorkerClock | None = None
         # Until a hidden input has been sent, the text of an exception cannot give one away.
         self._knows_inputs = False
-        for cell in assignment.solutions:
-            _, magics = cells.without_magics(ingested.sources[cell.grade_id])
-            if magics and cell.cell_type == "code":
-                self.notices.append(
-                    f"The cell '{cell.grade_id}' has lines that are not Python ("
-                    f"{', '.join(magics)[:80]}): the grader does not run them."
-                )
-
         self.remember()
 
     def remember(self) -> None:
         """Have messages quote the lines of this submission's cells."""
         for cell in self.assignment.solutions:
-            source, _ = cells.without_magics(self.ingested.sources[cell.grade_id])
-            cells.remember(cell.grade_id, source)
+            cells.remember(cell.grade_id, self.ingested.sources[cell.grade_id])
+
+    @property
+    def notices(self) -> list[str]:
+        """What was odd, one sentence each, for the student."""
+        return [f"The cell '{cell}' has lines that are not Python ({magics}): the grader does not "
+                "run them." for cell, magics in self.magics.items()]
 
     def close(self) -> None:
         """End the worker, if there is one."""
@@ -162,6 +161,10 @@ class Student:
                     self.fatal.add(cell.grade_id)
                     restart = True
                     break
+                magics = reply.get("magics")
+                if cell.role == SOLUTION and isinstance(magics, list) and magics:
+                    text = ", ".join(line for line in magics if isinstance(line, str))
+                    self.magics.setdefault(cell.grade_id, text[:80])
                 if "error" in reply:
                     failed = self._explain(reply["error"], None)
                     if cell.role == SETUP and not answered:
