@@ -6,6 +6,7 @@ instruction is data for the table of operations.
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 
 import numpy as np
@@ -277,7 +278,7 @@ def _breakpoint(emitter, instruction):
 
 
 def _call(emitter, instruction):
-    from virtualgpu.machine.intrinsics import INTRINSICS
+    from virtualgpu.machine.intrinsics import INTRINSICS, WITHOUT_RESULT
 
     _program, code, block = emitter.program, emitter.code, emitter.block
     if block.kind == "barrier":  # cudaCGSynchronize
@@ -303,10 +304,16 @@ def _call(emitter, instruction):
     operands = list(instruction.operands)
     returns = operands.pop(0).items if not isinstance(operands[0], Symbol) else ()
     name = operands.pop(0).name
-    arguments = [
-        emitter.read(code.slots[item.name])[0]
-        for item in (operands[0].items if operands else ())
-    ]
+    given = operands[0].items if operands else ()
+    for item in (*given, *returns):
+        if item.name not in code.slots or emitter.program.dtypes[code.slots[item.name]].kind == "f":
+            raise PTXSyntaxError(f"call of {name} with a parameter {item.name} that does not fit")
+    count = len(inspect.signature(INTRINSICS[name]).parameters) - 1  # the group comes first
+    if len(given) != count or len(returns) > (name not in WITHOUT_RESULT):
+        raise PTXSyntaxError(
+            f"call of {name} with {len(given)} argument{'' if len(given) == 1 else 's'} and "
+            f"{len(returns)} results; it takes {count}")
+    arguments = [emitter.read(code.slots[item.name])[0] for item in given]
     call = f"{emitter.put(INTRINSICS[name], 'f')}({', '.join(['group', *arguments])})"
     if returns:
         slot = code.slots[returns[0].name]

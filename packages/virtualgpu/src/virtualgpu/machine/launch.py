@@ -151,10 +151,10 @@ class Launch:
                 f"kernel {self.program.display} takes {len(variables)} parameters, "
                 f"not {len(parameters)}")
         raw = bytearray(self.program.parameter_bytes)
-        for variable, value in zip(variables, parameters, strict=True):
+        for number, (variable, value) in enumerate(zip(variables, parameters, strict=True)):
             if len(value) != variable.size:
                 raise LaunchError(
-                    f"parameter {variable.name.rsplit('_', 1)[-1]} of {self.program.display} "
+                    f"parameter {number} of {self.program.display} "
                     f"has {variable.size} bytes, not {len(value)}")
             at = self.program.parameter_offsets[variable.name]
             raw[at : at + variable.size] = value

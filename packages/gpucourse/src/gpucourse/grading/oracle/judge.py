@@ -19,6 +19,7 @@ from gpucourse.grading.arguments import (
 )
 from gpucourse.grading.contract import Launched, PropertyFailed, seed_words
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
@@ -161,7 +162,7 @@ class OracleJudge:
         if key not in self._kernels:
             compiled = self.student.compile(name, types)
             try:
-                with machine_at_work():
+                with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
                     module = self._device.load(compiled["texts"], {compiled["entry"]: name})
                     module.program(compiled["entry"])
                 function = module.function(compiled["entry"])
@@ -173,7 +174,7 @@ class OracleJudge:
                 raise PropertyFailed(
                     f"the kernel '{name}' takes other arguments than the ones it was compiled for"
                 )
-            self._kernels[key] = module, compiled["entry"], compiled["cooperative"] is True
+            self._kernels[key] = module, compiled["entry"], compiled.get("cooperative") is True
         return self._kernels[key]
 
     def _run(self, module, entry, grid, block, arguments, shared, cooperative) -> None:
@@ -202,7 +203,7 @@ class OracleJudge:
                     parameters += awkward.parameters(value, store)
                 else:
                     parameters.append(scalar_parameter(value))
-            with machine_at_work():
+            with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
                 device.launch(module, entry, grid, block, parameters, shared, cooperative)
                 device.synchronize()
             for address, value in arrays:
