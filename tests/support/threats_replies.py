@@ -94,6 +94,57 @@ TEXTS = {
 }
 
 
+# Memory that belongs to no process, or is counted nowhere.
+TAKES = """import ctypes, os, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmget.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_int]
+def segment():
+    number = libc.shmget(0, 1 << 26, 0o1600)
+    if number >= 0:
+        libc.shmctl(number, 0, None)
+    return number >= 0
+def queue():
+    number = libc.msgget(0, 0o1600)
+    if number >= 0:
+        libc.msgctl(number, 0, None)
+    return number >= 0
+def semaphores():
+    number = libc.semget(0, 1000, 0o1600)
+    if number >= 0:
+        libc.semctl(number, 0, 0)
+    return number >= 0
+def memory_file():
+    handle = os.memfd_create("kept")
+    return os.write(handle, bytes(1 << 20)) > 0
+def sockets():
+    return [socket.socketpair() for _ in range(3)] != []
+def mounted(path=b"/"):
+    attributes = struct.pack("<QQQQ", 0, 1, 0, 0)
+    libc.syscall(442, -100, path, 0x8000, attributes, len(attributes))
+    return not os.statvfs(path).f_flag & os.ST_RDONLY
+def devices():
+    return mounted(b"/dev")
+def watches():
+    return libc.inotify_init1(0) >= 0
+def done():
+    try:
+        return @()
+    except OSError:
+        return False
+def double(values):
+    return 2 * values if done() else values
+"""
+USES = """import mmap, tempfile, threading
+def double(values):
+    with tempfile.TemporaryFile() as file, mmap.mmap(-1, 1 << 20) as memory:
+        file.write(memory[:100])
+        thread = threading.Thread(target=print)
+        thread.start()
+        thread.join()
+    return 2 * values
+"""
+
+
 def kernel(row: int, name: str, tries: str, source: str, **options) -> Attempt:
     return Attempt(row, name, tries, {"scale": source}, assignment="kernels", **options)
 
@@ -104,6 +155,18 @@ def host(row: int, name: str, tries: str, source: str, **options) -> Attempt:
 
 
 ATTEMPTS = [
+    *(Attempt(69, name.replace("_", "-"), f"takes {what}", {"double": TAKES.replace("@", name)},
+              says=WRONG, honest={"double": USES})
+      for name, what in (
+          ("segment", "a System V memory segment, which no process owns"),
+          ("queue", "a System V message queue"), ("semaphores", "System V semaphores"),
+          ("memory_file", "a file in memory"), ("sockets", "pairs of sockets"),
+          ("watches", "watches of files"))),
+    *(Attempt(69, f"writable-{name}", f"makes {what} writable again", {"double": TAKES.replace(
+        "@", function)}, says=WRONG, honest={"double": USES},
+              stock="they are writable: only what contains it here is not")
+      for name, what, function in (("system", "the system's files", "mounted"),
+                                   ("devices", "the folder of devices", "devices"))),
     host(70, "stride-0", "an array of a billion elements with stride 0",
          CLAIMED.format("Claim(counts, (1_000_000_000,), (0,))"), says="more than",
          stock=NO_WIRE, honest={"count": CLAIMED.format("Claim(counts, (bins,), None)")}),

@@ -46,6 +46,11 @@ def measured(connection, attempt, course, server) -> None:
     connection.send((text, (after - before) / 1024))
 
 
+@attempts(69)
+def test_threat_69_memory_that_no_limit_counts(attempt, threat_course, protecting):
+    holds(attempt, threat_course, protecting)
+
+
 @attempts(70)
 def test_threat_70_claims_and_copies_that_are_kept(attempt, threat_course, server):
     context = multiprocessing.get_context("fork")

@@ -46,11 +46,12 @@ NOT_ON_DEVICE = (
 def machine_at_work() -> Iterator[None]:
     """Tell errors that the virtual GPU reports from those that it makes.
 
-    The first are about the kernel; the second must not cost anybody points.
+    The first are about the kernel, and so is too much memory; the second must not cost anybody
+    points.
     """
     try:
         yield
-    except (errors.VirtualGPUError, OutOfTestTime, InfrastructureFault):
+    except (errors.VirtualGPUError, OutOfTestTime, InfrastructureFault, MemoryError):
         raise
     except Exception as error:
         raise InfrastructureFault(
