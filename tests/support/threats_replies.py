@@ -1,4 +1,4 @@
-"""Rows 69, 70, 73 and 74: what the student's process takes, answers and lets slip. Where one
+"""Rows 69, 70, 73, 74 and 80: what the student's process takes, answers and lets slip. Where one
 succeeds it costs some gigabytes that are not touched, or tells a number that nobody needs.
 """
 
@@ -145,6 +145,23 @@ def double(values):
 """
 
 
+# Every block writes every element, the same value: right, and a race, where it can be seen.
+UNSEEN = """try:
+    from virtualgpu.numba import kernel_ptx
+    whole = kernel_ptx.compile_kernel
+    def compile_kernel(*arguments):
+        made = whole(*arguments)
+        return made._replace(texts=[text.replace("st.global", "st.param") for text in made.texts])
+    kernel_ptx.compile_kernel = compile_kernel
+except ImportError:
+    pass
+@cuda.jit
+def scale(values, factor, out):
+    for i in range(cuda.threadIdx.x, values.size, cuda.blockDim.x):
+        out[i] = factor * values[i]
+"""
+
+
 def kernel(row: int, name: str, tries: str, source: str, **options) -> Attempt:
     return Attempt(row, name, tries, {"scale": source}, assignment="kernels", **options)
 
@@ -208,4 +225,6 @@ ATTEMPTS = [
            FORGED_PTX.format(BY_HAND.format(ASSERTED)), says="assertion", stock=WAITS_FOR_ITSELF),
     *(host(74, f"in-ptx-{name}", f"PTX with the hidden input {name.replace('-', ' ')}",
            LOADS.format(text), says="", stock=WAITS_FOR_ITSELF) for name, text in TEXTS.items()),
+    kernel(80, "unseen-writes", "has a kernel write to ordinary memory as `.param`", UNSEEN,
+           says="race", stock=WAITS_FOR_ITSELF),
 ]

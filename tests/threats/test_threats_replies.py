@@ -1,4 +1,4 @@
-"""Rows 69, 70, 73 and 74 of the list of threats: what the student's process answers and takes."""
+"""Rows 69, 70, 73, 74 and 80 of the list of threats: what the student's process answers and takes."""
 
 from __future__ import annotations
 
@@ -94,3 +94,9 @@ def test_threat_74_changed_work_gets_another_seed(threat_course, server):
     assert repeated(job, stored) == replace(job, seed=SEED)
     changed = threat_course.ingest(Attempt(74, "again", "", {"double": "double = 2"}))
     assert repeated(changed, stored) == Job(job.student, job.source, changed.ingested)
+
+
+@attempts(80)
+def test_threat_80_accesses_that_no_checker_hears(attempt, threat_course, server):
+    """More of it: packages/virtualgpu/tests/observers/test_constants.py."""
+    holds(attempt, threat_course, server)

@@ -66,6 +66,8 @@ def site(emitter, instruction: Instruction) -> tuple[Site, str]:
         order = order or "relaxed"
         scope = scope or "gpu"
     quiet = space in ("const", "param")
+    if kind != "load" and space == "const":
+        raise PTXSyntaxError(f"{instruction.name}: nothing writes to .const")
     decoded = Site(instruction, emitter.program.display, kind,
                    "global" if space == "const" else space, dtype, width,
                    strong=strong, order=order, scope=scope, quiet=quiet, operation=operation)

@@ -179,6 +179,12 @@ class Launch:
                               np.frombuffer(self._parameters, np.uint8))
         return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
 
+    def is_constant(self, low: int, high: int) -> bool:
+        """Whether both addresses lie in one ``.const`` variable, or in the parameters."""
+        extent = self.memory.extent(low)
+        return extent is not None and high < extent[1] and (
+            extent[0] == self._parameter_address or self.program.module.is_constant(extent[0]))
+
     def workspace(self) -> int:
         """Where cooperative groups count the blocks that have come to ``grid.sync()``: two words,
         the size and the counter. 0 in a launch that is not cooperative."""
