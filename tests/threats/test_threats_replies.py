@@ -1,4 +1,4 @@
-"""Rows 69, 70, 73, 74 and 80 of the list of threats: what the student's process answers and takes."""
+"""Rows 69, 70, 73, 74 and 80 of the threats: what the student's process answers and takes."""
 
 from __future__ import annotations
 

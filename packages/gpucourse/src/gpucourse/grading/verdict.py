@@ -35,6 +35,9 @@ KINDS = (GRADED, STUDENT_FAULT, INFRASTRUCTURE_FAULT)
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
                    "\ud800-\udfff]")
 
+# Characters of one sentence that is recorded; the longest of the grader's own have 500.
+LONGEST = 2000
+
 # Changes when a verdict of an older grader must not be taken from the cache.
 FORMAT = 1
 
@@ -64,6 +67,11 @@ def as_text(text: str) -> str:
     return _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def shortened(text: str) -> str:
+    """At most ``LONGEST`` characters of `text`: PTX may hold a name of megabytes."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
 def digest(*parts: str | bytes) -> str:
     """SHA-256 of `parts`, each preceded by its length so that no two lists run together."""
     running = hashlib.sha256()
@@ -79,9 +87,9 @@ class _Recorded:
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, str):
-            value = as_text(value)
+            value = as_text(value if name == "detail" else shortened(value))
         elif name == "notices" and isinstance(value, list):
-            value = [as_text(notice) for notice in value]
+            value = [as_text(shortened(notice)) for notice in value]
         super().__setattr__(name, value)
 
 

@@ -290,7 +290,7 @@ class Student:
 
 def _clean(text: str, length: int) -> str:
     """Plain text of limited length: no control characters, no colours, few lines."""
-    text = CONTROL.sub("", text)
+    text = CONTROL.sub("", text[: 20 * length])
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     text = "\n".join(lines[:6])
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -31,6 +31,7 @@ MEANING = (
 )
 
 # Advice for whoever sets the limits, which in the grader is not the author of the kernel.
+LONGEST_MESSAGE = 4000
 ADVICE_ON_LIMITS = re.compile(r" \(set VIRTUALGPU_\w+[^)]*\)")
 
 ORDER_MATTERS = (
@@ -62,7 +63,8 @@ def machine_at_work() -> Iterator[None]:
 def explain(error: errors.VirtualGPUError, name: str) -> PropertyFailed:
     """The machine's error as a property of the kernel `name`."""
     meaning = next((text for kind, text in MEANING if isinstance(error, kind)), "fails")
-    return PropertyFailed(f"the kernel '{name}' {meaning}. {ADVICE_ON_LIMITS.sub('', str(error))}")
+    told = ADVICE_ON_LIMITS.sub("", str(error)[:LONGEST_MESSAGE])
+    return PropertyFailed(f"the kernel '{name}' {meaning}. {told}")
 
 
 def watched(
