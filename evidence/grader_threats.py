@@ -26,9 +26,12 @@ from pathlib import Path
 import benchmarks.support  # noqa: F401
 import threats
 import threats_answers
+import threats_class
 import threats_files
 import threats_kernels
 import threats_neighbours
+import threats_replies
+import threats_time
 import threats_verdict
 from benchmarks import report
 from benchmarks.support import REPOSITORY
@@ -39,9 +42,10 @@ from gpucourse.system.programs import search_path
 from threats import Attempt, Course
 
 ATTEMPTS = [*threats_verdict.ATTEMPTS, *threats_answers.ATTEMPTS, *threats_neighbours.ATTEMPTS,
-            *threats_files.ATTEMPTS, *threats_kernels.ATTEMPTS]
+            *threats_files.ATTEMPTS, *threats_kernels.ATTEMPTS, *threats_class.ATTEMPTS,
+            *threats_replies.ATTEMPTS, *threats_time.ATTEMPTS]
 # Rows whose files stop nbgrader, its kernel or the machine: each in a class of its own.
-ALONE = {11, 23, 24, 25, 26, 27, *range(32, 46), 61}
+ALONE = {11, 23, 24, 25, 26, 27, *range(32, 46), 61, 66, 67, 68, 71, 72}
 # Of the others only their points are compared; every page of stock feedback shows hidden tests.
 ABOUT_FEEDBACK = {19, 20, 31}
 # Two who plant something and find it must be in one class: they stand together in the list.

@@ -41,6 +41,9 @@ class Limits:
     device_bytes: int = 1024 * MEGABYTE
     launches: int = 2000
     ptx_bytes: int = 4 * MEGABYTE
+    # What the oracle's own process may hold, of which the device is the most: its memory, and
+    # what the checkers know of every byte.
+    oracle_bytes: int = 8192 * MEGABYTE
 
     # Whether kernels that the virtual GPU finds nothing wrong with run on this machine's GPU too,
     # and tests judge what that computed (gpucourse.grading.oracle.checked_device).

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -28,6 +29,14 @@ GRADED = "graded"
 STUDENT_FAULT = "student_fault"
 INFRASTRUCTURE_FAULT = "infrastructure_fault"
 KINDS = (GRADED, STUDENT_FAULT, INFRASTRUCTURE_FAULT)
+
+# Characters that act on a terminal, or that hide and reorder text where it is read: control
+# characters (C0 but tab and newline, C1), those of direction, halves of surrogates.
+_ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
+                   "\ud800-\udfff]")
+
+# Characters of one sentence that is recorded; the longest of the grader's own have 500.
+LONGEST = 2000
 
 # Changes when a verdict of an older grader must not be taken from the cache.
 FORMAT = 1
@@ -40,10 +49,27 @@ def clamp(score: object, points: float) -> float:
     """
     if isinstance(score, bool) or not isinstance(score, Real):
         return 0.0
-    value = float(score)
+    try:
+        value = float(score)
+    except OverflowError:
+        return 0.0
     if not math.isfinite(value):
         return 0.0
     return min(max(value, 0.0), float(points))
+
+
+def as_text(text: str) -> str:
+    """`text` with a mark in place of every character that does something where it is shown.
+
+    What a verdict says passes through here when it is recorded, so it can be printed, written
+    and put on a page whatever a student's file, error or PTX held.
+    """
+    return _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def shortened(text: str) -> str:
+    """At most ``LONGEST`` characters of `text`: PTX may hold a name of megabytes."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def digest(*parts: str | bytes) -> str:
@@ -56,8 +82,19 @@ def digest(*parts: str | bytes) -> str:
     return running.hexdigest()
 
 
+class _Recorded:
+    """Words that are recorded are text and nothing else (:func:`as_text`)."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, str):
+            value = as_text(value if name == "detail" else shortened(value))
+        elif name == "notices" and isinstance(value, list):
+            value = [as_text(shortened(notice)) for notice in value]
+        super().__setattr__(name, value)
+
+
 @dataclass
-class TestOutcome:
+class TestOutcome(_Recorded):
     """What one test cell gave."""
 
     # pytest collects classes by this prefix otherwise.
@@ -78,7 +115,7 @@ class TestOutcome:
 
 
 @dataclass
-class Verdict:
+class Verdict(_Recorded):
     """One submission's result. `earned` and `points` are sums over `tests`."""
 
     kind: str

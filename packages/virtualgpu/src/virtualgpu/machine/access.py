@@ -43,7 +43,7 @@ class Site:
     strong: bool = False
     order: str = ""
     scope: str = ""
-    quiet: bool = False  # constants and parameters: no event
+    quiet: bool = False  # named .const or .param: no event where that is what it reads
     operation: str = ""  # of an atomic
     shift: np.uint64 = field(init=False)
     size: int = field(init=False)
@@ -245,11 +245,14 @@ def _locate(site: Site, group: Group, space: str, address: np.ndarray
 
 def _tell(site: Site, group: Group, space: str, address: np.ndarray, offset: int = 0) -> None:
     """Let observers know of a legal access."""
-    observers = group.wave.launch.observers
-    if not observers or site.quiet:
+    launch = group.wave.launch
+    if not (observers := launch.observers):
         return
     if offset:
         address = address + np.uint64(offset & 0xFFFF_FFFF_FFFF_FFFF)
+    if site.quiet and (space == "local" or (site.kind == "load" and launch.is_constant(
+            int(address.min()), int(address.max())))):
+        return
     event = Access(site.kind, space, group, site.instruction, group.lanes,
                    group.spread(address), site.size, site.strong, site.order, site.scope)
     for observer in observers:

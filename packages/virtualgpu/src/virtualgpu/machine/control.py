@@ -6,6 +6,7 @@ instruction is data for the table of operations.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -70,6 +71,8 @@ def site(emitter: Emitter, instruction: Instruction) -> tuple[Site, str]:
         order = order or "relaxed"
         scope = scope or "gpu"
     quiet = space in ("const", "param")
+    if kind != "load" and space == "const":
+        raise PTXSyntaxError(f"{instruction.name}: nothing writes to .const")
     decoded = Site(instruction, emitter.program.display, kind,
                    "global" if space == "const" else space, dtype, width,
                    strong=strong, order=order, scope=scope, quiet=quiet, operation=operation)
@@ -284,7 +287,7 @@ def _breakpoint(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def _call(emitter: Emitter, instruction: Instruction) -> None:
-    from virtualgpu.machine.intrinsics import INTRINSICS
+    from virtualgpu.machine.intrinsics import INTRINSICS, WITHOUT_RESULT
 
     _program, code, block = emitter.program, emitter.code, emitter.block
     if block.kind == "barrier":  # cudaCGSynchronize
@@ -310,10 +313,18 @@ def _call(emitter: Emitter, instruction: Instruction) -> None:
     operands: list[Any] = list(instruction.operands)
     returns = operands.pop(0).items if not isinstance(operands[0], Symbol) else ()
     name = operands.pop(0).name
-    arguments = [
-        emitter.read(code.slots[item.name])[0]
-        for item in (operands[0].items if operands else ())
-    ]
+    given = operands[0].items if operands else ()
+    for item in (*given, *returns):
+        if item.name not in code.slots or emitter.program.dtypes[code.slots[item.name]].kind == "f":
+            raise PTXSyntaxError(f"call of {name} with a parameter {item.name} that does not fit")
+    intrinsic = INTRINSICS[name]
+    assert intrinsic is not None  # the others are done above
+    count = len(inspect.signature(intrinsic).parameters) - 1  # the group comes first
+    if len(given) != count or len(returns) > (name not in WITHOUT_RESULT):
+        raise PTXSyntaxError(
+            f"call of {name} with {len(given)} argument{'' if len(given) == 1 else 's'} and "
+            f"{len(returns)} results; it takes {count}")
+    arguments = [emitter.read(code.slots[item.name])[0] for item in given]
     call = f"{emitter.put(INTRINSICS[name], 'f')}({', '.join(['group', *arguments])})"
     if returns:
         slot = code.slots[returns[0].name]

@@ -63,7 +63,8 @@ class Access(NamedTuple):
     kind : str
         ``load``, ``store`` or ``atomic``.
     space : str
-        ``global``, ``shared`` or ``local`` (constants and parameters are not reported).
+        ``global``, ``shared`` or ``local``. Reads of constants and parameters are not reported;
+        what is in other memory is, whatever the instruction calls it.
     lanes : ndarray, int64, shape (n,)
         The lanes of the wave.
     addresses : ndarray, uint64, shape (n,)

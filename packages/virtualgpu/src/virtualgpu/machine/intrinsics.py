@@ -139,6 +139,7 @@ def _grid_handle(group: Group, scope: np.ndarray) -> np.ndarray:
     return np.ones(1, np.uint64)
 
 
+WITHOUT_RESULT = {"__assertfail", "free"}
 # name → function of the group and the arguments' values
 INTRINSICS: dict[str, Callable[..., Any] | None] = {
     "vprintf": vprintf,

@@ -161,10 +161,10 @@ class Launch:
                 f"kernel {self.program.display} takes {len(variables)} parameters, "
                 f"not {len(parameters)}")
         raw = bytearray(self.program.parameter_bytes)
-        for variable, value in zip(variables, parameters, strict=True):
+        for number, (variable, value) in enumerate(zip(variables, parameters, strict=True)):
             if len(value) != variable.size:
                 raise LaunchError(
-                    f"parameter {variable.name.rsplit('_', 1)[-1]} of {self.program.display} "
+                    f"parameter {number} of {self.program.display} "
                     f"has {variable.size} bytes, not {len(value)}")
             at = self.program.parameter_offsets[variable.name]
             raw[at : at + variable.size] = value
@@ -188,6 +188,12 @@ class Launch:
             self.memory.write(self._parameter_address,
                               np.frombuffer(self._parameters, np.uint8))
         return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
+
+    def is_constant(self, low: int, high: int) -> bool:
+        """Whether both addresses lie in one ``.const`` variable, or in the parameters."""
+        extent = self.memory.extent(low)
+        return extent is not None and high < extent[1] and (
+            extent[0] == self._parameter_address or self.program.module.is_constant(extent[0]))
 
     def workspace(self) -> int:
         """Where cooperative groups count the blocks that have come to ``grid.sync()``: two words,

@@ -44,6 +44,7 @@ class LoadedModule:
             self._add(parse(text))
         self._order = list(self.functions)
         self._addresses: dict[str, int] = {}
+        self._constants: set[int] = set()
         self._programs: dict[tuple[str, bool], Program] = {}
         self._tables: list[str] | None = None
 
@@ -97,10 +98,16 @@ class LoadedModule:
         if variable.space not in ("global", "const"):
             raise LinkError(f"the address of {variable.space} variable {name} is asked for")
         address = self._addresses[name] = self.memory.allocate(variable.size, poison=False)
+        if variable.space == "const":
+            self._constants.add(address)
         self.memory.fill(address, 0, variable.size)
         if variable.values:
             self.memory.write(address, self._initial(variable))
         return address
+
+    def is_constant(self, address: int) -> bool:
+        """Whether a ``.const`` variable begins at a device address."""
+        return address in self._constants
 
     def size(self, name: str) -> int:
         return self.variables[name].size
@@ -151,3 +158,4 @@ class LoadedModule:
         for address in self._addresses.values():
             self.memory.free(address)
         self._addresses.clear()
+        self._constants.clear()

@@ -113,6 +113,8 @@ class Linked(Protocol):
 
     def address(self, name: str) -> int: ...
 
+    def is_constant(self, address: int) -> bool: ...
+
 
 class Program:
     """An entry with everything it can reach, as blocks; :mod:`.compile` makes them run.
@@ -378,8 +380,11 @@ def ends_block(instruction: Instruction) -> bool:
 
 def reaches_memory(instruction: Instruction) -> bool:
     """Memory that another lane may reach too."""
-    return instruction.opcode in ("ld", "st", "atom", "red") and not (
-        {"local", "param", "const"} & set(instruction.modifiers))
+    if instruction.opcode not in ("ld", "st", "atom", "red") or "local" in instruction.modifiers:
+        return False
+    # A constant or parameter by its name; an address in a register may be any.
+    return not {"param", "const"} & set(instruction.modifiers) or not any(
+        isinstance(getattr(operand, "base", None), Symbol) for operand in instruction.operands)
 
 
 def brings_warp_together(instruction: Instruction) -> bool:

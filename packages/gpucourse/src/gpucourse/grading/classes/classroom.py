@@ -28,12 +28,15 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
 from gpucourse.grading.submission.reading import Unreadable, read_bytes
-from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
 from gpucourse.system.atomic import PRIVATE, write_atomically
 
 # nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
 STAMPS = ("timestamp.txt", "submission_secret.txt")
 STAMP_BYTES = 200
+# What a date, a time and the name of a time zone are written with. dateutil takes a path for a
+# zone too, and reads the file.
+TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
 # either, and none that cannot be shown (control and direction characters, halves of surrogates).
 STUDENT = re.compile(
@@ -53,17 +56,18 @@ def copy_stamps(folder: Path, target: Path) -> None:
     def read(name: str) -> str:
         return read_bytes(folder / name, STAMP_BYTES).decode("ascii").strip()
 
-    wrong = (Unreadable, ValueError, OverflowError, TypeError)
     try:
         time = read("timestamp.txt")
+        if not TIME.fullmatch(time):
+            raise ValueError
         parse_utc(time)
-    except wrong:
+    except Exception:  # whatever a parser of dates thinks of; it is never the class's concern
         handed_in = datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC)
         time = handed_in.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
     _update(target / "timestamp.txt", time)
     try:
         _update(target / "submission_secret.txt", read("submission_secret.txt"))
-    except wrong:
+    except (Unreadable, ValueError):
         if not (target / "submission_secret.txt").exists():
             _update(target / "submission_secret.txt", secrets.token_hex(64))
 
@@ -112,19 +116,36 @@ class Classroom:
 
     def ingest(self, assignment: str, students: Iterable[str] | None = None,
                limits: Limits | None = None) -> list[Job]:
-        """Rebuild every submission into ``rebuilt/``; jobs for all of them."""
+        """Rebuild every submission into ``rebuilt/``; jobs for all of them.
+
+        What the grader cannot do with one submission is that one's fault of the grader
+        (:attr:`.Ingested.failed`); the others are rebuilt all the same.
+        """
         jobs = []
         sources = [(path, Assignment.load(path)) for path in self.sources(assignment)]
         for student in self.students(assignment) if students is None else students:
-            folder = self.root / "submitted" / student / assignment
-            target = self.root / "rebuilt" / student / assignment
-            for path, source in sources:
-                ingested = self._ingest_one(folder, source, limits)
-                text = nbformat.writes(rebuild(source, ingested), version=4)
-                _update(target / f"{source.name}.ipynb", text + "\n")
-                jobs.append(Job(student, path, ingested))
-            copy_stamps(folder, target)
+            try:
+                taken = self._rebuilt(student, assignment, sources, limits)
+            except Exception as error:
+                failed = f"the submission could not be taken in: {type(error).__name__}: {error}"
+                taken = [Ingested(dict(source.starters), failed=failed) for _, source in sources]
+            jobs += [Job(student, path, ingested)
+                     for (path, _), ingested in zip(sources, taken, strict=True)]
         return jobs
+
+    def _rebuilt(self, student: str, assignment: str, sources: list[tuple[Path, Assignment]],
+                 limits: Limits | None) -> list[Ingested]:
+        """One submission, rebuilt; what was taken of it for each of the notebooks."""
+        folder = self.root / "submitted" / student / assignment
+        target = self.root / "rebuilt" / student / assignment
+        taken = []
+        for _, source in sources:
+            ingested = self._ingest_one(folder, source, limits)
+            text = nbformat.writes(rebuild(source, ingested), version=4)
+            _update(target / f"{source.name}.ipynb", text + "\n")
+            taken.append(ingested)
+        copy_stamps(folder, target)
+        return taken
 
     def _ingest_one(self, folder: Path, source: Assignment, limits: Limits | None) -> Ingested:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
@@ -135,7 +156,8 @@ class Classroom:
             others = sorted(other.name for other in folder.glob("*.ipynb"))
             fault = f"There is no file '{source.name}.ipynb' in the submission."
             if others:
-                fault += f" There is '{others[0][:80]}': give it back its name and submit again."
+                fault += (f" There is '{as_text(others[0])[:80]}': give it back its name and "
+                          "submit again.")
             return Ingested(dict(source.starters), fault=fault)
         return ingest_file(path, source, limits)
 

@@ -199,7 +199,9 @@ def regrade(root: Path, students: list[str], assignment: str = "", *, explain: b
             if explain:
                 code = max(code, _explain(course, name, wanted))
             elif wanted:
-                verdicts = course.grade(name, wanted, again=_repeated(new_seed))
+                verdicts = course.grade(
+                    name, wanted, again=lambda job, stored: repeated(
+                        job, None if new_seed else stored))
                 report.show(name, verdicts, console)
         missing = set(students) - {s for name in course.assignments()
                                    for s in course.classroom.students(name)}
@@ -211,21 +213,24 @@ def regrade(root: Path, students: list[str], assignment: str = "", *, explain: b
     return code
 
 
-def _repeated(new_seed: bool) -> Callable[[Job, Verdict | None], Job]:
-    def again(job: Job, verdict: Verdict | None) -> Job:
-        return replace(job, seed="" if new_seed or verdict is None else verdict.seed)
+def repeated(job: Job, stored: Verdict | None) -> Job:
+    """The job with the seed of its verdict on file, if that is of the same work.
 
-    return again
+    Changed work gets a seed of its own: what its author was told of the old inputs is no help.
+    """
+    if stored is None or stored.submission_digest != job.ingested.digest(job.assignment):
+        return replace(job, seed="")
+    return replace(job, seed=stored.seed)
 
 
 def _explain(course: Class, assignment: str, students: list[str]) -> int:
     """Run each submission once more with its seed and show why it came out as it did."""
     jobs = course.classroom.ingest(assignment, students)
     files = [course.classroom.stored(assignment, job) for job in jobs]
-    repeated = [replace(job, detailed=True, seed=verdict.seed if verdict else "")
-                for job, verdict in zip(jobs, files, strict=True)]
+    again = [replace(repeated(job, verdict), detailed=True)
+             for job, verdict in zip(jobs, files, strict=True)]
     with course.grader() as running:
-        found = running.grade(repeated)
+        found = running.grade(again)
     for stored, now in zip(files, found, strict=True):
         report.explain(stored, now, course.console)
     return GRADED if all(verdict.earned is not None for verdict in found) else PARTLY_GRADED

@@ -71,6 +71,15 @@ def usage(pid: int) -> Usage | None:
     return Usage(ticks / os.sysconf("SC_CLK_TCK"), waited, held_up)
 
 
+def resident_bytes() -> int:
+    """Memory that this process holds now; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def _fields(path: str) -> list[str]:
     """What stands in a file ``stat`` behind the name, which may hold blanks and parentheses."""
     with open(path) as file:
@@ -114,6 +123,7 @@ class SubmissionClock:
     def limit(self, seconds: float) -> Iterator[None]:
         """Raise OutOfTestTime in the main thread once `seconds` more have been charged.
 
+        MemoryError once this process holds more than ``limits.oracle_bytes``, and
         InfrastructureFault once the submission has had ``limits.wall_seconds``.
         """
         end = self.spent() + seconds
@@ -121,6 +131,8 @@ class SubmissionClock:
         def ring(*_: object) -> None:
             if self.spent() >= end:
                 raise OutOfTestTime
+            if resident_bytes() > self.limits.oracle_bytes:
+                raise MemoryError
             if time.monotonic() >= self._wall_end:
                 raise InfrastructureFault(
                     f"{self.limits.wall_seconds:g} s were not enough on this machine, of which the "

@@ -7,15 +7,17 @@ it is known of every byte whether a kernel wrote it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from gpucourse.grading.contract import PropertyFailed
-from gpucourse.grading.limits import Limits
+from gpucourse.grading.limits import MEGABYTE, Limits
+from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.origins import Origins
-from gpucourse.grading.sandbox.wire import ProtocolError
+from gpucourse.grading.sandbox.wire import ProtocolError, announced
 from gpucourse.grading.testing.watching import explain, machine_at_work
 from virtualgpu import errors
 from virtualgpu.observers import instruments
@@ -37,10 +39,16 @@ class DeviceService:
         exception it gets; this stays.
     launched : list of (kernel, grid, block)
         Every launch since :meth:`begin`.
+    secret : bool
+        Whether the worker has seen hidden inputs, so that what it says may be one.
+    words : frozenset of str
+        The words of the submission: names in them can be told all the same.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, words: frozenset[str] = frozenset()) -> None:
         self.limits = limits
+        self.words = words
+        self.secret = False
         self.device = new_device(limits)
         self.origins = Origins()
         self.modules: list = []
@@ -51,16 +59,17 @@ class DeviceService:
         self.failure: PropertyFailed | None = None
         self.launched: list[tuple[str, tuple, tuple]] = []
         self.reads: list[tuple[np.ndarray, np.ndarray]] = []
+        self._claimed = 0
 
     def handle(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list[np.ndarray]]:
         """Answer one request. Errors of the device go back as text; ProtocolError for nonsense."""
         verb = request.get("device")
-        method = getattr(self, f"_{verb}", None) if verb in VERBS else None
+        method = getattr(self, f"_{verb}") if isinstance(verb, str) and verb in VERBS else None
         if method is None:
             raise ProtocolError("a request for something that a device does not do")
         try:
             # The device itself tells the observer what the host writes and copies.
-            with instruments.watch(self.origins):
+            with instruments.watch(self.origins), telling.quietly(lambda: self.secret):
                 answer: tuple[dict, list[np.ndarray]] = method(request, arrays)
                 return answer
         except errors.VirtualGPUError as error:
@@ -68,6 +77,8 @@ class DeviceService:
                 kernel = self.launched[-1][0] if verb == "launch" and self.launched else ""
                 self.failure = explain(error, kernel) if kernel else PropertyFailed(str(error))
             return {"device_error": str(error)}, []
+        except MemoryError:
+            raise ProtocolError("a request for more memory than the grader has") from None
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
             raise ProtocolError("a malformed request to the device") from None
 
@@ -108,19 +119,35 @@ class DeviceService:
         if nbytes > self.limits.array_bytes:
             raise errors.OutOfMemory(f"a copy of {nbytes:,} bytes to the host is too large")
         data = self.device.read(address, nbytes)
-        self.reads.insert(0, (data, self.origins.from_launch(address, data)))
-        del self.reads[MAX_READS:]
+        self._remember(data, self.origins.from_launch(address, data))
         return data
+
+    def _remember(self, data: np.ndarray, mask: np.ndarray) -> None:
+        """The latest copies, as many as there is room for."""
+        self.reads.insert(0, (data, mask))
+        del self.reads[MAX_READS:]
+        room = self.limits.array_bytes
+        for number, (kept, _) in enumerate(self.reads):
+            room -= len(kept)
+            if room < 0 and number:
+                del self.reads[number:]
+                break
 
     def _load(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         texts, names = request["ptx"], request["names"]
         if sum(len(text) for text in texts) > self.limits.ptx_bytes:
             raise errors.OutOfMemory("the compiled kernel is larger than any kernel should be")
-        names = {str(entry)[:500]: str(name)[:100] for entry, name in names.items()}
+        names = {str(entry)[:500]: self._shown(str(name)) for entry, name in names.items()}
         texts = [str(text) for text in texts]
         with machine_at_work():
-            self.modules.append(self.device.load(texts, names))
+            module = self.device.load(texts, names)
+        for entry in module.entries():
+            module.names.setdefault(entry, self._shown(entry))
+        self.modules.append(module)
         return {"module": len(self.modules) - 1}, []
+
+    def _shown(self, name: str) -> str:
+        return telling.kernel_name(name, self.words) if self.secret else name[:100]
 
     def _symbol(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         module = self.modules[_count(request["module"])]
@@ -130,7 +157,7 @@ class DeviceService:
     def _launch(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         module = self.modules[_count(request["module"])]
         entry = str(request["entry"])
-        grid, block = _dimensions(request["grid"]), _dimensions(request["block"])
+        grid, block = _triple(request["grid"]), _triple(request["block"])
         parameters = [bytes.fromhex(text) for text in request["parameters"]]
         if len(self.launched) >= self.limits.launches:
             raise errors.LaunchError(
@@ -153,30 +180,32 @@ class DeviceService:
         return {}, []
 
     def device_array(self, described: Any) -> np.ndarray:
-        """The content of an array in device memory that a result refers to."""
+        """The content of an array in device memory that a result refers to.
+
+        All of a result's together are bounded before anything is taken for them.
+        """
         try:
-            shape = tuple(_count(n) for n in described["shape"])
-            dtype = np.dtype(described["dtype"])
-            if dtype.hasobject or dtype.kind not in "biufc" or len(shape) > 8:
-                raise ValueError
+            dtype, shape, size = announced(
+                {"dtype": described["dtype"], "shape": described["shape"]})
             if described["strides"] is None:
                 strides = np.empty(shape, np.uint8).strides if 0 in shape else None
             else:
-                strides = tuple(int(n) for n in described["strides"])
+                strides = tuple(_step(n) for n in described["strides"])
             address = _count(described["address"])
         except (KeyError, TypeError, ValueError):
             raise ProtocolError("a malformed description of an array") from None
-        size = int(np.prod(shape, dtype=object)) if shape else 1
+        self._claim(size)
         if size == 0:
             return np.empty(shape, dtype)
         if strides is None:
             strides = tuple(
-                dtype.itemsize * int(np.prod(shape[axis + 1 :], dtype=object))
+                dtype.itemsize * math.prod(shape[axis + 1 :])
                 for axis in range(len(shape))
             )
         reach = [stride * (n - 1) for stride, n in zip(strides, shape, strict=True)]
         low = sum(step for step in reach if step < 0)
         high = sum(step for step in reach if step > 0) + dtype.itemsize
+        self._claim(high - low)
         try:
             raw = self.read(address + low, high - low)
         except errors.VirtualGPUError as error:
@@ -188,8 +217,16 @@ class DeviceService:
         gathered = np.ndarray((*shape, dtype.itemsize), bool, mask.data, -low, (*strides, 1))
         result = np.array(view)
         compact = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
-        self.reads.insert(0, (compact, gathered.copy().reshape(-1)))
+        self._remember(compact, gathered.copy().reshape(-1))
         return result
+
+    def _claim(self, nbytes: int) -> None:
+        """Count towards what one result may refer to, its elements and the memory they span."""
+        self._claimed += nbytes
+        if self._claimed > 2 * self.limits.array_bytes:
+            raise PropertyFailed(
+                "the arrays in device memory that were returned have more than "
+                f"{self.limits.array_bytes // MEGABYTE} MB")
 
     def came_from_device(self, value: object) -> bool:
         """Whether every array and number in a result is data that a launch left on the device."""
@@ -234,9 +271,15 @@ VERBS = frozenset({"allocate", "free", "write", "read", "copy", "fill", "load", 
                    "synchronize"})
 
 
-def _dimensions(lengths: list[object]) -> tuple[int, int, int]:
-    x, y, z = map(_count, lengths)
+def _triple(numbers: Any) -> tuple[int, int, int]:
+    x, y, z = map(_count, numbers)
     return x, y, z
+
+
+def _step(number: object) -> int:
+    if type(number) is not int or abs(number) >= 1 << 62:
+        raise ValueError("not a stride")
+    return number
 
 
 def _count(number: object) -> int:

@@ -7,7 +7,7 @@ oracle's own namespace; the student's side is reached through the two verbs alon
 from __future__ import annotations
 
 import contextlib
-import io
+import os
 import time
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.clocks import SubmissionClock
 from gpucourse.grading.oracle.judge import OracleJudge
 from gpucourse.grading.oracle.student import TOO_LONG, Student
@@ -32,7 +33,6 @@ from gpucourse.grading.verdict import (
     Verdict,
     clamp,
 )
-from virtualgpu import sources
 from virtualgpu.devices import VirtualDevice
 
 # They work with what a test hands them, which may be what a student's function returned.
@@ -52,6 +52,9 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
         submission_digest=ingested.digest(assignment), assignment_digest=assignment.digest,
         isolation=server.level, device=VirtualDevice.name,
     )
+    if ingested.failed:
+        verdict.kind, verdict.reason = INFRASTRUCTURE_FAULT, ingested.failed
+        return verdict
     if (reason := nothing_to_grade(assignment, ingested)) is not None:
         verdict.kind, verdict.reason = STUDENT_FAULT, reason
         verdict.tests = [TestOutcome(cell.grade_id, cell.points, reason=reason)
@@ -66,15 +69,15 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
             verdict.kind, verdict.reason = INFRASTRUCTURE_FAULT, str(fault)
             return verdict
     virtualgpu.activate(force=True)
-    sources.register_namer(cells.namer)
-    # The line table comes from the worker: it could have the text of a hidden test quoted.
-    known = {cell.grade_id for role in (SETUP, SOLUTION) for cell in assignment.having(role)}
+    known = frozenset(
+        cell.grade_id for role in (SETUP, SOLUTION) for cell in assignment.having(role))
     student = Student(assignment, ingested, server, limits, SubmissionClock(limits))
     judge = OracleJudge(student, seed, limits)
     verbs.use_judge(judge)
     try:
-        with (contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()),
-              sources.quoting(lambda filename: cells.cell_of(filename) in known)):
+        # What kernels print is nobody's to read, and nobody's to keep.
+        with (open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere),
+              contextlib.redirect_stderr(nowhere), telling.naming(known)):
             setup = run_setup(assignment)
             for cell in assignment.tests:
                 verdict.tests.append(run_test(cell, setup, judge, limits, detailed))
@@ -150,8 +153,10 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
                 f"the course's test '{cell.grade_id}' fails in the grader"
                 f"{f' (line {place[1]})' if place else ''}: {type(error).__name__}: {error}"
             ) from error
-        outcome.reason = ("the result is not of the kind that this test works with "
-                          f"({type(error).__name__}): a number, an array, how many?")
+        outcome.reason = "needs more memory than a test may take" if (
+            isinstance(error, MemoryError)) else (
+            "the result is not of the kind that this test works with "
+            f"({type(error).__name__}): a number, an array, how many?")
         if detailed:
             outcome.detail = detail_of(error, cell)
     outcome.seconds = round(time.monotonic() - began, 3)
@@ -162,15 +167,16 @@ def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limi
                      error: Exception) -> bool:
     """Whether a test that an answer made to fail with `error` accepts the reference solution.
 
-    Then the answer is at fault, a text where the test computes with a number. An error that rose
-    in the grader's own code is the grader's whatever the reference does.
+    Then the answer is at fault, a text where the test computes with a number, or too large. Any
+    other error that rose in the grader's own code is the grader's whatever the reference does.
     """
     trace = error.__traceback__
     assert trace is not None
     while trace.tb_next is not None:
         trace = trace.tb_next
     module = trace.tb_frame.f_globals.get("__name__", "")
-    if module.split(".")[0] in ("gpucourse", "virtualgpu") and module not in ASKED_BY_TESTS:
+    if (module.split(".")[0] in ("gpucourse", "virtualgpu") and module not in ASKED_BY_TESTS
+            and not isinstance(error, MemoryError)):
         return False
     judge.begin(cell.grade_id)
     try:

@@ -21,6 +21,7 @@ from gpucourse.grading.contract import (
     seed_words,
 )
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
@@ -168,7 +169,7 @@ class OracleJudge:
         if key not in self._kernels:
             compiled = self.student.compile(name, types)
             try:
-                with machine_at_work():
+                with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
                     module = self._device.load(compiled["texts"], {compiled["entry"]: name})
                     module.program(compiled["entry"])
                 function = module.function(compiled["entry"])
@@ -181,7 +182,7 @@ class OracleJudge:
                 raise PropertyFailed(
                     f"the kernel '{name}' takes other arguments than the ones it was compiled for"
                 )
-            self._kernels[key] = module, compiled["entry"], compiled["cooperative"] is True
+            self._kernels[key] = module, compiled["entry"], compiled.get("cooperative") is True
         return self._kernels[key]
 
     def _run(self, module: Any, entry: str, grid: tuple[int, int, int],
@@ -207,7 +208,7 @@ class OracleJudge:
                     parameters += awkward.parameters(value, store)
                 else:
                     parameters.append(scalar_parameter(value))
-            with machine_at_work():
+            with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
                 device.launch(module, entry, grid, block, parameters, shared, cooperative)
                 device.synchronize()
             for value, there in arrays:

@@ -14,6 +14,7 @@ import numpy as np
 from gpucourse.adapters.awkward_arguments import EXTENSIONS
 from gpucourse.grading.contract import InfrastructureFault, PropertyFailed
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.clocks import SubmissionClock, WorkerClock
 from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.sandbox import cells
@@ -43,7 +44,9 @@ class Student:
         self.server = server
         self.limits = limits
         self.clock = clock
-        self.notices: list[str] = []
+        # grade_id → its lines that are not Python, as the worker found them: only there is a
+        # student's text parsed.
+        self.magics: dict[str, str] = {}
         # grade_id → why running the cell failed; such cells are not run a second time if they
         # cost a worker.
         self.broken: dict[str, str] = {}
@@ -52,22 +55,20 @@ class Student:
         self._worker: WorkerProcess | None = None
         self._worker_clock: WorkerClock | None = None
         # Until a hidden input has been sent, the text of an exception cannot give one away.
-        self._knows_inputs = False
-        for cell in assignment.solutions:
-            _, magics = cells.without_magics(ingested.sources[cell.grade_id])
-            if magics and cell.cell_type == "code":
-                self.notices.append(
-                    f"The cell '{cell.grade_id}' has lines that are not Python ("
-                    f"{', '.join(magics)[:80]}): the grader does not run them."
-                )
-
+        self.knows_inputs = False
+        self._words = telling.words([*ingested.sources.values(), *assignment.starters.values()])
         self.remember()
 
     def remember(self) -> None:
         """Have messages quote the lines of this submission's cells."""
         for cell in self.assignment.solutions:
-            source, _ = cells.without_magics(self.ingested.sources[cell.grade_id])
-            cells.remember(cell.grade_id, source)
+            cells.remember(cell.grade_id, self.ingested.sources[cell.grade_id])
+
+    @property
+    def notices(self) -> list[str]:
+        """What was odd, one sentence each, for the student."""
+        return [f"The cell '{cell}' has lines that are not Python ({magics}): the grader does not "
+                "run them." for cell, magics in self.magics.items()]
 
     def close(self) -> None:
         """End the worker, if there is one."""
@@ -76,12 +77,17 @@ class Student:
             self._worker = None
             self.service = None
 
+    def _tell_inputs(self) -> None:
+        """From now on the worker knows hidden inputs."""
+        assert self.service is not None
+        self.knows_inputs = self.service.secret = True
+
     def call(self, name: str, args: tuple) -> object:
         """The result of the student's function `name`. Raises PropertyFailed."""
         self._ready()
         arrays: list[np.ndarray] = []
         encoded = encode(list(args), arrays)
-        self._knows_inputs = True
+        self._tell_inputs()
         assert self.service is not None
         self.service.begin()
         reply, received = self._request({"do": "call", "name": name, "args": encoded}, arrays,
@@ -92,7 +98,7 @@ class Student:
             raise self._explain(reply["error"], name)
         try:
             return decode(reply["done"], received, self.service.device_array)
-        except (KeyError, ProtocolError):
+        except (KeyError, ProtocolError, MemoryError):
             self.close()
             raise PropertyFailed(f"'{name}' returned something that is not a result") from None
 
@@ -102,7 +108,7 @@ class Student:
         arrays: list[np.ndarray] = []
         request = {"do": "operations", "name": name, "args": encode(list(args), arrays),
                    "static": list(static)}
-        self._knows_inputs = True
+        self._tell_inputs()
         reply, _ = self._request(request, arrays, f"tracing '{name}'")
         if "error" in reply:
             raise self._explain(reply["error"], name)
@@ -122,10 +128,11 @@ class Student:
         if "lacks" in reply:
             raise PropertyFailed(EXTENSIONS.format(name=name))
         if "refused" in reply:
-            raise PropertyFailed(
-                f"'{name}' is not a CUDA kernel but a {_clean(str(reply.get('what')), 60)}: "
-                "decorate the function with @cuda.jit"
-            )
+            what = _clean(str(reply.get("what")), 60)
+            if self.knows_inputs:
+                what = telling.type_name(what)
+            raise PropertyFailed(f"'{name}' is not a CUDA kernel but a {what}: decorate the "
+                                 "function with @cuda.jit")
         done = reply.get("done")
         texts = done.get("texts") if isinstance(done, dict) else None
         if (not isinstance(done, dict) or not isinstance(texts, list)
@@ -164,6 +171,10 @@ class Student:
                     self.fatal.add(cell.grade_id)
                     restart = True
                     break
+                magics = reply.get("magics")
+                if cell.role == SOLUTION and isinstance(magics, list) and magics:
+                    text = ", ".join(line for line in magics if isinstance(line, str))
+                    self.magics.setdefault(cell.grade_id, text[:80])
                 if "error" in reply:
                     explained = self._explain(reply["error"], None)
                     if cell.role == SETUP and not answered:
@@ -176,8 +187,8 @@ class Student:
     def _start(self) -> None:
         self._worker = self.server.spawn()
         self._worker_clock = WorkerClock(self.clock, self._worker.pid)
-        self.service = DeviceService(self.limits)
-        self._knows_inputs = False
+        self.service = DeviceService(self.limits, self._words)
+        self.knows_inputs = False
         device = self.service.device
         self._request({"do": "hello", "name": device.name, "cc": list(device.compute_capability),
                        "memory": device.total_memory}, [], "the start")
@@ -230,29 +241,41 @@ class Student:
         if not isinstance(error, dict):
             return PropertyFailed("the answer failed without saying how")
         kind = _clean(str(error.get("type")), 60)
+        if self.knows_inputs:
+            kind = telling.error_name(kind)
         message = _clean(str(error.get("message")), 400)
         line, cell = error.get("line"), error.get("cell")
-        known = {c.grade_id for c in self.assignment.cells}
-        place = ""
-        if isinstance(cell, str) and cell in known and type(line) is int:
+        lines = self._lines(cell)
+        place, near = "", self._words
+        if type(line) is int and 0 < line <= len(lines):
             place = f" (cell '{cell}', line {line})"
+            near = telling.words([lines[line - 1]])
         undefined = UNDEFINED.search(message)
         if kind in ("NameError", "TypingError") and undefined and "defined" in message.lower() + (
             "defined" if "ntyped global name" in message else ""
-        ):
+        ) and (not self.knows_inputs or undefined[1] == name or undefined[1] in near):
             return PropertyFailed(self._undefined(undefined[1]) + place)
+        if self.knows_inputs:
+            message = ""
         if kind == "SyntaxError" or kind == "IndentationError":
-            return PropertyFailed(f"syntax error{place}: {message}")
+            return PropertyFailed(f"syntax error{place}" + (f": {message}" if message else ""))
         if kind == "NotImplementedError":
             return PropertyFailed(f"raises NotImplementedError{place}: nothing is written here yet")
         if compiling:
             return PropertyFailed(
                 f"the kernel '{name}' cannot be compiled for the arguments of this test{place}: "
-                + kind + (f": {message}" if message and not self._knows_inputs else "")
+                + kind + (f": {message}" if message else "")
             )
-        told = f": {message}" if message and not self._knows_inputs else ""
+        told = f": {message}" if message else ""
         return PropertyFailed(f"raises {kind}{place}{told}" if name is None
                               else f"'{name}' raises {kind}{place}{told}")
+
+    def _lines(self, cell: object) -> list[str]:
+        """The lines of a set-up or answer cell as it was run; none of anything else."""
+        for known in self.assignment.cells:
+            if known.grade_id == cell and known.role in (SETUP, SOLUTION):
+                return self.ingested.sources.get(known.grade_id, known.source).split("\n")
+        return []
 
     def _undefined(self, name: str) -> str:
         """Why `name` is not there: its cell failed, it stands in the wrong cell, or nowhere."""
@@ -272,7 +295,7 @@ class Student:
 
 def _clean(text: str, length: int) -> str:
     """Plain text of limited length: no control characters, no colours, few lines."""
-    text = CONTROL.sub("", text)
+    text = CONTROL.sub("", text[: 20 * length])
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     text = "\n".join(lines[:6])
     return text if len(text) <= length else text[: length - 1] + "…"

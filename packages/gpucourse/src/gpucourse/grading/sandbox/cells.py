@@ -14,8 +14,7 @@ from pathlib import PurePosixPath
 
 # A folder that exists nowhere: such a file can only be a cell.
 CELLS = PurePosixPath("/notebook cells")
-MAGIC = re.compile(r"^(\s*)([%!?].*|.*\S\s*\?\s*)$")
-ASSIGNED = re.compile(r"^(\s*)\w[\w.\[\], ]*=\s*[%!].*$")
+ASSIGNED = re.compile(r"\w[\w.\[\], ]*=\s*[%!]")
 
 
 def filename_of(grade_id: str) -> str:
@@ -51,9 +50,10 @@ def without_magics(source: str) -> tuple[str, list[str]]:
         pass
     removed = []
     for number, line in enumerate(lines):
-        if (match := MAGIC.match(line) or ASSIGNED.match(line)) is not None:
-            lines[number] = f"{match[1]}pass  # {line.strip()}"
-            removed.append(line.strip())
+        text = line.strip()
+        if text.startswith(("%", "!", "?")) or text[1:].endswith("?") or ASSIGNED.match(text):
+            lines[number] = f"{line[:len(line) - len(line.lstrip())]}pass  # {text}"
+            removed.append(text)
     return "\n".join(lines), removed
 
 

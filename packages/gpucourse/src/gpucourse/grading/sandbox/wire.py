@@ -138,7 +138,7 @@ def decode(tree: object, arrays: list[np.ndarray],
             return awkward_array(value, decode(value["buffers"], arrays, None, _count))
         if tag == "device" and device_array is not None:
             return device_array(value)
-    except (ValueError, OverflowError, RecursionError):
+    except (ValueError, OverflowError, RecursionError, TypeError, KeyError, MemoryError):
         pass
     raise ProtocolError("a malformed value")
 

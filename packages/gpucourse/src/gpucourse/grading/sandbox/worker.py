@@ -24,6 +24,8 @@ from gpucourse.grading.testing.unsolved import unsolved
 
 # So much of an exception's text says what is wrong.
 MESSAGE_LENGTH = 600
+# Nor of the lines of a cell that are not Python.
+MAGICS = 20
 
 
 def preload() -> None:
@@ -131,9 +133,14 @@ class Worker:
         return {"done": {}}, []
 
     def define(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Run one cell."""
-        cells.run(request["source"], request["cell"], self.namespace)
-        return {"done": {}}, []
+        """Run one cell; say which of its lines are not Python, whatever becomes of it."""
+        source, magics = cells.without_magics(request["source"])
+        told: dict = {"magics": [line[:MESSAGE_LENGTH] for line in magics[:MAGICS]]}
+        try:
+            cells.run(source, request["cell"], self.namespace)
+        except BaseException as error:
+            return told | {"error": describe_error(error)}, []
+        return told | {"done": {}}, []
 
     def lookup(self, name: str) -> Any:
         try:

@@ -110,6 +110,7 @@ def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: 
         mapped + order["memory_bytes"], order["file_bytes"], order["cpu_seconds"],
         order["threads"],
     )
+    confinement.drop_capabilities()
     filtered = confinement.refuse_system_calls()
     wire = Wire(socket.socket(fileno=work), order["header_bytes"], order["array_bytes"])
     wire.send({"started": {"namespaces": namespaces, "filtered": filtered}})

@@ -8,9 +8,9 @@ file ends as a sentence for its author, never as an exception that stops a class
 
 from __future__ import annotations
 
-import ast
 import copy
 import json
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,26 +38,31 @@ from gpucourse.grading.verdict import digest
 
 # Characters that make text read in another order than it runs (Unicode TR 36, "Trojan Source").
 BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Lines that define names at the top level.
+DEFINITION = re.compile(r"(?:async +)?(?:def|class) +(\w{1,100})\b")
+IMPORT = re.compile(r"(?:from +[\w.]+ +)?import +(.+)")
+ASSIGNMENT = re.compile(r"([A-Za-z_][\w, ()\[\]*]*)(?::[^=]*)?=(?!=)")
+WORD = re.compile(r"\b\w{1,100}\b")
+# So much of what is not graded is looked at for them, and so many are remembered.
+STRAY_NAMES = 1000
 
 
 def names_defined(source: str) -> set[str]:
-    """Names that running `source` would define at the top level; empty if it does not parse."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
+    """Names that running `source` would define at the top level, as its lines look.
+
+    Read line by line, without Python's parser: that takes a kilobyte for each two characters, and
+    this is the grader's own process.
+    """
     names: set[str] = set()
-    for statement in tree.body:
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
-            names.add(statement.name)
-        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
-            names |= {(alias.asname or alias.name).split(".")[0] for alias in statement.names}
-        else:
-            names |= {
-                node.id
-                for node in ast.walk(statement)
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            }
+    for line in source.splitlines():
+        if (found := DEFINITION.match(line)) is not None:
+            names.add(found[1])
+        elif (found := IMPORT.match(line)) is not None:
+            for part in found[1].strip("( )").split(","):
+                name = part.split(" as ")[-1].split(".")[0].strip()
+                names |= {name} if name.isidentifier() else set()
+        elif (found := ASSIGNMENT.match(line)) is not None:
+            names |= {name for name in WORD.findall(found[1]) if name.isidentifier()}
     return names
 
 
@@ -75,10 +80,12 @@ class Ingested:
     strays: dict[str, str] = field(default_factory=dict)
     # Of the file as submitted.
     raw_digest: str = ""
+    # What the grader itself could not do with it, or None: no fault of the student's.
+    failed: str | None = None
 
     def digest(self, assignment: Assignment) -> str:
         """Equal for submissions that must get the same verdict under the same seed."""
-        parts = [self.fault or "", json.dumps(self.strays, sort_keys=True)]
+        parts = [self.failed or self.fault or "", json.dumps(self.strays, sort_keys=True)]
         for cell in assignment.solutions:
             parts += [cell.grade_id, self.sources[cell.grade_id]]
         return digest(*parts)
@@ -119,7 +126,7 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> I
     for wanted in assignment.solutions:
         sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices)
     notices += _changed_tests(found, assignment)
-    ingested = Ingested(sources, notices, strays=_strays(cells, assignment))
+    ingested = Ingested(sources, notices, strays=_strays(cells, assignment, limits))
     if not found:
         ingested.fault = (
             f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
@@ -203,15 +210,21 @@ def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list
     return notices
 
 
-def _strays(cells: list[dict], assignment: Assignment) -> dict[str, str]:
+def _strays(cells: list[dict], assignment: Assignment, limits: Limits) -> dict[str, str]:
     """Names defined in cells that are not graded, with the first place of each."""
     own = {cell.grade_id for cell in assignment.cells if cell.grade_id}
     strays: dict[str, str] = {}
+    left = limits.cell_bytes
     for number, cell in enumerate(cells, start=1):
         if cell.get("cell_type") != "code" or grade_id_of(cell) in own:
             continue
-        for name in sorted(names_defined(source_of(cell) or "")):
-            strays.setdefault(name, f"cell {number}")
+        source = source_of(cell) or ""
+        left -= len(source)
+        if left < 0:
+            break
+        for name in sorted(names_defined(source)):
+            if len(strays) < STRAY_NAMES:
+                strays.setdefault(name, f"cell {number}")
     return strays
 
 

@@ -64,7 +64,8 @@ def parse_cells(data: bytes) -> list[dict]:
         raise Unreadable(f"The file is not a Jupyter notebook. {again}")
     if document["nbformat"] != 4:
         raise Unreadable(
-            f"The notebook is in format {document['nbformat']}; the grader reads format 4. {again}"
+            f"The notebook is in format {str(document['nbformat'])[:20]}; the grader reads format "
+            f"4. {again}"
         )
     cells = document.get("cells")
     if not isinstance(cells, list):

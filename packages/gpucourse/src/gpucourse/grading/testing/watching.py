@@ -31,6 +31,7 @@ MEANING = (
     (errors.TrapError, "stopped at a failed assertion"),
 )
 
+LONGEST_MESSAGE = 4000
 # Advice to those who set the limits, which in the grader is not the author of the kernel.
 ADVICE_ON_LIMITS = re.compile(r" \(set VIRTUALGPU_\w+[^)]*\)")
 
@@ -47,11 +48,12 @@ NOT_ON_DEVICE = (
 def machine_at_work() -> Iterator[None]:
     """Tell errors that the virtual GPU reports from those that it makes.
 
-    The first are about the kernel; the second must not cost anybody points.
+    The first are about the kernel, and so is too much memory; the second must not cost anybody
+    points.
     """
     try:
         yield
-    except (errors.VirtualGPUError, OutOfTestTime, InfrastructureFault):
+    except (errors.VirtualGPUError, OutOfTestTime, InfrastructureFault, MemoryError):
         raise
     except Exception as error:
         raise InfrastructureFault(
@@ -62,7 +64,8 @@ def machine_at_work() -> Iterator[None]:
 def explain(error: errors.VirtualGPUError, name: str) -> PropertyFailed:
     """The machine's error as a property of the kernel `name`."""
     meaning = next((text for kind, text in MEANING if isinstance(error, kind)), "fails")
-    return PropertyFailed(f"the kernel '{name}' {meaning}. {ADVICE_ON_LIMITS.sub('', str(error))}")
+    told = ADVICE_ON_LIMITS.sub("", str(error)[:LONGEST_MESSAGE])
+    return PropertyFailed(f"the kernel '{name}' {meaning}. {told}")
 
 
 def watched(

@@ -1,0 +1,95 @@
+"""What may be told of a fault, once the student's code has seen hidden inputs.
+
+Then any text that it chooses may be an input: a name in PTX, the words of an assertion, the type
+of an exception. What is told is made of words that stood in the submission before it ran, and of
+the virtual GPU's own sentences about addresses, barriers and limits.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import keyword
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from gpucourse.grading.sandbox import cells
+from virtualgpu import errors, sources
+
+#: Errors whose sentences quote neither PTX nor device memory.
+OWN_WORDS = (errors.MemoryAccessError, errors.DeadlockError, errors.BudgetExceeded,
+             errors.LaunchError, errors.OutOfMemory)
+NOTHING_MORE = "more is not told, because the code has seen hidden inputs by now"
+ANOTHER_FILE = "another file"
+_WORD = re.compile(r"[^\W\d]\w*")
+# Exceptions of the libraries that solutions use, besides Python's own.
+_LIBRARIES = frozenset({
+    "TypingError", "LoweringError", "UnsupportedError", "UnsupportedBytecodeError", "AxisError",
+    "LinAlgError", "ConstantInferenceError", "UFuncTypeError", "NumbaTypeError", "NumbaValueError",
+    "NumbaNotImplementedError", "NumbaNotSupportedError", "CudaAPIError", "CudaSupportError",
+    "TracerArrayConversionError", "TracerBoolConversionError", "ConcretizationTypeError",
+    "TracerIntegerConversionError", "NonConcreteBooleanIndexError", "UnexpectedTracerError"})
+
+
+def words(texts: Iterable[str]) -> frozenset[str]:
+    """Every word of some texts."""
+    return frozenset(word for text in texts for word in _WORD.findall(text))
+
+
+def error_name(name: str) -> str:
+    """`name` if it is an exception's of Python, of a library or of the virtual GPU."""
+    for known in (getattr(builtins, name, None), getattr(errors, name, None)):
+        if isinstance(known, type) and issubclass(known, BaseException):
+            return name
+    return name if name in _LIBRARIES else "an exception"
+
+
+def type_name(name: str) -> str:
+    """`name` if it is that of a type which a student hands in by mistake."""
+    known = getattr(builtins, name, None)
+    return name if isinstance(known, type) or name in (
+        "function", "NoneType", "ndarray", "CPUDispatcher", "builtin_function_or_method"
+    ) else "value of another type"
+
+
+def kernel_name(name: str, known: frozenset[str]) -> str:
+    """`name` if it is one of the submission's own words."""
+    return name if name in known and not keyword.iskeyword(name) else "kernel"
+
+
+@contextlib.contextmanager
+def quietly(secret: Callable[[], bool]) -> Iterator[None]:
+    """Let an error of the virtual GPU pass without what the student's side made it say.
+
+    `secret()` tells whether that side has seen hidden inputs. What an assertion says is in device
+    memory, where a hidden input may be, and is never told.
+    """
+    try:
+        yield
+    except errors.TrapError as error:
+        if not error.message.startswith("assertion `"):
+            raise
+        raise errors.TrapError("an assertion in it does not hold", error.location) from None
+    except OWN_WORDS:
+        raise
+    except errors.VirtualGPUError as error:
+        if not secret():
+            raise
+        raise type(error)(NOTHING_MORE) from None
+
+
+@contextlib.contextmanager
+def naming(known: frozenset[str]) -> Iterator[None]:
+    """Messages call a source by its cell, quote lines of the cells in `known`, and say no other
+    name: line tables come from the worker.
+    """
+    def name(filename: str) -> str:
+        found = cells.namer(filename) if cells.cell_of(filename) in known else None
+        return found or ANOTHER_FILE
+
+    sources.register_namer(name)
+    try:
+        with sources.quoting(lambda filename: cells.cell_of(filename) in known):
+            yield
+    finally:
+        sources.unregister_namer(name)
