@@ -41,7 +41,7 @@ except ImportError:
 ATTEMPTS = [
     Attempt(71, "blanks", "a syntax error beside 190,000 blanks", {"double": NOWHERE},
             says="syntax error"),
-    Attempt(71, "environments", "a written answer of 14,000 LaTeX environments",
+    Attempt(71, "latex-environments", "a written answer of 14,000 LaTeX environments",
             change=on("why", lambda cell: cell.update(source=ENVIRONMENTS)), earns=FULL),
     *(Attempt(71, f"ptx-{name}", f"PTX made by hand: {what}",
               {"scale": BY_HAND.replace("TEXT", text)}, assignment="kernels", limits=SHORT,
