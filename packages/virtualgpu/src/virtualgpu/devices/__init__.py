@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from virtualgpu import codegen
 from virtualgpu.machine.launch import Budget, Launch
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
@@ -126,6 +127,7 @@ class VirtualDevice:
             launch = Launch(
                 self.memory, module.program(entry, schedule.fine), grid, block, parameters,
                 shared_bytes, cooperative, instruments.observers(), schedule, self.budget,
+                native=codegen,
             )
             launch.run()
 

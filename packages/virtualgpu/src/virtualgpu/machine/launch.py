@@ -78,6 +78,8 @@ class Launch:
         Bytes of dynamic shared memory per block.
     cooperative : bool
         All blocks resident at once, so that ``grid.sync()`` can work.
+    native : module, optional
+        Who may run the whole launch instead (:mod:`virtualgpu.codegen`).
 
     Raises
     ------
@@ -90,7 +92,8 @@ class Launch:
     call_depth = 512
 
     def __init__(self, memory, program, grid, block, parameters, dynamic_shared=0,
-                 cooperative=False, observers=(), schedule=None, budget=None, stream=None):
+                 cooperative=False, observers=(), schedule=None, budget=None, stream=None,
+                 native=None):
         self.memory, self.program = memory, program
         self.grid, self.block = tuple(map(int, grid)), tuple(map(int, block))
         self.threads = self.block[0] * self.block[1] * self.block[2]
@@ -99,6 +102,7 @@ class Launch:
         self.observers = list(observers)
         self.schedule = schedule or Lockstep()
         self.budget = budget or Budget()
+        self.native = native
         self.kernel = program.display
         self.number = next(_numbers)
         self.instructions = 0
@@ -220,7 +224,7 @@ class Launch:
             observer.launch_started(self)
         try:
             with np.errstate(all="ignore"):
-                self._run_waves()
+                self._run()
         except VirtualGPUError as error:
             for observer in self.observers:
                 observer.failed(self, error)
@@ -237,7 +241,16 @@ class Launch:
             if not any(observer.marks_written for observer in self.observers):
                 self.memory.unwritten.clear()
 
-    def _run_waves(self) -> None:
+    def _run(self) -> None:
+        if self.native is None:
+            self.run_waves()
+        elif not self.native.natively(self):
+            start = time.thread_time()
+            self.run_waves()
+            self.native.spent(self, time.thread_time() - start)
+
+    def run_waves(self) -> None:
+        """Run all blocks here, one instruction of a wave of lanes at a time."""
         per_wave = self._blocks_per_wave()
         count = -(-self.blocks // per_wave)
         waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves
