@@ -6,7 +6,7 @@ import numpy as np
 from llvmlite import ir
 
 from virtualgpu.codegen.context import AT, LANES, WORD
-from virtualgpu.operations.expression import PRED, Value, llvm_type
+from virtualgpu.operations.expression import Splat, Value, llvm_type
 
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 POINTER = ir.PointerType()
@@ -22,10 +22,12 @@ def constant_vector(numbers, bits: int) -> ir.Constant:
 
 def splat(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
     """One number in every lane."""
+    if isinstance(node, ir.Constant):
+        return Splat(node, LANES)
     vector = ir.VectorType(node.type, LANES)
     undefined = ir.Constant(vector, ir.Undefined)
     one = build.insert_element(undefined, node, I32(0))
-    return build.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
+    return build.shuffle_vector(one, undefined, Splat(I32(0), LANES))
 
 
 def spread(value: Value) -> Value:
@@ -53,7 +55,8 @@ def mask_of_bits(build: ir.IRBuilder, word: ir.Value) -> ir.Value:
 
 def zero(kind: str, lanes: int | None) -> ir.Constant:
     number = 0.0 if kind[0] == "f" else 0
-    return ir.Constant(llvm_type(kind, lanes), number if lanes is None else [number] * lanes)
+    scalar = ir.Constant(llvm_type(kind, None), number)
+    return scalar if lanes is None else Splat(scalar, lanes)
 
 
 class Context:
@@ -79,9 +82,3 @@ class Context:
 def pointer_to(build: ir.IRBuilder, address: ir.Value) -> ir.Value:
     return build.inttoptr(address, POINTER)
 
-
-__all__ = [
-    "EVERYONE", "I1", "I32", "I64", "IOTA", "MASK", "POINTER", "PRED", "Context",
-    "bits_of_mask", "constant_vector", "mask_of_bits", "pointer_to", "splat", "spread",
-    "together", "zero",
-]  # fmt: skip

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from virtualgpu.codegen import control_flow, data
+from virtualgpu.codegen import control_flow, data, spins
 from virtualgpu.codegen.context import AT_BARRIER, DONE, LANES, STOPPED
 from virtualgpu.codegen.decode import Step, decode
 from virtualgpu.codegen.lanes import (
@@ -53,6 +53,7 @@ class Lowering:
         self.program, self.name = program, name
         self.blocks = control_flow.reachable(program)
         self.steps: dict[int, list[Step]] = {b.index: decode(program, b) for b in self.blocks}
+        spins.refuse(program, self.blocks, self.steps)
         self.ending = control_flow.endings(self.blocks)
         self.uniformity = Uniformity(program, self.blocks, self.steps)
         self.waiting = self.uniformity.waiting
