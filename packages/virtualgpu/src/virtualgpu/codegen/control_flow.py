@@ -42,10 +42,21 @@ def above(index: int) -> int:
 
 
 def endings(blocks: list[Block]) -> set[int]:
-    """Blocks that only end the thread: nothing can tell when a lane comes there."""
-    return {block.index for block in blocks
-            if block.kind == "exit" and block.guard is None
-            and all(i.opcode in ("ret", "exit") for i in block.instructions)}
+    """Blocks that only end the thread, or jump to such a one: nothing can tell when a lane comes
+    there."""
+    gone: set[int] = set()
+    while True:
+        more = {block.index for block in blocks if _only_ends(block, gone)}
+        if more == gone:
+            return gone
+        gone = more
+
+
+def _only_ends(block: Block, gone: set[int]) -> bool:
+    if block.guard is not None or any(
+            i.opcode not in ("ret", "exit", "bra") for i in block.instructions):
+        return False
+    return block.kind == "exit" or (block.kind == "goto" and block.target in gone)
 
 
 def waiting(blocks: list[Block], parting: set[int], guarded: set[int]) -> dict[int, int]:

@@ -210,13 +210,51 @@ define i64 @{name}(ptr %ctx, ptr %site, i64 %space, i32 %mask, i64 %width) {{
 entry:
   %places = alloca [32 x i64], align 64
   %size = mul i64 %width, {size}
+  %one = icmp eq i64 %width, 1
+  %far = icmp ne i64 %space, 2
+  %simple = and i1 %one, %far
+  br i1 %simple, label %quick, label %careful
+quick:
+  %at = getelementptr i64, ptr %ctx, i64 {addresses}
+  %all = load <32 x i64>, ptr %at, align 8
+  %low = load i64, ptr %site
+  %low0 = insertelement <32 x i64> poison, i64 %low, i64 0
+  %lows = shufflevector <32 x i64> %low0, <32 x i64> poison, <32 x i32> zeroinitializer
+  %span_p = getelementptr i64, ptr %site, i64 1
+  %span = load i64, ptr %span_p
+  %span0 = insertelement <32 x i64> poison, i64 %span, i64 0
+  %spans = shufflevector <32 x i64> %span0, <32 x i64> poison, <32 x i32> zeroinitializer
+  %offsets = sub <32 x i64> %all, %lows
+  %inside = icmp ult <32 x i64> %offsets, %spans
+  %crooked = and <32 x i64> %all, splat (i64 {odd})
+  %straight = icmp eq <32 x i64> %crooked, zeroinitializer
+  %legal = and <32 x i1> %inside, %straight
+  %lanes = bitcast i32 %mask to <32 x i1>
+  %legal_bits = bitcast <32 x i1> %legal to i32
+  %wrong0 = xor i32 %legal_bits, -1
+  %wrong = and i32 %wrong0, %mask
+  %known = icmp eq i32 %wrong, 0
+  br i1 %known, label %fast, label %careful
+fast:
+  %is_shared = icmp eq i64 %space, 1
+  %base_at = select i1 %is_shared, i64 {shared}, i64 {delta}
+  %base_p = getelementptr i64, ptr %ctx, i64 %base_at
+  %base = load i64, ptr %base_p
+  %base0 = insertelement <32 x i64> poison, i64 %base, i64 0
+  %bases = shufflevector <32 x i64> %base0, <32 x i64> poison, <32 x i32> zeroinitializer
+  %hosts = add <32 x i64> %all, %bases
+  %pointers = inttoptr <32 x i64> %hosts to <32 x ptr>
+  %room = getelementptr i64, ptr %ctx, i64 {values}
+  {move_all}
+  ret i64 0
+careful:
   %bad = call i64 @places(ptr %ctx, ptr %site, i64 %space, i32 %mask, i64 %size, ptr %places)
   %failed = icmp ne i64 %bad, 0
   br i1 %failed, label %stop, label %elements
 stop:
   ret i64 1
 elements:
-  %e = phi i64 [0, %entry], [%e2, %next]
+  %e = phi i64 [0, %careful], [%e2, %next]
   %more = icmp ult i64 %e, %width
   br i1 %more, label %start, label %done
 done:
@@ -247,6 +285,17 @@ next:
   %e2 = add i64 %e, 1
   br label %elements
 }}
+"""
+_GATHER_ALL = """%v = call <32 x {type}> @llvm.masked.gather.v32{type}.v32p0(
+      <32 x ptr> %pointers, i32 {size}, <32 x i1> %lanes, <32 x {type}> zeroinitializer)
+  store <32 x {type}> %v, ptr %room, align 8"""
+_SCATTER_ALL = """%v = load <32 x {type}>, ptr %room, align 8
+  call void @llvm.masked.scatter.v32{type}.v32p0(
+      <32 x {type}> %v, <32 x ptr> %pointers, i32 {size}, <32 x i1> %lanes)"""
+_INTRINSICS = """
+declare <32 x {type}> @llvm.masked.gather.v32{type}.v32p0(<32 x ptr>, i32, <32 x i1>,
+                                                          <32 x {type}>)
+declare void @llvm.masked.scatter.v32{type}.v32p0(<32 x {type}>, <32 x ptr>, i32, <32 x i1>)
 """
 _GATHER = "%x = load {type}, ptr %p\n  store {type} %x, ptr %vp"
 _SCATTER = "%x = load {type}, ptr %vp\n  store {type} %x, ptr %p"
@@ -317,8 +366,11 @@ def mover(kind: str, size: int) -> int:
     """``load`` or ``store`` of elements of ``size`` bytes between memory and the context's room
     for values: ``(context, site, space, mask, width)`` → 0, or 1 for an illegal access."""
     name, type_ = f"native_{kind}_{size}", f"i{8 * size}"
-    move = (_GATHER if kind == "load" else _SCATTER).format(type=type_)
-    text = _common() + _MOVE.format(name=name, size=size, type=type_, values=VALUES, move=move)
+    one, every = (_GATHER, _GATHER_ALL) if kind == "load" else (_SCATTER, _SCATTER_ALL)
+    text = _common() + _INTRINSICS.format(type=type_) + _MOVE.format(
+        name=name, size=size, odd=size - 1, type=type_, values=VALUES, addresses=ADDRESSES,
+        shared=AT["shared"], delta=AT["delta"], move=one.format(type=type_),
+        move_all=every.format(type=type_, size=size))
     return machine_code(text, name)
 
 
