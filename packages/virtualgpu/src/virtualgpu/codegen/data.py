@@ -22,6 +22,7 @@ from virtualgpu.codegen.lanes import (
 )
 from virtualgpu.codegen.operands import Registers
 from virtualgpu.codegen.refusal import Refused
+from virtualgpu.machine.fuse import kind
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.expression import Value, select
 from virtualgpu.operations.types import DTYPES, REGISTER_DTYPES, UNSIGNED
@@ -86,8 +87,8 @@ def _parameter(registers: Registers, step: Step, mask: ir.Value) -> None:
                        ir.IntType(64)(step.place + i * site.dtype.itemsize))
         bits = 8 * site.dtype.itemsize
         node = build.load(build.inttoptr(at, ir.PointerType()), typ=ir.IntType(bits), align=1)
-        registers.write(slot, Value(build, node, f"u{bits}"), UNSIGNED[site.dtype.itemsize]
-                        if site.dtype.kind != "i" else site.dtype)
+        plain = site.dtype if site.dtype.kind == "i" else UNSIGNED[site.dtype.itemsize]
+        registers.write(slot, Value(build, node, kind(plain)), plain)
 
 
 def _cvta(registers: Registers, step: Step, mask: ir.Value) -> None:

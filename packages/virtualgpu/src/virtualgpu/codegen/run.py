@@ -13,7 +13,15 @@ import numpy as np
 from virtualgpu.codegen.context import ADDRESSES, AT, LANES, WORD, size
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.errors import BudgetExceeded, Location, UnsupportedInstruction, VirtualGPUError
+from virtualgpu.errors import (
+    BudgetExceeded,
+    Location,
+    MemoryAccessError,
+    MisalignedAddressError,
+    TrapError,
+    UnsupportedInstruction,
+    VirtualGPUError,
+)
 from virtualgpu.machine import access, simt
 from virtualgpu.machine.memory import BASE
 from virtualgpu.machine.schedule import Lockstep
@@ -24,6 +32,7 @@ from virtualgpu.machine.wave import MAX_LOCAL, Wave
 MODE = os.environ.get("VIRTUALGPU_NATIVE", "")
 WORTH = 0.15  # seconds in the interpreting machine
 SLICE = 0.05  # seconds of a batch of blocks, as far as can be foreseen
+REPLAY = 5.0  # seconds to find the words for an error
 ROUNDS = 20_000  # of loops, between two looks at the clock
 
 _lock = threading.Lock()
@@ -189,10 +198,7 @@ class Run:
                 group.block = -1 - fault
                 error = BudgetExceeded(error.message, simt.barriers.location(wave, group))
             raise error
-        # How many other threads do the same, and which is the first of all, only the interpreting
-        # machine can say, which runs many blocks side by side: it runs the kernel once more, over
-        # what the stopped one left in memory.
-        self.launch.run_waves()
+        self._replay(TrapError if fault < 0 else (MemoryAccessError, MisalignedAddressError))
         if fault < 0:
             group.block = -1 - fault
             simt._trap(wave, group, program.blocks[group.block], None)
@@ -212,3 +218,19 @@ class Run:
         finally:
             site.offset = offset
         raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
+
+    def _replay(self, kinds) -> None:
+        """Raise the interpreting machine's error, if it comes to one of these ``kinds``.
+
+        How many other threads do the same, and which is the first of all, only that machine can
+        say, which runs many blocks side by side. It runs the kernel once more, over what the
+        stopped one left in memory; it may go another way there, or take long: then native code's
+        own error must do, which knows the lanes of one warp.
+        """
+        self.launch._deadline = time.thread_time() + REPLAY
+        try:
+            self.launch.run_waves()
+        except kinds:
+            raise
+        except VirtualGPUError:
+            pass
