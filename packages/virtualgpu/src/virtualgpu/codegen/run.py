@@ -27,9 +27,9 @@ from virtualgpu.machine.memory import BASE
 from virtualgpu.machine.schedule import Lockstep
 from virtualgpu.machine.wave import MAX_LOCAL, Wave
 
-# `0` keeps every launch on the interpreting machine, `always` compiles at the first launch; the
-# tests compare the two. Otherwise a kernel is compiled once it has run as long as that would take.
-MODE = os.environ.get("VIRTUALGPU_NATIVE", "")
+# Off by default until all tests of the packages have run on it. With `1` a kernel is compiled once
+# it has run as long as that would take; with `always`, which tests use, at its first launch.
+MODE = os.environ.get("VIRTUALGPU_NATIVE", "0")
 WORTH = 0.15  # seconds in the interpreting machine
 SLICE = 0.05  # seconds of a batch of blocks, as far as can be foreseen
 REPLAY = 5.0  # seconds to find the words for an error
@@ -40,7 +40,7 @@ _lock = threading.Lock()
 
 def natively(launch) -> bool:
     """Run a launch on native code if it can be; False where nothing has been done."""
-    if MODE == "0" or launch.observers or launch.cooperative or (
+    if MODE in ("", "0") or launch.observers or launch.cooperative or (
             not isinstance(launch.schedule, Lockstep)
             or not math.isinf(launch.budget.instructions)):
         return False
