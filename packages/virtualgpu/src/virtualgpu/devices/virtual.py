@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from virtualgpu import codegen
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.machine.launch import Budget, Launch
 from virtualgpu.machine.linker import LoadedModule
@@ -134,6 +135,7 @@ class VirtualDevice:
             launch = Launch(
                 self.memory, module.program(entry, schedule.fine), grid, block, parameters,
                 shared_bytes, cooperative, instruments.observers(), schedule, self.budget,
+                native=codegen,
             )
             launch.run()
 

@@ -267,13 +267,19 @@ _BODIES = {
 }
 
 
+def atomic_body(operation: str, dtype: np.dtype) -> tuple[str, str]:
+    """An atomic's type and its instructions, from ``%old``, ``%value`` and ``%compare`` to
+    ``%new``."""
+    is_float = dtype.kind == "f" and operation in ("add", "add_ftz")
+    type_ = {4: "float", 8: "double"}[dtype.itemsize] if is_float else f"i{8 * dtype.itemsize}"
+    return type_, _BODIES["fadd" if is_float and operation == "add" else operation].format(
+        t=type_, sum="%sum", nan=_NAN.get(type_), s="s" if dtype.kind == "i" else "u")
+
+
 @cache
 def _atomic(operation: str, dtype: np.dtype) -> Callable[..., int]:
     bits = f"i{8 * dtype.itemsize}"
-    is_float = dtype.kind == "f" and operation in ("add", "add_ftz")
-    type_ = {4: "float", 8: "double"}[dtype.itemsize] if is_float else bits
-    body = _BODIES["fadd" if is_float and operation == "add" else operation].format(
-        t=type_, sum="%sum", nan=_NAN.get(type_), s="s" if dtype.kind == "i" else "u")
+    type_, body = atomic_body(operation, dtype)
     name = f"atomic_{operation}_{dtype.kind}{dtype.itemsize}"
     text = _ATOMIC.format(name=name, type=type_, bits=bits, body=body)
     signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)

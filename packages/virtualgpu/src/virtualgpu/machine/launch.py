@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -84,6 +84,8 @@ class Launch:
         Bytes of dynamic shared memory per block.
     cooperative : bool
         All blocks resident at once, so that ``grid.sync()`` can work.
+    native : module, optional
+        Who may run the whole launch instead (:mod:`virtualgpu.codegen`).
 
     Raises
     ------
@@ -99,7 +101,7 @@ class Launch:
                  block: Iterable[int], parameters: Sequence[bytes], dynamic_shared: int = 0,
                  cooperative: bool = False, observers: Iterable[Observer] = (),
                  schedule: Schedule | None = None, budget: Budget | None = None,
-                 stream: object = None):
+                 stream: object = None, native: Any = None):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
         self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
@@ -109,6 +111,7 @@ class Launch:
         self.observers = list(observers)
         self.schedule: Schedule = schedule or Lockstep()
         self.budget = budget or Budget()
+        self.native = native
         self.kernel = program.display
         self.number = next(_numbers)
         self.instructions = 0
@@ -236,7 +239,7 @@ class Launch:
             observer.launch_started(self)
         try:
             with np.errstate(all="ignore"):
-                self._run_waves()
+                self._run()
         except VirtualGPUError as error:
             for observer in self.observers:
                 observer.failed(self, error)
@@ -253,7 +256,16 @@ class Launch:
             if not any(observer.marks_written for observer in self.observers):
                 self.memory.unwritten.clear()
 
-    def _run_waves(self) -> None:
+    def _run(self) -> None:
+        if self.native is None:
+            self.run_waves()
+        elif not self.native.natively(self):
+            start = time.thread_time()
+            self.run_waves()
+            self.native.spent(self, time.thread_time() - start)
+
+    def run_waves(self) -> None:
+        """Run all blocks here, one instruction of a wave of lanes at a time."""
         per_wave = self._blocks_per_wave()
         count = -(-self.blocks // per_wave)
         waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves

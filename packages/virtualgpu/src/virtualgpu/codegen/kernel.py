@@ -1,0 +1,162 @@
+"""From a program to a native function that runs blocks of threads.
+
+The warp's function (:mod:`.lowering`) is called for each warp of each block by a short loop. A
+kernel with barriers runs all warps of a block up to where each waits, then goes round again, as
+PoCL does with work groups (Jääskeläinen et al., "pocl: A Performance-Portable OpenCL
+Implementation", 2015).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from virtualgpu.codegen.context import AT
+from virtualgpu.codegen.decode import Step
+from virtualgpu.codegen.lowering import Lowering
+from virtualgpu.compilers.llvm import machine_code
+from virtualgpu.machine.program import Program
+
+_numbers = itertools.count()
+
+_BLOCKS = """
+define i32 @{name}(ptr noalias %ctx, i64 %first, i64 %count) {{
+entry:
+{fields}
+  %last = add i64 %first, %count
+  br label %blocks
+blocks:
+  %b = phi i64 [%first, %entry], [%b2, %next]
+  %more = icmp ult i64 %b, %last
+  br i1 %more, label %block, label %done
+done:
+  ret i32 0
+block:
+  %x = urem i64 %b, %nctaid_x
+  %q = udiv i64 %b, %nctaid_x
+  %y = urem i64 %q, %nctaid_y
+  %z = udiv i64 %q, %nctaid_y
+  store i64 %x, ptr %ctaid_x_p
+  store i64 %y, ptr %ctaid_y_p
+  store i64 %z, ptr %ctaid_z_p
+  store i64 %b, ptr %block_p
+  %shared_ptr = inttoptr i64 %shared to ptr
+  call void @llvm.memset.p0.i64(ptr %shared_ptr, i8 -2, i64 %shared_bytes, i1 false)
+  %local_ptr = inttoptr i64 %local to ptr
+  call void @llvm.memset.p0.i64(ptr %local_ptr, i8 -2, i64 %local_bytes, i1 false)
+  br label %{start}
+{body}
+stopped:
+  ret i32 2
+next:
+  %b2 = add i64 %b, 1
+  br label %blocks
+}}
+define internal i32 @lanes(i64 %threads, i64 %w) alwaysinline {{
+  %before = shl i64 %w, 5
+  %left = sub i64 %threads, %before
+  %whole = icmp uge i64 %left, 32
+  %bit = shl i64 1, %left
+  %some = sub i64 %bit, 1
+  %bits = select i1 %whole, i64 4294967295, i64 %some
+  %mask = trunc i64 %bits to i32
+  ret i32 %mask
+}}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+_PLAIN = """
+warps:
+  %w = phi i64 [0, %block], [%w2, %went]
+  %any = icmp ult i64 %w, %warps_n
+  br i1 %any, label %warp, label %next
+warp:
+  store i64 %w, ptr %warp_p
+  %mask = call i32 @lanes(i64 %threads, i64 %w)
+  %r = call i32 @{name}_warp(ptr %ctx, ptr null, i32 %mask)
+  %w2 = add i64 %w, 1
+  %bad = icmp eq i32 %r, 2
+  br i1 %bad, label %stopped, label %went
+went:
+  br label %warps
+"""
+# A warp's state begins with the number of the barrier at which it stands: 0 at its start, -1 when
+# it has ended.
+_ROUNDS = """
+reset:
+  %i = phi i64 [0, %block], [%i2, %reset]
+  %i_at = mul i64 %i, %state_size
+  %i_sum = add i64 %states, %i_at
+  %i_p = inttoptr i64 %i_sum to ptr
+  store i32 0, ptr %i_p
+  %i2 = add i64 %i, 1
+  %i_more = icmp ult i64 %i2, %warps_n
+  br i1 %i_more, label %reset, label %round
+round:
+  br label %warps
+warps:
+  %w = phi i64 [0, %round], [%w2, %went]
+  %waits = phi i1 [false, %round], [%waits2, %went]
+  %any = icmp ult i64 %w, %warps_n
+  br i1 %any, label %look, label %over
+over:
+  br i1 %waits, label %round, label %next
+look:
+  %s_at = mul i64 %w, %state_size
+  %s_sum = add i64 %states, %s_at
+  %s_p = inttoptr i64 %s_sum to ptr
+  %phase = load i32, ptr %s_p
+  %ended = icmp eq i32 %phase, -1
+  %w2 = add i64 %w, 1
+  br i1 %ended, label %went, label %warp
+warp:
+  store i64 %w, ptr %warp_p
+  %mask = call i32 @lanes(i64 %threads, i64 %w)
+  %r = call i32 @{name}_warp(ptr %ctx, ptr %s_p, i32 %mask)
+  switch i32 %r, label %ends [i32 1, label %waiting i32 2, label %stopped]
+ends:
+  store i32 -1, ptr %s_p
+  br label %went
+waiting:
+  br label %went
+went:
+  %waits2 = phi i1 [%waits, %look], [%waits, %ends], [true, %waiting]
+  br label %warps
+"""
+_FIELDS = {"threads": "threads", "warps": "warps_n", "nctaid_x": "nctaid_x",
+           "nctaid_y": "nctaid_y", "shared": "shared", "local": "local",
+           "shared_bytes": "shared_bytes", "local_bytes": "local_bytes", "states": "states",
+           "state_size": "state_size"}
+_STORED = ("ctaid_x", "ctaid_y", "ctaid_z", "block", "warp")
+
+
+@dataclass(slots=True)
+class NativeKernel:
+    """``run(context, first, count)`` runs blocks; 0 when all have ended, 2 where one stopped."""
+
+    run: Callable
+    sites: list[Step]
+    state_size: int
+    seconds: float  # that it took to compile
+
+
+def build(program: Program) -> NativeKernel:
+    """Compile a kernel. Raises Refused where native code cannot be the same as the machine."""
+    start = time.perf_counter()
+    name = f"native_{next(_numbers)}"
+    lowering = Lowering(program, name)
+    lines = []
+    for field in (*_FIELDS, *_STORED):
+        lines.append(f"  %{field}_p = getelementptr i64, ptr %ctx, i64 {AT[field]}")
+        if field in _FIELDS:
+            lines.append(f"  %{_FIELDS[field]} = load i64, ptr %{field}_p")
+    rounds = bool(lowering.barriers)
+    text = str(lowering.module) + _BLOCKS.format(
+        name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
+        body=(_ROUNDS if rounds else _PLAIN).format(name=name))
+    address = machine_code(text, name, optimise=True)
+    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
+    return NativeKernel(run, lowering.accesses.sites, lowering.state_size,
+                        time.perf_counter() - start)

@@ -1,0 +1,164 @@
+"""Operands of instructions as LLVM values: registers, literals, addresses, special registers."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+
+from virtualgpu.codegen.context import LANES
+from virtualgpu.codegen.lanes import (
+    I32,
+    I64,
+    IOTA,
+    Context,
+    constant_vector,
+    pointer_to,
+    spread,
+    zero,
+)
+from virtualgpu.codegen.refusal import Refused
+from virtualgpu.machine.emit import Emitter
+from virtualgpu.machine.fuse import adapt, kind
+from virtualgpu.machine.program import Program
+from virtualgpu.machine.wave import WARP
+from virtualgpu.operations.expression import Value, llvm_type, select
+from virtualgpu.operations.types import UNSIGNED
+from virtualgpu.ptx import Immediate, Register, Symbol
+
+U32, U64 = np.dtype("u4"), np.dtype("u8")
+_FIELDS = {
+    "%nwarpid": "warps", "%warpid": "warp",
+    "%dynamic_smem_size": "dynamic_smem_size", "%total_smem_size": "total_smem_size",
+    **{f"%{name}.{axis}": f"{name}_{axis}"
+       for name in ("ntid", "nctaid", "ctaid") for axis in "xyz"},
+}  # fmt: skip
+_BY_LANE = {
+    "%laneid": IOTA,
+    "%lanemask_eq": 1 << IOTA,
+    "%lanemask_lt": (1 << IOTA) - 1,
+    "%lanemask_le": (2 << IOTA) - 1,
+    "%lanemask_gt": ~((2 << IOTA) - 1),
+    "%lanemask_ge": ~((1 << IOTA) - 1),
+}
+
+
+class Registers:
+    """A kernel's registers while its code is written.
+
+    A register's home is a place on the stack, which LLVM's first pass turns into values. Within a
+    block the latest value is at hand in ``current``, as lanes that run the block see it.
+    """
+
+    def __init__(self, program: Program, build: ir.IRBuilder, context: Context,
+                 varying: set[int], slots: set[int]):
+        self.program, self.build, self.context = program, build, context
+        self.varying = varying
+        self.homes: dict[int, ir.Value] = {}
+        self.current: dict[int, tuple[Value, np.dtype]] = {}
+        self.written: set[int] = set()
+        self.literals = Emitter(program, program.blocks[program.entry_code.entry])
+        for slot in sorted(slots):
+            name = kind(program.dtypes[slot])
+            lanes = LANES if slot in varying else None
+            self.homes[slot] = build.alloca(llvm_type(name, lanes))
+            build.store(zero(name, lanes), self.homes[slot])
+
+    def start_block(self) -> None:
+        self.current, self.written = {}, set()
+
+    def read(self, slot: int) -> tuple[Value, np.dtype]:
+        if slot not in self.current:
+            dtype = self.program.dtypes[slot]
+            node = self.build.load(self.homes[slot])
+            self.current[slot] = Value(self.build, node, kind(dtype)), dtype
+        return self.current[slot]
+
+    def write(self, slot: int | None, value: Value, have: np.dtype) -> None:
+        """A register's new value; a narrower one is extended by its own sign, as
+        :meth:`Emitter.write_slot` does."""
+        if slot is None:
+            return
+        declared = self.program.dtypes[slot]
+        if have.itemsize > declared.itemsize:
+            raise Refused(f"a {have} result for a register of {declared}")
+        if have.itemsize < declared.itemsize:
+            if have.kind == "b":
+                value, have = value.to("u8"), UNSIGNED[1]
+            if have.kind == "f":
+                have = UNSIGNED[have.itemsize]
+                value = value.view(kind(have))
+            wide = np.dtype(f"{'i' if have.kind == 'i' else 'u'}{declared.itemsize}")
+            value, have = value.to(kind(wide)), wide
+        self.current[slot] = value, have
+        self.written.add(slot)
+
+    def store_back(self, live: frozenset[int], mask: ir.Value | None, needed: set[int]) -> None:
+        """At the end of a block, put what lives on where the next block finds it; lanes that
+        wait keep what they need."""
+        for slot in sorted(self.written & live):
+            value, have = self.current[slot]
+            declared = self.program.dtypes[slot]
+            value = adapt(value, have, declared)
+            if slot in self.varying:
+                value = spread(value)
+                if mask is not None and slot in needed:
+                    old = Value(self.build, self.build.load(self.homes[slot]), value.kind)
+                    value = select(Value(self.build, mask, "pred"), value, old)
+            self.build.store(value.node, self.homes[slot])
+
+    # -- operands ------------------------------------------------------------------------------
+
+    def get(self, operand, want: np.dtype) -> Value:
+        """An operand's bits as ``want``."""
+        if isinstance(operand, Immediate):
+            name = self.literals.immediate(operand, want)
+            return self.literal(self.literals.names[name])
+        if isinstance(operand, Symbol):
+            return adapt(self._number(self._symbol(operand), 64), U64, want)
+        if not isinstance(operand, Register):
+            raise Refused(f"an operand that is {operand}")
+        name = operand.name
+        if name.startswith("!"):
+            return ~self.get(Register(name[1:]), want)
+        if name in self.program.entry_code.function.registers:
+            slot = self.program.register(self.program.entry_code, operand)
+            return adapt(*self.read(slot), want)
+        return adapt(self._special(name), U32, want)
+
+    def _number(self, number: int, bits: int) -> Value:
+        node = ir.Constant(ir.IntType(bits), number & ((1 << bits) - 1))
+        return Value(self.build, node, f"u{bits}")
+
+    def literal(self, array: np.ndarray) -> Value:
+        if array.dtype.kind == "b":
+            return Value(self.build, ir.Constant(ir.IntType(1), int(array[0])), "pred")
+        bits = int(array.view(UNSIGNED[array.itemsize])[0])
+        return self._number(bits, 8 * array.itemsize).view(kind(array.dtype))
+
+    def _symbol(self, symbol: Symbol) -> int:
+        program = self.program
+        if symbol.name == "WARP_SZ":
+            return WARP + symbol.offset
+        if symbol.name in program.shared_addresses:
+            return program.shared_addresses[symbol.name] + symbol.offset
+        if symbol.name in program.entry_code.frame:
+            return program.entry_code.frame[symbol.name] + symbol.offset
+        if symbol.name in program.parameter_offsets:
+            raise Refused("the address of a parameter")
+        return program.module.address(symbol.name) + symbol.offset
+
+    def _special(self, name: str) -> Value:
+        context = self.context
+        if name in _FIELDS:
+            return context.word32(_FIELDS[name])
+        if name in ("%smid", "%nsmid"):
+            return self._number(name == "%nsmid", 32)
+        if name in _BY_LANE:
+            return Value(self.build, constant_vector(_BY_LANE[name], 32), "u32")
+        if name.startswith("%tid."):
+            table = context.load(f"tid_{name[-1]}")
+            at = self.build.add(table, self.build.shl(context.load("warp"), I64(7)))
+            node = self.build.load(pointer_to(self.build, at), typ=ir.VectorType(I32, LANES),
+                                   align=4)
+            return Value(self.build, node, "u32")
+        raise Refused(f"the special register {name}")

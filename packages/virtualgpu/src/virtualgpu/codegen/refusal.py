@@ -1,0 +1,7 @@
+"""Why a kernel stays on the machine that interprets it."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """The kernel has something that native code does not do; the message says what."""

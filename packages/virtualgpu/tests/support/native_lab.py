@@ -1,0 +1,44 @@
+"""A kernel on native code and on the interpreting machine, side by side."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from virtualgpu import codegen
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.machine.launch import Budget, Launch
+from virtualgpu.machine.linker import LoadedModule
+from virtualgpu.machine.memory import GlobalMemory
+
+
+def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0):
+    """The arrays after a launch of ``k``, the error's words or None, and the native code."""
+    memory = GlobalMemory(1 << 28)
+    module = LoadedModule(memory, [text], None)
+    program = module.program("k", False)
+    places = []
+    for array in arrays:
+        places.append(memory.allocate(array.nbytes))
+        memory.write(places[-1], array)
+    launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
+                    [struct.pack("<Q", place) for place in places], shared, native=native,
+                    budget=Budget(seconds=seconds))
+    error = None
+    try:
+        launch.run()
+    except VirtualGPUError as problem:
+        error = str(problem)
+    contents = [memory.read(p, a.nbytes) for p, a in zip(places, arrays, strict=True)]
+    return contents, error, getattr(program, "native", None)
+
+
+def agree(text: str, *arrays: np.ndarray, refused: bool = False, **options) -> None:
+    there, wrong, _ = after(text, None, arrays, **options)
+    here, error, code = after(text, codegen, arrays, **options)
+    assert isinstance(code, str) is refused, code
+    assert error == wrong
+    if wrong is None:
+        for ours, theirs in zip(here, there, strict=True):
+            assert (ours == theirs).all()
