@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxpile.expressions import BOOL, Expr, apply, const
 from jaxpile.registry import FunctionTranslator, translates
-from jaxpile.values import Value, cast, pointwise
+from jaxpile.values import Value, broadcast, cast, pointwise
 
 #: JAX's name of a primitive and the scalar operation it is, of the operands' own dtype.
 SAME = {
@@ -40,9 +40,10 @@ def _operation(name: str, op: str, attr=None) -> FunctionTranslator:
 
 
 def level(operands) -> list[Value]:
-    """Operands of one shape: scalars that JAX left as such are the same everywhere."""
-    shape = next((v.shape for v in operands if v.shape), ())
-    return [v if v.shape == shape else Value(shape, v.dtype, v.expr) for v in operands]
+    """Operands of one shape: JAX leaves scalars, and axes of size 1, to be repeated."""
+    shape = np.broadcast_shapes(*(v.shape for v in operands))
+    return [v if v.shape == shape else
+            broadcast(v, shape, range(len(shape) - len(v.shape), len(shape))) for v in operands]
 
 
 made = {name: _operation(name, op) for name, op in SAME.items()}
@@ -88,7 +89,7 @@ def bitcast_convert_type(driver, equation, x):
     return pointwise("bitcast", target, x) if target != x.dtype else x
 
 
-@translates("copy", "copy_p", "optimization_barrier", kind="pointwise")
+@translates("copy", "copy_p", "optimization_barrier", "stop_gradient", kind="pointwise")
 def copy(driver, equation, *operands):
     return list(operands)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+from jax.extend.random import threefry_prng_impl
 
-from jaxpile.expressions import BOOL, INDEX, Expr, apply, const, dims_of, index
+from jaxpile.expressions import BOOL, INDEX, Expr, apply, const, dims_of, index, row_major
 from jaxpile.registry import translates
-from jaxpile.values import Value
+from jaxpile.values import Value, full
 
 U4, U8 = np.dtype(np.uint32), np.dtype(np.uint64)
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -65,12 +66,6 @@ def unpacked(keys: Value) -> Value:
         "eq", BOOL, last, const(0, INDEX)), high, low))
 
 
-def _threefry():
-    from jax._src import prng
-
-    return prng.threefry_prng_impl
-
-
 @translates("random_wrap")
 def random_wrap(driver, equation, words):
     return packed(words)
@@ -92,14 +87,14 @@ def _traced(driver, function, keys_shape, *operands: Value) -> list[Value]:
 @translates("random_bits")
 def random_bits(driver, equation, keys):
     width, shape = equation.params["bit_width"], equation.params["shape"]
-    return _traced(driver, lambda k: _threefry().random_bits(k, width, shape), keys.shape,
+    return _traced(driver, lambda k: threefry_prng_impl.random_bits(k, width, shape), keys.shape,
                    driver.builder.materialise(unpacked(keys)))
 
 
 @translates("random_split")
 def random_split(driver, equation, keys):
     shape = equation.params["shape"]
-    (words,) = _traced(driver, lambda k: _threefry().split(k, shape), keys.shape,
+    (words,) = _traced(driver, lambda k: threefry_prng_impl.split(k, shape), keys.shape,
                        driver.builder.materialise(unpacked(keys)))
     return packed(words)
 
@@ -110,11 +105,22 @@ def random_fold_in(driver, equation, keys, data):
         raise driver.refuse(equation, "keys and numbers of other shapes; use vmap")
     if data.dtype != U4:
         data = Value(data.shape, U4, apply("cast", U4, data.expr))
-    (words,) = _traced(driver, _threefry().fold_in, keys.shape, unpacked(keys), data)
+    (words,) = _traced(driver, threefry_prng_impl.fold_in, keys.shape, unpacked(keys), data)
     return packed(words)
 
 
 @translates("random_seed")
 def random_seed(driver, equation, seeds):
-    (words,) = _traced(driver, _threefry().seed, seeds.shape, seeds)
+    (words,) = _traced(driver, threefry_prng_impl.seed, seeds.shape, seeds)
     return packed(words)
+
+
+@translates("iota_2x32_shape")
+def iota_2x32_shape(driver, equation):
+    """The position of each element as 64 bits in two words."""
+    shape = tuple(equation.params["shape"])
+    if not all(shape):
+        return [full(shape, 0, U4), full(shape, 0, U4)]
+    at = apply("cast", U8, row_major(shape, dims_of(shape)))
+    high = apply("cast", U4, apply("shr_l", U8, at, const(32, U8)))
+    return [Value(shape, U4, high), Value(shape, U4, apply("cast", U4, at))]

@@ -80,7 +80,8 @@ def concatenate(driver, equation, *operands):
 
 @translates("pad")
 def pad(driver, equation, x, filler):
-    return values.pad(x, filler, equation.params["padding_config"])
+    widths = [tuple(map(int, width)) for width in equation.params["padding_config"]]
+    return values.pad(x, filler, widths)
 
 
 @translates("iota")
