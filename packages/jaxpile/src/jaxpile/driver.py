@@ -84,13 +84,22 @@ class Driver:
         self.registry, self.target = registry, target
         self.builder = Builder()
         self.scopes: list[Scope] = []
+        self.within: list = []
 
     # --- what translators ask ---
+
+    def where(self, equation) -> str:
+        """The learner's line of an equation, or of the call that it is part of."""
+        for candidate in (equation, *reversed(self.within)):
+            line = line_of(candidate)
+            if line:
+                return line
+        return "an unknown line"
 
     def refuse(self, equation, reason: str) -> UnsupportedPrimitive:
         """An error to raise: the primitive, its line, the reason."""
         return UnsupportedPrimitive(
-            f"{equation.primitive.name!r}, used in {line_of(equation)}: {reason}")
+            f"{equation.primitive.name!r}, used in {self.where(equation)}: {reason}")
 
     def cheap(self, value: Value, several: bool = True) -> Value:
         """The value, held by a buffer if computing it several times would be dear."""
@@ -171,12 +180,12 @@ class Driver:
             return
         if equation.effects:
             raise UnsupportedProgram(
-                f"{name!r}, used in {line_of(equation)}, has side effects, which compiled loops "
+                f"{name!r}, used in {self.where(equation)}, has side effects, which compiled loops "
                 "do not have. Take prints and callbacks out of the function, or use jax.jit.")
         translator = self.registry.get(name)
         if translator is None:
             raise UnsupportedPrimitive(
-                f"there is no translator for the primitive {name!r}, used in {line_of(equation)}. "
+                f"there is no translator for the primitive {name!r}, used in {self.where(equation)}. "
                 f"Write one: @jaxpile.translates({name!r}), add it with jaxpile.default_registry()"
                 ".extended(it), and pass that as jaxpile.jit(f, translators=…).")
         try:
@@ -185,11 +194,13 @@ class Driver:
             operands = [self.read(scope, atom) for atom in equation.invars]
             for atom in equation.invars:
                 scope.take(atom)
+            self.within.append(equation)
             results = translator.translate(self, equation, *operands)
+            self.within.pop()
         except UnsupportedType as error:
             if "used in" in str(error):
                 raise
-            raise UnsupportedType(f"{name!r}, used in {line_of(equation)}: {error}") from None
+            raise UnsupportedType(f"{name!r}, used in {self.where(equation)}: {error}") from None
         results = [results] if isinstance(results, Value) else list(results)
         for variable, value in zip(equation.outvars, results, strict=True):
             self.bind(scope, equation, variable, value)
@@ -199,7 +210,7 @@ class Driver:
         if (value.shape, value.dtype) != expected:
             raise UnsupportedPrimitive(
                 f"the translator of {equation.primitive.name!r} made an array of {value.shape} "
-                f"{value.dtype}; the equation in {line_of(equation)} says {expected}")
+                f"{value.dtype}; the equation in {self.where(equation)} says {expected}")
         if not scope.uses[variable]:
             return
         several = scope.total[variable] > 1 and scope.scattered[variable] > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -45,11 +44,16 @@ def work(step) -> int:
     return step.count * max(1, each)
 
 
-def aligned(nbytes: int) -> np.ndarray:
-    """Bytes whose address is a multiple of 64, which lets JAX take them over without a copy."""
+def address_of(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def aligned(nbytes: int) -> tuple[np.ndarray, int]:
+    """Bytes at a multiple of 64, which lets JAX take them over without a copy; and their address."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start:start + nbytes]
+    address = address_of(raw)
+    start = -address % ALIGNMENT
+    return raw[start:start + nbytes], address + start
 
 
 class Executable:
@@ -78,21 +82,21 @@ class Executable:
     def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """The outputs, in new memory. The arrays must be contiguous."""
         outputs = []
-        addresses = [array.ctypes.data for array in arrays]
+        addresses = [address_of(array) for array in arrays]
         for shape, dtype, nbytes in self.results:
-            memory = aligned(nbytes)
-            addresses.append(memory.ctypes.data)
-            outputs.append(memory[:math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape))
-        scratch = None
+            memory, address = aligned(nbytes)
+            addresses.append(address)
+            outputs.append(np.ndarray(shape, dtype, memory))
+        scratch = None  # kept until the call is over
         if self.offsets:
-            scratch = aligned(self.scratch)
-            start = scratch.ctypes.data
+            scratch, start = aligned(self.scratch)
             addresses.extend(start + offset for offset in self.offsets)
         table = self.table_type(*addresses, *self.addresses)
         if self.large and cores() > 1:
             self.share(ctypes.addressof(table), cores())
         else:
             self.code.run(ctypes.addressof(table))
+        del scratch
         return outputs
 
     def share(self, table: int, workers: int) -> None:

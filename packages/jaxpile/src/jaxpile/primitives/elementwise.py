@@ -23,7 +23,7 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 #: Functions of the C library: correct to its own bounds, one element after the other.
 LIBRARY = {"pow": "pow", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
            "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh",
-           "atanh": "atanh", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt"}
+           "atanh": "atanh", "lgamma": "lgamma", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt"}
 
 # Giles (2010), "Approximating the erfinv function": in w - 2.5 below w = 5, in sqrt(w) - 3 above
 CENTRAL = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087,
@@ -89,7 +89,7 @@ def bitcast_convert_type(driver, equation, x):
     return pointwise("bitcast", target, x) if target != x.dtype else x
 
 
-@translates("copy", "copy_p", "optimization_barrier", "stop_gradient", kind="pointwise")
+@translates("copy", "copy_p", "optimization_barrier", "stop_gradient", "name", kind="pointwise")
 def copy(driver, equation, *operands):
     return list(operands)
 

@@ -98,3 +98,26 @@ def tile(driver, equation, x):
     shape = equation.outvars[0].aval.shape
     return values.view(x, shape, [values.modulo(d, size) if size else d
                                   for d, size in zip(dims_of(shape), x.shape, strict=True)])
+
+
+@translates("stack")
+def stack(driver, equation, *operands):
+    axis = equation.params["axis"]
+    shape = list(operands[0].shape)
+    shape.insert(axis, 1)
+    dims = list(dims_of(shape))
+    del dims[axis]
+    return values.concatenate([values.view(x, shape, dims) for x in operands], axis)
+
+
+@translates("unstack")
+def unstack(driver, equation, x):
+    axis = equation.params["axis"] % len(x.shape)
+    x = driver.cheap(x)
+    shape = x.shape[:axis] + x.shape[axis + 1:]
+    parts = []
+    for k in range(x.shape[axis]):
+        indices = list(dims_of(shape))
+        indices.insert(axis, values.linear([], k))
+        parts.append(values.view(x, shape, indices))
+    return parts
