@@ -322,7 +322,7 @@ def newton(x):
 
 @program(V)
 def mapped_while(x):
-    return jax.vmap(lambda y: lax.while_loop(lambda z: z < 3, lambda z: z * 1.5 + 1, y))(x)
+    return jax.vmap(lambda y: lax.while_loop(lambda z: z < 3, lambda z: z * 1.5 + 1, y))(jnp.abs(x))
 
 
 @program(V)

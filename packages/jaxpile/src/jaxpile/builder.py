@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from jaxpile.expressions import Expr, dims_of, local, row_major
+from jaxpile.expressions import Expr, dims_of, index, local, row_major
 from jaxpile.program import Buffer, Loop, Nest, Set, Store
 from jaxpile.values import Value, buffer_of, is_identity, loads_of, whole
 
@@ -68,7 +68,7 @@ class Builder:
 
     def nest(self, shape: Sequence[int], body: list) -> None:
         if all(shape):
-            self.emit(Nest(tuple((0, size) for size in shape), body))
+            self.emit(Nest(tuple((0, int(size)) for size in shape), body))
 
     def store(self, buffer: Buffer, value: Value, position: Expr | None = None) -> None:
         """Write all elements of the value; ``position`` is in terms of the value's dimensions."""
@@ -95,9 +95,7 @@ class Builder:
     # --- loops ---
 
     def loops(self, body: list, variables: Sequence[Expr], sizes: Sequence[int]) -> list:
-        """The body within loops over all variables, the last innermost; size-1 loops are dropped."""
-        from jaxpile.expressions import index
-
+        """The body within loops over all variables, the last innermost; none for size 1."""
         for variable, size in reversed(list(zip(variables, sizes, strict=True))):
             if size != 1:
                 body = [Loop(variable, index(0), index(size), body)]

@@ -1,4 +1,4 @@
-"""Walks a jaxpr, asks the registry for a translator of each equation, and keeps what is in scope."""
+"""Walks a jaxpr, asks the registry for the translator of each equation, keeps what is in scope."""
 
 from __future__ import annotations
 
@@ -185,9 +185,10 @@ class Driver:
         translator = self.registry.get(name)
         if translator is None:
             raise UnsupportedPrimitive(
-                f"there is no translator for the primitive {name!r}, used in {self.where(equation)}. "
-                f"Write one: @jaxpile.translates({name!r}), add it with jaxpile.default_registry()"
-                ".extended(it), and pass that as jaxpile.jit(f, translators=…).")
+                f"there is no translator for the primitive {name!r}, used in "
+                f"{self.where(equation)}. Write one: @jaxpile.translates({name!r}), add it with "
+                "jaxpile.default_registry().extended(it), and pass that as "
+                "jaxpile.jit(f, translators=…).")
         try:
             for variable in equation.outvars:
                 storage_dtype(variable.aval)

@@ -76,7 +76,7 @@ def index(value: int) -> Expr:
 
 def dim(axis: int, low: int, high: int) -> Expr:
     """The index along an axis, which runs over low <= i < high."""
-    return index(low) if high - low == 1 else make("dim", INDEX, (), (axis, low, high))
+    return index(low) if high - low == 1 else make("dim", INDEX, (), (axis, int(low), int(high)))
 
 
 def dims_of(shape: Iterable[int]) -> tuple[Expr, ...]:
@@ -121,7 +121,7 @@ def linear(parts: Iterable[tuple[Expr, int]], offset: int = 0) -> Expr:
     if len(kept) == 1 and kept[0][1] == 1 and offset == 0:
         return kept[0][0]
     return make("linear", INDEX, tuple(atom for atom, _ in kept),
-                (*(coefficient for _, coefficient in kept), offset))
+                (*(int(coefficient) for _, coefficient in kept), int(offset)))
 
 
 def row_major(shape: Iterable[int], indices: Iterable[Expr]) -> Expr:
@@ -181,7 +181,7 @@ def clamp_index(expr: Expr, low: int, high: int) -> Expr:
         return expr
     if expr.op == "const":
         return index(min(max(int(expr.attr), low), high))
-    return make("iclamp", INDEX, (expr,), (low, high))
+    return make("iclamp", INDEX, (expr,), (int(low), int(high)))
 
 
 def piece(at: Expr, border: int, before: Expr, after: Expr) -> Expr:
@@ -189,7 +189,7 @@ def piece(at: Expr, border: int, before: Expr, after: Expr) -> Expr:
     low, high = interval(at)
     if before is after or high < border:
         return before
-    return after if low >= border else make("piece", before.dtype, (at, before, after), border)
+    return after if low >= border else make("piece", before.dtype, (at, before, after), int(border))
 
 
 # --- values ----------------------------------------------------------------------------------

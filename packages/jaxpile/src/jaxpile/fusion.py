@@ -1,4 +1,4 @@
-"""What is done to the steps before they are printed: merge nests, drop dead stores, split, flatten."""
+"""What is done to steps before they are printed: merging, dropping, splitting, flattening."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def each_nest(steps: list, change) -> list:
 
 
 def fused(steps: list) -> list:
-    """Steps with nests of equal ranges merged where no element of one needs another's of the other."""
+    """Steps with nests of equal ranges merged, where each iteration needs only its own."""
     result: list = []
     for step in steps:
         if isinstance(step, Repeat | While | Branch):
@@ -95,7 +95,7 @@ def join(steps: list, nest: Nest) -> bool:
 
 
 def mergeable(first: Nest, second: Nest) -> bool:
-    """Whether each iteration of the second needs only what the same iteration of the first wrote."""
+    """Whether an iteration of the second needs only what the same one of the first wrote."""
     if not first.ranges:
         return True
     shape = tuple(high for _, high in first.ranges)
@@ -120,7 +120,7 @@ def mergeable(first: Nest, second: Nest) -> bool:
 
 
 def own_place(position: Expr, own: Expr) -> bool:
-    """Whether each index has a place of its own: row-major order, moved by a part that stands still."""
+    """Whether each index has a place of its own: row-major order, all moved by one amount."""
     if position is own:
         return True
     if position.op != "linear":
@@ -145,7 +145,8 @@ def forwarded(first: Nest, body: list) -> list:
         return body
     # Inside loops of the body, buffers written by the body itself may have changed meanwhile.
     own = writes_of(body)
-    change = {old: new for old, new in change.items() if old.attr not in own and not new.reads & own}
+    change = {old: new for old, new in change.items()
+              if old.attr not in own and not new.reads & own}
     memo: dict = {}
     return rewritten(body, lambda expr: transform(expr, change, memo)) if change else body
 

@@ -1,4 +1,4 @@
-"""exp, log, expm1, log1p, tanh, sin, cos written out as arithmetic, so that LLVM can vectorise them.
+"""exp, log, expm1, log1p, tanh, sin, cos written out as arithmetic, for LLVM to vectorise.
 
 A library call in a loop keeps LLVM from using vector instructions. Errors, measured against
 float64 or higher precision (tests/test_mathematics.py): at most 2 units in the last place; sin

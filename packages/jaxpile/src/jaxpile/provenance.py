@@ -1,4 +1,4 @@
-"""Where in a learner's program an equation comes from. JAX keeps it, but has no public way to ask."""
+"""Where in a learner's program an equation comes from: JAX has no public way to ask."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def transpose(value: Value, permutation: Sequence[int]) -> Value:
 
 
 def broadcast(value: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
-    """The value's axis k becomes axis ``axes[k]``; it is repeated along axes of size 1 and new ones."""
+    """Axis k becomes axis ``axes[k]``; new axes and those of size 1 are repeated."""
     dims = dims_of(shape)
     return view(value, shape, [dims[axis] for axis in axes])
 

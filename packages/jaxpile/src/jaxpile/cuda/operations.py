@@ -98,7 +98,7 @@ def operation(node: Expr, args: list[str]) -> str:
         if real and op.startswith("exact_"):
             return f"__{'f' if single else 'd'}{name}_rn({', '.join(args)})"
         text = f"{args[0]} {ARITHMETIC[name]} {args[1]}"
-        if real or dtype.kind == "u" and dtype.itemsize >= 4:
+        if real or (dtype.kind == "u" and dtype.itemsize >= 4):
             return f"({text})"
         # overflow of signed integers has no meaning in C++; that of unsigned ones wraps
         wide = TYPES["uint64"] if dtype.itemsize == 8 else TYPES["uint32"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from jaxpile.expressions import INDEX, Expr, dim, ordered, transform
+from jaxpile.expressions import Expr, dim, ordered, transform
 from jaxpile.llvm.operations import constant, convert, emit, memory_type, type_of
 from jaxpile.mathematics import WRITTEN_OUT
 from jaxpile.program import (
@@ -75,7 +75,7 @@ def extent(step) -> tuple[int, int]:
 
 
 class StepWriter:
-    """Writes the body of one step; ``values`` remembers what has been computed where it still holds."""
+    """Writes the body of one step; ``memos`` hold what has been computed and is still so."""
 
     def __init__(self, function: ir.Function, passed: list[Buffer], stack: list[Buffer]):
         self.function = function

@@ -43,7 +43,7 @@ def optimised(text: str):
 
 
 class MachineCode:
-    """Compiled functions: ``run(table)`` and ``step(k)(table, low, high)``, called without the GIL."""
+    """Compiled functions, called without the GIL: ``run(table)``, ``step(k)(table, low, high)``."""
 
     def __init__(self, text: str):
         with _lock:

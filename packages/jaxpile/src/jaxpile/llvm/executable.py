@@ -1,4 +1,4 @@
-"""Running compiled programs: memory for results, the table of addresses, threads for large loops."""
+"""Running compiled programs: memory for results, a table of addresses, threads for large loops."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def address_of(array: np.ndarray) -> int:
 
 
 def aligned(nbytes: int) -> tuple[np.ndarray, int]:
-    """Bytes at a multiple of 64, which lets JAX take them over without a copy; and their address."""
+    """Bytes at a multiple of 64, so that JAX takes them over without a copy; their address."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     address = address_of(raw)
     start = -address % ALIGNMENT
@@ -109,7 +110,7 @@ class Executable:
             borders = [low + (high - low) * part // workers for part in range(workers + 1)]
             # this thread takes the last part itself
             waiting = [pool(workers - 1).submit(step, table, a, b)
-                       for a, b in zip(borders[:-2], borders[1:-1], strict=True)]
+                       for a, b in pairwise(borders[:-1])]
             step(table, borders[-2], borders[-1])
             for part in waiting:
                 part.result()

@@ -156,7 +156,7 @@ def division(builder: ir.IRBuilder, op: str, dtype: np.dtype, x, y):
 
 
 def convert(builder: ir.IRBuilder, x, source: np.dtype, target: np.dtype):
-    """Between dtypes: floats go to integers towards zero and within range, NaN to 0, as XLA does."""
+    """Between dtypes, as XLA: floats become integers towards zero, within range; NaN is 0."""
     kind = type_of(target)
     if target == BOOL:
         zero = ir.Constant(x.type, 0.0 if source.kind == "f" else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxpile.expressions import BOOL, apply, const, dim, dims_of, linear, row_major, var
+from jaxpile.expressions import BOOL, apply, const, dims_of, linear, row_major, var
 from jaxpile.program import Branch, Repeat, While
 from jaxpile.registry import translates
 from jaxpile.values import Value, whole

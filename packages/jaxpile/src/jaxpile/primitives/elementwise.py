@@ -191,7 +191,7 @@ def erf_inv(driver, equation, x):
 
 
 def inverse_error(x: Expr) -> Expr:
-    """Giles' approximation (7 digits); for float64 two steps of Newton's method with erfc after it."""
+    """Giles' approximation (7 digits); for float64 two steps of Newton's method after it."""
     t = x.dtype
 
     def number(value):

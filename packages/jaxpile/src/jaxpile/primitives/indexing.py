@@ -32,7 +32,7 @@ def within(start: Expr, most: int) -> Expr:
 
 
 def missing(dtype: np.dtype):
-    """What JAX's gather gives outside the array: NaN, the lowest integer, the highest unsigned, True."""
+    """What JAX reads outside an array: NaN, the lowest integer, the highest unsigned one, True."""
     if dtype.kind == "f":
         return np.nan
     if dtype.kind == "b":

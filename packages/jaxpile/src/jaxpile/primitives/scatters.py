@@ -1,10 +1,20 @@
-"""Scatters: updates written into a copy of the operand, or into the operand where nobody wants it."""
+"""Scatters: updates written into a copy of the operand, or into itself if nobody wants it."""
 
 from __future__ import annotations
 
 import math
 
-from jaxpile.expressions import BOOL, apply, clamp_index, const, dims_of, linear, load, row_major, var
+from jaxpile.expressions import (
+    BOOL,
+    apply,
+    clamp_index,
+    const,
+    dims_of,
+    linear,
+    load,
+    row_major,
+    var,
+)
 from jaxpile.primitives.indexing import as_index, mode_of, within
 from jaxpile.program import Nest, Store, When
 from jaxpile.registry import translates

@@ -18,7 +18,7 @@ from jaxpile.expressions import (
 )
 from jaxpile.program import Nest, Set, Store, Until, When
 from jaxpile.registry import translates
-from jaxpile.values import Value, whole
+from jaxpile.values import Value
 
 
 def before(keys: list[tuple[Expr, Expr]]) -> Expr:
