@@ -72,6 +72,9 @@ class Builder:
 
     def store(self, buffer: Buffer, value: Value, position: Expr | None = None) -> None:
         """Write all elements of the value; ``position`` is in terms of the value's dimensions."""
+        if value.size > buffer.size or value.dtype != buffer.dtype:
+            raise ValueError(f"{value.shape} {value.dtype} does not fit into a buffer of "
+                             f"{buffer.shape} {buffer.dtype}: a translator is wrong")
         if position is None:
             position = row_major(value.shape, dims_of(value.shape))
         self.nest(value.shape, [Store(buffer, position, value.expr)])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from jaxpile.expressions import BOOL, apply, const, dims_of, linear, row_major, var
+from jaxpile.primitives.reductions import reduce
 from jaxpile.program import Branch, Repeat, While
 from jaxpile.registry import translates
-from jaxpile.values import Value, whole
+from jaxpile.values import Value, broadcast, pointwise, whole
 
 
 @translates("pjit", "jit", "closed_call", "core_call", "checkpoint", "remat", "remat2",
@@ -79,16 +80,31 @@ def while_(driver, equation, *operands):
     carries = carries_for(driver, operands[tests + bodies:])
     going = builder.buffer((), BOOL)
     outer = builder.levels[-1]
+    # Of a vmapped loop the test has an answer for each element: it runs while any says yes, and
+    # changes those only.
+    each = None
     with builder.block() as test:
         (answer,) = driver.inline(params["cond_jaxpr"], [], [*fixed[:tests], *map(whole, carries)])
+        if answer.shape:
+            answer = each = builder.materialise(answer, fresh=True)
+            answer = reduce(driver, answer, list(range(len(answer.shape))), "or", False)
         builder.store(going, answer)
     with builder.block() as steps:
         at_level(carries, builder.levels[-1])
         results = driver.inline(params["body_jaxpr"], [], [*fixed[tests:], *map(whole, carries)])
+        if each is not None:
+            results = [_where(each, new, whole(old))
+                       for new, old in zip(results, carries, strict=True)]
         builder.assign(carries, results)
     at_level(carries, outer)
     builder.emit(While(test, going, steps))
     return [whole(buffer) for buffer in carries]
+
+
+def _where(each: Value, new: Value, old: Value) -> Value:
+    """The new values where the answer is yes; its axes are the first ones of the values."""
+    answer = broadcast(each, new.shape, range(len(each.shape)))
+    return pointwise("select", new.dtype, answer, new, old)
 
 
 @translates("cond")

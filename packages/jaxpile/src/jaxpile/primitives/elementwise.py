@@ -56,6 +56,23 @@ def comparison(driver, equation, x, y):
     return pointwise(equation.primitive.name, BOOL, *level((x, y)))
 
 
+@translates("lt_to", "le_to", "eq_to", kind="pointwise")
+def total_order(driver, equation, x, y):
+    """Comparisons by which NaN comes after infinity and -0 before 0."""
+    return pointwise(equation.primitive.name[:2], BOOL,
+                     *(Value(v.shape, v.dtype, rank(v.expr)) for v in level((x, y))))
+
+
+def rank(x: Expr) -> Expr:
+    """An integer that orders floats: their bits, all but the sign flipped for negative ones."""
+    if x.dtype.kind != "f":
+        return x
+    kind = np.dtype(f"int{8 * x.dtype.itemsize}")
+    bits = apply("bitcast", kind, x)
+    sign = apply("shr_a", kind, bits, const(8 * kind.itemsize - 1, kind))
+    return apply("xor", kind, bits, apply("and", kind, sign, const(np.iinfo(kind).max, kind)))
+
+
 @translates("select_n", kind="pointwise")
 def select_n(driver, equation, which, *cases):
     shape = cases[0].shape

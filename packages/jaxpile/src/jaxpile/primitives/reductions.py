@@ -21,7 +21,7 @@ from jaxpile.expressions import (
 )
 from jaxpile.program import Loop, Nest, Set, Store
 from jaxpile.registry import translates
-from jaxpile.values import Value, full, reverse, whole
+from jaxpile.values import Value, full, reverse, view, whole
 
 #: A sum of more elements than this is made of partial sums, which threads can share.
 PARTS_FROM = 1 << 15
@@ -69,6 +69,10 @@ def reduce(driver, x: Value, axes: list[int], op: str, neutral) -> Value:
         return x
     if not x.size:
         return full(shape, neutral, x.dtype)
+    if all(x.shape[axis] == 1 for axis in axes):
+        # nothing to add to: -0 stays -0, as XLA has it
+        dims = dict(zip(kept, dims_of(shape), strict=True))
+        return view(x, shape, [dims.get(axis, index(0)) for axis in range(len(x.shape))])
     out = builder.buffer(shape, x.dtype)
     position = row_major(shape, dims_of(shape))
     start = const(neutral, x.dtype)
