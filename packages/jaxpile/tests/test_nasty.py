@@ -1,7 +1,7 @@
 """What goes wrong first: NaN, infinities, signed zeros, overflow, empty arrays, odd indices.
 
-Each is compared with jax.jit bit for bit, NaN as NaN. Subnormal numbers are left out: XLA's CPU code
-takes them for zero, ours keeps them (``test_subnormal_numbers_are_kept``).
+Each is compared with jax.jit bit for bit, NaN as NaN. Subnormal numbers are left out: XLA's CPU
+code takes them for zero, ours keeps them (``test_subnormal_numbers_are_kept``).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_bit_for_bit(name):
 @pytest.mark.parametrize("name", ["exp", "log", "log1p", "expm1", "tanh", "sin", "cos", "sqrt"])
 @pytest.mark.parametrize("double", [True, False])
 def test_functions_at_their_edges(name, double):
-    """Infinities, NaN and zeros with their signs as JAX has them; other values within 1e-14 or 3e-7.
+    """Infinities, NaN and zeros with their signs as in JAX; other values within 1e-14 or 3e-7.
 
     Left out are subnormal results and sin of 1e308: see README.
     """

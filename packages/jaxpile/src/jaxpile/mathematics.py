@@ -1,7 +1,7 @@
 """exp, log, expm1, log1p, tanh, sin, cos written out as arithmetic, for LLVM to vectorise.
 
 A library call in a loop keeps LLVM from using vector instructions. Errors, measured against
-float64 or higher precision (tests/test_mathematics.py): at most 2 units in the last place, 3 for tanh; sin
+extended precision (tests/test_mathematics.py): at most 2 units in the last place, 3 for tanh; sin
 and cos need |x| <= 2**48 and give NaN beyond it. NaN, infinities and signed zeros are IEEE 754's.
 The operations are the ``exact_`` ones, which LLVM may not contract: the compensated steps need
 each rounding. Reductions and coefficients: fdlibm (Sun Microsystems 1993), Taylor's series for
