@@ -182,7 +182,8 @@ $(STAMP): requirements/base.txt $(wildcard packages/*/pyproject.toml) Makefile \
 	echo "Installing into $(VENV): 2.3 GB, some minutes the first time"; \
 	"$$uv" pip sync -q --compile-bytecode --python $(IN_VENV) --require-hashes requirements/base.txt; \
 	"$$uv" pip install -q --python $(IN_VENV) --no-deps \
-	  --editable packages/virtualgpu --editable packages/gpucourse; \
+	  --editable packages/virtualgpu --editable packages/gpucourse \
+	  --editable packages/jaxpile; \
 	printf '%s\n' "$(CURDIR)" > $@; \
 	echo "Set up in $(VENV) with $$($(IN_VENV) --version)"
 

@@ -1,0 +1,137 @@
+"""Steps as they are written: buffers, nests that fill them, and loops whose carries are buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from jaxpile.expressions import Expr, dims_of, index, local, row_major
+from jaxpile.program import Buffer, Loop, Nest, Set, Store
+from jaxpile.values import Value, buffer_of, is_identity, loads_of, whole
+
+
+class Builder:
+    """Collects the buffers and the steps of one program."""
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self.blocks: list[list] = [[]]
+        # Per open block: which expression is already held by which buffer.
+        self.held: list[dict[tuple, Value]] = [{}]
+        self.levels: list[int] = [0]
+        self._names = 0
+
+    # --- names and blocks ---
+
+    def fresh(self, prefix: str) -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def emit(self, step) -> None:
+        self.blocks[-1].append(step)
+
+    @contextmanager
+    def block(self, own_level: bool = True) -> Iterator[list]:
+        """A list of steps apart: what is emitted meanwhile goes there.
+
+        Buffers made before may not be overwritten in it: it may run again, or not at all.
+        """
+        self.blocks.append([])
+        self.held.append({})
+        if own_level:
+            self._names += 1
+            self.levels.append(self._names)
+        try:
+            yield self.blocks[-1]
+        finally:
+            self.blocks.pop()
+            self.held.pop()
+            if own_level:
+                self.levels.pop()
+
+    # --- buffers ---
+
+    def buffer(self, shape: Sequence[int], dtype, kind: str = "temp", data=None) -> Buffer:
+        made = Buffer(self.fresh({"input": "a", "const": "k"}.get(kind, "b")), tuple(shape),
+                      np.dtype(dtype), kind, self.levels[-1], data)
+        self.buffers.append(made)
+        return made
+
+    def forget(self, buffer: Buffer) -> None:
+        """The buffer is about to change: what was known to be held in it, or made of it, is not."""
+        for held in self.held:
+            for key, value in list(held.items()):
+                if buffer in value.expr.reads or buffer in key[0].reads:
+                    del held[key]
+
+    def nest(self, shape: Sequence[int], body: list) -> None:
+        if all(shape):
+            self.emit(Nest(tuple((0, int(size)) for size in shape), body))
+
+    def store(self, buffer: Buffer, value: Value, position: Expr | None = None) -> None:
+        """Write all elements of the value; ``position`` is in terms of the value's dimensions."""
+        if value.size > buffer.size or value.dtype != buffer.dtype:
+            raise ValueError(f"{value.shape} {value.dtype} does not fit into a buffer of "
+                             f"{buffer.shape} {buffer.dtype}: a translator is wrong")
+        if position is None:
+            position = row_major(value.shape, dims_of(value.shape))
+        self.nest(value.shape, [Store(buffer, position, value.expr)])
+
+    def materialise(self, value: Value, fresh: bool = False) -> Value:
+        """The same array, held by a buffer; ``fresh``: one that nothing else reads."""
+        if not fresh:
+            if buffer_of(value) is not None:
+                return value
+            key = (value.expr, value.shape)
+            for held in self.held:
+                if key in held:
+                    return held[key]
+        buffer = self.buffer(value.shape, value.dtype)
+        self.store(buffer, value)
+        result = whole(buffer)
+        if not fresh:
+            self.held[-1][key] = result
+        return result
+
+    # --- loops ---
+
+    def loops(self, body: list, variables: Sequence[Expr], sizes: Sequence[int]) -> list:
+        """The body within loops over all variables, the last innermost; none for size 1."""
+        for variable, size in reversed(list(zip(variables, sizes, strict=True))):
+            if size != 1:
+                body = [Loop(variable, index(0), index(size), body)]
+        return body
+
+    def assign(self, targets: Sequence[Buffer], values: Sequence[Value]) -> None:
+        """Overwrite all targets at once, as the carries of a loop: values may read any of them."""
+        carries = set(targets)
+        pairs = []
+        for target, value in zip(targets, values, strict=True):
+            if buffer_of(value) is not target:
+                pairs.append((target, value))
+        settled = []
+        for target, value in pairs:
+            loads = loads_of(value.expr, carries)
+            if any(node.attr.shape != target.shape or not is_identity(node, target.shape)
+                   for node in loads):
+                value = self.materialise(value, fresh=True)
+            settled.append((target, value))
+        groups: dict[tuple, list[tuple[Buffer, Value]]] = {}
+        for target, value in settled:
+            groups.setdefault(target.shape, []).append((target, value))
+        for shape, group in groups.items():
+            body: list = []
+            stores: list = []
+            position = row_major(shape, dims_of(shape))
+            for target, value in group:
+                if len(group) == 1:
+                    stores.append(Store(target, position, value.expr))
+                else:
+                    name = self.fresh("t")
+                    body.append(Set(name, value.expr))
+                    stores.append(Store(target, position, local(name, value.dtype)))
+            self.nest(shape, body + stores)
+        for target, _ in pairs:
+            self.forget(target)

@@ -1,0 +1,240 @@
+"""Walks a jaxpr, asks the registry for the translator of each equation, keeps what is in scope."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from jax import dtypes
+from jax.extend.core import ClosedJaxpr, Literal
+
+from jaxpile.builder import Builder
+from jaxpile.errors import UnsupportedPrimitive, UnsupportedProgram, UnsupportedType
+from jaxpile.expressions import cost
+from jaxpile.program import Buffer, Program
+from jaxpile.provenance import line_of
+from jaxpile.registry import POINTWISE, Registry
+from jaxpile.values import Value, buffer_of, full, whole
+
+#: From this cost on, a value that is wanted at several places is computed once, into a buffer.
+DEAR = 10
+#: An expression this deep becomes a buffer: compile time, and the depth of what prints it.
+DEEP = 600
+
+SUPPORTED = {np.dtype(name) for name in (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float32", "float64")}
+
+
+def storage_dtype(aval) -> np.dtype:
+    """The dtype an array is kept in; a threefry key is one uint64. Others: UnsupportedType."""
+    dtype = aval.dtype
+    if dtypes.issubdtype(dtype, dtypes.prng_key):
+        if "fry" in str(dtype):
+            return np.dtype(np.uint64)
+        raise UnsupportedType(f"random keys of type {dtype} are not translated, only threefry's "
+                              "(jax.random.key(seed, impl='threefry2x32'))")
+    if dtype not in SUPPORTED:
+        raise UnsupportedType(
+            f"arrays of {dtype} are not translated (complex numbers and half precision are not). "
+            "Convert to float32 or float64, or leave this function to jax.jit.")
+    return np.dtype(dtype)
+
+
+class Scope:
+    """The variables of one jaxpr that are still wanted, and how often."""
+
+    def __init__(self, jaxpr, registry: Registry):
+        self.values: dict = {}
+        self.uses: Counter = Counter()
+        self.scattered: Counter = Counter()
+        for equation in jaxpr.eqns:
+            shares = is_pointwise(equation, registry)
+            for atom in equation.invars:
+                if not isinstance(atom, Literal):
+                    self.uses[atom] += 1
+                    self.scattered[atom] += not shares
+        for atom in jaxpr.outvars:
+            if not isinstance(atom, Literal):
+                self.uses[atom] += 1
+        self.total = dict(self.uses)
+
+    def take(self, atom) -> None:
+        """One use less; a variable without any is dropped."""
+        if not isinstance(atom, Literal):
+            self.uses[atom] -= 1
+            if not self.uses[atom]:
+                self.values.pop(atom, None)
+
+
+def is_pointwise(equation, registry: Registry) -> bool:
+    """Whether an equation reads its operands at the index it writes only."""
+    name = equation.primitive.name
+    inner = equation.params.get("jaxpr") if name in ("pjit", "jit", "closed_call") else None
+    if inner is not None:
+        return all(is_pointwise(e, registry) for e in inner.jaxpr.eqns)
+    return name in registry and registry[name].kind == POINTWISE
+
+
+class Driver:
+    """One translation: a registry, a builder, a stack of scopes, and the target, "cpu" or "gpu"."""
+
+    def __init__(self, registry: Registry, target: str = "cpu"):
+        self.registry, self.target = registry, target
+        self.builder = Builder()
+        self.scopes: list[Scope] = []
+        self.within: list = []
+
+    # --- what translators ask ---
+
+    def where(self, equation) -> str:
+        """The learner's line of an equation, or of the call that it is part of."""
+        for candidate in (equation, *reversed(self.within)):
+            line = line_of(candidate)
+            if line:
+                return line
+        return "an unknown line"
+
+    def refuse(self, equation, reason: str) -> UnsupportedPrimitive:
+        """An error to raise: the primitive, its line, the reason."""
+        return UnsupportedPrimitive(
+            f"{equation.primitive.name!r}, used in {self.where(equation)}: {reason}")
+
+    def cheap(self, value: Value, several: bool = True) -> Value:
+        """The value, held by a buffer if computing it several times would be dear."""
+        if several and value.size > 1 and cost(value.expr, DEAR) >= DEAR:
+            return self.builder.materialise(value)
+        return value
+
+    def wanted(self, buffer: Buffer) -> bool:
+        """Whether a variable that is still in scope reads the buffer."""
+        return any(buffer in value.expr.reads
+                   for scope in self.scopes for value in scope.values.values())
+
+    def owned(self, value: Value, beside: Sequence[Value] = ()) -> tuple[Buffer, list[Value]]:
+        """A buffer that holds the value and may be overwritten: its own where nobody else wants it.
+
+        ``beside`` are values still to be used; those that read the buffer come back as copies.
+        """
+        buffer = buffer_of(value)
+        beside = [self.builder.materialise(other, fresh=True)
+                  if buffer is not None and buffer in other.expr.reads else other
+                  for other in beside]
+        if (buffer is None or buffer.kind != "temp" or self.wanted(buffer)
+                or buffer.level != self.builder.levels[-1]):
+            buffer = buffer_of(self.builder.materialise(value, fresh=True))
+        self.builder.forget(buffer)
+        return buffer, beside
+
+    def constant(self, array) -> Value:
+        """A closed-over array; one whose elements are all alike needs no memory."""
+        if dtypes.issubdtype(getattr(array, "dtype", np.dtype(int)), dtypes.prng_key):
+            import jax
+
+            words = np.asarray(jax.random.key_data(array)).astype(np.uint64)
+            array = (words[..., 0] << np.uint64(32)) | words[..., 1]
+        array = np.asarray(array)
+        if array.dtype not in SUPPORTED:
+            raise UnsupportedType(f"a constant of dtype {array.dtype} is not translated")
+        if array.size == 0:
+            return full(array.shape, 0, array.dtype)
+        array = np.array(array, order="C")
+        raw = array.reshape(-1).view(f"V{array.itemsize}")
+        if array.size == 1 or (raw == raw[0]).all():
+            return full(array.shape, array.reshape(-1)[0], array.dtype)
+        array.flags.writeable = False
+        return whole(self.builder.buffer(array.shape, array.dtype, "const", array))
+
+    # --- walking ---
+
+    def inline(self, jaxpr, consts: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
+        """Translate a nested jaxpr here, in a scope of its own."""
+        if isinstance(jaxpr, ClosedJaxpr):
+            consts = [self.constant(array) for array in jaxpr.consts]
+            jaxpr = jaxpr.jaxpr
+        scope = Scope(jaxpr, self.registry)
+        self.scopes.append(scope)
+        try:
+            for variables, values in ((jaxpr.constvars, consts), (jaxpr.invars, operands)):
+                for variable, value in zip(variables, values, strict=True):
+                    if scope.uses[variable]:
+                        scope.values[variable] = value
+            for equation in jaxpr.eqns:
+                self.translate(scope, equation)
+            return [self.read(scope, atom) for atom in jaxpr.outvars]
+        finally:
+            self.scopes.pop()
+
+    def read(self, scope: Scope, atom) -> Value:
+        if isinstance(atom, Literal):
+            return full(atom.aval.shape, np.asarray(atom.val), storage_dtype(atom.aval))
+        return scope.values[atom]
+
+    def translate(self, scope: Scope, equation) -> None:
+        name = equation.primitive.name
+        outputs = [v for v in equation.outvars if scope.uses[v]]
+        if not outputs and not equation.effects:
+            for atom in equation.invars:
+                scope.take(atom)
+            return
+        if equation.effects:
+            raise UnsupportedProgram(
+                f"{name!r}, used in {self.where(equation)}, has side effects, which compiled loops "
+                "do not have. Take prints and callbacks out of the function, or use jax.jit.")
+        translator = self.registry.get(name)
+        if translator is None:
+            raise UnsupportedPrimitive(
+                f"there is no translator for the primitive {name!r}, used in "
+                f"{self.where(equation)}. Write one: @jaxpile.translates({name!r}), add it with "
+                "jaxpile.default_registry().extended(it), and pass that as "
+                "jaxpile.jit(f, translators=…).")
+        try:
+            for variable in equation.outvars:
+                storage_dtype(variable.aval)
+            operands = [self.read(scope, atom) for atom in equation.invars]
+            for atom in equation.invars:
+                scope.take(atom)
+            self.within.append(equation)
+            results = translator.translate(self, equation, *operands)
+            self.within.pop()
+        except UnsupportedType as error:
+            if "used in" in str(error):
+                raise
+            raise UnsupportedType(f"{name!r}, used in {self.where(equation)}: {error}") from None
+        results = [results] if isinstance(results, Value) else list(results)
+        for variable, value in zip(equation.outvars, results, strict=True):
+            self.bind(scope, equation, variable, value)
+
+    def bind(self, scope: Scope, equation, variable, value: Value) -> None:
+        expected = tuple(variable.aval.shape), storage_dtype(variable.aval)
+        if (value.shape, value.dtype) != expected:
+            raise UnsupportedPrimitive(
+                f"the translator of {equation.primitive.name!r} made an array of {value.shape} "
+                f"{value.dtype}; the equation in {self.where(equation)} says {expected}")
+        if not scope.uses[variable]:
+            return
+        several = scope.total[variable] > 1 and scope.scattered[variable] > 0
+        if value.expr.depth > DEEP:
+            value = self.builder.materialise(value)
+        scope.values[variable] = self.cheap(value, several)
+
+
+def translate(closed, registry: Registry, name: str, target: str = "cpu") -> Program:
+    """The program of a closed jaxpr: its inputs are its invars, its outputs its outvars.
+
+    Raises UnsupportedPrimitive, UnsupportedType or UnsupportedProgram.
+    """
+    driver = Driver(registry, target)
+    builder = driver.builder
+    inputs = [builder.buffer(v.aval.shape, storage_dtype(v.aval), "input")
+              for v in closed.jaxpr.invars]
+    results = driver.inline(closed, [], [whole(buffer) for buffer in inputs])
+    outputs: list[Buffer] = []
+    for value in results:
+        buffer = buffer_of(value)
+        if buffer is None or buffer.kind != "temp":
+            buffer = buffer_of(builder.materialise(value, fresh=True))
+        buffer.kind, buffer.shape = "output", value.shape
+        outputs.append(buffer)
+    return Program(name, inputs, outputs, builder.buffers, builder.blocks[0])

@@ -1,0 +1,249 @@
+"""What is done to steps before they are printed: merging, dropping, splitting, flattening."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from jaxpile.expressions import (
+    Expr,
+    dim,
+    dims_of,
+    flattened,
+    load,
+    ordered,
+    row_major,
+    transform,
+)
+from jaxpile.program import (
+    Branch,
+    Buffer,
+    Nest,
+    Program,
+    Repeat,
+    Set,
+    Store,
+    While,
+    expressions,
+    inner_lists,
+    reads_of,
+    rewritten,
+    walk,
+    writes_of,
+)
+
+#: How far back a nest may move to join another, in steps.
+LOOK_BACK = 12
+#: A nest is split at borders of concatenations into at most this many.
+MOST_PIECES = 27
+#: Nests smaller than this are not worth a split: a comparison per element is shorter code.
+LEAST_SPLIT = 64
+
+
+def optimise(program: Program) -> None:
+    """Change the program's steps in place; what it computes stays the same."""
+    program.steps[:] = fused(program.steps)
+    while drop_dead(program):
+        pass
+    program.steps[:] = each_nest(program.steps, split)
+    program.steps[:] = each_nest(program.steps, flatten)
+    used = reads_of(program.steps) | writes_of(program.steps) | set(program.outputs)
+    program.buffers[:] = [b for b in program.buffers if b in used or b.kind == "input"]
+
+
+def each_nest(steps: list, change) -> list:
+    """The steps with every nest, inner ones too, replaced by the nests that ``change`` returns."""
+    changed: list = []
+    for step in steps:
+        if isinstance(step, Nest):
+            changed.extend(change(step))
+            continue
+        for inner in inner_lists(step):
+            inner[:] = each_nest(inner, change)
+        changed.append(step)
+    return changed
+
+
+# --- merging ---------------------------------------------------------------------------------
+
+
+def fused(steps: list) -> list:
+    """Steps with nests of equal ranges merged, where each iteration needs only its own."""
+    result: list = []
+    for step in steps:
+        if isinstance(step, Repeat | While | Branch):
+            for inner in inner_lists(step):
+                inner[:] = fused(inner)
+        if isinstance(step, Nest) and join(result, step):
+            continue
+        result.append(step)
+    return result
+
+
+def join(steps: list, nest: Nest) -> bool:
+    """Merge the nest into one of the last steps, if one fits; False if none does."""
+    reads, writes = reads_of([nest]), writes_of([nest])
+    for back in range(1, min(LOOK_BACK, len(steps)) + 1):
+        step = steps[-back]
+        if isinstance(step, Nest) and step.ranges == nest.ranges and mergeable(step, nest):
+            step.body.extend(forwarded(step, nest.body))
+            return True
+        written = writes_of([step])
+        if written & (reads | writes) or reads_of([step]) & writes:
+            return False
+    return False
+
+
+def mergeable(first: Nest, second: Nest) -> bool:
+    """Whether an iteration of the second needs only what the same one of the first wrote."""
+    if not first.ranges:
+        return True
+    shape = tuple(high for _, high in first.ranges)
+    own = row_major(shape, dims_of(shape))
+    writes = writes_of(first.body), writes_of(second.body)
+    shared = writes[0] & (reads_of(second.body) | writes[1]) | reads_of(first.body) & writes[1]
+    if not shared:
+        return True
+    base: dict[Buffer, Expr] = {}
+    for body in (first.body, second.body):
+        for item in walk(body):
+            if isinstance(item, Store) and item.buffer in shared:
+                if not own_place(item.position, own):
+                    return False
+                if base.setdefault(item.buffer, item.position) is not item.position:
+                    return False
+    for item in walk(first.body + second.body):
+        for node in ordered(expressions(item)):
+            if node.op == "load" and node.attr in shared and node.args[0] is not base[node.attr]:
+                return False
+    return True
+
+
+def own_place(position: Expr, own: Expr) -> bool:
+    """Whether each index has a place of its own: row-major order, all moved by one amount."""
+    if position is own:
+        return True
+    if position.op != "linear":
+        return False
+    moving = {a: f for a, f in zip(position.args, position.attr, strict=False) if a.moves}
+    wanted = ({own: 1} if own.op == "dim" else
+              dict(zip(own.args, own.attr, strict=False)) if own.op == "linear" else {})
+    return moving == wanted
+
+
+def forwarded(first: Nest, body: list) -> list:
+    """The body with loads of what the first nest stores replaced by the stored expression."""
+    written = writes_of(first.body)
+    change: dict[Expr, Expr] = {}
+    for item in first.body:
+        if isinstance(item, Store):
+            target = load(item.buffer, item.position)
+            change.pop(target, None)
+            if not item.value.reads & written and single(first.body, item.buffer):
+                change[target] = item.value
+    if not change:
+        return body
+    # Inside loops of the body, buffers written by the body itself may have changed meanwhile.
+    own = writes_of(body)
+    change = {old: new for old, new in change.items()
+              if old.attr not in own and not new.reads & own}
+    memo: dict = {}
+    return rewritten(body, lambda expr: transform(expr, change, memo)) if change else body
+
+
+def single(body: list, buffer: Buffer) -> bool:
+    """Whether the buffer is stored to once, and not within an inner loop."""
+    stores = [item for item in walk(body) if isinstance(item, Store) and item.buffer is buffer]
+    return len(stores) == 1 and any(item is stores[0] for item in body)
+
+
+# --- dead stores -----------------------------------------------------------------------------
+
+
+def drop_dead(program: Program) -> bool:
+    """Remove stores that nobody reads, and what is empty then; True if something was removed."""
+    alive = reads_of(program.steps) | set(program.outputs)
+    names = {read for item in walk(program.steps) for expr in expressions(item)
+             for read in expr.reads if isinstance(read, str)}
+
+    def kept(items: list) -> list:
+        result: list = []
+        for item in items:
+            if isinstance(item, Store) and item.buffer not in alive:
+                continue
+            if isinstance(item, Set) and item.name not in names:
+                continue
+            inner = inner_lists(item)
+            for body in inner:
+                body[:] = kept(body)
+            # A while without a body still ends or does not; it is left alone.
+            if inner and not any(inner) and not isinstance(item, While):
+                continue
+            result.append(item)
+        return result
+
+    before = sum(1 for _ in walk(program.steps))
+    program.steps[:] = kept(program.steps)
+    return sum(1 for _ in walk(program.steps)) < before
+
+
+# --- splitting and flattening ----------------------------------------------------------------
+
+
+def split(nest: Nest) -> list[Nest]:
+    """Nests without comparisons against the borders of concatenated or padded pieces."""
+    if nest.count < LEAST_SPLIT:
+        return [nest]
+    cuts: list[set[int]] = [set() for _ in nest.ranges]
+    for item in walk(nest.body):
+        for node in ordered(expressions(item)):
+            if node.op != "piece":
+                continue
+            where = border(node)
+            if where is not None:
+                axis, at = where
+                if nest.ranges[axis][0] < at < nest.ranges[axis][1]:
+                    cuts[axis].add(at)
+    if not any(cuts) or math.prod(len(c) + 1 for c in cuts) > MOST_PIECES:
+        return [nest]
+    sides = [list(itertools.pairwise([low, *sorted(cut), high]))
+             for (low, high), cut in zip(nest.ranges, cuts, strict=True)]
+    nests = []
+    for ranges in itertools.product(*sides):
+        change = {dim(axis, *nest.ranges[axis]): dim(axis, *part)
+                  for axis, part in enumerate(ranges)}
+        change = {old: new for old, new in change.items() if old.op == "dim" and old is not new}
+        memo: dict = {}
+        nests.append(Nest(ranges, rewritten(
+            nest.body, lambda expr, c=change, m=memo: transform(expr, c, m))))
+    return nests
+
+
+def border(node: Expr) -> tuple[int, int] | None:
+    """The axis and the index at which a piece begins, where one dimension alone decides."""
+    at = node.args[0]
+    if at.op == "dim":
+        return at.attr[0], node.attr
+    if at.op == "linear" and len(at.args) == 1 and at.args[0].op == "dim":
+        factor, offset = at.attr
+        if factor == 1:
+            return at.args[0].attr[0], node.attr - offset
+        if factor == -1:
+            return at.args[0].attr[0], offset - node.attr + 1
+    return None
+
+
+def flatten(nest: Nest) -> list[Nest]:
+    """One long loop instead of several, where the nest runs over memory in order anyway."""
+    if len(nest.ranges) < 2 or any(low for low, _ in nest.ranges):
+        return [nest]
+    shape = tuple(high for _, high in nest.ranges)
+    flat = dim(0, 0, math.prod(shape))
+    memo: dict = {}
+    for item in nest.body:
+        if not isinstance(item, Store | Set):
+            return [nest]
+        if any(flattened(expr, shape, flat, memo) is None for expr in expressions(item)):
+            return [nest]
+    body = rewritten(nest.body, lambda expr: flattened(expr, shape, flat, memo))
+    return [Nest(((0, math.prod(shape)),), body)]

@@ -1,0 +1,325 @@
+"""Programs as LLVM modules: one function for each top-level step, and one that runs them all.
+
+Every function ``step<k>(table, low, high)`` gets a table of the addresses of all buffers and the
+part of the outermost range that it is to run; its body is a function of its own whose pointers
+are declared not to overlap, which is what lets LLVM vectorise without checks at run time.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from jaxpile.expressions import Expr, dim, ordered, transform
+from jaxpile.llvm.operations import constant, convert, emit, memory_type, type_of
+from jaxpile.mathematics import WRITTEN_OUT
+from jaxpile.program import (
+    Branch,
+    Buffer,
+    Loop,
+    Nest,
+    Program,
+    Repeat,
+    Set,
+    Store,
+    Until,
+    When,
+    While,
+    reads_of,
+    walk,
+    writes_of,
+)
+
+I64 = ir.IntType(64)
+POINTER = ir.PointerType()
+#: Temporary buffers up to this size that one step alone uses live on its stack, then in registers.
+ON_STACK = 16
+
+
+def generate(program: Program, places: dict[Buffer, int]) -> str:
+    """The text of the module; ``places`` gives each buffer its place in the table of addresses."""
+    module = ir.Module(name=program.name)
+    kinds = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64])
+    users = [reads_of([step]) | writes_of([step]) for step in program.steps]
+    run = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), "run")
+    main = ir.IRBuilder(run.append_basic_block())
+    for k, step in enumerate(program.steps):
+        used = sorted(users[k], key=places.__getitem__)
+        stack = [b for b in used if b.kind == "temp" and b.size <= ON_STACK
+                 and sum(b in other for other in users) == 1]
+        passed = [b for b in used if b not in stack]
+        body = ir.Function(module, ir.FunctionType(
+            ir.VoidType(), [POINTER] * len(passed) + [I64, I64]), f"body{k}")
+        body.linkage = "internal"
+        for arg in body.args[:-2]:
+            arg.add_attribute("noalias")
+            arg.add_attribute("nocapture")
+        StepWriter(body, passed, stack).step(step)
+        outer = ir.Function(module, kinds, f"step{k}")
+        builder = ir.IRBuilder(outer.append_basic_block())
+        addresses = [builder.load(builder.gep(
+            outer.args[0], [ir.Constant(I64, places[b])], source_etype=POINTER), typ=POINTER)
+            for b in passed]
+        builder.call(body, [*addresses, *outer.args[1:]])
+        builder.ret_void()
+        low, high = extent(step)
+        main.call(outer, [run.args[0], ir.Constant(I64, low), ir.Constant(I64, high)])
+    main.ret_void()
+    return str(module)
+
+
+def extent(step) -> tuple[int, int]:
+    """The outermost range of a step: what threads may share between them."""
+    return step.ranges[0] if isinstance(step, Nest) and step.ranges else (0, 1)
+
+
+class StepWriter:
+    """Writes the body of one step; ``memos`` hold what has been computed and is still so."""
+
+    def __init__(self, function: ir.Function, passed: list[Buffer], stack: list[Buffer]):
+        self.function = function
+        self.entry = function.append_basic_block("entry")
+        self.builder = ir.IRBuilder(self.entry)
+        self.pointers = dict(zip(passed, function.args, strict=False))
+        self.locals: dict[str, ir.AllocaInstr] = {}
+        self.loop_values: dict[Expr, ir.Value] = {}
+        self.memos: list[dict[Expr, ir.Value]] = [{}]
+        self.written: dict[Expr, Expr] = {}
+        for buffer in stack:
+            self.pointers[buffer] = self.alloca(memory_type(buffer.dtype), max(buffer.size, 1))
+        self.range = function.args[-2:]
+
+    def alloca(self, kind: ir.Type, size: int = 1):
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(kind, ir.Constant(I64, size))
+
+    # --- steps ---
+
+    def step(self, step) -> None:
+        """The whole function; a nest runs over the part of its first range that it is given."""
+        if isinstance(step, Nest) and step.ranges:
+            self.nest(step, self.range)
+        else:
+            self.steps([step])
+        self.builder.ret_void()
+
+    def steps(self, steps: list) -> None:
+        for step in steps:
+            match step:
+                case Nest():
+                    self.nest(step, None)
+                case Repeat():
+                    with self.counting(step.variable, 0, step.length):
+                        self.steps(step.steps)
+                case While():
+                    self.while_(step)
+                case Branch():
+                    self.branch(step)
+
+    def nest(self, nest: Nest, part) -> None:
+        with self.fresh():
+            self.dimension(nest, 0, part)
+
+    def dimension(self, nest: Nest, axis: int, part) -> None:
+        if axis == len(nest.ranges):
+            self.statements(nest.body)
+            return
+        low, high = part if axis == 0 and part is not None else nest.ranges[axis]
+        with self.counting(dim(axis, *nest.ranges[axis]), low, high):
+            self.dimension(nest, axis + 1, part)
+
+    def while_(self, step: While) -> None:
+        head = self.function.append_basic_block("while")
+        body = self.function.append_basic_block("do")
+        end = self.function.append_basic_block("done")
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        self.steps(step.test)
+        going = self.builder.load(self.pointers[step.going], typ=ir.IntType(8))
+        self.builder.cbranch(self.builder.trunc(going, ir.IntType(1)), body, end)
+        self.builder.position_at_end(body)
+        self.steps(step.steps)
+        self.builder.branch(head)
+        self.builder.position_at_end(end)
+
+    def branch(self, step: Branch) -> None:
+        chosen = self.builder.load(self.pointers[step.selector],
+                                   typ=memory_type(step.selector.dtype))
+        blocks = [self.function.append_basic_block(f"case{k}") for k in range(len(step.branches))]
+        end = self.function.append_basic_block("chosen")
+        switch = self.builder.switch(chosen, blocks[-1])
+        for k, block in enumerate(blocks[:-1]):
+            switch.add_case(ir.Constant(chosen.type, k), block)
+        for block, steps in zip(blocks, step.branches, strict=True):
+            self.builder.position_at_end(block)
+            self.steps(steps)
+            self.builder.branch(end)
+        self.builder.position_at_end(end)
+
+    # --- loops ---
+
+    @contextmanager
+    def fresh(self):
+        """What is computed within holds only there."""
+        self.memos.append({})
+        try:
+            yield
+        finally:
+            self.memos.pop()
+
+    @contextmanager
+    def counting(self, variable: Expr, low, high):
+        """A loop of the variable over low <= v < high (numbers or LLVM values)."""
+        low, high = (ir.Constant(I64, end) if isinstance(end, int) else end for end in (low, high))
+        builder, before = self.builder, self.builder.block
+        head = self.function.append_basic_block("loop")
+        end = self.function.append_basic_block("next")
+        builder.cbranch(builder.icmp_signed("<", low, high), head, end)
+        builder.position_at_end(head)
+        count = builder.phi(I64)
+        count.add_incoming(low, before)
+        with self.fresh():
+            if variable.op != "const":
+                self.loop_values[variable] = count
+            yield
+        after = builder.add(count, ir.Constant(I64, 1), flags=("nsw",))
+        count.add_incoming(after, builder.block)
+        builder.cbranch(builder.icmp_signed("<", after, high), head, end)
+        builder.position_at_end(end)
+
+    # --- statements ---
+
+    def statements(self, items: list) -> None:
+        for item in items:
+            match item:
+                case Store():
+                    self.store(item)
+                case Set():
+                    value = self.value(item.value)
+                    if item.name not in self.locals:
+                        self.locals[item.name] = self.alloca(value.type)
+                    self.builder.store(value, self.locals[item.name])
+                    self.changed(item.name)
+                case Loop():
+                    low, high = self.value(item.low), self.value(item.high)
+                    self.forget(item.body)
+                    with self.counting(item.variable, low, high):
+                        self.statements(item.body)
+                    self.forget(item.body)
+                case Until():
+                    self.until(item)
+                case When():
+                    condition = self.value(item.condition)
+                    with self.builder.if_else(condition) as (then, otherwise):
+                        for place, body in ((then, item.body), (otherwise, item.otherwise)):
+                            with place, self.fresh():
+                                self.statements(body)
+                    self.forget([item])
+
+    def until(self, item: Until) -> None:
+        head = self.function.append_basic_block("until")
+        body = self.function.append_basic_block("do")
+        end = self.function.append_basic_block("done")
+        self.forget(item.body)
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        with self.fresh():
+            self.builder.cbranch(self.value(item.condition), body, end)
+            self.builder.position_at_end(body)
+            self.statements(item.body)
+            self.builder.branch(head)
+        self.builder.position_at_end(end)
+
+    def store(self, item: Store) -> None:
+        position, value = self.value(item.position), self.value(item.value)
+        if item.buffer.dtype.kind == "b":
+            value = self.builder.zext(value, ir.IntType(8))
+        self.builder.store(value, self.address(item.buffer, position))
+        self.changed(item.buffer)
+
+    def address(self, buffer: Buffer, position):
+        return self.builder.gep(self.pointers[buffer], [position], inbounds=True,
+                                source_etype=memory_type(buffer.dtype))
+
+    def changed(self, what) -> None:
+        """A buffer or a local variable is not what it was: values made of it are computed anew."""
+        for memo in self.memos:
+            for node in [node for node in memo if what in node.reads]:
+                del memo[node]
+
+    def forget(self, body: list) -> None:
+        """Everything that the statements change."""
+        for item in walk(body):
+            if isinstance(item, Set):
+                self.changed(item.name)
+            elif isinstance(item, Store):
+                self.changed(item.buffer)
+
+    # --- expressions ---
+
+    def value(self, expr: Expr):
+        """The LLVM value of an expression at this place."""
+        expr = written_out(expr, self.written)
+        memo = {}
+        for level in self.memos:
+            memo.update(level)
+        if expr in memo:
+            return memo[expr]
+        for node in ordered([expr], memo):
+            memo[node] = self.memos[-1][node] = self.node(node, [memo[a] for a in node.args])
+        return memo[expr]
+
+    def node(self, node: Expr, args: list):
+        builder = self.builder
+        match node.op:
+            case "const":
+                return constant(node)
+            case "dim" | "var":
+                return self.loop_values[node]
+            case "local":
+                return builder.load(self.locals[node.attr], typ=type_of(node.dtype))
+            case "load":
+                value = builder.load(self.address(node.attr, args[0]),
+                                     typ=memory_type(node.dtype))
+                return builder.trunc(value, ir.IntType(1)) if node.dtype.kind == "b" else value
+            case "linear":
+                return self.sum(node, args)
+            case "idiv":
+                return builder.udiv(args[0], ir.Constant(I64, node.attr))
+            case "imod":
+                return builder.urem(args[0], ir.Constant(I64, node.attr))
+            case "iclamp":
+                low, high = (ir.Constant(I64, end) for end in node.attr)
+                above = builder.select(builder.icmp_signed("<", args[0], low), low, args[0])
+                return builder.select(builder.icmp_signed(">", above, high), high, above)
+            case "piece":
+                before = builder.icmp_signed("<", args[0], ir.Constant(I64, node.attr))
+                return builder.select(before, args[1], args[2])
+            case "cast":
+                return convert(builder, args[0], node.args[0].dtype, node.dtype)
+            case _:
+                return emit(builder, node, args)
+
+    def sum(self, node: Expr, args: list):
+        total = ir.Constant(I64, node.attr[-1]) if node.attr[-1] else None
+        for value, factor in zip(args, node.attr, strict=False):
+            if factor != 1:
+                value = self.builder.mul(value, ir.Constant(I64, factor), flags=("nsw",))
+            total = value if total is None else self.builder.add(total, value, flags=("nsw",))
+        return total
+
+
+def written_out(expr: Expr, memo: dict[Expr, Expr]) -> Expr:
+    """The expression with exp, sin and so on as arithmetic."""
+    for node in ordered([expr], memo):
+        args = tuple(memo[arg] for arg in node.args)
+        if node.op in WRITTEN_OUT:
+            memo[node] = WRITTEN_OUT[node.op](args[0])
+        elif args == node.args:
+            memo[node] = node
+        else:
+            memo[node] = transform(node, dict(zip(node.args, args, strict=True)))
+    return memo[expr]
+
+

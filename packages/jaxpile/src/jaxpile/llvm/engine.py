@@ -1,0 +1,67 @@
+"""Machine code of a module: LLVM's passes and its just-in-time compiler, for this very CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import threading
+from functools import cache
+
+import llvmlite.binding as llvm
+
+_lock = threading.Lock()
+
+
+@cache
+def target_machine():
+    """This machine, with every instruction set it has; and the C library's functions."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    library = ctypes.util.find_library("m")
+    if library:
+        llvm.load_library_permanently(library)
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3)
+
+
+def optimised(text: str):
+    """The module, verified and after LLVM's own passes, the vectorisers among them."""
+    machine = target_machine()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return module
+
+
+class MachineCode:
+    """Compiled functions, called without the GIL: ``run(table)``, ``step(k)(table, low, high)``."""
+
+    def __init__(self, text: str):
+        with _lock:
+            self.module = optimised(text)
+            self.engine = llvm.create_mcjit_compiler(self.module, _own_machine())
+            self.engine.finalize_object()
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        self.run = kind(self.engine.get_function_address("run"))
+
+    def step(self, k: int):
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        return kind(self.engine.get_function_address(f"step{k}"))
+
+
+def _own_machine():
+    """A target machine for one engine, which takes possession of it."""
+    target_machine()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3,
+        jit=True)

@@ -1,0 +1,132 @@
+"""Calls, loops and branches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxpile.expressions import BOOL, apply, const, dims_of, linear, row_major, var
+from jaxpile.primitives.reductions import reduce
+from jaxpile.program import Branch, Repeat, While
+from jaxpile.registry import translates
+from jaxpile.values import Value, broadcast, pointwise, whole
+
+
+@translates("pjit", "jit", "closed_call", "core_call", "checkpoint", "remat", "remat2",
+            "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin")
+def call(driver, equation, *operands):
+    """A function within the function: its equations are translated in its place."""
+    for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
+        if name in equation.params:
+            return driver.inline(equation.params[name], [], operands)
+    raise driver.refuse(equation, "it carries no jaxpr of what it calls")
+
+
+def carries_for(driver, values) -> list:
+    """Buffers that hold the first values of a loop's carries."""
+    buffers = []
+    for value in values:
+        buffer = driver.builder.buffer(value.shape, value.dtype)
+        driver.builder.store(buffer, value)
+        buffers.append(buffer)
+    return buffers
+
+
+def at_level(buffers, level: int) -> None:
+    """The loop of that level may overwrite the buffers."""
+    for buffer in buffers:
+        buffer.level = level
+
+
+@translates("scan")
+def scan(driver, equation, *operands):
+    params, builder = equation.params, driver.builder
+    consts = params["num_consts"]
+    first = consts + params["num_carry"]
+    length, body = params["length"], params["jaxpr"]
+    fixed = [driver.cheap(value) for value in operands[:consts]]
+    carries = carries_for(driver, operands[consts:first])
+    rows = operands[first:]
+    outs = [builder.buffer(v.aval.shape, np.dtype(a.dtype)) for v, a in (
+        (v, _stored(v)) for v in equation.outvars[params["num_carry"]:])]
+    outer = builder.levels[-1]
+    if length:
+        step = var(builder.fresh("t"), 0, length)
+        now = linear([(step, -1)], length - 1) if params["reverse"] else step
+        with builder.block() as steps:
+            at_level(carries, builder.levels[-1])
+            slices = [Value(row.shape[1:], row.dtype, row.at([now, *dims_of(row.shape[1:])]))
+                      for row in rows]
+            results = driver.inline(body, [], [*fixed, *map(whole, carries), *slices])
+            for out, value in zip(outs, results[params["num_carry"]:], strict=True):
+                where = row_major(out.shape, [now, *dims_of(value.shape)])
+                builder.store(out, value, where)
+            builder.assign(carries, results[:params["num_carry"]])
+        builder.emit(Repeat(step, length, steps))
+        at_level(carries, outer)
+    return [whole(buffer) for buffer in (*carries, *outs)]
+
+
+def _stored(variable):
+    from jaxpile.driver import storage_dtype
+
+    return np.empty(0, storage_dtype(variable.aval))
+
+
+@translates("while")
+def while_(driver, equation, *operands):
+    params, builder = equation.params, driver.builder
+    tests, bodies = params["cond_nconsts"], params["body_nconsts"]
+    fixed = [driver.cheap(value) for value in operands[:tests + bodies]]
+    carries = carries_for(driver, operands[tests + bodies:])
+    going = builder.buffer((), BOOL)
+    outer = builder.levels[-1]
+    # Of a vmapped loop the test has an answer for each element: it runs while any says yes, and
+    # changes those only.
+    each = None
+    with builder.block() as test:
+        (answer,) = driver.inline(params["cond_jaxpr"], [], [*fixed[:tests], *map(whole, carries)])
+        if answer.shape:
+            answer = each = builder.materialise(answer, fresh=True)
+            answer = reduce(driver, answer, list(range(len(answer.shape))), "or", False)
+        builder.store(going, answer)
+    with builder.block() as steps:
+        at_level(carries, builder.levels[-1])
+        results = driver.inline(params["body_jaxpr"], [], [*fixed[tests:], *map(whole, carries)])
+        if each is not None:
+            results = [_where(each, new, whole(old))
+                       for new, old in zip(results, carries, strict=True)]
+        builder.assign(carries, results)
+    at_level(carries, outer)
+    builder.emit(While(test, going, steps))
+    return [whole(buffer) for buffer in carries]
+
+
+def _where(each: Value, new: Value, old: Value) -> Value:
+    """The new values where the answer is yes; its axes are the first ones of the values."""
+    answer = broadcast(each, new.shape, range(len(each.shape)))
+    return pointwise("select", new.dtype, answer, new, old)
+
+
+@translates("cond")
+def cond(driver, equation, which, *operands):
+    branches, builder = equation.params["branches"], driver.builder
+    kind = np.dtype(np.int32)
+    if which.dtype == BOOL:
+        number = apply("cast", kind, which.expr)
+    else:
+        low, high = (const(end, which.dtype) for end in (0, len(branches) - 1))
+        number = apply("min", which.dtype, apply("max", which.dtype, which.expr, low), high)
+        number = apply("cast", kind, number)
+    selector = builder.buffer((), kind)
+    builder.store(selector, Value((), kind, number))
+    outs = [builder.buffer(v.aval.shape, _stored(v).dtype) for v in equation.outvars]
+    lists = []
+    for branch in branches:
+        with builder.block() as steps:
+            for out, value in zip(outs, driver.inline(branch, [], operands), strict=True):
+                builder.store(out, value)
+        lists.append(steps)
+    builder.emit(Branch(selector, lists))
+    return [whole(out) for out in outs]
+
+

@@ -1,0 +1,35 @@
+"""The table of primitives for the README, from the registry.
+
+    python -m jaxpile.table         # prints it
+"""
+
+from __future__ import annotations
+
+from jaxpile.primitives import default_registry
+
+#: What programs meet first among the missing ones; each is refused by its name.
+MISSING = (
+    "approx_top_k", "cholesky", "complex", "conv_general_dilated", "cumlogsumexp",
+    "custom_linear_solve",
+    "debug_callback", "digamma", "eigh", "fft", "igamma", "io_callback", "lu", "nextafter",
+    "pure_callback", "qr", "reduce", "reduce_window", "rng_bit_generator", "select_and_scatter_add",
+    "svd", "top_k", "triangular_solve",
+)
+
+
+def table() -> str:
+    """Two rows of Markdown: what has a translator, and what has none."""
+    registry = default_registry()
+    wrong = sorted(set(MISSING) & set(registry))
+    if wrong:
+        raise ValueError(f"{', '.join(wrong)} have translators now: take them out of MISSING")
+
+    def row(names) -> str:
+        return ", ".join(f"`{name}`" for name in sorted(names))
+
+    return (f"| | |\n|---|---|\n| translated ({len(registry)} names) | {row(registry)} |\n"
+            f"| missing, among others | {row(MISSING)} |\n")
+
+
+if __name__ == "__main__":
+    print(table(), end="")

@@ -1,0 +1,180 @@
+"""What the back ends that write source text share: expressions with named parts, and statements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+
+from jaxpile.expressions import Expr, dim, ordered
+from jaxpile.program import Loop, Nest, Set, Store, Until, When, walk
+
+#: A longer expression is given a name, so that lines stay readable.
+LONG = 70
+
+
+class TextWriter:
+    """Writes statements as lines; a language fills in how its words look."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+        self.memos: list[dict[Expr, str]] = [{}]
+        self.declared: set[str] = set()
+        self.count = 0
+
+    # --- what a language says ---
+
+    def constant(self, node: Expr) -> str:
+        raise NotImplementedError
+
+    def operation(self, node: Expr, args: list[str]) -> str:
+        raise NotImplementedError
+
+    def name_value(self, name: str, node: Expr, text: str) -> str:
+        raise NotImplementedError
+
+    def assign(self, target: str, text: str) -> str:
+        raise NotImplementedError
+
+    def declare(self, name: str, dtype) -> None:
+        """A local variable, before the loops that it outlives."""
+
+    @contextmanager
+    def counting(self, name: str, low: str, high: str):
+        yield
+
+    @contextmanager
+    def section(self, head: str):
+        """Lines further in, below a head such as ``while (x)``."""
+        yield
+
+    def while_head(self, condition: str) -> str:
+        raise NotImplementedError
+
+    # --- lines ---
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text if text else "")
+
+    @contextmanager
+    def fresh(self):
+        self.memos.append({})
+        try:
+            yield
+        finally:
+            self.memos.pop()
+
+    # --- statements ---
+
+    def statements(self, items: list) -> None:
+        for item in items:
+            match item:
+                case Store():
+                    position, value = self.values([item.position, item.value])
+                    self.line(self.assign(f"{item.buffer.name}[{position}]", value))
+                    self.changed(item.buffer)
+                case Set():
+                    (value,) = self.values([item.value])
+                    self.line(self.assign(item.name, value))
+                    self.changed(item.name)
+                case Loop():
+                    low, high = self.values([item.low, item.high])
+                    self.forget(item.body)
+                    with self.fresh(), self.counting(item.variable.attr[0], low, high):
+                        self.statements(item.body)
+                case Until():
+                    self.forget(item.body)
+                    (condition,) = self.values([item.condition], inline=True)
+                    with self.fresh(), self.section(self.while_head(condition)):
+                        self.statements(item.body)
+                case When():
+                    (condition,) = self.values([item.condition])
+                    for words, body in ((self.if_head(condition), item.body),
+                                        (self.else_head(), item.otherwise)):
+                        if body:
+                            with self.fresh(), self.section(words):
+                                self.statements(body)
+                    self.forget([item])
+
+    def if_head(self, condition: str) -> str:
+        raise NotImplementedError
+
+    def else_head(self) -> str:
+        raise NotImplementedError
+
+    def declare_locals(self, nest: Nest) -> None:
+        for item in walk(nest.body):
+            if isinstance(item, Set) and item.name not in self.declared:
+                self.declared.add(item.name)
+                self.declare(item.name, item.value.dtype)
+
+    def changed(self, what) -> None:
+        for memo in self.memos:
+            for node in [node for node in memo if what in node.reads]:
+                del memo[node]
+
+    def forget(self, body: list) -> None:
+        for item in walk(body):
+            if isinstance(item, Set):
+                self.changed(item.name)
+            elif isinstance(item, Store):
+                self.changed(item.buffer)
+
+    # --- expressions ---
+
+    def values(self, exprs: list[Expr], inline: bool = False) -> list[str]:
+        """Texts of expressions; parts used twice or too long for a line get names first."""
+        known: dict[Expr, str] = {}
+        for memo in self.memos:
+            known.update(memo)
+        order = ordered(exprs, known)
+        uses = Counter(arg for node in order for arg in node.args)
+        for node in order:
+            text = self.node(node, [known[arg] for arg in node.args])
+            plain = node.op in ("const", "dim", "var", "local")
+            if not plain and not inline and (uses[node] > 1 or len(text) > LONG):
+                self.count += 1
+                name = f"v{self.count}"
+                self.line(self.name_value(name, node, text))
+                text = self.memos[-1][node] = name
+            known[node] = text
+        return [known[expr] for expr in exprs]
+
+    def node(self, node: Expr, args: list[str]) -> str:
+        match node.op:
+            case "const":
+                return self.constant(node)
+            case "dim":
+                return f"i{node.attr[0]}"
+            case "var":
+                return node.attr[0]
+            case "local":
+                return node.attr
+            case "load":
+                return f"{node.attr.name}[{bare(args[0])}]"
+            case "linear":
+                parts = [arg if factor == 1 else f"{arg} * {factor}"
+                         for arg, factor in zip(args, node.attr, strict=False)]
+                if node.attr[-1]:
+                    parts.append(str(node.attr[-1]))
+                return "(" + " + ".join(parts).replace("+ -", "- ") + ")"
+            case _:
+                return self.operation(node, args)
+
+
+def bare(text: str) -> str:
+    """Without the outermost brackets."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for k, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0 and k < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def dimension_names(nest: Nest) -> list[tuple[str, int, int]]:
+    """Name and bounds of each dimension of a nest that is a loop; size-1 dimensions are numbers."""
+    return [(f"i{axis}", low, high) for axis, (low, high) in enumerate(nest.ranges)
+            if dim(axis, low, high).op == "dim"]

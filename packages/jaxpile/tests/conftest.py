@@ -1,0 +1,26 @@
+"""Fixtures of jaxpile's tests: JAX on the CPU, with 64-bit numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def wide() -> Iterator[None]:
+    """64-bit types are on in these tests only: a process may run others."""
+    import jax
+
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="session")
+def jaxpile_package() -> Path:
+    """The folder of the package: its pyproject.toml, README, src and tests."""
+    return Path(__file__).resolve().parents[1]

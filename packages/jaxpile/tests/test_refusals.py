@@ -1,0 +1,101 @@
+"""What is refused: by name, with the line of the learner's function, and what to do about it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jaxpile
+from jaxpile.errors import UnsupportedPrimitive, UnsupportedProgram, UnsupportedType
+from jaxpile.values import pointwise
+
+X = np.arange(6.0)
+
+
+def test_a_primitive_without_a_translator():
+    def next_number(x):
+        return lax.nextafter(x, x + 1)
+
+    with pytest.raises(UnsupportedPrimitive) as caught:
+        jaxpile.jit(next_number)(X)
+    text = str(caught.value)
+    line = next_number.__code__.co_firstlineno + 1
+    assert "'nextafter'" in text and f"test_refusals.py:{line}" in text
+    assert "@jaxpile.translates('nextafter')" in text
+
+
+@pytest.mark.parametrize(("function", "name"), [
+    (lambda x: jnp.linalg.cholesky(x.reshape(2, 3)[:, :2]), "cholesky"),
+    (lambda x: jnp.linalg.qr(x.reshape(2, 3)), "qr"),
+    (lambda x: lax.cumlogsumexp(x), "cumlogsumexp"),
+    (lambda x: lax.reduce_window(x, 0.0, lax.add, (2,), (1,), "VALID"), "reduce_window"),
+    (lambda x: lax.conv(x.reshape(1, 1, 6), x[:2].reshape(1, 1, 2), (1,), "VALID"), "conv"),
+    (lambda x: lax.top_k(x, 2), "top_k"),
+])
+def test_primitives_that_are_missing(function, name):
+    with pytest.raises(UnsupportedPrimitive, match=name):
+        jaxpile.jit(function)(X)
+
+
+def test_a_line_within_a_nested_function():
+    def step(c, v):
+        return lax.nextafter(c, v), None
+
+    with pytest.raises(UnsupportedPrimitive, match=f":{step.__code__.co_firstlineno + 1}"):
+        jaxpile.jit(lambda x: lax.scan(step, 0.0, x))(X)
+
+
+def test_a_translator_of_ones_own():
+    @jaxpile.translates("nextafter", kind="pointwise")
+    def nextafter(driver, equation, x, y):
+        return pointwise("libm", x.dtype, x, y, attr="nextafter")
+
+    mine = jaxpile.default_registry().extended(nextafter)
+    f = jaxpile.jit(lambda x: lax.nextafter(x, x + 1), translators=mine)
+    np.testing.assert_array_equal(f(X), np.nextafter(X, X + 1))
+    assert "nextafter" not in jaxpile.default_registry()
+
+
+def test_a_translator_replaced_for_one_function():
+    @jaxpile.translates("sin", kind="pointwise")
+    def line(driver, equation, x):
+        return x
+
+    odd = jaxpile.jit(jnp.sin, translators=jaxpile.default_registry().extended(line))
+    np.testing.assert_array_equal(odd(X), X)
+    np.testing.assert_allclose(jaxpile.jit(jnp.sin)(X), np.sin(X))
+
+
+def test_a_translator_that_makes_another_shape():
+    @jaxpile.translates("sin")
+    def wrong(driver, equation, x):
+        return pointwise("lt", np.dtype(bool), x, x)
+
+    with pytest.raises(UnsupportedPrimitive, match="translator of 'sin' made"):
+        jaxpile.jit(lambda x: jnp.sin(x),
+                    translators=jaxpile.default_registry().extended(wrong))(X)
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "float16", "bfloat16"])
+def test_types_without_machine_code(dtype):
+    with pytest.raises(UnsupportedType, match=f"{dtype}.*used|arrays of {dtype}"):
+        jaxpile.jit(lambda x: x.astype(dtype) * 2)(X)
+    with pytest.raises(UnsupportedType, match=dtype):
+        jaxpile.jit(lambda x: x * 2)(jnp.ones(3, dtype))
+
+
+def test_no_outputs():
+    with pytest.raises(UnsupportedProgram, match="returns no array"):
+        jaxpile.jit(lambda x: None)(X)
+
+
+def test_side_effects():
+    def talks(x):
+        jax.debug.print("{}", x)
+        return x
+
+    with pytest.raises(UnsupportedProgram, match=r"side effects"):
+        jaxpile.jit(talks)(X)

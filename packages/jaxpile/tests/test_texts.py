@@ -1,0 +1,85 @@
+"""The texts are programs: Python source runs, CUDA C++ compiles and runs where there is a cupy."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jaxpile
+from jaxpile.errors import NoGPU
+
+X = np.random.default_rng(2).normal(size=(6, 7))
+I = np.array([0, 3, 3, 5])  # noqa: E741
+
+FUNCTIONS = {
+    "softmax": lambda x: jax.nn.softmax(x),
+    "concatenated": lambda x: jnp.concatenate([x, x * 2], 1)[::-1].T,
+    "reductions": lambda x: (x.sum(0), x.max(), jnp.argmin(x, 1), (x > 0).any()),
+    "nan kept": lambda x: jnp.maximum(jnp.sqrt(x), 0.5),
+    "scatter": lambda x: x.at[I].add(1.0),
+    "scan": lambda x: lax.scan(lambda c, r: (c * 0.5 + r, c.sum()), x[0], x),
+    "while": lambda x: lax.while_loop(lambda s: s[0] < 40.0, lambda s: (s[0] * 2, s[1] + 1),
+                                      (jnp.abs(x[0, 0]) + 1, 0)),
+    "cond": lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x),
+    "sort": lambda x: jnp.sort(x, 0),
+    "product": lambda x: x @ x.T,
+    "cumsum": lambda x: jnp.cumsum(x, 0),
+    "integers": lambda x: (x * 9).astype(int) * 7 + (jnp.arange(7) << 2),
+}
+
+
+def check(found, function):
+    expected = jax.tree.leaves(jax.jit(function)(X))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.reshape(ours, theirs.shape), theirs, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+def test_python_source_runs(name):
+    space: dict = {}
+    exec(jaxpile.jit(FUNCTIONS[name]).lower(X).as_text("python"), space)
+    found = space["program"](X.reshape(-1))
+    check(found if isinstance(found, tuple) else (found,), FUNCTIONS[name])
+
+
+@pytest.fixture
+def cupy():
+    """CuPy with a GPU, or the virtual one's stand-in."""
+    virtual = pytest.importorskip("virtualgpu", reason="no stand-in for cupy here")
+    active = virtual.is_active()
+    virtual.activate()
+    yield
+    if not active:
+        virtual.deactivate()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_kernels_run(name, cupy):
+    check(jax.tree.leaves(jaxpile.jit(FUNCTIONS[name], backend="cuda")(X)), FUNCTIONS[name])
+
+
+def test_kernels_keep_nan():
+    text = jaxpile.jit(lambda x, y: jnp.maximum(x, y)).lower(X, X).as_text("cuda")
+    assert "jx_max<double>" in text and "fmax" not in text
+
+
+def test_without_cupy(monkeypatch):
+    import importlib
+
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    from jaxpile.cuda.launch import cupy as find
+    with pytest.raises(NoGPU, match="no module cupy here"):
+        find()
+
+
+def test_loops_are_vectorised():
+    from jaxpile.llvm.engine import optimised
+    text = jaxpile.jit(lambda x: jnp.exp(x) * 2).lower(np.ones(1000)).as_text("llvm")
+    assert " x double>" in str(optimised(text))
