@@ -266,7 +266,10 @@ def test_cupy_gives_its_memory_back(there, cp):
     pointer = x.data.ptr
     del x
     assert there.extent(pointer) is None and there.allocated > before
-    assert cp.zeros(1000).data.ptr == pointer
+    again = cp.zeros(1000)
+    assert again.data.ptr == pointer
+    del again
+    gc.collect()
     pool.free_all_blocks()
     assert there.allocated == before
 
