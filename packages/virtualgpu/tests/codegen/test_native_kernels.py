@@ -12,6 +12,7 @@ from ptx_lab import entry
 from virtualgpu import codegen
 from virtualgpu.codegen import run
 from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.devices import VirtualDevice
 
 WORDS = 4096
 
@@ -253,3 +254,15 @@ def test_atomics(atomic, space):
     random = np.random.default_rng(2)
     agree(text, random.integers(0, 1 << 31, WORDS, dtype=np.uint32),
           random.integers(0, 1 << 30, 64, dtype=np.uint32), grid=1, block=27)
+
+
+@pytest.mark.parametrize("asked", ["0", "", "1"])
+def test_a_device_launches_natively_where_it_is_asked_to(asked, monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", asked)
+    device = VirtualDevice(1 << 24)
+    module = device.load(entry("st.global.u32 [%rd1], 7;", 1))
+    place = device.allocate(4)
+    device.launch(module, "k", (1, 1, 1), (1, 1, 1), [place.to_bytes(8, "little")])
+    assert device.read(place, 4).view(np.uint32) == 7
+    native = getattr(module.program("k", False), "native", None)
+    assert isinstance(native, NativeKernel) is (asked == "1")

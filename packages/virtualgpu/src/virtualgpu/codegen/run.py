@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import time
+import warnings
 
 import numpy as np
 
@@ -27,9 +28,9 @@ from virtualgpu.machine.memory import BASE
 from virtualgpu.machine.schedule import Lockstep
 from virtualgpu.machine.wave import MAX_LOCAL, Wave
 
-# Off by default until all tests of the packages have run on it. With `1` a kernel is compiled once
-# it has run as long as that would take; with `always`, which tests use, at its first launch.
-MODE = os.environ.get("VIRTUALGPU_NATIVE", "0")
+# With `1` a kernel is compiled once it has run as long as that would take; with `always`, which
+# tests use, at its first launch.
+MODE = os.environ.get("VIRTUALGPU_NATIVE", "1")
 WORTH = 0.15  # seconds in the interpreting machine
 SLICE = 0.05  # seconds of a batch of blocks, as far as can be foreseen
 REPLAY = 5.0  # seconds to find the words for an error
@@ -40,7 +41,7 @@ _lock = threading.Lock()
 
 def natively(launch) -> bool:
     """Run a launch on native code if it can be; False where nothing has been done."""
-    if MODE in ("", "0") or launch.observers or launch.cooperative or (
+    if launch.observers or launch.cooperative or (
             not isinstance(launch.schedule, Lockstep)
             or not math.isinf(launch.budget.instructions)):
         return False
@@ -75,6 +76,10 @@ def _kernel(program) -> NativeKernel | None:
                 if MODE == "always":
                     raise
                 known = repr(error)
+                warnings.warn(
+                    f"the kernel {program.display!r} has no native code and runs as without "
+                    f"VIRTUALGPU_NATIVE ({known}): please report this", RuntimeWarning,
+                    stacklevel=2)
             program.native = known
     return known if isinstance(known, NativeKernel) else None
 
