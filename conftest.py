@@ -63,9 +63,9 @@ def jax_computes_in_float32() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def awkward_arrays_are_iterated() -> None:
     """As `%load_ext gpucourse` does, before any test compiles a kernel."""
-    from gpucourse.adapters import awkward_cuda
+    from virtualgpu.awkward.kernels import mend_iteration
 
-    awkward_cuda.mend_iteration()
+    mend_iteration()
 
 
 @cache

@@ -22,7 +22,11 @@ from gpucourse.course.projects import COURSE, VIRTUALGPU, read_projects
 # What virtualgpu may import beside itself and the standard library.
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
 # Files of virtualgpu that serve another library may import that library.
-GUESTS: dict[str, set[str]] = {"pytest_plugin.py": {"pytest"}}  # imported by pytest alone
+GUESTS: dict[str, set[str]] = {
+    # imported where Awkward Arrays are met
+    "awkward/backend.py": {"awkward", "cupy"},
+    "pytest_plugin.py": {"pytest"},  # imported by pytest alone
+}
 
 # What stands in for the originals uses these by their real names.
 STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}

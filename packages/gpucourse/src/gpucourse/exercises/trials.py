@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import virtualgpu
-from gpucourse.adapters import awkward_cuda
-from gpucourse.adapters.awkward_arguments import to_device
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.orders import checked, order_matters
 from virtualgpu import sources
+from virtualgpu.awkward.kernels import to_device
 from virtualgpu.observers.counters import Counters
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009)
 #: What an output array holds before the launch: nothing may depend on it.
 LEFTOVER = -999
-
-awkward_cuda.hand_over()
 
 
 def launched(
