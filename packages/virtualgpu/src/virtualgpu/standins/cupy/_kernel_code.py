@@ -2,7 +2,7 @@
 
 Kernels see the names that CuPy's own headers give: ``CArray`` (indexing by element number or by
 an index for each dimension, ``size()``, ``shape()``, ``strides()``), ``CIndexer``, ``complex``,
-``float16``, ``CUPY_FOR``.
+``float16``, ``CUPY_FOR``, ``M_PI``, and CUDA's constants (``CUDART_INF``, ``CUDART_PI`` ...).
 """
 
 from __future__ import annotations
@@ -47,7 +47,12 @@ CUPY_MIXED(+) CUPY_MIXED(-) CUPY_MIXED(*) CUPY_MIXED(/)
 #undef CUPY_MIXED
 """
 
+# CuPy defines pi beside its arrays and includes CUDA's constants before every generated kernel.
 _ARRAYS = r"""
+#include <math_constants.h>
+#ifndef M_PI
+#define M_PI 3.1415926535897932384626433832795
+#endif
 #define CUPY_FOR(i, n) \
     for (ptrdiff_t i = ptrdiff_t(blockIdx.x) * blockDim.x + threadIdx.x; i < (n); \
          i += ptrdiff_t(gridDim.x) * blockDim.x)
@@ -135,7 +140,8 @@ def prelude(dtypes: Iterable[np.dtype]) -> str:
     return half + numbers + _ARRAYS
 
 
-HEADERS = (("cupy/complex.cuh", COMPLEX), ("cupy/float16.cuh", HALF))
+HEADERS = (("cupy/complex.cuh", COMPLEX), ("cupy/float16.cuh", HALF),
+           ("cupy/math_constants.h", "#include <math_constants.h>\n"))
 
 
 def quoted(text: str, name: str) -> str:
