@@ -25,7 +25,11 @@ FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
 GUESTS: dict[str, set[str]] = {
     # imported where Awkward Arrays are met
     "awkward/backend.py": {"awkward", "cupy"},
-    "pytest_plugin.py": {"pytest"},  # imported by pytest alone
+    # imported by pytest alone
+    "pytest_plugin/__init__.py": {"pytest"},
+    "pytest_plugin/settings.py": {"pytest"},
+    "pytest_plugin/summary.py": {"pytest"},
+    "pytest_plugin/watching.py": {"pytest"},
 }
 
 # What stands in for the originals uses these by their real names.
