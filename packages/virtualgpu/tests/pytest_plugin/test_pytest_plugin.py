@@ -41,6 +41,7 @@ def test_what_fails(ran: Ran):
     assert ran.outcomes == {
         "right": "PASSED", "right_by_luck": "FAILED", "on_purpose": "PASSED",
         "wrong_anyway": "FAILED", "error_is_expected": "PASSED",
+        "wrong_after_an_expected_error": "FAILED", "grid_too_large": "FAILED",
         "error_is_not_expected": "FAILED", "never_ends": "FAILED",
         "orders[seed1]": "PASSED", "orders[seed2]": "PASSED", "known": "XFAIL",
         "before": "ERROR", "after": "ERROR",
@@ -67,6 +68,8 @@ def test_a_failure_of_the_test_itself_shows_the_report_beside(ran: Ran):
     ("right_by_luck", "race at kernels.py:{race} (turned)"),
     ("wrong_anyway", "race at kernels.py:{race} (turned); AssertionError: assert"),
     ("error_is_not_expected", "memory at kernels.py:{memory} (too_far): "),
+    ("wrong_after_an_expected_error", "AssertionError: assert not 'right'"),
+    ("grid_too_large", "LaunchError: 2048 threads in a block"),
     ("never_ends", "BudgetExceeded at kernels.py:"),
     ("before", "race at kernels.py:{race} (turned)"),
     ("after", "race at kernels.py:{race} (turned)"),
@@ -99,17 +102,18 @@ def test_the_header_says_what_runs_the_kernels(ran: Ran):
 
 
 def test_the_last_line_counts(ran: Ran):
-    """One launch in conftest.py, and one in each test but the unchecked one and the two orders."""
-    assert ran.text.splitlines()[-1] == "virtual GPU: 9 launches checked, 6 findings"
+    """One launch in conftest.py, and one in each test that launches but the unchecked one."""
+    assert ran.text.splitlines()[-1] == "virtual GPU: 10 launches checked, 7 findings"
 
 
 def test_github_marks_the_line_of_the_kernel(ran: Ran):
     marks = [line for line in ran.text.splitlines() if line.startswith("::error ")]
-    assert len(marks) == 3, marks
+    assert len(marks) == 4, marks
     assert marks[0].startswith((f"::error file=kernels.py,line={READS},title=race::race: thread",
                                 f"::error file=kernels.py,line={WRITES},title=race::race: thread"))
-    assert marks[1].startswith(f"::error file=kernels.py,line={TOO_FAR},title=memory::illegal")
-    assert ",title=BudgetExceeded::the kernel ran for 0.2 s" in marks[2]
+    assert marks[1].startswith("::error title=LaunchError::2048 threads in a block")
+    assert marks[2].startswith(f"::error file=kernels.py,line={TOO_FAR},title=memory::illegal")
+    assert ",title=BudgetExceeded::the kernel ran for 0.2 s" in marks[3]
 
 
 def test_junit_has_the_whole_report(ran: Ran, folder):

@@ -101,6 +101,15 @@ def test_error_is_expected():
         too_far[1, 64](np.zeros(64, np.int32))
 
 
+def test_wrong_after_an_expected_error():
+    test_error_is_expected()
+    assert not "right"
+
+
+def test_grid_too_large():
+    turned[1, 2048](np.zeros(2048, np.float32), np.zeros(2048, np.float32))
+
+
 def test_error_is_not_expected():
     too_far[1, 64](np.zeros(64, np.int32))
 

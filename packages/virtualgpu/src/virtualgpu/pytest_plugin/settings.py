@@ -81,6 +81,10 @@ def of_run(config: pytest.Config) -> Settings:
     """
     options = known_options(config)
     entries = config.getini("virtual_gpu_seeds")
+    try:
+        unchecked = config.getini("virtual_gpu_unchecked")
+    except ValueError as error:  # by pytest before 9
+        raise pytest.UsageError(f"virtual_gpu_unchecked: {error}") from None
     limit = options.virtual_gpu_time_limit
     if limit is None:
         limit = TIME_LIMIT
@@ -93,7 +97,7 @@ def of_run(config: pytest.Config) -> Settings:
     return Settings(
         tuple(options.virtual_gpu_seed or (_usage("virtual_gpu_seeds", seed, one)
                                            for one in entries)),
-        limit, options.virtual_gpu_unchecked or config.getini("virtual_gpu_unchecked"))
+        limit, options.virtual_gpu_unchecked or unchecked)
 
 
 def of_test(node: pytest.Item, run: Settings) -> Settings:

@@ -15,10 +15,11 @@ from virtualgpu.pytest_plugin.settings import Settings, known_options
 
 
 def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
-    """``race at kernels.py:10 (turned)``, and how many more there are."""
+    """``race at kernels.py:10 (turned)``, and how many more there are. Errors need no place."""
     first, more = findings[0], len(findings) - 1
     place = f" at {_path(first, config)}:{first.line}" if first.line else ""
-    return f"{first.kind}{place} ({first.kernel})" + (f", and {more} more" if more else "")
+    kernel = f" ({first.kernel})" if first.kernel else ""
+    return f"{first.kind}{place}{kernel}" + (f", and {more} more" if more else "")
 
 
 def note(report: Any, found: Report, wrong: Report) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from virtualgpu import devices
 from virtualgpu.errors import BudgetExceeded, VirtualGPUError
-from virtualgpu.findings import Report, from_error
+from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.observers import instruments
 from virtualgpu.pytest_plugin import settings
 from virtualgpu.pytest_plugin.settings import SEED, Settings
@@ -22,7 +22,7 @@ from virtualgpu.pytest_plugin.summary import heading, note
 RAISED = ("memory", "deadlock", "other")  # findings that come with an exception
 
 #: Packages whose frames tell nothing about a test, beside the standard library.
-INTERNAL = {"virtualgpu", "numba", "cupy", "cupyx", "pycuda", "cudf", "cuda"}
+INTERNAL = {"virtualgpu", "numba", "cupy", "cupyx", "pycuda", "cudf"}
 
 _CHOSEN = pytest.StashKey[Settings]()
 _FOUND = pytest.StashKey[Report]()
@@ -96,10 +96,11 @@ class Watching:
             with self._watched(item.stash.get(_CHOSEN, self._run)):
                 result = yield
         except BaseException as error:
-            found = item.stash[_FOUND] = _named(self._take(), error)
-            told = _unraised(found) if isinstance(error, VirtualGPUError) else found
-            if told.findings:  # beside the failure: perhaps its reason
-                item.add_report_section(when, "virtual GPU", str(told))
+            found = item.stash[_FOUND] = _unraised(self._take())
+            if found.findings:  # beside the failure: perhaps its reason
+                item.add_report_section(when, "virtual GPU", str(found))
+            if isinstance(error, VirtualGPUError):
+                found.findings.append(_as_finding(error))
             if isinstance(error, BudgetExceeded):
                 item.add_report_section(when, "virtual GPU", MORE_TIME)
             raise
@@ -131,8 +132,7 @@ class Watching:
         if crash is None:
             return
         if isinstance(error, VirtualGPUError):
-            this = _named(Report([from_error(error, "no kernel", 0)]), error)
-            crash.message = f"{heading(this.findings, self._config)}: {error.message}"
+            crash.message = f"{heading([_as_finding(error)], self._config)}: {error.message}"
         elif found.findings:
             head = heading(found.findings, self._config)
             crash.message = head if isinstance(error, pytest.fail.Exception) and str(
@@ -181,12 +181,10 @@ def _unraised(found: Report) -> Report:
     return replace(found, findings=[one for one in found.findings if one.kind not in RAISED])
 
 
-def _named(found: Report, error: BaseException) -> Report:
-    """A report with the name of the error that stopped its last launch, where no kind says it."""
-    return replace(found, findings=[
-        replace(one, kind=type(error).__name__)
-        if one.kind == "other" and one.message == getattr(error, "message", None) else one
-        for one in found.findings])
+def _as_finding(error: VirtualGPUError) -> Finding:
+    """An error that stopped a launch; its name where there is no kind for it."""
+    finding = from_error(error, "", 0)
+    return finding if finding.kind != "other" else replace(finding, kind=type(error).__name__)
 
 
 @contextmanager
