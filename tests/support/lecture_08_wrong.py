@@ -34,6 +34,11 @@ def one_too_many(values, n):
     return jnp.sum(jnp.where(jnp.arange(values.size) <= n, jnp.nan_to_num(values), 0)) / n
 
 
+@wrong("pad", "nan times 0 is nan")
+def multiplies_by_a_mask(values, n):
+    return jnp.sum(values * (jnp.arange(values.size) < n)) / n
+
+
 @wrong("pad", "the function returns None")
 def nothing(values, n):
     pass
