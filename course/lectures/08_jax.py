@@ -57,7 +57,7 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
 
 # %% [markdown] id="the-question-stands"
 # With drag it is not 45°. (The wiggles on the left are the steps of 0.02 s: a flat throw has few of them, and
-# the derivative is that of the function as it is written.) But look at what nobody wrote: no loop over the thousand angles, and no formula for
+# the derivative is that of the function as it is written.) But look at what isn't in the code: no loop over the thousand angles, and no formula for
 # the derivative. **`distance` is a function of two numbers. What made it one of arrays, and what made its
 # derivative?**
 
@@ -143,7 +143,7 @@ print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 # %% [markdown] id="static-why"
 # `Non-hashable static arguments are not supported`. JAX looks compiled functions up by their static values, as
 # in a dictionary, and a list cannot be a key: it might change. Give a tuple. And give static arguments
-# few values, for each is a compilation.
+# few values, because each means another compilation.
 
 # %% [markdown] id="at-predict" tags=["predict"]
 # ## 2. Arrays that do not change
@@ -279,7 +279,7 @@ check("vmap", table, distance)
 # %% [markdown] id="keys-predict" tags=["predict"]
 # ## 5. Chance
 #
-# Nobody throws exactly alike. *Predict:* are the two numbers on the first line equal?
+# No two throws are exactly alike. *Predict:* are the two numbers on the first line equal?
 
 # %% id="keys"
 key = jax.random.key(1)
@@ -343,7 +343,7 @@ print("memory of the old array given away:", balls.is_deleted())
 balls + 1
 
 # %% [markdown] id="donate-why"
-# Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and nobody can ask for the old one.
+# Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and no name is left for the old one.
 #
 # The habits, in order of what they bring:
 #
@@ -437,7 +437,7 @@ print(f"right: {right}; traced {kernel_traced} time(s)")
 # ## Keypoints
 #
 # - JAX traces a function once for each set of types, shapes and static values, and compiles the list of
-#   operations. New shapes are dear: pad, and mask.
+#   operations. A new shape means compiling again, so pad arrays to one length and mask the rest.
 # - Arrays do not change: `.at[…].set` and `.add` give new ones. An index out of bounds is no error.
 # - Python loops are unrolled; `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and
 #   a bad value on the unused side spoils the derivative.
