@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from unittest import mock
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class CountingFerry:
 
     def __init__(self):
         self.bytes = self.there_bytes = self.trips = 0
-        self.past = 0  # bytes of arrays that were fetched without it
+        self.past = 0  # bytes that were fetched without it
 
     def there(self, array):
         import cupy as cp
@@ -97,22 +98,18 @@ class CountingFerry:
         if not virtualgpu.is_active():
             yield
             return
-        ways = {name: getattr(cp.ndarray, name) for name in ("get", "tolist", "tobytes")}
-
-        def noted(fetch):
+        def noting(fetch):
             def fetched(array, *arguments, **options):
-                self.past += array.nbytes if array.size > 1 else 0  # a single number may cross
+                self.past += array.nbytes
                 return fetch(array, *arguments, **options)
 
             return fetched
 
-        for name, way in ways.items():
-            setattr(cp.ndarray, name, noted(way))
-        try:
+        with ExitStack() as patches:
+            for way in ("get", "tolist", "tobytes", "item", "__float__", "__int__", "__bool__"):
+                noted = noting(getattr(cp.ndarray, way))
+                patches.enter_context(mock.patch.object(cp.ndarray, way, noted))
             yield
-        finally:
-            for name in ways:
-                delattr(cp.ndarray, name)
 
 
 @exercise(
@@ -148,11 +145,12 @@ def ferry(relax):
             f"{carrier.trips} trips where {allowed:,} would do",
             look="what is carried inside the loop?",
         )
+        # NumPy may ask for the maximum of a step by itself: `hottest[step] = d_heat.max()`.
         require(
-            not carrier.past,
+            carrier.past <= 8 * steps,
             f"{case}, the answers are right, but {carrier.past:,} bytes crossed past the ferry",
-            look="`.get()`, `.tolist()` and `cp.asnumpy(…)` carry the whole array too: find the "
-            "maximum on the device, and bring back that one number",
+            look="`.get()`, `.tolist()`, `cp.asnumpy(…)` and `float(…)` carry too: find the maximum "
+            "on the device, and bring back that one number",
         )
         require(
             len(launched) >= steps or not virtualgpu.is_active(),  # a real GPU keeps no list

@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## A GPU loses against a Python loop
 #
-# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes a good tenth of a microsecond for
-# one step of a pendulum. Which of them finishes a thousand steps first? Run the cell: it's the same function, once with
+# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes one or two tenths of a microsecond
+# for one step of a pendulum. Which of them finishes a thousand steps first? Run the cell: it's the same function, once with
 # Python's numbers and once with arrays on a GPU.
 
 # %% id="the-question"
@@ -161,7 +161,7 @@ for pendulums in (1, 32, 33, 64):
 
 # %% [markdown] id="warps-why"
 # Thirty-two cost hardly more than one, and the 33rd as much as all before it. (The few more are for `sin`, which takes
-# another way for larger angles.) The hardware knows no single threads: it runs **warps** of 32, which take each
+# another way for larger angles.) The hardware doesn't run single threads: it runs **warps** of 32, which take each
 # instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all.
 #
 # And when lanes have to do different things? Then the warp runs both sides, one after the other, with some lanes masked off:
@@ -212,7 +212,7 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # | the processor that runs blocks | streaming multiprocessor (SM) | compute unit (CU) | compute unit | compute unit |
 # | a queue of work | stream | stream | queue | command queue |
 #
-# Mind *local memory*: two meanings, and they are not alike. Who is behind them:
+# Mind *local memory*: it has two quite different meanings. And these are the people behind each vocabulary:
 #
 # - **CUDA** (2007) is NVIDIA's, for its own GPUs, and what most scientific software was first written for.
 # - **HIP** is AMD's, part of ROCm: nearly CUDA's text with other names, for AMD's GPUs.

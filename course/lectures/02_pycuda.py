@@ -315,7 +315,7 @@ print("as float64:    ", (np.array([1.0, 2.0]).view(np.float32) * np.float32(3))
 # Integers are no better: `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3, 0. A number
 # that is too wide (`np.float64(3)` for `float by`) moves all arguments behind it.
 #
-# **It happens to everybody who launches kernels from strings.** The virtual GPU lets it pass as the library
+# **Sooner or later it happens to everyone who launches kernels from strings.** The virtual GPU lets it pass as the library
 # does, and tells you if you ask (a real GPU cannot know, and the report stays empty there):
 
 # %% id="silence-check"

@@ -194,8 +194,8 @@ print(*(warning.message for warning in heard), sep="\n")
 # %% [markdown] id="copies-why"
 # It works, and Numba warns: it copied the array to the device, launched, waited, and copied **every**
 # array argument back, also those that the kernel only read. (Only by the copy does your array change: the
-# kernel never saw it.) Handy for a first try; in a loop over launches, it carries the same bytes to and
-# fro each time. The path between host and device is the slowest on the whole machine, so:
+# kernel never saw it.) That's handy for a first try; in a loop over launches, it carries the same bytes back and
+# forth each time. The path between host and device is the slowest on the whole machine, so:
 # copy once, launch often, copy once.
 
 # %% [markdown] id="types-predict" tags=["predict"]
@@ -475,8 +475,8 @@ check("stencil", smooth)
 # %% [markdown] id="matmul-text"
 # ## 6. A matrix product, from naive to tiled
 #
-# How alike are two events? How do variables hang together? How does light travel through glass? All of
-# these, and all of deep learning, multiply matrices. One thread for each element of the result:
+# How similar are two events? Which variables are correlated? How does light travel through glass? To answer any of
+# these you multiply matrices, and deep learning does little else. Here is one thread for each element of the result:
 
 # %% id="matmul-naive"
 @cuda.jit
@@ -498,8 +498,8 @@ print("NumPy agrees:", np.allclose(d_product.copy_to_host(), a @ b, atol=1e-4))
 print(f"loads from global memory: {naive.counters.global_loads:,} numbers, {a.size + b.size:,} exist")
 
 # %% [markdown] id="tile-predict" tags=["predict"]
-# Right, and wasteful: each of the 18,432 numbers is fetched 96 times, by 96 threads. Threads of a block
-# could fetch together: **shared memory** is small, fast, and common to the threads of one block.
+# It's right, but wasteful: each of the 18,432 numbers is fetched 96 times, by 96 threads. The threads of a block
+# could share what they fetch: **shared memory** is small, fast, and common to the threads of one block.
 #
 # Cut the matrices into tiles of 16 × 16. For each pair of tiles, the 256 threads of a block load one number
 # of each tile, wait for each other (`cuda.syncthreads()`, a **barrier**), and take 16 products each from shared memory.

@@ -41,7 +41,7 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV from {muon_pt.size:,
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 
 # %% [markdown] id="the-question-stands"
-# No error, no warning, and nearly all of it is missing. Every muon had its thread, and every thread ran
+# There's no error and no warning, yet nearly all of it is missing. Every muon had its thread, and every thread ran
 # the line that adds. **So where did the momentum go?**
 #
 # You will find the line that loses it, have a machine point at it, and mend it: first somehow, then
@@ -536,7 +536,7 @@ print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
 print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 
 # %% [markdown] id="tree-real-why"
-# A bonus: the tree adds numbers of like size, and so rounds off less than a long queue does, where small
+# A bonus: the tree adds numbers of similar size, so it loses less to rounding than a long queue does, where small
 # numbers meet a large total. (NumPy's own `sum` works in a similar way.)
 #
 # Now break it, twice. First, a fold that *rounds down*, as many published ones do. *Predict:* for which
@@ -896,7 +896,7 @@ recorded_times("reduction")
 # Part two: the kernels are right from here on. Are they fast?
 #
 # The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one
-# instruction at a time. So a thread is less like a thread of a CPU, which goes its own way, than like one
+# instruction at a time. So a thread is less like a thread of a CPU, which goes its own way, and more like one
 # number in a vector register.
 #
 # *Predict:* at an `if`, half of a warp's lanes go one way and half the other. Does the warp run one of the
@@ -938,12 +938,12 @@ gpucourse.beside(*(
 
 # %% [markdown] id="divergence-why"
 # Both, one after the other. During each, the lanes that went the other way are **masked**: they sit it
-# out. That is **divergence**. From `run = 32` on, every warp is of one mind and skips the other way: the
+# out. That is **divergence**. From `run = 32` on, all lanes of a warp agree, and it skips the other way: the
 # same answer with fewer instructions, and no lane idle. Divergence is slow but not wrong, as long as no
 # barrier stands in one of the ways.
 
 # %% [markdown] id="short-if-predict" tags=["predict"]
-# Must you fear every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
+# Should you avoid every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
 # negative, at random. *Predict:* at how many of the 128 warps' `if`s do the lanes part?
 
 # %% id="short-if"
@@ -1449,8 +1449,8 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # registers leave room for 16, and a block of more than 512 such threads does not start at all. The teeth are
 # blocks that do not fit whole.
 #
-# Do not chase the last per cent. Occupancy is warps to wait *with*, not speed: once enough of them are
-# there to cover the waiting, more do nothing, and a kernel that keeps more in registers at a quarter of the
+# Don't chase the last per cent. Occupancy isn't speed. It's how many other warps a multiprocessor can switch to: once
+# there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in registers at a quarter of the
 # occupancy may well be the faster one. Look at it when a kernel waits for memory and few warps are there; then try
 # smaller blocks, fewer registers (`@cuda.jit(max_registers=…)`) or less shared memory, and measure on the GPU.
 

@@ -66,7 +66,7 @@ for seed in same_seed:
     print(f"π = {pi:.4f} ± {expected_error:.4f}; off by {abs(pi - math.pi) / expected_error:6.1f} errors")
 
 # %% [markdown] id="the-question-stands"
-# No error, no warning, no race; each number is a fine random number. And yet the estimates miss π by ten to
+# No error, no warning, no race, and each number is a fine random number. Yet the estimates miss π by ten to
 # a hundred times what they claim. **Where did 262,144 points go?**
 #
 # You will see how streams of random numbers go wrong, and how to make them so that they do not; and you will

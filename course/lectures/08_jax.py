@@ -293,8 +293,8 @@ came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
 print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 
 # %% [markdown] id="keys-why"
-# Equal. JAX has no hidden generator whose state moves on; a traced function could not have one. What is random
-# is all in the **key**: the same key gives the same numbers, wherever and whenever. So never use a key twice:
+# They're equal. JAX has no hidden generator whose state moves on; a traced function couldn't have one. All randomness
+# comes from the **key**: the same key gives the same numbers, wherever and whenever. So never use a key twice:
 # `split` it, use the parts, and forget it. ("Random numbers in parallel" tells more.)
 
 # %% [markdown] id="grad-text"

@@ -43,7 +43,7 @@ for library in (pd, cudf):
     print(library.__name__, hardest_balanced(library), sep="\n")
 
 # %% [markdown] id="the-question-stands"
-# The same answer, from the same lines. cuDF took over pandas' verbs, and most of its habits.
+# It's the same answer from the same lines. cuDF took over pandas' verbs, and most of its habits.
 # **So where does it stop? What in your pandas would not run, would run differently, or would run slower?**
 #
 # You will find out by groups, joins, missing values, loops and functions of your own, and learn to tell

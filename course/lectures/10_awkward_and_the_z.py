@@ -45,7 +45,7 @@ Picture(figure, f"Bars: {', '.join(f'{n:,} events with {k}' for k, n in enumerat
 # %% [markdown] id="the-question-stands"
 # A rectangle for up to seven muons would have 350,000 places for 71,009 muons: four of five would be
 # empty, and each calculation would have to step around them. **So what does a GPU get instead, and which
-# thread does what?** At the end of the road stands a peak at 91 GeV. On it you will take the same step
+# thread does what?** At the end stands a peak at 91 GeV. On the way there you'll take the same step
 # twice: with operations on whole arrays, and with a kernel that gives each thread an event.
 
 # %% [markdown] id="file-predict" tags=["predict"]
@@ -131,7 +131,7 @@ def figure_box(corner, colour):
 draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 
 # %% [markdown] id="views-predict" tags=["predict"]
-# Nothing else is there: 16 bytes for each muon, 8 for each event, no empty places. The objects that
+# There is nothing else: 16 bytes for each muon, 8 for each event, no empty places. The objects that
 # `muons[3][0]` seems to give are made when you ask.
 #
 # *Predict:* the whole has 1.54 MB. What do these occupy: events 1000 to 1999? The 22,843 muons

@@ -141,7 +141,7 @@ def numba_picture(real, imag, limit):
 print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), picture))
 
 # %% [markdown] id="numba-why"
-# Not the same. Keep that in mind for section 3. First the others.
+# It isn't the same. Keep that in mind for section 3; first come the others.
 #
 # *Predict:* `jax.vmap` maps a function over an axis. Does it take `stays`?
 

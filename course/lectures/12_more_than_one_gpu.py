@@ -524,7 +524,7 @@ for pipeline in (hasty, one_wait, two_waits):
     print(f"{pipeline.__name__:10}", try_orders(pipeline))
 
 # %% [markdown] id="race-why"
-# Hardly ever; and one wait is not enough. A buffer has *two* hazards: to be read before it is filled, and to be
+# It's hardly ever right, and one wait isn't enough. A buffer has *two* hazards: to be read before it is filled, and to be
 # **filled again before it was read**. The second is the one that people forget. With both waits it is right in
 # every order. (In the first turn `done` has no mark yet: such a wait waits for nothing.) And what has become of
 # the overlap?
@@ -535,7 +535,7 @@ two_waits(gpu, np.zeros((4, 3)), np.zeros((4, 3)))
 draw(gpu, "Two streams, two waits, one buffer")
 
 # %% [markdown] id="no-overlap-why"
-# Gone: everything waits for the one buffer, and two streams do what one would. Overlap needs room: while one
+# It's gone: everything waits for the one buffer, and two streams do what one would. Overlap needs room: while one
 # chunk is worked on, the next must have somewhere to arrive.
 
 # %% [markdown] id="pipeline-task"

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from gpucourse.exercises.checks import load_lesson
 from lecture_cells import solved
 
 
@@ -71,6 +72,21 @@ def test_the_link_takes_nineteen_parts_of_twenty(shown):
 def test_carrying_once_is_fifty_times_less(shown):
     carried = re.findall(r"([\d,]+) bytes in +(\d+) trips", shown["ferry-exercise"].text)
     assert carried == [("8,000,000", "100"), ("160,400", "52")]
+
+
+def test_numpy_may_ask_for_a_maximum_itself(shown):
+    """As the note for the room says."""
+
+    def relax(ferry, heat, steps):
+        hottest = np.zeros(steps)
+        d_heat = ferry.there(heat)
+        for step in range(steps):
+            d_heat = shown["ferry-exercise"].names["smooth"](d_heat)
+            hottest[step] = d_heat.max()
+        return ferry.back(d_heat), hottest
+
+    outcome = load_lesson("01_why_gpus").outcome("ferry", relax)
+    assert outcome.passed, outcome.message
 
 
 def test_the_prices_are_those_of_what_is_launched(shown):

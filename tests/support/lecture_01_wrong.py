@@ -111,6 +111,26 @@ def fetches_a_list(ferry, heat, steps):
     return ferry.back(d_heat), hottest
 
 
+@wrong("ferry", "bytes crossed past the ferry")
+def fetches_by_asnumpy(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = cp.asnumpy(d_heat).max()
+    return ferry.back(d_heat), hottest
+
+
+@wrong("ferry", "bytes crossed past the ferry")
+def fetches_number_by_number(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = max(float(one) for one in d_heat)
+    return ferry.back(d_heat), hottest
+
+
 @wrong("ferry", "the device did 0 operations for .* steps: NumPy worked them out")
 def rides_the_ferry_for_show(ferry, heat, steps):
     heat, hottest = stays_at_home(ferry, heat, steps)

@@ -22,7 +22,7 @@ REVIEWED = {
     "checks/12_more_than_one_gpu.py": {"The slowest device's memory and messages": MODEL},
     "lectures/01_why_gpus.py": {
         "tens of trillions of times a second": PUBLISHED,
-        "takes a good tenth of a microsecond": PROCESSOR,
+        "takes one or two tenths of a microsecond": PROCESSOR,
         "We take 4 µs": MODEL,
         'a GPU is not "a faster computer"': QUESTION,
         "its memory delivers | 0.46 TB/s": PUBLISHED,
