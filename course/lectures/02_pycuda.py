@@ -200,7 +200,7 @@ __global__ void shift(float *phi, float by, int n)
 # The message is that of NVRTC, NVIDIA's compiler as a library. An installed PyCUDA calls the program `nvcc`
 # instead, whose words are the same; and since it puts a line above your text, it counts one line more.
 #
-# Some Python is good C++, and means something else. *Predict* the four numbers:
+# Some Python is also valid C++, but means something else. *Predict* the four numbers:
 
 # %% id="false-friends"
 module = SourceModule(r"""

@@ -186,7 +186,7 @@ with cp.cuda.using_allocator(pool.malloc):
     time_to_wall(*three)
 
 # %% [markdown] id="out-of-memory-why"
-# Not enough. Read it from the left: what was asked for last (one array), what was held by then (six), and the limit.
+# It isn't enough. Read the message from the left: what was asked for last (one array), what was held by then (six), and the limit.
 # On a full GPU you get the same error without the limit. What helps, in this order: delete what you no longer
 # need, use `float32`, work in chunks, make fewer intermediate results (section 4).
 

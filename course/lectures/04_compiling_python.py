@@ -76,8 +76,8 @@ print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
 print("compiled for", mass_around_z.signatures)
 
 # %% [markdown] id="first-call-why"
-# Less, most likely: for one pass over thirteen thousand pairs, compiling is a bad bargain. From the second call on,
-# it is a very good one. So **never time the first call** unless you want to know what compiling costs, and
+# Most likely it takes less: for one pass over thirteen thousand pairs, compiling doesn't pay. From the second call
+# on, it pays very well. So **never time the first call** unless you want to know what compiling costs, and
 # compile what is called often or loops long.
 #
 # *Predict:* which of these calls compile again: `float32` arrays; arrays of half the length; arrays of every
@@ -561,7 +561,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # - **Numba** makes one pass with no arrays in between, on one core.
 # - **Numba with `parallel=True`** shares that pass among the cores. **JAX** fuses and shares it without being told to.
 #
-# The last two are close together, and they don't gain as much as you have cores: one pass is so cheap that they
+# The last two are usually close together, and they don't gain as much as you have cores: one pass is so cheap that they
 # wait for memory. With a single core, or when other programs are busy, `parallel=True` gains nothing. And don't forget the first
 # column: if you need the roots once, NumPy is done before the others have compiled.
 #

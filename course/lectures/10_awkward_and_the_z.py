@@ -293,8 +293,8 @@ all_pairs = histogram(ak.flatten(masses))
 draw_histogram(all_pairs, "All pairs of opposite charge")
 
 # %% [markdown] id="spectrum-why"
-# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Under the peaks lie pairs that come from
-# nowhere in particular: two muons of different origin. (In the project you will choose among an event's
+# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Under the peaks lie pairs that don't come
+# from one particle: their two muons have different origins. (In the project you will choose among an event's
 # pairs, and fit the peak.) `all_pairs[85j:97j:sum]` counts between two *masses*: `j` marks a value on the axis
 # where a plain number would mean a bin.
 

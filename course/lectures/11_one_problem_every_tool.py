@@ -401,7 +401,7 @@ check("ship", burning_ship)
 # %% [markdown] id="cost-predict" tags=["predict"]
 # ## 4. What does each cost?
 #
-# With a GPU one measures; we come to that. But much can be *counted*, exactly, on any machine. For each way of
+# On a GPU you would measure, and we'll come to that. But much can be *counted*, exactly, on any machine. For each way of
 # running on a GPU: launches, floating point operations, and the bytes that threads ask of global memory.
 #
 # For kernels the virtual GPU counts. For CuPy's arrays, the list of launches above says it all: each kernel reads

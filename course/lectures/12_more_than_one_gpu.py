@@ -70,7 +70,7 @@ grid = jax.make_mesh((4, 2), ("y", "x"), axis_types=(AxisType.Auto,) * 2, device
 where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", "x"))))
 
 # %% [markdown] id="mesh-why"
-# Cut, an array has its own size, however it is cut. `P()` *replicates*: eight times the bytes. For a few
+# However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it: eight times the bytes. For a few
 # constants that is right; for what fills a GPU's memory it is not.
 #
 # *Predict:* 500 rows instead of 512, on eight devices?
@@ -644,7 +644,7 @@ cluster.close()
 # The table travelled *inside the task*, and would do so with every other task. The warning is worth a search for
 # the variable. `scatter` sends it once, and tasks name it.
 #
-# With GPUs the rules are the same, and the bytes dearer: between workers, an array of CuPy's goes over the host
+# With GPUs the rules are the same, and each byte costs more: between workers, an array of CuPy's goes over the host
 # unless the cluster speaks UCX (`protocol="ucx"`, with the package `distributed-ucxx`), which uses NVLink where
 # there is one. And *a worker is a process*: what it makes on its GPU, no other process can reach by itself.
 

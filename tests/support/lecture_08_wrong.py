@@ -6,6 +6,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from wrong_answers import collection
 
@@ -66,6 +67,13 @@ def set_instead_of_add(metres, bins):
     inside = (metres >= 0) & (metres < bins)
     k = jnp.where(inside, metres, bins).astype(jnp.int32)
     return jnp.zeros(bins, jnp.int32).at[k].set(1)
+
+
+@wrong("at-add", "TracerArrayConversionError")
+def counts_with_numpy(metres, bins):
+    metres = np.asarray(metres)
+    inside = metres[(metres >= 0) & (metres < bins)]
+    return np.bincount(inside.astype(int), minlength=bins)
 
 
 @wrong("at-add", "has the shape")
