@@ -87,10 +87,9 @@ def in_chunks(times_in_chunks):
             got = times_in_chunks(*on_device, chunk)
         case = f"with {n} particles in chunks of {chunk}"
         _require_times(got, expected, case)
-        ran = len(listed) + len(profile.launches)
         require(
-            ran >= n / chunk or not virtualgpu.is_active(),  # a real GPU keeps no list
-            f"{case}, the times are right, but the device did {ran} operations: NumPy worked them "
+            listed or profile.launches or not virtualgpu.is_active(),  # a real GPU keeps no list
+            f"{case}, the times are right, but the device did nothing for them: NumPy worked them "
             "out on the host",
             look="the formula of slices of `a`, `b` and `c` as they come: no .get()",
         )
