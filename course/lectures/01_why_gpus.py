@@ -47,7 +47,7 @@ with virtualgpu.launches() as launched:
 print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
 
 # %% [markdown] id="the-race-text"
-# The same angle. And the times? One step is five operations on arrays (a sine, two products, a difference, a sum), and
+# Both give the same angle. And the times? One step is five operations on arrays (a sine, two products, a difference, a sum), and
 # CuPy, which is NumPy for GPUs, has the GPU start a small program for each of them. Starting one takes a few
 # microseconds, whatever it does ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019). We take 4 µs.
 
@@ -66,11 +66,11 @@ else:
 # The plain Python loop wins by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can
 # one tell before porting anything?**
 #
-# You will see how a GPU is made, what it costs to carry data there, and work out, for three jobs at which a GPU
-# loses, how large they must become for it to win. No CUDA is needed; you will see your first few lines of it.
+# You'll see how a GPU is made and what it costs to carry data there. Then you'll take three jobs at which a GPU loses,
+# and work out how large each must become for it to win. You don't need to know CUDA; you'll see your first few lines of it.
 #
-# (No GPU? Then this page says so where it shows arithmetic instead of a measurement. Programs for the GPU run on
-# a *virtual* one, which counts what they do and has no clock.)
+# (No GPU? That's fine: programs for the GPU run on a *virtual* one, which counts what they do and has no clock. Where
+# this page then shows arithmetic instead of a measurement, it says so.)
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
 # ## 1. Latency and throughput
@@ -98,7 +98,7 @@ for threads in (1, 100, 10_000, 100_000):
     print(f"{threads:7,} threads: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why"
-# Nearly 100,000. The ship does not sail faster than the bicycle; it is *full*. What must be under way is latency times
+# Nearly 100,000. The ship isn't faster than the bicycle, but it is *full*. What must be under way is latency times
 # throughput, as with any pipe (queueing theory calls it Little's law). A CPU hides latency with caches and guesses;
 # a GPU with other threads that are ready to go on. With one thread it has nothing to hide behind: 0.035 GB/s.
 #
@@ -160,9 +160,9 @@ for pendulums in (1, 32, 33, 64):
           f"{issued[pendulums] / issued[1]:.2f} times as many")
 
 # %% [markdown] id="warps-why"
-# Thirty-two cost hardly more than one, and the 33rd as much as all before it. (The few more are for `sin`, which takes
+# Thirty-two cost hardly more than one, and the 33rd costs as much as all the others together. (The few more are for `sin`, which takes
 # another way for larger angles.) The hardware doesn't run single threads: it runs **warps** of 32, which take each
-# instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all.
+# instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all 32.
 #
 # And when lanes have to do different things? Then the warp runs both sides, one after the other, with some lanes masked off:
 #
@@ -301,7 +301,7 @@ for count in (1_000, 1_000_000):
               f"{work / (trips + work):.0%}")
 
 # %% [markdown] id="transfer-why"
-# For a million numbers, a twentieth or less: the link decides. (For a thousand, all of it is starting up.) These are bounds
+# For a million numbers it's a twentieth or less: the link decides. (For a thousand, nearly all of the time is starting up.) These are bounds
 # from published figures and our 4 µs; real copies are slower, above all from ordinary, *pageable* memory, since the
 # driver first moves it to where the link can fetch it. What helps is to carry less:
 #
@@ -314,7 +314,7 @@ for count in (1_000, 1_000_000):
 # ### Exercise: carry less
 #
 # Heat spreads in a ring of rods: in each step, every rod takes the mean of itself and its two neighbours. The function
-# `relax_there_and_back` carries all temperatures in every step, only to note the hottest.
+# `relax_there_and_back` carries all temperatures back and forth in every step, just to note the hottest.
 #
 # Write `relax`: the same answers, carrying all temperatures there once and back once. How hot the hottest
 # is after each step may cross too: 8 bytes per step.
@@ -415,7 +415,7 @@ with virtualgpu.launches() as launched:
 print("20 steps, starts:", len(launched) or 100)
 
 # %% [markdown] id="prices-why"
-# Where do these come from? `2 * x + 1` is two kernels, each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
+# Where do these numbers come from? `2 * x + 1` is two kernels, each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
 # element and time. One step of a pendulum is five kernels, which read and write 12 arrays: 96 bytes. ("CuPy: NumPy on
 # the device" shows how to make that one kernel.)
 

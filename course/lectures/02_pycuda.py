@@ -103,7 +103,7 @@ increment(drv.InOut(counts), block=(4, 1, 1), grid=(2, 1))
 print(counts)
 
 # %% [markdown] id="launch-why"
-# Eight ones: there were eight threads, and each ran the body *once*. There is no loop in the kernel, since
+# Eight ones: there were eight threads, and each ran the body *once*. The kernel has no loop because
 # the launch is the loop. `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number,
 # `blockDim.x` how many threads a block has, so `i` runs from 0 to 7 over the grid. (`block` has always three
 # numbers, for blocks may have three dimensions. A `grid` left out is one block. "Thinking in threads" has more on all this.)

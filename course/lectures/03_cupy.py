@@ -39,7 +39,7 @@ d_times = time_to_wall(d_a, d_b, d_c)
 print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(times, d_times.get())}")
 
 # %% [markdown] id="the-question-stands"
-# Not a letter of the function was changed. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
+# The function is the same, to the letter. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
 # device. The function looks as if it went over its data once. **How often does the GPU fetch each number, and
 # how few times would do?**
 #
@@ -173,7 +173,7 @@ pool.free_all_blocks()  # back to the driver with all that is not in use
 held("free_all_blocks()")
 
 # %% [markdown] id="pool-why"
-# Seven. While NumPy's expression is worked out, up to four intermediate results live at once: `-b`, `b**2`,
+# Seven arrays. While NumPy's expression is worked out, up to four intermediate results live at once: `-b`, `b**2`,
 # `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as taken; a
 # memory leak it is not. `free_all_blocks()` gives it back, where somebody else needs it. (The pool that CuPy uses
 # unasked is `cp.get_default_memory_pool()`.)

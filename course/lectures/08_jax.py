@@ -56,7 +56,7 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
                 "largest.")
 
 # %% [markdown] id="the-question-stands"
-# With drag it is not 45°. (The wiggles on the left are the steps of 0.02 s: a flat throw has few of them, and
+# With drag it isn't 45°. (The wiggles on the left are the steps of 0.02 s: a flat throw has few of them, and
 # the derivative is that of the function as it is written.) But look at what isn't in the code: no loop over the thousand angles, and no formula for
 # the derivative. **`distance` is a function of two numbers. What made it one of arrays, and what made its
 # derivative?**
@@ -155,7 +155,7 @@ landed = jnp.zeros(5)
 landed[2] = 1.0
 
 # %% [markdown] id="immutable-why"
-# It refuses, and says what to write: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside of `jit`,
+# JAX refuses, and says what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside of `jit`,
 # the compiler sees when nobody needs the old one, and writes in place.) Besides `set` there are `add`,
 # `multiply`, `min` and `max`.
 #

@@ -27,7 +27,7 @@ REVIEWED = {
         'a GPU is not "a faster computer"': QUESTION,
         "its memory delivers | 0.46 TB/s": PUBLISHED,
         "to keep 3.35 TB/s busy": MODEL,
-        "does not sail faster than the bicycle": OTHER,
+        "isn't faster than the bicycle": OTHER,
         "With one thread it has nothing to hide behind: 0.035 GB/s": MODEL,
         "Thirty-two cost hardly more than one": COUNTS,
         "80 GB at 3.3 TB per second": PUBLISHED,
