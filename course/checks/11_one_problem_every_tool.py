@@ -76,9 +76,10 @@ def ship(burning_ship):
             f"operations, and these steps take {needed:,} at least: it was computed on the CPU",
             look="the kernel that you launch must be the one that makes the picture",
         )
-    by_jax = _asks_jax(burning_ship) and _numpy_operations(burning_ship, real, imag) < STEPS
     require(
-        launches == 1 or _on_a_gpu() or by_jax,
+        launches == 1
+        or _on_a_gpu()
+        or (_asks_jax(burning_ship) and _numpy_operations(burning_ship, real, imag) < STEPS),
         "the picture is right, but nothing was launched: it was computed on the CPU",
         look="Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
     )
