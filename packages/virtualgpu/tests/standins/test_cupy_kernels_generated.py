@@ -52,18 +52,6 @@ def test_a_placeholder_takes_every_type(cp, dtype):
     np.testing.assert_array_equal(result.get(), x.get())
 
 
-def test_constants_have_the_names_that_cupy_gives_them(cp):
-    area = cp.ElementwiseKernel("T r", "T area", "area = r < CUDART_INF ? M_PI * r * r : 0", "area")
-    assert area(cp.asarray([1.0, np.inf])).get().tolist() == [np.pi, 0]
-    least = cp.ReductionKernel("T x", "T y", "x / T(CUDART_PI)", "min(a, b)", "y = a",
-                               "CUDART_INF", "least")
-    assert float(least(cp.asarray([np.pi, 2 * np.pi]))) == 1
-    half = cp.RawKernel("""#include <cupy/math_constants.h>
-        extern "C" __global__ void half(double *x) { *x = CUDART_PIO2; }""", "half")
-    half((1,), (1,), (x := cp.zeros(1),))
-    assert float(x[0]) == np.pi / 2
-
-
 def test_complex_numbers(cp):
     square = cp.ElementwiseKernel("T z", "T w", "w = z * z + T(1)", "square")
     z = np.array([1 + 2j, -3j, 4])
