@@ -102,6 +102,7 @@ class Linked(Protocol):
     """What a program asks of the module that it is in."""
 
     variables: dict[str, Variable]
+    debug: bool
 
     def function(self, name: str) -> Function | None: ...
 
