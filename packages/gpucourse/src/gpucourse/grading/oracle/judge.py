@@ -22,7 +22,9 @@ from gpucourse.grading.contract import (
 )
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
+from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.devices import new_device
+from gpucourse.grading.oracle.jax_runner import JaxRunner
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing import economy
@@ -57,6 +59,8 @@ class OracleJudge:
         self.remark = ""
         self._draws = 0
         self._reference: Student | None = None
+        # For programs alone: no student's code runs in its worker.
+        self._runner = JaxRunner(Conversation(student.server, limits, student.clock))
         self._device = new_device(limits)
         self._kernels: dict[tuple, tuple] = {}
 
@@ -70,6 +74,7 @@ class OracleJudge:
     def close(self) -> None:
         """End the workers."""
         self.student.close()
+        self._runner.close()
         if self._reference is not None:
             self._reference.close()
 
@@ -120,9 +125,15 @@ class OracleJudge:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def call(self, name: str, args: tuple, *, where: str, schedules: int) -> object:
-        if where not in ("device", "host"):
-            raise ValueError(f"where is 'device' or 'host', not {where!r}")
+    def call(self, name: str, args: tuple, *, where: str, schedules: int,
+             static: tuple) -> object:
+        if where not in ("device", "host", "jax"):
+            raise ValueError(f"where is 'device', 'host' or 'jax', not {where!r}")
+        if where == "jax":
+            program = self.student.trace(name, args, static)
+            return self._runner.run(program, [
+                np.asarray(value) for number, value in enumerate(args) if number not in static])
+
         def once() -> object:
             return self.student.call(name, args)
 
@@ -146,7 +157,7 @@ class OracleJudge:
         return result
 
     def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
-        return self.student.operations(name, args, static)
+        return self._runner.operations(self.student.trace(name, args, static))
 
     # -- launches ------------------------------------------------------------------------------
 
