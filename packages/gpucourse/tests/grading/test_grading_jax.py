@@ -38,7 +38,7 @@ def squares(start, count):
 TEST_SQUARES = """values, rest = call("squares", 2, 4, where="jax", static=(1,))
 expect_equal(values, [4, 9, 16, 25], "wrong squares")
 expect(rest == {"last": 4}, "not the last")
-expect(operations("squares", 2, 30, static=(1,))["mul"] == 1, "a loop of Python")
+expect(operations("squares", 2, 4, static=(1,))["mul"] == 1, "a loop of Python")
 """
 
 BUMP = """@cuda.jit
@@ -105,6 +105,28 @@ FORGED_PROGRAM = """
 from gpucourse.grading.sandbox import worker
 worker.jax_programs.describe = lambda *args: {"in": [], "constants": [], "equations": "no"}
 """
+NO_ARRAYS = """
+from gpucourse.grading.sandbox import worker
+worker.encode = lambda *args: {"t": "tuple", "v": [{"t": "float", "v": "0x1p+3"}] * 2}
+"""
+DEEP = """
+from gpucourse.grading.sandbox import worker
+inside = []
+for _ in range(900):
+    inside = [inside]
+worker.jax_programs.describe = lambda *args: inside
+"""
+# The worker cannot tell what is counted from what is run.
+BY_TURNS = """
+from gpucourse.grading.sandbox import worker
+whole, turns = worker.traced, []
+def traced(function, args, static):
+    turns.append(args)
+    short = lambda start, count: jax.vmap(lambda x: x * x)(start + jnp.arange(count))
+    return whole(function if len(turns) == 1 else short, args, static)
+import jax
+worker.traced = traced
+"""
 ANOTHER_PROGRAM = """
 import jax
 from gpucourse.grading.sandbox import worker
@@ -119,8 +141,11 @@ worker.traced = lambda function, args, static: whole(
     (IN_NUMPY, FORGED_COUNTS, "TracerArrayConversionError"),
     (SQUARES_IN_PYTHON, FORGED_COUNTS, "a loop of Python"),
     (SQUARES, FORGED_PROGRAM, "cannot be run by itself"),
+    (SQUARES, NO_ARRAYS, "cannot be traced by JAX"),
+    (SQUARES, DEEP, "cannot be run by itself"),
+    (SQUARES_IN_PYTHON, BY_TURNS, "a loop of Python"),
     (SQUARES_IN_PYTHON, ANOTHER_PROGRAM, "wrong squares"),
-], ids=["numpy", "a-loop", "no-program", "another-program"])
+], ids=["numpy", "a-loop", "no-program", "no-arrays", "deep", "by-turns", "another-program"])
 def test_threat_79_counts_and_values_come_from_what_the_oracle_ran(server, answer, forged, reason):
     (earned, said), rest = verdict_on(server, squares=answer + forged)
     assert earned == 0 and reason in said

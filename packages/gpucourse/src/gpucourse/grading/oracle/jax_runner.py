@@ -77,25 +77,28 @@ class JaxRunner:
         """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed."""
         _, arrays = self._ask(program, values)
 
-        def put(part: object) -> object:
+        def put(part: Any) -> object:
             if isinstance(part, list | tuple):
                 return type(part)(map(put, part))
             if isinstance(part, dict):
                 return {key: put(item) for key, item in part.items()}
-            return arrays[part] if type(part) is int else part
+            return None if part is None else arrays[part]
 
         try:
             return put(program.structure)
-        except IndexError:
+        except (IndexError, TypeError):
             raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
     def _ask(self, program: Program, values: list[np.ndarray] | None) -> tuple[dict, list]:
         if self.conversation.worker is None:
             self.conversation.start()
-        reply, arrays = self.conversation.request(
-            {"do": "run", "program": program.described, "wide": program.wide,
-             "constants": len(program.constants), "count": values is None},
-            [*program.constants, *(values or ())], f"what JAX made of '{program.name}'")
+        try:
+            reply, arrays = self.conversation.request(
+                {"do": "run", "program": program.described, "wide": program.wide,
+                 "constants": len(program.constants), "count": values is None},
+                [*program.constants, *(values or ())], f"what JAX made of '{program.name}'")
+        except RecursionError:  # programs inside of programs, deeper than JSON is written
+            reply, arrays = {}, []
         if "done" not in reply:
             raise PropertyFailed(f"what JAX recorded of '{program.name}' cannot be run by itself")
         return reply["done"], arrays

@@ -24,7 +24,7 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.devices import new_device
-from gpucourse.grading.oracle.jax_runner import JaxRunner
+from gpucourse.grading.oracle.jax_runner import JaxRunner, Program
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing import economy
@@ -63,6 +63,7 @@ class OracleJudge:
         self._runner = JaxRunner(Conversation(student.server, limits, student.clock))
         self._device = new_device(limits)
         self._kernels: dict[tuple, tuple] = {}
+        self._programs: dict[tuple, Program] = {}
 
     def begin(self, cell: str) -> None:
         """The next test cell: its own randomness."""
@@ -70,6 +71,7 @@ class OracleJudge:
         self._draws = 0
         self.launched = []
         self.remark = ""
+        self._programs.clear()
 
     def close(self) -> None:
         """End the workers."""
@@ -130,8 +132,7 @@ class OracleJudge:
         if where not in ("device", "host", "jax"):
             raise ValueError(f"where is 'device', 'host' or 'jax', not {where!r}")
         if where == "jax":
-            program = self.student.trace(name, args, static)
-            return self._runner.run(program, [
+            return self._runner.run(self._program(name, args, static), [
                 np.asarray(value) for number, value in enumerate(args) if number not in static])
 
         def once() -> object:
@@ -157,7 +158,16 @@ class OracleJudge:
         return result
 
     def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
-        return self._runner.operations(self.student.trace(name, args, static))
+        return self._runner.operations(self._program(name, args, static))
+
+    def _program(self, name: str, args: tuple, static: tuple) -> Program:
+        """What JAX records, once in a test for the same types: what is counted is what is run."""
+        types = [repr(value) if number in static else (np.shape(value), np.asarray(value).dtype.str)
+                 for number, value in enumerate(args)]
+        key = self.student, name, static, *types
+        if key not in self._programs:
+            self._programs[key] = self.student.trace(name, args, static)
+        return self._programs[key]
 
     # -- launches ------------------------------------------------------------------------------
 
