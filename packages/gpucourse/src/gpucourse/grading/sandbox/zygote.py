@@ -28,8 +28,9 @@ from gpucourse.grading.sandbox.wire import Wire
 READY = b"ready\n"
 # How many bytes of JSON say what kind of worker is wanted.
 ORDER = struct.Struct("<Q")
-# What libraries read when they are imported: an error of JAX's is raised by the line it belongs to.
-SETTINGS = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "false"}
+# For JAX: an error is raised by the line it belongs to; and XLA starts 13 threads and 2 for each of
+# these processors, by default for every core, which on a machine of 32 is more than a worker may.
+SETTINGS = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "false", "NPROC": "1"}
 # How often a worker's threads are counted, in milliseconds; it takes 20 µs.
 COUNT_THREADS = 100
 
