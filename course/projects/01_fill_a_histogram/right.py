@@ -164,7 +164,7 @@ def find_slots(values, low, high, bins, slots):
     if i < values.size:
         slots[i] = bin_index(values[i], low, high, bins)
 """,
-        "fill-private": """@cuda.jit(lineinfo=True, max_registers=64)
+        "fill-private": """@cuda.jit(debug=True, opt=False)
 def fill_private(values, low, high, rows):
     r = cuda.grid(1)
     if r < rows.shape[0]:
