@@ -121,6 +121,10 @@ def fill_masses(masses, low, high, counts):
     b = 1 / edges[:-1] ** 2 - 1 / edges[1:] ** 2
     return S * (mean[1:] - mean[:-1]) + B * b / b.sum()
 """,
+        "nll": """def nll(parameters, edges, counts):
+    mu = expected_counts(parameters, edges)
+    return jnp.sum(mu - counts * jnp.log(mu) + jax.scipy.special.gammaln(counts + 1.0))
+""",
         "uncertainties": """hessian = jax.jit(jax.hessian(nll))
 
 
