@@ -198,7 +198,8 @@ class Worker:
 
         jax.config.update("jax_enable_x64", request["wide"])  # type: ignore[no-untyped-call]
         constants, inputs = arrays[:request["constants"]], arrays[request["constants"]:]
-        key = json.dumps(request["program"]), *(array.tobytes() for array in constants)
+        key = (request["wide"], json.dumps(request["program"]),
+               *(array.tobytes() for array in constants))
         if key not in self.programs:
             closed = jax_programs.rebuild(request["program"], constants)
             self.programs[key] = closed, jax.jit(jax.extend.core.jaxpr_as_fun(closed))
