@@ -12,7 +12,13 @@ from pathlib import Path
 from conftest import REPOSITORY
 from gpucourse.course.registry import load_course
 from gpucourse.grading.classes.batch import Grader, Job
-from gpucourse.grading.commands.demo import Expected, mismatch, solved, wrong_answers
+from gpucourse.grading.commands.demo import (
+    Expected,
+    mismatch,
+    right_answers,
+    solved,
+    wrong_answers,
+)
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import run_setup
 from gpucourse.grading.submission.assignment import Assignment
@@ -30,6 +36,7 @@ class ProjectClass:
         self.source = read_source(course, self.lesson)
         self.assignment = Assignment(id, project_source(course, self.source))
         self.wrong = REPOSITORY / "course" / "projects" / id / "wrong.py"
+        self.other_right = self.wrong.with_name("right.py")
         self.path = folder / f"{id}.ipynb"
         self.path.write_text(json.dumps(self.assignment.notebook), encoding="utf-8")
 
@@ -44,6 +51,11 @@ class ProjectClass:
     def right(self, name: str, changed: dict[str, str] | None = None) -> Expected:
         """A submission that must earn everything: the solution, some cells replaced."""
         return Expected(name, json.dumps(solved(self.assignment, changed)), (), "")
+
+    def right_answers(self, others: int = 1) -> list[Expected]:
+        """The solution, and the first of ``right.py``; `make demo` grades them all."""
+        return [self.right("solution"),
+                *right_answers(self.assignment, self.other_right)[:others]]
 
     def sample_of_wrong(self, count: int) -> list[Expected]:
         """Known-wrong answers that fail at different test cells, always the same ones."""

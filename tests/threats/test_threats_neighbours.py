@@ -134,3 +134,25 @@ def test_threat_21_workers_do_not_see_each_other(threat_course: Course, protecti
     finally:
         worker.kill()
     assert verdict.earned == 5.0, verdict.to_json()
+
+
+STARTS_MANY = """import threading, time
+threading.stack_size(1 << 16)
+def double(values):
+    stop = threading.Event()
+    threads = [threading.Thread(target=stop.wait, daemon=True) for _ in range(@)]
+    for thread in threads:
+        thread.start()
+    time.sleep(2)
+    stop.set()
+    return 2 * values
+"""
+
+
+def test_threat_83_threads_beyond_the_limit(threat_course, protecting):
+    """Also as root, for whom the system's own limit does not hold; their stacks are small."""
+    many = Attempt(83, "many-threads", "starts 1,000 threads",
+                   {"double": STARTS_MANY.replace("@", "1000")}, says="thread",
+                   honest={"double": STARTS_MANY.replace("@", "20").replace("(2)", "(0.3)")})
+    reason = holds(many, threat_course, protecting).first_reason()
+    assert "too many threads" in reason or "raises RuntimeError" in reason

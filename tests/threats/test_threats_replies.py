@@ -86,7 +86,7 @@ def test_threat_74_an_honest_mistake_is_still_named(threat_course, server):
     assert "line 2" in verdict.first_reason()
 
 
-def test_threat_74_changed_work_gets_another_seed(threat_course, server):
+def test_threat_75_changed_work_gets_another_seed(threat_course, server):
     """`gpucourse regrade` repeats a seed for identical work only."""
     job = threat_course.ingest(Attempt(74, "again", ""))
     digest = job.ingested.digest(job.assignment)

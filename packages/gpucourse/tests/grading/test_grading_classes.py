@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -232,3 +234,29 @@ def test_a_verdict_leaves_whole_rows_or_none(course):
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "gpucourse") as gradebook:
         known = {student.id for student in gradebook.students}
     assert "eve" in known and "gus" not in known
+
+
+
+
+def test_a_row_that_the_gradebook_refuses_stops_nobody_elses(course, tmp_path):
+    """By either of its two ways: the database says no to bob's, the file system to cat's."""
+    from nbgrader.api import Gradebook
+
+    root = tmp_path / "course"
+    shutil.copytree(course, root)
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "gpucourse") as gradebook:
+        for student in ("bob", "eve"):
+            gradebook.remove_student(student)
+    with contextlib.closing(sqlite3.connect(root / "gradebook.db")) as database:
+        database.execute("CREATE TRIGGER refuse BEFORE INSERT ON student WHEN NEW.id = 'bob' "
+                         "BEGIN SELECT RAISE(ABORT, 'no room'); END")
+    shutil.rmtree(root / "autograded" / "cat")
+    (root / "autograded" / "cat").write_text("not a folder")
+    console = Console(record=True, width=300)
+    assert grade_class.grade_class(root, [], console) == grade_class.PARTLY_GRADED
+    said = console.export_text()
+    assert "bob: toy: graded, but not in the gradebook" in said and "no room" in said
+    assert "cat: toy: graded, but not in the gradebook" in said
+    assert "eve: toy: graded, but" not in said
+    found = rows(root)
+    assert "bob" not in found and found["eve"]["score"] == 2.0

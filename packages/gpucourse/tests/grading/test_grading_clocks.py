@@ -94,7 +94,7 @@ def test_a_machine_that_does_not_go_on_is_no_fault_of_the_answer(sandbox):
     student = Student(toy(), submitted(toy()), sandbox.server, limits, clock)
     try:
         assert list(student.call("double", (np.arange(3),))) == [0, 2, 4]
-        os.kill(student._worker.pid, signal.SIGSTOP)
+        os.kill(student._talk.worker.pid, signal.SIGSTOP)
         with clock.limit(100), pytest.raises(InfrastructureFault, match="too busy") as fault:
             student.call("double", (np.arange(3),))
     finally:

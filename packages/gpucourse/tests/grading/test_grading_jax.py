@@ -12,9 +12,11 @@ from numba.cuda.random import xoroshiro128p_dtype
 from gpucourse.grading.arguments import describe_dtype, read_dtype
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import grade
+from gpucourse.grading.sandbox import jax_programs
 from gpucourse.grading.sandbox.levels import Sandbox
+from gpucourse.grading.sandbox.wire import ProtocolError
 from gpucourse.grading.submission.assignment import Assignment
-from gpucourse.grading.testing.jaxprs import operations, without_jax
+from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
 
@@ -33,9 +35,10 @@ def squares(start, count):
     ### END SOLUTION
 """
 
-TEST_SQUARES = """values, rest = call("squares", 2, 4, where="host")
+TEST_SQUARES = """values, rest = call("squares", 2, 4, where="jax", static=(1,))
 expect_equal(values, [4, 9, 16, 25], "wrong squares")
-expect(operations("squares", 2, 30, static=(1,))["mul"] == 1, "a loop of Python")
+expect(rest == {"last": 4}, "not the last")
+expect(operations("squares", 2, 4, static=(1,))["mul"] == 1, "a loop of Python")
 """
 
 BUMP = """@cuda.jit
@@ -91,6 +94,64 @@ def test_right_answers_earn_their_points(server):
     assert verdict_on(server) == [(3, ""), (2, "")]
 
 
+IN_NUMPY = SQUARES_IN_PYTHON.replace("jnp.stack([jnp.asarray(x * x) for x in numbers])",
+                                     "np.array([x * x for x in numbers])")
+# Whatever the student's process says of its counts and programs.
+FORGED_COUNTS = """
+from gpucourse.grading.sandbox import worker
+worker.operations = lambda *args: {"mul": 1}
+"""
+FORGED_PROGRAM = """
+from gpucourse.grading.sandbox import worker
+worker.jax_programs.describe = lambda *args: {"in": [], "constants": [], "equations": "no"}
+"""
+NO_ARRAYS = """
+from gpucourse.grading.sandbox import worker
+worker.encode = lambda *args: {"t": "tuple", "v": [{"t": "float", "v": "0x1p+3"}] * 2}
+"""
+DEEP = """
+from gpucourse.grading.sandbox import worker
+inside = []
+for _ in range(900):
+    inside = [inside]
+worker.jax_programs.describe = lambda *args: inside
+"""
+# The worker cannot tell what is counted from what is run.
+BY_TURNS = """
+from gpucourse.grading.sandbox import worker
+whole, turns = worker.traced, []
+def traced(function, args, static):
+    turns.append(args)
+    short = lambda start, count: jax.vmap(lambda x: x * x)(start + jnp.arange(count))
+    return whole(function if len(turns) == 1 else short, args, static)
+import jax
+worker.traced = traced
+"""
+ANOTHER_PROGRAM = """
+import jax
+from gpucourse.grading.sandbox import worker
+whole = worker.traced
+worker.traced = lambda function, args, static: whole(
+    lambda start, count: (jax.numpy.arange(count) ** 2, {"last": count}), args, static)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "forged", "reason"), [
+    (IN_NUMPY, FORGED_COUNTS, "TracerArrayConversionError"),
+    (SQUARES_IN_PYTHON, FORGED_COUNTS, "a loop of Python"),
+    (SQUARES, FORGED_PROGRAM, "cannot be run by itself"),
+    (SQUARES, NO_ARRAYS, "cannot be traced by JAX"),
+    (SQUARES, DEEP, "cannot be run by itself"),
+    (SQUARES_IN_PYTHON, BY_TURNS, "a loop of Python"),
+    (SQUARES_IN_PYTHON, ANOTHER_PROGRAM, "wrong squares"),
+], ids=["numpy", "a-loop", "no-program", "no-arrays", "deep", "by-turns", "another-program"])
+def test_threat_79_counts_and_values_come_from_what_the_oracle_ran(server, answer, forged, reason):
+    (earned, said), rest = verdict_on(server, squares=answer + forged)
+    assert earned == 0 and reason in said
+    assert rest == (2, "")
+
+
 @pytest.mark.slow
 def test_values_and_jaxprs_are_both_looked_at(server):
     wrong = SQUARES.replace("x * x", "x * x + 1")
@@ -109,11 +170,122 @@ def test_loops_of_python_are_unrolled_and_loops_of_jax_are_not():
     def rolled(x, times):
         return jax.lax.fori_loop(0, times, lambda _, x: x * 2.0, x)
 
-    assert operations(unrolled, (1.0, 9), (1,)) == Counter(mul=9)
-    assert operations(rolled, (1.0, 9), (1,))["mul"] == 1
+    assert operations(traced(unrolled, (1.0, 9), (1,))[0]) == Counter(mul=9)
+    assert operations(traced(rolled, (1.0, 9), (1,))[0])["mul"] == 1
     # Both branches of a cond, and what stands inside a jit.
     inner = jax.jit(lambda x: jax.lax.cond(x > 0, lambda x: x * 2.0, lambda x: x * 3.0, x))
-    assert operations(inner, (1.0,), ())["mul"] == 2
+    assert operations(traced(inner, (1.0,), ())[0])["mul"] == 2
+
+
+def programs() -> dict:
+    """Functions of one vector of 8 numbers, by what is special about them."""
+    import jax
+    import jax.numpy as jnp
+
+    def keys(x):
+        key = jax.random.fold_in(jax.random.key(3), x[0].astype(jnp.int32))
+        drawn = jax.vmap(lambda k: jax.random.uniform(k, (5,)))(jax.random.split(key, 4))
+        old = jax.random.PRNGKey(1)
+        return drawn, jax.random.normal(old, (2,)), jax.random.randint(key, (3,), 0, 9)
+
+    def rolled(x):
+        total, turns = jax.lax.scan(lambda a, b: (a + b, a * 2), 0.0, x)
+        many = jax.lax.while_loop(lambda v: v < 50, lambda v: v * 2, x[1] + 1)
+        return total, turns, many, jax.lax.fori_loop(0, 3, lambda i, v: v + x[i], 0.0)
+
+    def chosen(x):
+        return jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x), jax.lax.switch(2, [jnp.exp] * 3, x)
+
+    def indexed(x):
+        order = jnp.argsort(x)
+        return x[order], x.at[order[:3]].add(1.0), x[::2], jnp.take(x, 20), jnp.searchsorted(x, 2.0)
+
+    def shaped(x):
+        square = x.reshape(2, 4)
+        return (square @ square.T, jnp.einsum("ij,kj->ik", square, square), jnp.cumsum(x),
+                jnp.concatenate([x, x[:1]]), jnp.split(x, 2)[1], jnp.pad(x, 1), jnp.diff(x).max())
+
+    def special(x):
+        return (jax.scipy.special.gammaln(x + 1), jax.nn.relu(x), jax.scipy.stats.norm.cdf(x),
+                jax.scipy.stats.poisson.logpmf(jnp.round(x), 2.0), jnp.where(x > 1, jnp.nan, x))
+
+    return {
+        "numbers": lambda x: (x + 1, np.float32(2) * x, x > 0, jnp.array([1, 2]), jnp.inf),
+        "keys": keys, "rolled": rolled, "chosen": chosen, "indexed": indexed, "shaped": shaped,
+        "special": special, "compiled": jax.jit(lambda x: jax.jit(jnp.sum)(x * TABLE)),
+        "derived": jax.vmap(jax.grad(lambda v: jnp.sqrt(jnp.abs(v)) * jnp.tanh(v))),
+        "remembered": jax.grad(jax.checkpoint(lambda x: jnp.sum(jnp.sin(x) ** 2))),
+        "printed": lambda x: [jax.debug.print("{}", x.sum()), x - 1][1],
+    }
+
+
+TABLE = np.linspace(0, 1, 8)
+KINDS = ("numbers", "keys", "rolled", "chosen", "indexed", "shaped", "special", "compiled",
+         "derived", "remembered", "printed")
+
+
+def handed_over(function, *args):
+    """The jaxpr, and what is rebuilt of it after a way through JSON."""
+    closed, _ = traced(function, args, ())
+    arrays: list[np.ndarray] = []
+    text = json.dumps(jax_programs.describe(closed, arrays))
+    return closed, jax_programs.rebuild(json.loads(text), arrays)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_that_is_handed_over_computes_the_same(kind):
+    import jax
+    from jax.extend.core import jaxpr_as_fun
+
+    x = np.linspace(-1, 4, 8, dtype=np.float32)
+    closed, rebuilt = handed_over(programs()[kind], x)
+    for mine, theirs in zip(jax.jit(jaxpr_as_fun(closed))(x), jax.jit(jaxpr_as_fun(rebuilt))(x),
+                            strict=True):
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
+    # Calls become plain ones, and conversions to the same type are left out by JAX itself.
+    aside = ("custom_jvp_call", "custom_vjp_call", "checkpoint", "remat2", "jit", "debug_callback",
+             "debug_print", "convert_element_type")
+    before, after = operations(closed), operations(rebuilt)
+    for name in aside:
+        del before[name], after[name]
+    assert before == after
+
+
+def test_a_program_that_calls_python_is_refused():
+    import jax
+
+    def outside(x):
+        return jax.pure_callback(np.sin, x, x)
+
+    with pytest.raises(jax_programs.NotAProgram, match="'pure_callback'"):
+        handed_over(outside, np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("change", [
+    lambda p: p.update(equations=[["pure_callback", [0], {}]]),
+    lambda p: p.update(equations=[["sin", [7], {"accuracy": None}]]),
+    lambda p: p.update(equations=[["sin", [-1], {"accuracy": None}]]),
+    lambda p: p.update(equations=[["sin", [0], {"accuracy": {"named": ["linalg", []]}}]]),
+    lambda p: p.update(out=[0, "x"]), lambda p: p.update({"in": [["object", [3]]]}),
+    lambda p: p.update(equations=p["equations"] * 30_000), lambda p: p.pop("constants"),
+])
+def test_what_is_no_program_is_an_error(change):
+    import jax
+
+    closed, _ = traced(jax.numpy.sin, (np.ones(3, np.float32),), ())
+    described = jax_programs.describe(closed, [])
+    change(described)
+    with pytest.raises((ProtocolError, KeyError, TypeError, ValueError, IndexError)):
+        jax_programs.rebuild(described, [])
+
+
+def test_a_table_is_no_program():
+    closed, _ = traced(lambda x: x + np.ones(1 << 17, np.float32), (1.0,), ())
+    arrays: list[np.ndarray] = []
+    described = jax_programs.describe(closed, arrays)
+    with pytest.raises(ProtocolError, match="constants"):
+        jax_programs.rebuild(described, arrays)
 
 
 def test_jax_arrays_become_numpy_arrays_wherever_they_stand():

@@ -9,8 +9,10 @@ import pytest
 import virtualgpu
 from ptx_lab import per_thread
 from virtualgpu.cuda.module import Module
+from virtualgpu.machine.reach import shared_accesses
 from virtualgpu.machine.schedule import Adversarial, Lockstep
 from virtualgpu.observers import instruments
+from virtualgpu.ptx import parse
 
 SEEDS = range(12)
 
@@ -216,3 +218,21 @@ def test_a_schedule_ends_where_a_later_one_lives_on():
     assert instruments.new_schedule() is latest
     inner.__exit__(None, None, None)
     assert isinstance(instruments.new_schedule(), Lockstep)
+
+
+STACK = """.version 8.0
+.target sm_90, debug
+.address_size 64
+.visible .entry k(.param .b64 p) {
+ .local .align 8 .b8 depot[32]; .reg .b64 %SP, %SPL, %a; .reg .b32 %r;
+ mov.b64 %SPL, depot; cvta.local.u64 %SP, %SPL; ld.param.b64 %a, [p];
+ st.b32 [%SP+8], 7; ld.b32 %r, [%SP+8]; st.b32 [%a], %r; st.local.b32 [%SPL], %r;@ ret; }
+"""
+
+
+@pytest.mark.parametrize(("more", "places"), [("", [5]), (" mov.b64 %SP, %a;", [3, 4, 5])])
+def test_lanes_part_where_others_may_reach_and_not_on_their_own_stack(more, places):
+    """Code for a debugger keeps every variable there; a register that is set twice may be any."""
+    assert parse(STACK.replace("@", more)).debug
+    body = parse(STACK.replace("@", more)).functions["k"].body
+    assert sorted(shared_accesses(body)) == places

@@ -267,3 +267,21 @@ def test_what_is_complete_is_dropped():
     other = memory.allocate(10)
     memory.free(other)
     assert other not in memory.unwritten
+
+
+# -- compiled for a debugger --------------------------------------------------------------------
+
+
+def test_locals_of_the_compiler_are_no_finding_in_debug_code():
+    """Unoptimised code copies whole descriptors of arrays, with the fields that nobody set."""
+    @cuda.jit(debug=True, opt=False)
+    def by_rows(x, out):
+        i = cuda.grid(1)
+        row = out[i]
+        for j in range(row.size):
+            row[j] = x[i]
+
+    rows = cuda.to_device(np.zeros((64, 2), np.int32))
+    assert check(by_rows, 64, cuda.to_device(np.arange(64, dtype=np.int32)), rows).ok
+    (found,) = check(by_rows, 64, cuda.device_array(64, np.int32), rows).findings
+    assert found.kind == "uninitialised" and "global memory" in found.message

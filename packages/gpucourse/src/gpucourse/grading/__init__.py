@@ -9,10 +9,12 @@ the wall
     ``wire`` what may pass between the two processes · ``cells`` running a cell's text
 the student's side
     ``worker`` runs and compiles; :mod:`virtualgpu.devices.remote` asks for device memory and
-    launches · ``zygote`` forks workers · ``confinement`` takes their rights away
+    launches · ``jax_programs`` what JAX recorded, as data · ``zygote`` forks workers ·
+    ``confinement`` takes their rights away
 the trusted side
     ``sandbox`` starts all that · ``file_system`` what it sees of the machine · ``student`` the
-    oracle's view of a worker · ``device_service`` answers its device · ``origins`` of its data ·
+    oracle's view of a worker, over a ``conversation`` · ``jax_runner`` has programs run elsewhere ·
+    ``device_service`` answers its device · ``origins`` of its data ·
     ``oracle`` runs the tests · ``arguments`` of a launch · ``watching`` what is held against a
     kernel
 what tests are written in

@@ -40,6 +40,7 @@ class LoadedModule:
         self.names = dict(names or {})
         self.functions: dict[str, Function] = {}
         self.variables: dict[str, Variable] = {}
+        self.debug = False
         for text in texts:
             self._add(parse(text))
         self._order = list(self.functions)
@@ -49,6 +50,7 @@ class LoadedModule:
         self._tables: list[str] | None = None
 
     def _add(self, module: Module) -> None:
+        self.debug |= module.debug
         for name, function in module.functions.items():
             known = self.functions.get(name)
             if known is None or known.is_declaration or known.linkage == "weak":

@@ -16,6 +16,7 @@ import numpy as np
 from virtualgpu.errors import LinkError, Location, PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine.access import SharedLayout
 from virtualgpu.machine.group import Group
+from virtualgpu.machine.reach import shared_accesses
 from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.ptx import (
     Function,
@@ -102,6 +103,7 @@ class Linked(Protocol):
     """What a program asks of the module that it is in."""
 
     variables: dict[str, Variable]
+    debug: bool
 
     def function(self, name: str) -> Function | None: ...
 
@@ -262,8 +264,9 @@ class Program:
         function = code.function
         body = function.body
         leaders = {0, *function.labels.values(), *range(LONGEST_BLOCK, len(body), LONGEST_BLOCK)}
+        met = shared_accesses(body) if self.fine else set()
         for at, instruction in enumerate(body):
-            if ends_block(instruction) or (self.fine and reaches_memory(instruction)):
+            if ends_block(instruction) or at in met:
                 leaders.add(at + 1)
             if brings_warp_together(instruction):
                 leaders.add(at)
@@ -376,15 +379,6 @@ def ends_block(instruction: Instruction) -> bool:
     if opcode in BARRIERS:
         return True
     return opcode in ("bra", "brx", "ret", "exit", "trap", "call")
-
-
-def reaches_memory(instruction: Instruction) -> bool:
-    """Memory that another lane may reach too."""
-    if instruction.opcode not in ("ld", "st", "atom", "red") or "local" in instruction.modifiers:
-        return False
-    # A constant or parameter by its name; an address in a register may be any.
-    return not {"param", "const"} & set(instruction.modifiers) or not any(
-        isinstance(getattr(operand, "base", None), Symbol) for operand in instruction.operands)
 
 
 def brings_warp_together(instruction: Instruction) -> bool:

@@ -6,7 +6,8 @@ it wrote is not known), and mapped and managed memory, which the host writes uns
 starts unwritten in each block, local memory in each thread.
 
 Not seen: undefined values that come from elsewhere, such as a shuffle from a lane that is not
-there; parameters handed to functions through memory.
+there; parameters handed to functions through memory; local memory of what was compiled for a
+debugger, where the compiler keeps every variable and copies whole structures, gaps included.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class Initcheck(Observer):
                 self._global(access)
             return
         wave = access.group.wave
+        if access.space == "local" and self.launch.program.module.debug:
+            return
         if access.space == "shared":
             stride, part_of = wave.shared_stride, wave.block_of
             key = (wave, "shared")

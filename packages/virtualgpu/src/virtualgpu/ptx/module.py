@@ -128,10 +128,11 @@ class Function:
 
 @dataclass(slots=True)
 class Module:
-    """A PTX translation unit."""
+    """A PTX translation unit. `debug` tells that it was compiled for a debugger, unoptimised."""
 
     version: str = ""
     target: str = ""
+    debug: bool = False
     functions: dict[str, Function] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)

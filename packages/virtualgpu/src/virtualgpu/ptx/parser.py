@@ -81,7 +81,7 @@ class Parser(Declarations):
         elif token == ".target":
             self.result.target = self.next()
             while self.accept(","):
-                self.next()
+                self.result.debug |= self.next() == "debug"
         elif token == ".address_size":
             if self.integer() != 64:
                 self.fail("only .address_size 64 exists on devices of this century's compilers")

@@ -1,8 +1,9 @@
 """``gpucourse demo``: a class of right, wrong and damaged submissions, graded through nbgrader.
 
-For every project of the course: the reference solution, the untouched starter, every known-wrong
-answer of its ``wrong.py``, and the ways in which a file can be broken. The demo fails if any score
-or reason is not the expected one, so it is also the grader's test of itself.
+For every project of the course: the reference solution, right answers in other styles (its
+``right.py``), the untouched starter, every known-wrong answer of its ``wrong.py``, and the ways in
+which a file can be broken. The demo fails if any score or reason is not the expected one, so it is
+also the grader's test of itself.
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dic
         name = cell["metadata"].get("nbgrader", {}).get("grade_id")
         cell["source"] = answers.get(name, cell["source"])
     return notebook
+
+
+def right_answers(assignment: Assignment, path: Path) -> list[Expected]:
+    """The entries of a project's ``right.py``."""
+    return [Expected(entry["name"], json.dumps(solved(assignment, entry["cells"])), (), "")
+            for entry in runpy.run_path(str(path))["RIGHT"]]
 
 
 def wrong_answers(assignment: Assignment, path: Path) -> list[Expected]:
@@ -177,10 +184,11 @@ class Demo:
             target = self.folder / "source" / path.parent.name
             shutil.copytree(path.parent, target, dirs_exist_ok=True)
             assignment = Assignment.load(path)
-            wrong = self.root / "course" / "projects" / name / "wrong.py"
+            answers = self.root / "course" / "projects" / name
             students = damaged(assignment)
-            if wrong.is_file():
-                students += wrong_answers(assignment, wrong)
+            for read, file in ((right_answers, "right.py"), (wrong_answers, "wrong.py")):
+                if (answers / file).is_file():
+                    students += read(assignment, answers / file)
             for expected in students:
                 place = self.folder / "submitted" / expected.student / name / f"{name}.ipynb"
                 place.parent.mkdir(parents=True)

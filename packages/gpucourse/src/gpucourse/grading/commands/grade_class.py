@@ -26,7 +26,7 @@ from gpucourse.grading.classes import report
 from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, identical
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.sandbox.file_system import SandboxError
-from gpucourse.grading.verdict import Verdict
+from gpucourse.grading.verdict import Verdict, as_text
 
 if TYPE_CHECKING:
     from gpucourse.grading.nbgrader.gradebook import GradebookWriter
@@ -55,7 +55,8 @@ class Class:
     """One course directory and how it is to be graded.
 
     `scheduler` is the address of a Dask cluster; empty grades here. `workers` and `unsafe` stand
-    for the settings of ``nbgrader_config.py`` where they are not given.
+    for the settings of ``nbgrader_config.py`` where they are not given. `unwritten` has a sentence
+    for each verdict that the gradebook did not take.
     """
 
     root: Path
@@ -63,6 +64,7 @@ class Class:
     workers: int = 0
     unsafe: bool = False
     scheduler: str = ""
+    unwritten: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         from gpucourse.grading.nbgrader.gradebook import configuration
@@ -144,18 +146,29 @@ class Class:
             task = progress.add_task(assignment, total=len(jobs))
             # A run that was killed may have written a verdict and not yet its row.
             for number, verdict in list(verdicts.items()):
-                book.write(assignment, jobs[number], verdict)
+                self._write(book, assignment, jobs[number], verdict)
                 progress.advance(task)
 
             def keep(job: Job, verdict: Verdict) -> None:
                 self.classroom.keep(assignment, job, verdict)
-                book.write(assignment, job, verdict)
+                self._write(book, assignment, job, verdict)
                 verdicts[places[id(job)]] = verdict
                 progress.advance(task)
 
             if waiting:
                 with self.grader() as running:
                     running.grade(list(waiting.values()), keep)
+
+    def _write(self, book: GradebookWriter, assignment: str, job: Job, verdict: Verdict) -> None:
+        """One submission's row and files; what hinders them is said, and hinders no other's."""
+        try:
+            book.write(assignment, job, verdict)
+        except Exception as error:
+            sentence = (f"{job.student}: {verdict.notebook}: graded, but not in the gradebook: "
+                        f"{as_text(f'{type(error).__name__}: {error}')[:300]}. Mend that and give "
+                        "the same command again.")
+            self.unwritten.append(sentence)
+            self.console.print(sentence, style="red", markup=False)
 
 
 def grade_class(root: Path, assignments: list[str], console: Console | None = None,
@@ -175,7 +188,7 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
             report.show(assignment, verdicts, console)
             for path in report.write(root / "reports" / assignment, assignment, verdicts):
                 console.print(f"wrote {path.relative_to(root)}", style="dim", markup=False)
-            if any(verdict.earned is None for verdict in verdicts):
+            if course.unwritten or any(verdict.earned is None for verdict in verdicts):
                 worst = PARTLY_GRADED
     except (NotReady, FloorError, SandboxError, OSError) as error:
         console.print(f"Nothing was graded. {error}", style="red", markup=False)
@@ -203,6 +216,8 @@ def regrade(root: Path, students: list[str], assignment: str = "", *, explain: b
                     name, wanted, again=lambda job, stored: repeated(
                         job, None if new_seed else stored))
                 report.show(name, verdicts, console)
+                if course.unwritten:
+                    code = PARTLY_GRADED
         missing = set(students) - {s for name in course.assignments()
                                    for s in course.classroom.students(name)}
         if missing:

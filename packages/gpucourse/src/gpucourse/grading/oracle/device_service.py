@@ -7,6 +7,7 @@ it is known of every byte whether a kernel wrote it.
 
 from __future__ import annotations
 
+import bisect
 import math
 from typing import Any
 
@@ -25,8 +26,11 @@ from virtualgpu.observers import instruments
 # How many results of copies to the host are remembered, the latest first, to recognise data in
 # what a function returns.
 MAX_READS = 256
-# A number that a function returns is looked for in copies up to this size.
+# A number that a function returns is looked for in copies up to this size, as one of these types.
 MAX_SEARCHED = 1 << 20
+# An array may be joined of so many parts of copies.
+MAX_JOINED = 8
+FLOATS, INTEGERS = ("f8", "f4", "f2"), ("i8", "i4", "u8", "u4", "i2", "u2", "i1", "u1")
 
 
 class DeviceService:
@@ -237,7 +241,9 @@ class DeviceService:
         if isinstance(value, dict):
             return all(self.came_from_device(item) for item in value.values())
         if isinstance(value, np.ndarray):
-            return value.size == 0 or self._seen_bytes(np.ascontiguousarray(value).tobytes())
+            wanted = np.ascontiguousarray(value).tobytes()
+            return value.size == 0 or self._seen_bytes(wanted) or self._seen_converted(
+                wanted, value.dtype)
         return self._seen_number(value)
 
     def _seen_bytes(self, wanted: bytes) -> bool:
@@ -250,9 +256,27 @@ class DeviceService:
                 at = text.find(wanted, at + 1)
         return False
 
+    def _seen_converted(self, wanted: bytes, dtype: np.dtype) -> bool:
+        """Whether an array is a copy converted to `dtype` on the host, or parts of several."""
+        texts = []
+        for data, mask in self.reads:
+            if len(data) > MAX_SEARCHED or dtype.kind not in "iuf" or not mask.all():
+                continue
+            for code in (*FLOATS, *INTEGERS):
+                usable = len(data) // int(code[1:]) * int(code[1:])
+                with np.errstate(over="ignore", invalid="ignore"):
+                    texts.append(data[:usable].view(code).astype(dtype).tobytes())
+        at, width = 0, dtype.itemsize
+        for _ in range(MAX_JOINED):
+            # As much of the rest as stands together somewhere; a part of what does, does too.
+            most = bisect.bisect_right(
+                range(1, (len(wanted) - at) // width + 1), False, key=lambda length: not any(
+                    wanted[at : at + length * width] in text for text in texts))
+            at += most * width
+        return at == len(wanted)
+
     def _seen_number(self, value: object) -> bool:
-        codes = ("f8", "f4", "f2") if isinstance(value, (float, np.floating)) else (
-            "i8", "i4", "u8", "u4", "i2", "u2", "i1", "u1")
+        codes = FLOATS if isinstance(value, (float, np.floating)) else INTEGERS
         for data, mask in self.reads:
             if len(data) > MAX_SEARCHED:
                 continue

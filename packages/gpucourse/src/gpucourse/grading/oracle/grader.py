@@ -17,8 +17,9 @@ from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, Prope
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.clocks import SubmissionClock
+from gpucourse.grading.oracle.conversation import TOO_LONG
 from gpucourse.grading.oracle.judge import OracleJudge
-from gpucourse.grading.oracle.student import TOO_LONG, Student
+from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.sandbox.levels import ForkServer

@@ -21,7 +21,9 @@ from gpucourse.grading.contract import (
 )
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
+from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.devices import new_device
+from gpucourse.grading.oracle.jax_runner import JaxRunner, Program
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing import economy
@@ -57,8 +59,11 @@ class OracleJudge:
         self.remark = ""
         self._draws = 0
         self._reference: Student | None = None
+        # For programs alone: no student's code runs in its worker.
+        self._runner = JaxRunner(Conversation(student.server, limits, student.clock))
         self._device = new_device(limits)
         self._kernels: dict[tuple, tuple] = {}
+        self._programs: dict[tuple, Program] = {}
 
     def begin(self, cell: str) -> None:
         """The next test cell: its own randomness."""
@@ -66,10 +71,12 @@ class OracleJudge:
         self._draws = 0
         self.launched = []
         self.remark = ""
+        self._programs.clear()
 
     def close(self) -> None:
         """End the workers."""
         self.student.close()
+        self._runner.close()
         if self._reference is not None:
             self._reference.close()
 
@@ -120,9 +127,14 @@ class OracleJudge:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def call(self, name: str, args: tuple, *, where: str, schedules: int) -> object:
-        if where not in ("device", "host"):
-            raise ValueError(f"where is 'device' or 'host', not {where!r}")
+    def call(self, name: str, args: tuple, *, where: str, schedules: int,
+             static: tuple) -> object:
+        if where not in ("device", "host", "jax"):
+            raise ValueError(f"where is 'device', 'host' or 'jax', not {where!r}")
+        if where == "jax":
+            return self._runner.run(self._program(name, args, static), [
+                np.asarray(value) for number, value in enumerate(args) if number not in static])
+
         def once() -> object:
             return self.student.call(name, args)
 
@@ -146,7 +158,16 @@ class OracleJudge:
         return result
 
     def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
-        return self.student.operations(name, args, static)
+        return self._runner.operations(self._program(name, args, static))
+
+    def _program(self, name: str, args: tuple, static: tuple) -> Program:
+        """What JAX records, once in a test for the same types: what is counted is what is run."""
+        types = [repr(value) if number in static else (np.shape(value), np.asarray(value).dtype.str)
+                 for number, value in enumerate(args)]
+        key = self.student, name, static, *types
+        if key not in self._programs:
+            self._programs[key] = self.student.trace(name, args, static)
+        return self._programs[key]
 
     # -- launches ------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ request that it was serving; the next request gets a fresh one, with the same ce
 from __future__ import annotations
 
 import re
-import secrets
 
 import numpy as np
 
@@ -15,15 +14,16 @@ from gpucourse.adapters.awkward_arguments import EXTENSIONS
 from gpucourse.grading.contract import InfrastructureFault, PropertyFailed
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
-from gpucourse.grading.oracle.clocks import SubmissionClock, WorkerClock
+from gpucourse.grading.oracle.clocks import SubmissionClock
+from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
+from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
 from gpucourse.grading.sandbox import cells
-from gpucourse.grading.sandbox.levels import ForkServer, WorkerProcess
-from gpucourse.grading.sandbox.wire import Closed, OutOfTime, ProtocolError, decode, encode
+from gpucourse.grading.sandbox.levels import ForkServer
+from gpucourse.grading.sandbox.wire import ProtocolError, decode, encode
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment
 from gpucourse.grading.submission.ingest import Ingested
 
-TOO_LONG = "the submission as a whole took longer than it may"
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
 
@@ -51,12 +51,10 @@ class Student:
         # cost a worker.
         self.broken: dict[str, str] = {}
         self.fatal: set[str] = set()
-        self.service: DeviceService | None = None
-        self._worker: WorkerProcess | None = None
-        self._worker_clock: WorkerClock | None = None
         # Until a hidden input has been sent, the text of an exception cannot give one away.
         self.knows_inputs = False
         self._words = telling.words([*ingested.sources.values(), *assignment.starters.values()])
+        self._talk = Conversation(server, limits, clock, self._words)
         self.remember()
 
     def remember(self) -> None:
@@ -70,12 +68,14 @@ class Student:
         return [f"The cell '{cell}' has lines that are not Python ({magics}): the grader does not "
                 "run them." for cell, magics in self.magics.items()]
 
+    @property
+    def service(self) -> DeviceService | None:
+        """The device of the present worker."""
+        return self._talk.service
+
     def close(self) -> None:
         """End the worker, if there is one."""
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker = None
-            self.service = None
+        self._talk.close()
 
     def _tell_inputs(self) -> None:
         """From now on the worker knows hidden inputs."""
@@ -90,8 +90,8 @@ class Student:
         self._tell_inputs()
         assert self.service is not None
         self.service.begin()
-        reply, received = self._request({"do": "call", "name": name, "args": encoded}, arrays,
-                                        f"'{name}'")
+        reply, received = self._talk.request(
+            {"do": "call", "name": name, "args": encoded}, arrays, f"'{name}'")
         if self.service.failure is not None:
             raise self.service.failure
         if "error" in reply:
@@ -102,27 +102,31 @@ class Student:
             self.close()
             raise PropertyFailed(f"'{name}' returned something that is not a result") from None
 
-    def operations(self, name: str, args: tuple, static: tuple) -> dict[str, int]:
-        """How often each primitive occurs in the jaxpr of `name`. Raises PropertyFailed."""
+    def trace(self, name: str, args: tuple, static: tuple) -> Program:
+        """What JAX records of the student's function `name`. Raises PropertyFailed.
+
+        The worker is told the arguments at the positions `static`, of others type and shape alone.
+        """
         self._ready()
         arrays: list[np.ndarray] = []
-        request = {"do": "operations", "name": name, "args": encode(list(args), arrays),
+        told = [value if number in static else blank(value) for number, value in enumerate(args)]
+        request = {"do": "trace", "name": name, "args": encode(told, arrays),
                    "static": list(static)}
-        self._tell_inputs()
-        reply, _ = self._request(request, arrays, f"tracing '{name}'")
+        if static:
+            self._tell_inputs()
+        reply, received = self._talk.request(request, arrays, f"tracing '{name}'")
         if "error" in reply:
             raise self._explain(reply["error"], name)
-        counted = reply.get("done")
-        if not isinstance(counted, dict) or not all(type(n) is int for n in counted.values()):
-            self.close()
-            raise PropertyFailed(f"'{name}' cannot be traced by JAX")
-        return counted
+        if "refused" in reply:
+            what = "" if self.knows_inputs else f": {_clean(str(reply['refused']), 100)}"
+            raise PropertyFailed(f"'{name}' uses what the grader cannot run by itself{what}")
+        return program_of(name, reply.get("done"), received)
 
     def compile(self, name: str, types: list[dict]) -> dict:
         """PTX of the student's kernel `name` for `types`: keys texts, entry, cooperative."""
         self._ready()
-        reply, _ = self._request({"do": "compile", "name": name, "types": types}, [],
-                                 f"compiling '{name}'")
+        reply, _ = self._talk.request(
+            {"do": "compile", "name": name, "types": types}, [], f"compiling '{name}'")
         if "error" in reply:
             raise self._explain(reply["error"], name, compiling=True)
         if "lacks" in reply:
@@ -146,7 +150,7 @@ class Student:
 
     def _ready(self) -> None:
         """Have a worker that has run every cell which can be run."""
-        if self._worker is not None:
+        if self._talk.worker is not None:
             return
         restart = True
         while restart:
@@ -162,7 +166,7 @@ class Student:
                 source = (cell.source if cell.role == SETUP
                           else self.ingested.sources[cell.grade_id])
                 try:
-                    reply, _ = self._request(
+                    reply, _ = self._talk.request(
                         {"do": "define", "cell": cell.grade_id, "source": source}, [],
                         f"the cell '{cell.grade_id}'")
                 except PropertyFailed as failed:
@@ -185,56 +189,13 @@ class Student:
                     self.broken[cell.grade_id] = explained.reason
 
     def _start(self) -> None:
-        self._worker = self.server.spawn()
-        self._worker_clock = WorkerClock(self.clock, self._worker.pid)
-        self.service = DeviceService(self.limits, self._words)
+        self._talk.start()
         self.knows_inputs = False
+        assert self.service is not None
         device = self.service.device
-        self._request({"do": "hello", "name": device.name, "cc": list(device.compute_capability),
-                       "memory": device.total_memory}, [], "the start")
-
-    def _request(self, header: dict, arrays: list[np.ndarray], what: str) -> tuple[dict, list]:
-        """Ask, serve the device until the answer comes, return the answer.
-
-        Raises PropertyFailed, without a worker any more, if none comes.
-        """
-        nonce = secrets.token_hex(16)
-        worker, clock, service = self._worker, self._worker_clock, self.service
-        assert worker is not None and clock is not None and service is not None
-        wire = worker.wire
-        try:
-            with clock.request() as request:
-                wire.send({"nonce": nonce, **header}, arrays, request.left)
-                while True:
-                    reply, received = wire.receive(request.left)
-                    if reply.pop("nonce", None) != nonce:
-                        raise ProtocolError("an answer to a question that was not asked")
-                    if "device" not in reply:
-                        return reply, received
-                    # The worker's clock stands while the oracle's device works.
-                    clock.stop()
-                    answer, sent = service.handle(reply, received)
-                    clock.run()
-                    wire.send(answer, sent, request.left)
-        except OutOfTime:
-            self.close()
-            if self.clock.left <= 0:
-                raise PropertyFailed(TOO_LONG) from None
-            raise PropertyFailed(
-                f"{what} took longer than {self.limits.request_seconds:g} s and was stopped: "
-                "does a loop on the host never end?"
-            ) from None
-        except Closed:
-            how = worker.how_it_ended()
-            self.close()
-            raise PropertyFailed(f"{what} {how}") from None
-        except ProtocolError as error:
-            self.close()
-            raise PropertyFailed(f"{what} answered with {error}") from None
-        except BaseException:
-            # An alarm of the oracle, for one: the conversation cannot be taken up again.
-            self.close()
-            raise
+        self._talk.request({"do": "hello", "name": device.name,
+                            "cc": list(device.compute_capability),
+                            "memory": device.total_memory}, [], "the start")
 
     def _explain(self, error: object, name: str | None, compiling: bool = False) -> PropertyFailed:
         """What the worker said of an exception, as a sentence that gives nothing away."""
@@ -267,8 +228,11 @@ class Student:
                 + kind + (f": {message}" if message else "")
             )
         told = f": {message}" if message else ""
-        return PropertyFailed(f"raises {kind}{place}{told}" if name is None
-                              else f"'{name}' raises {kind}{place}{told}")
+        if name is None:
+            return PropertyFailed(f"raises {kind}{place}{told}")
+        if error.get("converting") is True:
+            return PropertyFailed(f"'{name}' returns what cannot be read as numbers: {kind}{told}")
+        return PropertyFailed(f"'{name}' raises {kind}{place}{told}")
 
     def _lines(self, cell: object) -> list[str]:
         """The lines of a set-up or answer cell as it was run; none of anything else."""

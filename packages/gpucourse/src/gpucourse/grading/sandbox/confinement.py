@@ -27,6 +27,8 @@ MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD, SYS_MOUNT_SETATTR = 1, 0x8000, -100, 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 SECCOMP_MODE_FILTER = 2
 
+PROCESSORS = "/proc/cpuinfo"
+
 # capget(2): version 3 of the header, and how many sets of three words it takes.
 CAPABILITIES, CAPABILITY_SETS = 0x20080522, 2
 
@@ -84,10 +86,12 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str]) -> bool:
     """A network, process table, file-system view and temporary folder of one's own.
 
     The process table begins with the *next* fork. Everything mounted becomes read-only; `home` is
-    an empty file system of `home_bytes`, /proc and the paths in `covered` are empty.
+    an empty file system of `home_bytes`, the paths in `covered` are empty, and /proc is but for
+    what it says of one processor: XLA computes nothing large where it cannot read that.
     """
     if _libc is None:
         return False
+    processor = one_processor()
     uid, gid = os.getuid(), os.getgid()
     flags = (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC
              | CLONE_NEWUTS)
@@ -107,8 +111,25 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str]) -> bool:
         and all(_cover(path) for path in covered)
         and _libc.mount(b"tmpfs", os.fsencode(home), b"tmpfs", safe,
                         f"size={home_bytes}".encode()) == 0
-        and _libc.mount(b"tmpfs", b"/proc", b"tmpfs", safe, b"size=4096,mode=555") == 0
+        and _libc.mount(b"tmpfs", b"/proc", b"tmpfs", safe, b"size=16384,mode=555") == 0
+        and _put(PROCESSORS, processor)
     )
+
+
+def one_processor() -> str:
+    """What the system says of its first processor, which any program can ask the processor."""
+    with contextlib.suppress(OSError), open(PROCESSORS, encoding="utf-8") as file:
+        return file.read().split("\n\n")[0] + "\n\n"
+    return ""
+
+
+def _put(path: str, text: str) -> bool:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        return False
+    return True
 
 
 def _cover(path: str) -> bool:

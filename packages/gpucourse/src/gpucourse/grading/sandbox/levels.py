@@ -80,11 +80,14 @@ class WorkerProcess:
         """In words for the student, after the connection broke."""
         try:
             self.life.settimeout(seconds)
-            status = json.loads(self.life.recv(1000) or b"{}").get("status")
+            told = json.loads(self.life.recv(1000) or b"{}")
         except (OSError, ValueError):
-            status = None
+            told = {}
+        status = told.get("status")
         if status is None:
             return "ended"
+        if told["threads"]:
+            return "was stopped for starting too many threads"
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             if number in (9, 24):

@@ -7,6 +7,7 @@ can only change the *data* that it sends back: no test, no expected value, no sc
 from __future__ import annotations
 
 import builtins
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ import numpy as np
 
 from gpucourse.adapters import awkward_arguments as awkward
 from gpucourse.grading.arguments import read_dtype
-from gpucourse.grading.sandbox import cells
+from gpucourse.grading.sandbox import cells, jax_programs
 from gpucourse.grading.sandbox.wire import Closed, Wire, decode, encode
-from gpucourse.grading.testing.jaxprs import operations, without_jax
+from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
 from virtualgpu.awkward.kernels import mend_iteration
 
@@ -59,7 +60,7 @@ def describe_error(error: BaseException) -> dict:
     kind = type(error)
     name = kind.__name__
     if getattr(builtins, name, None) is not kind and not kind.__module__.startswith(
-        ("numba.", "numpy", "virtualgpu.")
+        ("numba.", "numpy", "jax.", "virtualgpu.")
     ):
         # The name of a class of the student's could be any text.
         name = next(base.__name__ for base in kind.__mro__ if hasattr(builtins, base.__name__))
@@ -93,8 +94,11 @@ class Worker:
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
-        self.namespace: dict = {"__name__": "__main__", "__builtins__": builtins}
+        # A notebook has `display` without an import; here there is nobody to see it.
+        self.namespace: dict = {"__name__": "__main__", "__builtins__": builtins,
+                                "display": lambda *objects, **options: None}
         self.nonce = ""
+        self.programs: dict[tuple, tuple] = {}
 
     def ask(self, fields: dict, arrays: Sequence[np.ndarray] = ()) -> tuple[dict, list[np.ndarray]]:
         """A request to the device, made while one of the oracle's requests is being served."""
@@ -103,7 +107,7 @@ class Worker:
 
     def serve(self) -> None:
         verbs = {"hello": self.hello, "define": self.define, "call": self.call,
-                 "operations": self.operations, "compile": self.compile}
+                 "trace": self.trace, "run": self.run, "compile": self.compile}
         while True:
             try:
                 request, arrays = self.wire.receive()
@@ -123,6 +127,7 @@ class Worker:
         from virtualgpu import devices, sources
         from virtualgpu.devices.remote import RemoteDevice
 
+        without_caches()
         # Here and not before the fork: numba-cuda holds a driver to the process that opened it.
         virtualgpu.activate(force=True)
         sources.register_namer(cells.namer)
@@ -156,18 +161,55 @@ class Worker:
         # Arrays arrive read-only (views of what was received): the student may write to a copy.
         arguments = decode(request["args"], [array.copy() for array in arrays],
                            awkward_array=awkward.put_together)
-        result = awkward.without_awkward(without_jax(function(*arguments)))
-        results: list[np.ndarray] = []
-        return {"done": encode(result, results, describe_device_array)}, results
+        given = function(*arguments)
+        try:
+            results: list[np.ndarray] = []
+            value = awkward.without_awkward(without_jax(given))
+            return {"done": encode(value, results, describe_device_array)}, results
+        except Exception as error:
+            # No line of a cell is at work any more.
+            return {"error": describe_error(error) | {"converting": True}}, []
 
-    def operations(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Count the operations in a JAX function's jaxpr."""
+    def trace(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
+        """Send back what JAX records of a function, as data."""
+        import jax
+
         function = self.lookup(request["name"])
         if stub := unsolved(function):
             raise NotImplementedError(stub)
-        arguments = decode(request["args"], arrays, awkward_array=awkward.put_together)
-        counted = operations(function, arguments, request["static"])
-        return {"done": counted}, []
+        closed, result = traced(function, decode(request["args"], arrays), request["static"])
+        leaves, tree = jax.tree.flatten(result)
+        structure = jax.tree.unflatten(tree, range(len(leaves)))
+        constants: list[np.ndarray] = []
+        try:
+            program = jax_programs.describe(closed, constants)
+        except jax_programs.NotAProgram as unknown:
+            return {"refused": str(unknown)[:MESSAGE_LENGTH]}, []
+        return {"done": {"program": program, "structure": encode(structure, []),
+                         "wide": jax.dtypes.canonicalize_dtype(float) == np.float64}}, constants
+
+    def run(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
+        """Count a program's operations and, unless only that is asked for, run it.
+
+        No other request comes to a worker that serves this one.
+        """
+        import jax
+        import jax.extend
+
+        jax.config.update("jax_enable_x64", request["wide"])  # type: ignore[no-untyped-call]
+        constants, inputs = arrays[:request["constants"]], arrays[request["constants"]:]
+        key = (request["wide"], json.dumps(request["program"]),
+               *(array.tobytes() for array in constants))
+        if key not in self.programs:
+            closed = jax_programs.rebuild(request["program"], constants)
+            self.programs[key] = closed, jax.jit(jax.extend.core.jaxpr_as_fun(closed))
+        closed, compiled = self.programs[key]
+        done = {"done": dict(operations(closed))}
+        if request["count"]:
+            return done, []
+        results = compiled(*(value.astype(aval.dtype)
+                             for value, aval in zip(inputs, closed.in_avals, strict=True)))
+        return done, [np.asarray(result) for result in results]
 
     def compile(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Compile a kernel for the named types; send back PTX and the entry's name."""
@@ -183,6 +225,15 @@ class Worker:
             return {"lacks": "extensions"}, []
         types = tuple(numba_type(described) for described in request["types"])
         return {"done": compile_kernel(kernel, types)._asdict()}, []
+
+
+def without_caches() -> None:
+    """Let ``cache=True`` pass without a cache: nothing is kept here, and cells are no files."""
+    from numba.core.dispatcher import Dispatcher
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    for kind in (Dispatcher, CUDADispatcher):
+        kind.enable_caching = lambda self: None
 
 
 def describe_device_array(value: Any) -> dict | None:

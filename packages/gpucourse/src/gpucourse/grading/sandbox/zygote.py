@@ -28,6 +28,11 @@ from gpucourse.grading.sandbox.wire import Wire
 READY = b"ready\n"
 # How many bytes of JSON say what kind of worker is wanted.
 ORDER = struct.Struct("<Q")
+# For JAX: an error is raised by the line it belongs to; and XLA starts 13 threads and 2 for each of
+# these processors, by default for every core, which on a machine of 32 is more than a worker may.
+SETTINGS = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "false", "NPROC": "1"}
+# How often a worker's threads are counted, in milliseconds; it takes 20 µs.
+COUNT_THREADS = 100
 
 
 def serve(listener: socket.socket, lifeline: int) -> None:
@@ -63,10 +68,12 @@ def serve(listener: socket.socket, lifeline: int) -> None:
 def keep(order: dict, mapped: int, work: int, life: int) -> None:
     """Start one worker on the socket `work`; report on the socket `life` how it ended.
 
-    The worker is killed, with everything it started, as soon as the other end of `life` closes.
+    The worker is killed, with everything it started, as soon as the other end of `life` closes, or
+    it has more threads than it may: the system's own limit does not hold for root.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
+    processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     namespaces = bool(order["namespaces"]) and confinement.own_namespaces(
         order["home"], order["home_bytes"], order["covered"])
     keeper = os.getpid()
@@ -74,6 +81,7 @@ def keep(order: dict, mapped: int, work: int, life: int) -> None:
     if worker == 0:
         try:
             os.close(life)
+            os.close(processes)
             start_worker(order, mapped, namespaces, work, keeper)
         finally:
             os._exit(1)
@@ -82,16 +90,30 @@ def keep(order: dict, mapped: int, work: int, life: int) -> None:
     watched = select.poll()
     watched.register(handle, select.POLLIN)
     watched.register(life, select.POLLIN | select.POLLHUP)
-    watched.poll()
+    too_many = False
+    while not watched.poll(COUNT_THREADS) and not too_many:
+        too_many = threads_of(worker, processes) > order["threads"]
     # As process 1 of its own table the worker takes every process in it along.
     signal.pidfd_send_signal(handle, signal.SIGKILL)
     _, status = os.waitpid(worker, 0)
     with socket.socket(fileno=life) as channel:
         try:
-            channel.sendall(json.dumps({"status": status}).encode())
+            channel.sendall(json.dumps({"status": status, "threads": too_many}).encode())
         except OSError:
             pass
     os._exit(0)
+
+
+def threads_of(process: int, processes: int) -> int:
+    """How many threads a process has; `processes` is an open /proc."""
+    try:
+        folder = os.open(f"{process}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
+        try:
+            return len(os.listdir(folder))
+        finally:
+            os.close(folder)
+    except OSError:
+        return 0
 
 
 def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: int) -> None:
@@ -104,7 +126,7 @@ def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: 
     for name in list(os.environ):
         del os.environ[name]
     home = order["home"]
-    os.environ.update(HOME=home, TMPDIR=home, PATH="/nowhere", LANG="C.UTF-8")
+    os.environ.update(SETTINGS, HOME=home, TMPDIR=home, PATH="/nowhere", LANG="C.UTF-8")
     os.chdir(home)
     confinement.bound_resources(
         mapped + order["memory_bytes"], order["file_bytes"], order["cpu_seconds"],
@@ -124,6 +146,7 @@ def main() -> None:
     """
     from gpucourse.grading.sandbox.worker import preload
 
+    os.environ.update(SETTINGS)
     listener = socket.socket(fileno=os.dup(0))
     lifeline = int(sys.argv[1])
     preload()

@@ -13,17 +13,22 @@ from typing import Any
 import numpy as np
 
 
-def operations(function: Callable, args: Sequence, static: Sequence[int]) -> Counter[str]:
-    """How often each primitive occurs in the jaxpr of ``function(*args)``, inner jaxprs included.
+def traced(function: Callable, args: Sequence, static: Sequence[int]) -> tuple[Any, Any]:
+    """The closed jaxpr of ``function(*args)``, and its result with shapes in place of arrays.
 
     `static` are the positions of arguments that stay Python values, as in
-    ``jax.jit(static_argnums=…)``; the others are traced.
+    ``jax.jit(static_argnums=…)``; of the others only type and shape matter.
     """
     import jax
 
     __tracebackhide__ = True
+    return jax.make_jaxpr(function, static_argnums=tuple(static), return_shape=True)(*args)
+
+
+def operations(closed: Any) -> Counter[str]:
+    """How often each primitive occurs in a closed jaxpr, inner jaxprs included."""
     counted: Counter[str] = Counter()
-    open_ = [jax.make_jaxpr(function, static_argnums=tuple(static))(*args).jaxpr]
+    open_ = [closed.jaxpr]
     while open_:
         for equation in open_.pop().eqns:
             counted[equation.primitive.name] += 1

@@ -26,7 +26,8 @@ from gpucourse.grading.contract import Launched, PropertyFailed
 GARBAGE = 0xFD
 
 
-def call(name: str, *args: object, where: str = "device", schedules: int = 1) -> Any:
+def call(name: str, *args: object, where: str = "device", schedules: int = 1,
+         static: Sequence[int] = ()) -> Any:
     """Call the student's host function `name` and return its result.
 
     Parameters
@@ -36,15 +37,18 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1) ->
         The function gets copies.
     where
         ``"device"``: every array and number in the result must be data that a kernel launch left
-        in device memory. ``"host"``: the function rightly computes on the host.
+        in device memory. ``"host"``: the function rightly computes on the host. ``"jax"``: it is
+        traced for the types of the arguments, arrays and numbers, and what JAX recorded is run.
     schedules
         How often to call it again with threads running in another, random order. The results
         must agree.
+    static
+        For ``"jax"``: positions of arguments that stay Python values, as in :func:`operations`.
 
     Raises PropertyFailed when the answer is at fault.
     """
     __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
-    return current_judge().call(name, args, where=where, schedules=schedules)
+    return current_judge().call(name, args, where=where, schedules=schedules, static=tuple(static))
 
 
 def launch(
@@ -185,7 +189,8 @@ class Judge(Protocol):
 
     launched: list[Launched]
 
-    def call(self, name: str, args: tuple, *, where: str, schedules: int) -> Any: ...
+    def call(self, name: str, args: tuple, *, where: str, schedules: int,
+             static: tuple) -> Any: ...
 
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched: ...

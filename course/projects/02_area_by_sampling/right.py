@@ -1,0 +1,209 @@
+"""Right answers in other styles than ours, for the grader to give everything.
+
+Cells that are not named are those of the solution.
+"""
+
+RIGHT = [
+    {"name": "another", "cells": {
+        "neighbour-z": """def neighbour_z(streams, lag):
+    n_threads, n_draws = streams.shape
+    a = streams[0 : n_threads - 1, lag:n_draws].ravel()
+    b = streams[1:n_threads, 0 : n_draws - lag].ravel()
+    return ((a - 1 / 2) * (b - 1 / 2)).mean() * 12 * np.sqrt(len(a))
+""",
+        "diagnose": """def diagnose(streams):
+    if (streams == streams[0]).all():
+        return "same"
+    for k in range(1, 33):
+        if np.mean(streams[:-1, k:] == streams[1:, :-k]) > 0.5:
+            return "overlap"
+    u = streams[:, 0]
+    if abs(u.mean() - 0.5) > 6 / np.sqrt(12 * u.size) or abs(neighbour_z(streams, 0)) > 6:
+        return "weak"
+    return "good"
+""",
+        "seed-states": """@cuda.jit
+def seed_states(seed, states):
+    for t in range(cuda.grid(1), states.size, cuda.gridsize(1)):
+        s = uint64(seed) + GOLDEN * uint64(2 * t + 1)
+        states["s0"][t] = splitmix64(s)
+        states["s1"][t] = splitmix64(uint64(s + GOLDEN))
+""",
+        # In float32, and with the state in a variable of its own.
+        "count-hits": """from numba.cuda.random import xoroshiro128p_type, xoroshiro128p_uniform_float32
+
+
+@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    t = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if t >= len(states):
+        return
+    own = cuda.local.array(1, xoroshiro128p_type)
+    own[0] = states[t]
+    hits[t] = 0
+    for _ in range(points):
+        y = y0 + (y1 - y0) * xoroshiro128p_uniform_float32(own, 0)
+        x = x0 + (x1 - x0) * xoroshiro128p_uniform_float32(own, 0)
+        hits[t] += inside(x, y)
+    states[t] = own[0]
+""",
+        "add-hits": """@cuda.jit
+def add_hits(hits, total):
+    s = cuda.shared.array(1, dtype=np.int64)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    i = cuda.grid(1)
+    while i < hits.size:
+        cuda.atomic.add(s, 0, int64(hits[i]))
+        i += cuda.gridsize(1)
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.atomic.add(total, 0, s[0])
+""",
+        # With the generator's own host function for states.
+        "sample-disc": """from numba.cuda.random import create_xoroshiro128p_states
+
+
+def sample_disc(seed, threads, points):
+    states = create_xoroshiro128p_states(threads, seed)
+    d_hits = cuda.device_array((threads,), dtype=np.int32)
+    d_total = cuda.to_device(np.array([0]))
+    count_hits[(threads + 63) // 64, 64](states, points, -1.0, 1.0, -1.0, 1.0, d_hits)
+    add_hits[1, 256](d_hits, d_total)
+    return d_total.copy_to_host()[0]
+""",
+        "estimate": """def estimate(hits, n, box_area):
+    p = hits / n
+    return p * box_area, np.sqrt(n * p * (1 - p)) / n * box_area
+""",
+        "philox": """@cuda.jit(device=True)
+def mulhilo(a, b):
+    p = uint64(a) * uint64(b)
+    return uint32(p >> 32), uint32(p)
+
+
+@cuda.jit(device=True)
+def philox(c0, c1, c2, c3, k0, k1):
+    for r in range(10):
+        if r > 0:
+            k0 = uint32(k0 + 0x9E3779B9)
+            k1 = uint32(k1 + 0xBB67AE85)
+        h0, l0 = mulhilo(0xD2511F53, c0)
+        h1, l1 = mulhilo(0xCD9E8D57, c2)
+        c0, c1, c2, c3 = uint32(h1 ^ c1 ^ k0), l1, uint32(h0 ^ c3 ^ k1), l0
+    return c0, c1, c2, c3
+
+
+@cuda.jit
+def philox_blocks(counters, keys, words):
+    i = cuda.grid(1)
+    if i < words.shape[0]:
+        c, k = counters[i], keys[i]
+        a, b, c, d = philox(c[0], c[1], c[2], c[3], k[0], k[1])
+        words[i, 0], words[i, 1], words[i, 2], words[i, 3] = a, b, c, d
+""",
+        "count-points": """@cuda.jit
+def count_points(seed, first, n, x0, x1, y0, y1, total):
+    j = cuda.grid(1)
+    while j < n:
+        i = first + j
+        w = philox(i & 0xFFFFFFFF, i >> 32, 0, 0, seed & 0xFFFFFFFF, seed >> 32)
+        if inside(x0 + (x1 - x0) * w[0] / 4294967296, y0 + (y1 - y0) * w[1] / 4294967296):
+            cuda.atomic.add(total, 0, 1)
+        j += cuda.gridsize(1)
+""",
+        "jax-hits": """import jax
+import jax.numpy as jnp
+from functools import partial
+
+
+def hits_of_stream(key, points):
+    xy = jax.random.uniform(key, (points, 2)) * 2 - 1
+    return jnp.count_nonzero(jnp.hypot(xy[:, 0], xy[:, 1]) < 1)
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def jax_hits(seed, streams, points):
+    base = jax.random.PRNGKey(seed)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(base, jnp.arange(streams))
+    return jax.vmap(hits_of_stream, in_axes=(0, None))(keys, points)
+""",
+        "in-mandelbrot": """@cuda.jit(device=True)
+def step(x, y, cx, cy):
+    return x * x - y * y + cx, 2 * x * y + cy
+
+
+@cuda.jit(device=True)
+def in_mandelbrot(cx, cy, limit):
+    t = (0.0, 0.0)
+    h = (0.0, 0.0)
+    n = 0
+    while n < limit:
+        t = step(t[0], t[1], cx, cy)
+        for _ in range(2):
+            h = step(h[0], h[1], cx, cy)
+            if h[0] * h[0] + h[1] * h[1] > 4:
+                return 0
+        if t == h:
+            return 1
+        n += 1
+    return 2
+
+
+@cuda.jit
+def classify(cx, cy, limit, kinds):
+    i = cuda.grid(1)
+    if i < kinds.size:
+        kinds[i] = in_mandelbrot(cx[i], cy[i], limit)
+""",
+    }},
+    # Sums of float32, whole arrays, all points at once; looked at on the way.
+    {"name": "whole-arrays", "cells": {
+        "sample-disc": """def sample_disc(seed, threads, points):
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    hits, total = cuda.device_array(threads, np.int32), cuda.to_device(np.zeros(1, np.int64))
+    grid = (threads + 127) // 128
+    seed_states[grid, 128](seed, states)
+    count_hits[grid, 128](states, points, -1.0, 1.0, -1.0, 1.0, hits)
+    add_hits[grid, 128](hits, total)
+    result = total.copy_to_host()
+    display(result)
+    return int(result[0])
+""",
+        "jax-hits": """import jax
+import jax.numpy as jnp
+
+
+@jax.jit
+def coordinates(keys):
+    return jax.vmap(lambda key: jax.random.uniform(key, minval=-1.0, maxval=1.0))(keys)
+
+
+def jax_hits(seed, streams, points):
+    keys = jax.random.split(jax.random.PRNGKey(seed), 2 * streams * points)
+    x, y = coordinates(keys).reshape(2, streams, points)
+    inside = jnp.where(jax.lax.integer_pow(x, 2) + jnp.square(y) < 1, jnp.float32(1), 0.0)
+    jax.debug.print("{} of all hit", inside.sum())
+    return jnp.sum(inside, axis=1).astype(jnp.int32)
+""",
+    }},
+    # One generator, its streams told apart by folding numbers in, and a sort on the way.
+    {"name": "folded-keys", "cells": {
+        "jax-hits": """import jax
+import jax.numpy as jnp
+
+
+def hits_of_stream(key, points):
+    x, y = jax.random.split(key)
+    radius = jnp.sort(jnp.abs(jax.lax.complex(*(jax.random.uniform(k, points, minval=-1.0, maxval=1.0)
+                                                for k in (x, y)))))
+    return jnp.count_nonzero(jnp.cumprod(radius < 1.0))
+
+
+def jax_hits(seed, streams, points):
+    key = jax.random.key(seed)
+    return jax.vmap(lambda i: hits_of_stream(jax.random.fold_in(key, i), points))(jnp.arange(streams))
+""",
+    }},
+]

@@ -1,0 +1,189 @@
+"""Right answers in other styles than ours, for the grader to give everything.
+
+Cells that are not named are those of the solution.
+"""
+
+RIGHT = [
+    {"name": "another", "cells": {
+        "count-muons": """@cuda.jit(extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    while i < len(events):
+        n = 0
+        for _ in events[i].muons:
+            n += 1
+        counts[i] = n
+        i += cuda.gridDim.x * cuda.blockDim.x
+""",
+        "sum-pt": """@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        muons, total = events["muons"][i], np.float32(0)
+        for j in range(len(muons)):
+            total += muons[j]["pt"]
+        sums[i] = total
+""",
+        "pair-mass": """@cuda.jit(device=True)
+def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
+    opening = math.sinh((eta1 - eta2) / 2) ** 2 + math.sin((phi1 - phi2) / 2) ** 2
+    return 2 * math.sqrt(pt1 * pt2 * opening)
+
+
+@cuda.jit
+def find_masses(pt1, eta1, phi1, pt2, eta2, phi2, masses):
+    i = cuda.grid(1)
+    if i < masses.size:
+        masses[i] = pair_mass(pt1[i], eta1[i], phi1[i], pt2[i], eta2[i], phi2[i])
+""",
+        "first-pair": """@cuda.jit(extensions=[ak.numba.cuda])
+def first_pair(events, masses):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        muons, mass, found = events[i].muons, math.nan, False
+        for j in range(len(muons)):
+            for k in range(j + 1, len(muons)):
+                if not found and muons[j].charge * muons[k].charge < 0:
+                    mass = pair_mass(muons[j].pt, muons[j].eta, muons[j].phi,
+                                     muons[k].pt, muons[k].eta, muons[k].phi)
+                    found = True
+        masses[i] = mass
+""",
+        "best-mass": """@cuda.jit(device=True)
+def best_mass(muons):
+    best = math.nan
+    for j in range(len(muons)):
+        for k in range(j):
+            a, b = muons[j], muons[k]
+            if a.charge == b.charge:
+                continue
+            m = pair_mass(a.pt, a.eta, a.phi, b.pt, b.eta, b.phi)
+            if not math.isnan(m) and (
+                    math.isnan(best) or abs(m - Z_MASS) < abs(best - Z_MASS)):
+                best = m
+    return best
+
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def nearest_z(events, masses):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        masses[i] = best_mass(events[i].muons)
+""",
+        "fill-masses": """@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if value >= high:
+        return bins + 1
+    if value < low:
+        return 0
+    return int(math.floor((value - low) / ((high - low) / bins))) + 1
+
+
+@cuda.jit
+def fill_masses(masses, low, high, counts):
+    h = cuda.shared.array(1024, np.int32)
+    if cuda.threadIdx.x == 0:
+        for k in range(counts.size):
+            h[k] = 0
+    cuda.syncthreads()
+    i = cuda.grid(1)
+    while i < masses.size:
+        if masses[i] == masses[i]:
+            cuda.atomic.add(h, bin_index(masses[i], low, high, counts.size - 2), 1)
+        i += cuda.gridsize(1)
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        for k in range(counts.size):
+            cuda.atomic.add(counts, k, h[k])
+""",
+        "break-even": """def break_even(on_the_fly, store, refill):
+    if refill >= on_the_fly:
+        return None
+    n = store // (on_the_fly - refill)
+    while n * on_the_fly <= store + n * refill:
+        n += 1
+    return n
+""",
+        "nearest-on-cpu": """def nearest_on_cpu(events):
+    pairs = ak.combinations(ak.values_astype(events.muons, "float64"), 2, fields=["a", "b"])
+    pairs = pairs[pairs.a.charge * pairs.b.charge < 0]
+    a, b = pairs.a, pairs.b
+    masses = np.sqrt(2 * a.pt * b.pt * (np.cosh(a.eta - b.eta) - np.cos(a.phi - b.phi)))
+    far = ak.nan_to_num(abs(masses - Z_MASS), nan=1e9)
+    order = ak.argsort(far, axis=1)
+    best = ak.fill_none(ak.firsts(masses[order]), np.nan)
+    return best
+""",
+        "expected-counts": """def expected_counts(parameters, edges):
+    M, G, S, B = parameters
+
+    def cumulative(g):
+        return jnp.arctan2((edges * jnp.exp(SIGMA * g)) ** 2 - M * M, M * G) / jnp.pi
+
+    mean = jnp.einsum("j,jk->k", WEIGHTS, jax.vmap(cumulative)(jnp.asarray(NODES)))
+    b = 1 / edges[:-1] ** 2 - 1 / edges[1:] ** 2
+    return S * (mean[1:] - mean[:-1]) + B * b / b.sum()
+""",
+        "nll": """def nll(parameters, edges, counts):
+    mu = expected_counts(parameters, edges)
+    return jnp.sum(mu - counts * jnp.log(mu) + jax.scipy.special.gammaln(counts + 1.0))
+""",
+        "uncertainties": """hessian = jax.jit(jax.hessian(nll))
+
+
+def uncertainties(parameters, edges, counts):
+    mu = expected_counts(parameters, edges)
+    slopes = jax.jacobian(expected_counts)(jnp.asarray(parameters), edges)
+    return np.sqrt(np.linalg.inv(slopes.T / mu @ slopes).diagonal())
+""",
+        "fit": """def fit(edges, counts):
+    from scipy.optimize import minimize
+
+    f, g = jax.jit(nll), jax.jit(jax.grad(nll))
+    best = minimize(f, start(edges, counts), args=(edges, counts), jac=g, hess=hessian,
+                    method="trust-exact", options={"gtol": 1e-6})
+    return best.x, uncertainties(best.x, edges, counts)
+""",
+    }},
+    # With the terms that do not depend on the parameters, and by ready-made functions.
+    {"name": "with-factorials", "cells": {
+        "expected-counts": """from jax.scipy.special import gammaln
+
+
+@jax.jit
+def expected_counts(parameters, edges):
+    mass, width, zs, others = jnp.asarray(parameters)
+
+    def shape(shift):
+        m2 = (edges * jnp.exp(-SIGMA * shift)) ** 2
+        return jnp.diff(jnp.arctan2(m2 - mass**2, mass * width)) / jnp.pi
+
+    background = 1 / edges[:-1] ** 2 - 1 / edges[1:] ** 2
+    return zs * jnp.einsum("j,jk->k", WEIGHTS, jax.vmap(shape)(jnp.array(NODES))) + (
+        others * background / (edges[0] ** -2 - edges[-1] ** -2))
+""",
+        "nll": """def nll(parameters, edges, counts):
+    mu = expected_counts(parameters, edges)
+    return jnp.sum(mu - counts * jnp.log(mu) + gammaln(counts + 1.0))
+""",
+    }},
+    {"name": "ready-made", "cells": {
+        "expected-counts": """from jax.scipy import special, stats
+
+
+def expected_counts(parameters, edges):
+    mass, width, zs, others = parameters
+
+    def add(total, node):
+        shift, weight = node
+        cdf = stats.cauchy.cdf((edges * jnp.exp(-SIGMA * shift)) ** 2, mass**2, mass * width)
+        return total + weight * (cdf[1:] - cdf[:-1]), None
+
+    peak, _ = jax.lax.scan(add, jnp.zeros(len(edges) - 1), (NODES, WEIGHTS))
+    return jnp.diff(zs * jnp.concatenate([jnp.zeros(1), jnp.cumsum(peak)])
+                    + others * (edges[0] ** -2.0 - edges**-2.0)
+                    / (edges[0] ** -2.0 - edges[-1] ** -2.0))
+""",
+        "nll": """def nll(parameters, edges, counts):
+    mu = expected_counts(parameters, edges)
+    return -(special.xlogy(counts, mu) - mu - special.gammaln(1 + counts)).sum()
+""",
+    }},
+]

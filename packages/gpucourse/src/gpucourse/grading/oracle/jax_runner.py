@@ -1,0 +1,104 @@
+"""Running a student's JAX program where no line of the student's has ever run.
+
+The student's worker traces a function for the types of its arguments and hands the program over as
+data (:mod:`gpucourse.grading.sandbox.jax_programs`). It is counted and computed in a worker of its
+own, behind the same wall, which is told the values: so neither a count nor a number comes from a
+process that the student's code can change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpucourse.grading.contract import PropertyFailed
+from gpucourse.grading.oracle.conversation import Conversation
+from gpucourse.grading.sandbox.wire import ProtocolError, decode
+
+
+@dataclass(frozen=True)
+class Program:
+    """A traced function.
+
+    Attributes
+    ----------
+    name
+        The function's, for messages.
+    described
+        Its operations, see :func:`gpucourse.grading.sandbox.jax_programs.describe`.
+    constants
+        The arrays that the description refers to.
+    structure
+        The result, with its arrays' numbers in place of them.
+    wide
+        Whether it was traced for 64 bits (``jax_enable_x64``).
+    """
+
+    name: str
+    described: Any
+    constants: list[np.ndarray]
+    structure: Any
+    wide: bool
+
+
+def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> Program:
+    """What a worker's reply holds. Raises PropertyFailed for what is none."""
+    try:
+        return Program(name, done["program"], arrays, decode(done["structure"], []),
+                       done["wide"] is True)
+    except (KeyError, TypeError, ProtocolError):
+        raise PropertyFailed(f"'{name}' cannot be traced by JAX") from None
+
+
+def blank(value: object) -> object:
+    """A value of the same type and shape that says nothing."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.zeros_like(value)[()]
+    return type(value)() if isinstance(value, int | float | complex) else value
+
+
+class JaxRunner:
+    """Counts and runs programs. `conversation` has a worker of its own."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+    def close(self) -> None:
+        self.conversation.close()
+
+    def operations(self, program: Program) -> dict[str, int]:
+        """How often each primitive occurs in it. Raises PropertyFailed."""
+        counted, _ = self._ask(program, None)
+        return counted
+
+    def run(self, program: Program, values: list[np.ndarray]) -> object:
+        """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed."""
+        _, arrays = self._ask(program, values)
+
+        def put(part: Any) -> object:
+            if isinstance(part, list | tuple):
+                return type(part)(map(put, part))
+            if isinstance(part, dict):
+                return {key: put(item) for key, item in part.items()}
+            return None if part is None else arrays[part]
+
+        try:
+            return put(program.structure)
+        except (IndexError, TypeError):
+            raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
+
+    def _ask(self, program: Program, values: list[np.ndarray] | None) -> tuple[dict, list]:
+        if self.conversation.worker is None:
+            self.conversation.start()
+        try:
+            reply, arrays = self.conversation.request(
+                {"do": "run", "program": program.described, "wide": program.wide,
+                 "constants": len(program.constants), "count": values is None},
+                [*program.constants, *(values or ())], f"what JAX made of '{program.name}'")
+        except RecursionError:  # programs inside of programs, deeper than JSON is written
+            reply, arrays = {}, []
+        if "done" not in reply:
+            raise PropertyFailed(f"what JAX recorded of '{program.name}' cannot be run by itself")
+        return reply["done"], arrays

@@ -1,0 +1,121 @@
+"""Threat 84: right answers in styles that a grader easily takes for wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.grader import grade
+from gpucourse.grading.sandbox.levels import Sandbox
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.verdict import GRADED
+from grading_toy import notebook_of, setup, solution, submitted, test_cell
+
+START = """%load_ext gpucourse
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numba import cuda, njit
+from gpucourse import call, expect, expect_equal, launch, unwritten
+"""
+COUNT = """@cuda.jit
+def tally(values, counts):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(counts, values[i], 1)
+
+def count(values, bins):
+    ### BEGIN SOLUTION
+    counts = cuda.to_device(np.zeros(bins, np.int32))
+    tally[1, 256](values, counts)
+    return counts.copy_to_host()
+    ### END SOLUTION
+"""
+TEST_COUNT = """values = np.arange(200) % 7
+expect_equal(call("count", values, 9, schedules=0), np.bincount(values, minlength=9), "wrong")
+"""
+SPREAD = """@cuda.jit
+def spread(values, rows):
+    ### BEGIN SOLUTION
+    i = cuda.grid(1)
+    if i < rows.shape[0]:
+        for j in range(rows.shape[1]):
+            rows[i, j] = values[i]
+    ### END SOLUTION
+"""
+TEST_SPREAD = """rows = unwritten((20, 3), np.float64)
+launch("spread", 1, 32, np.arange(20.0), rows, schedules=1)
+expect_equal(rows, np.arange(20.0)[:, None] * np.ones(3), "wrong rows")
+"""
+TOTAL = """def total(values):
+    ### BEGIN SOLUTION
+    return jnp.sum(values)
+    ### END SOLUTION
+"""
+TEST_TOTAL = """expect(call("total", np.ones(5000, np.float32), where="host") == 5000, "wrong sum")
+"""
+STYLES = {
+    "converted-on-the-host": {"count": COUNT.replace("np.int32", "np.int64").replace(
+        "copy_to_host()", "copy_to_host().astype(np.int32)")},
+    "joined-on-the-host": {"count": COUNT.replace(
+        "return counts.copy_to_host()",
+        "return np.concatenate([counts[:4].copy_to_host(), counts[4:].copy_to_host()])")},
+    "shown": {"count": COUNT.replace("    return", "    display(counts, raw=True)\n    return"),
+              "total": TOTAL.replace("    return", "    display(values)\n    return")},
+    "cached": {"count": COUNT.replace("@cuda.jit", "@cuda.jit(cache=True)"),
+               "spread": SPREAD.replace("@cuda.jit", "@cuda.jit(cache=True)"),
+               "total": "@njit(cache=True)\n" + TOTAL.replace("jnp", "np")},
+    "for-a-debugger": {"spread": """@cuda.jit(debug=True, opt=False)
+def spread(values, rows):
+    i = cuda.grid(1)
+    if i < rows.shape[0]:
+        mine = rows[i]
+        for j in range(mine.size):
+            mine[j] = values[i]
+"""},
+}
+
+
+def small() -> Assignment:
+    return Assignment("small", notebook_of([
+        setup("start", START),
+        solution("count", COUNT), test_cell("test-count", TEST_COUNT, 3),
+        solution("spread", SPREAD), test_cell("test-spread", TEST_SPREAD, 2),
+        solution("total", TOTAL), test_cell("test-total", TEST_TOTAL, 1),
+    ]))
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Sandbox(limits=Limits(request_seconds=60.0)) as sandbox:
+        yield sandbox.server
+
+
+def told(server, **changed: str) -> list[str]:
+    """The reasons of the tests that fail."""
+    assignment = small()
+    verdict = grade(assignment, submitted(assignment, **changed), server, "5eed" * 8)
+    assert verdict.kind == GRADED, verdict.reason
+    return [outcome.reason for outcome in verdict.tests if outcome.reason]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_threat_84_honest_styles(server, style):
+    """With a sum of 5,000 float32 in JAX, which asks for /proc/cpuinfo."""
+    assert told(server, **STYLES[style]) == []
+
+
+@pytest.mark.parametrize("answer", [
+    "return np.bincount(values, minlength=bins)",
+    "return np.concatenate([counts.copy_to_host()[:3], np.bincount(values, minlength=bins)[3:]])",
+    "return np.bincount(values, minlength=bins).astype(np.int8)",
+])
+def test_what_numpy_counted_stays_refused(server, answer):
+    (reason,) = told(server, count=COUNT.replace("return counts.copy_to_host()", answer).replace(
+        "np.zeros(bins, np.int32)", "np.zeros(2 * bins, np.int32)").replace("values[i], 1", "0, 1"))
+    assert "computed on the host" in reason
+
+
+def test_an_error_after_the_last_line_says_so(server):
+    (reason,) = told(server, total="class Sum:\n    pass\ndef total(values):\n    return Sum()\n")
+    assert reason == "'total' returns what cannot be read as numbers: TypeError"

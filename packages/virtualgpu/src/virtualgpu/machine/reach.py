@@ -1,0 +1,45 @@
+"""Which instructions reach memory that another lane may reach too: between them order matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from virtualgpu.ptx import Instruction, Register, Symbol, Vector
+
+
+def shared_accesses(body: Iterable[Instruction]) -> set[int]:
+    """Their places in the body of a function.
+
+    Left out are local memory, constants and parameters by name, and addresses on the thread's own
+    stack: code for a debugger keeps each variable there, and reaches it by a generic address.
+    """
+    body = list(body)
+    stack = _stack_pointers(body)
+    return {at for at, instruction in enumerate(body) if _reaches_others(instruction, stack)}
+
+
+def _reaches_others(instruction: Instruction, stack: set[Register]) -> bool:
+    if instruction.opcode not in ("ld", "st", "atom", "red") or "local" in instruction.modifiers:
+        return False
+    bases = [getattr(operand, "base", None) for operand in instruction.operands]
+    if any(base in stack for base in bases):
+        return False
+    # A constant or parameter by its name; an address in another register may be any.
+    return not {"param", "const"} & set(instruction.modifiers) or not any(
+        isinstance(base, Symbol) for base in bases)
+
+
+def _stack_pointers(body: list[Instruction]) -> set[Register]:
+    """Registers that ``cvta.local`` sets, and nothing else does."""
+    local: set[Register] = set()
+    other: set[Register] = set()
+    for instruction in body:
+        if not instruction.operands:
+            continue
+        first = instruction.operands[0]
+        written = first.items if isinstance(first, Vector) else (first,)
+        to_generic = (instruction.opcode == "cvta" and "local" in instruction.modifiers
+                      and "to" not in instruction.modifiers)
+        (local if to_generic else other).update(
+            one for one in written if isinstance(one, Register))
+    return local - other
