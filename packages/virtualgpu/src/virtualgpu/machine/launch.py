@@ -121,7 +121,7 @@ class Launch:
         self._values: dict[tuple[int, np.dtype], np.ndarray] = {}
         self._parameter_address: int | None = None
         self._workspace: int | None = None
-        self._deadline = time.thread_time() + self.budget.seconds
+        self.deadline = time.thread_time() + self.budget.seconds
         self._ticks = 0
         self.packed_shared = program.packed_shared + self.dynamic_shared
         extents = [*program.shared_extents]
@@ -171,7 +171,7 @@ class Launch:
                     f"has {variable.size} bytes, not {len(value)}")
             at = self.program.parameter_offsets[variable.name]
             raw[at : at + variable.size] = value
-        self._parameters = bytes(raw)
+        self.parameters = bytes(raw)
 
     # -- what the running code asks for --------------------------------------------------------
 
@@ -180,16 +180,16 @@ class Launch:
         key = (offset, dtype)
         value = self._values.get(key)
         if value is None:
-            value = np.frombuffer(self._parameters, np.uint8, dtype.itemsize, offset).view(dtype)
+            value = np.frombuffer(self.parameters, np.uint8, dtype.itemsize, offset).view(dtype)
             self._values[key] = value
         return value
 
     def parameter_address(self, offset: int) -> np.ndarray:
         """A device address of the parameters, for kernels that index them."""
         if self._parameter_address is None:
-            self._parameter_address = self.memory.allocate(max(len(self._parameters), 1))
+            self._parameter_address = self.memory.allocate(max(len(self.parameters), 1))
             self.memory.write(self._parameter_address,
-                              np.frombuffer(self._parameters, np.uint8))
+                              np.frombuffer(self.parameters, np.uint8))
         return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
 
     def is_constant(self, low: int, high: int) -> bool:
@@ -216,7 +216,7 @@ class Launch:
                 f"{self.budget.instructions:,.0f}: does this loop end?",
                 barriers.location(wave, group))
         # Observers can make one block cost as much as a thousand.
-        if (self.observers or not self._ticks & 63) and time.thread_time() > self._deadline:
+        if (self.observers or not self._ticks & 63) and time.thread_time() > self.deadline:
             raise BudgetExceeded(
                 f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped: "
                 "does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more)",

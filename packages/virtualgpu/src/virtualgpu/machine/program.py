@@ -146,6 +146,9 @@ class Program:
         self.functions: dict[str, FunctionCode] = {}
         self.uniform: frozenset[int] | None = None  # see `machine.uniform`
         self.blocks: list[Block] = []
+        # Its native code, or why there is none (`virtualgpu.codegen`); seconds of work without.
+        self.native: object = None
+        self.interpreted = 0.0
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)
         self.entry_code = self.functions[entry]
