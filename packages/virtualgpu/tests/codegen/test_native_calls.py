@@ -31,6 +31,10 @@ FUNCTIONS = """
     .func swap(.param .b64 mine, .param .b64 other)
     { .reg .b64 %x<3>; .reg .b32 %y; ld.param.u64 %x1, [mine]; ld.param.u64 %x2, [other];
       bar.sync 0; ld.shared.u32 %y, [%x2]; bar.sync 0; st.shared.u32 [%x1], %y; ret; }
+    .func (.param .align 8 .b8 r[16]) pair(.param .align 4 .b8 x[12])
+    { .reg .b32 %a<9>; ld.param.u32 %a1, [x+8]; ld.param.u32 %a2, [x]; ld.param.u32 %a3, [x+4];
+      setp.gt.u32 %q, %a1, 40; .reg .pred %q; add.u32 %a4, %a2, %a3; @%q bra Other;
+      st.param.v2.b32 [r+8], {%a4, %a1}; ret; Other: st.param.v2.b32 [r+8], {%a1, %a4}; }
     .func (.param .b32 r) narrow(.param .b32 x)
     { .reg .b32 %a<3>; ld.param.s8 %a1, [x]; st.param.b32 [r], %a1; ret; }
 """
@@ -46,7 +50,7 @@ def call(function: str, target: str, *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
-    monkeypatch.setattr(run, "MODE", "always")
+    monkeypatch.setattr(run, "STRICT", True)
 
 
 @pytest.mark.parametrize("body", [
@@ -63,8 +67,12 @@ def always(monkeypatch):
     + "add.u32 %r0, %r0, %r1; add.u32 %r2, %r2, 7; setp.lt.u32 %p1, %r2, %tid; @%p1 bra Next;",
     "and.b32 %r1, %tid, 1; setp.eq.u32 %p1, %r1, 0; .param .b32 result; .param .b32 a;"
     "st.param.b32 [a], %tid; @%p1 call (result), twice, (a); ld.param.b32 %r0, [result];",
+    """{ .param .align 4 .b8 s[12]; .param .align 8 .b8 v[16]; st.param.b32 [s], %tid;
+      st.param.b32 [s+4], %laneid; st.param.b32 [s+8], %gid; call (v), pair, (s);
+      ld.param.b32 %r1, [v+8]; ld.param.b32 %r2, [v+12]; mad.lo.u32 %r0, %r1, 1000, %r2; }""",
 ], ids=["lanes part inside", "one argument", "one value", "a call in a call", "narrow",
-        "in a branch", "at two places", "in a loop", "under a predicate"])
+        "in a branch", "at two places", "in a loop", "under a predicate",
+        "structures"])
 def test_calls(body):
     agree(entry(body + OUT, 1, before=FUNCTIONS), np.zeros(4096, np.uint32), grid=3, block=80)
 

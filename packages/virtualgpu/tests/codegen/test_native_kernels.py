@@ -12,14 +12,13 @@ from ptx_lab import entry
 from virtualgpu import codegen
 from virtualgpu.codegen import run
 from virtualgpu.codegen.kernel import NativeKernel
-from virtualgpu.devices import VirtualDevice
 
 WORDS = 4096
 
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
-    monkeypatch.setattr(run, "MODE", "always")
+    monkeypatch.setattr(run, "STRICT", True)
 
 
 class Structured:
@@ -183,7 +182,7 @@ def test_faults_say_the_same(access):
 
 def test_an_endless_loop_is_stopped_and_its_line_named():
     text = entry("A: add.u32 %r1, %r1, 1; bra A;", 1)
-    _, error, code = after(text, codegen, [np.zeros(1)], seconds=0.2)
+    _, error, code = after(text, codegen.natively, [np.zeros(1)], seconds=0.2)
     assert isinstance(code, NativeKernel)
     assert "was stopped" in error
 
@@ -254,15 +253,3 @@ def test_atomics(atomic, space):
     random = np.random.default_rng(2)
     agree(text, random.integers(0, 1 << 31, WORDS, dtype=np.uint32),
           random.integers(0, 1 << 30, 64, dtype=np.uint32), grid=1, block=27)
-
-
-@pytest.mark.parametrize("asked", ["0", "", "1"])
-def test_a_device_launches_natively_where_it_is_asked_to(asked, monkeypatch):
-    monkeypatch.setenv("VIRTUALGPU_NATIVE", asked)
-    device = VirtualDevice(1 << 24)
-    module = device.load(entry("st.global.u32 [%rd1], 7;", 1))
-    place = device.allocate(4)
-    device.launch(module, "k", (1, 1, 1), (1, 1, 1), [place.to_bytes(8, "little")])
-    assert device.read(place, 4).view(np.uint32) == 7
-    native = getattr(module.program("k", False), "native", None)
-    assert isinstance(native, NativeKernel) is (asked == "1")

@@ -167,6 +167,6 @@ def values() -> np.ndarray:
 @pytest.mark.parametrize("uniform", [False, True])
 @pytest.mark.parametrize("group", GROUPS)
 def test_operations(group, uniform, monkeypatch):
-    monkeypatch.setattr(run, "MODE", "always")
+    monkeypatch.setattr(run, "STRICT", True)
     text, results = kernel(group, uniform)
     agree(text, values(), np.zeros(results * 64 * SIZE, np.uint8), grid=2, block=32)

@@ -11,17 +11,27 @@ Sets of places are Python integers: bit ``i`` stands for place ``i``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.machine.program import Block, Program
+from virtualgpu.machine.program import Block, FunctionCode, Program
 
-MOST_PLACES = 3000  # a function has places of its own for each way to it
+# A function has places of its own for each way to it. Compiling takes 1 to 3 ms for each.
+MOST_PLACES = 1000
 Stand = tuple[tuple[int, ...], int]  # calling blocks, block
 
-# What is written and what is read there, register by register; None: zero.
-Passing = tuple[tuple[int | None, ...], tuple[int | None, ...]]
+
+@dataclass(slots=True)
+class Passing:
+    """What a call or a return hands over.
+
+    ``registers`` has those that are written, each with the one that is read (None: zero);
+    ``memory`` pieces of a thread's local memory: from which byte, to which, how many.
+    """
+
+    registers: dict[int, int | None]
+    memory: list[tuple[int, int, int]]
 
 
 @dataclass(slots=True, eq=False)
@@ -30,8 +40,8 @@ class Place:
 
     ``index`` says who runs first: as :attr:`Group.key`, deeper calls before all others, then the
     lowest block. ``after`` is where the text goes on, ``target`` where a jump, call or return
-    leads; -1 where there is no such place. ``passing`` are the registers that a call or a
-    return hands over, ``frame`` where in local memory the function's own variables begin.
+    leads; -1 where there is no such place. ``frame`` is where in local memory the function's own
+    variables begin.
     """
 
     block: Block
@@ -112,14 +122,16 @@ def _call(program: Program, place: Place) -> Stand:
     if callee is caller or any(program.blocks[i].function is callee for i in place.stack):
         raise Refused("a function that calls itself")
     formal = [variable.name for variable in callee.function.parameters]
-    given = block.call.arguments
-    if len(formal) != len(given) or any(name not in callee.slots for name in formal) or (
-            any(name not in caller.slots for name in given)):
-        raise Refused("a call whose arguments lie in memory")
-    passed = {callee.slots[f]: caller.slots[g] for f, g in zip(formal, given, strict=True)}
+    if len(formal) != len(block.call.arguments):
+        raise Refused("a call with other arguments than the function takes")
+    frame = place.frame + caller.frame_size
+    sizes = [variable.size for variable in callee.function.parameters]
+    passing = _handed_over(
+        (caller, place.frame, block.call.arguments), (callee, frame, formal), sizes)
     # What a call finds in its registers is zero, also where an earlier one has left something.
-    fresh = program.blocks[callee.entry].live_in - set(passed)
-    place.passing = ((*passed, *fresh), (*passed.values(), *(None for _ in fresh)))
+    fresh = program.blocks[callee.entry].live_in - set(passing.registers)
+    passing.registers |= dict.fromkeys(fresh)
+    place.passing = passing
     return (*place.stack, block.index), callee.entry
 
 
@@ -127,12 +139,28 @@ def _results(program: Program, place: Place) -> Passing:
     site = program.blocks[place.stack[-1]]
     assert site.call is not None
     callee, caller = place.block.function, site.function
-    given, wanted = callee.function.returns, site.call.returns
-    if len(given) != len(wanted) or any(g.name not in callee.slots for g in given) or any(
-            name not in caller.slots for name in wanted):
-        raise Refused("a result that lies in memory")
-    return (tuple(caller.slots[name] for name in wanted),
-            tuple(callee.slots[variable.name] for variable in given))
+    given = [variable.name for variable in callee.function.returns]
+    if len(given) != len(site.call.returns):
+        raise Refused("a call with other results than the function has")
+    return _handed_over((callee, place.frame, given),
+                        (caller, place.frame - caller.frame_size, site.call.returns),
+                        [variable.size for variable in callee.function.returns])
+
+
+def _handed_over(origin: tuple[FunctionCode, int, Sequence[str]],
+                 target: tuple[FunctionCode, int, Sequence[str]], sizes: list[int]) -> Passing:
+    """From variables of one function, whose frame begins at a byte, to those of another."""
+    (giver, from_frame, given), (taker, to_frame, taken) = origin, target
+    passing = Passing({}, [])
+    for one, other, size in zip(given, taken, sizes, strict=True):
+        if one in giver.slots and other in taker.slots:
+            passing.registers[taker.slots[other]] = giver.slots[one]
+        elif one in giver.frame and other in taker.frame:
+            passing.memory.append((from_frame + giver.frame[one], to_frame + taker.frame[other],
+                                   size))
+        else:
+            raise Refused("a parameter that is a register here and memory there")
+    return passing
 
 
 def members(numbers: int) -> Iterable[int]:

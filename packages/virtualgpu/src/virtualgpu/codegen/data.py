@@ -12,9 +12,10 @@ from llvmlite import ir
 
 from virtualgpu.codegen import together as warp
 from virtualgpu.codegen.decode import Copy, Data, Move, Parameter, Step
-from virtualgpu.codegen.lanes import I64, pointer_to, together, zero
+from virtualgpu.codegen.lanes import I1, I64, pointer_to, together, zero
 from virtualgpu.codegen.operands import BOOL, U64, Registers
 from virtualgpu.codegen.refusal import Refused
+from virtualgpu.compilers.building import each_bit, intrinsic
 from virtualgpu.machine.fuse import adapt, kind
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.expression import Value
@@ -33,7 +34,7 @@ def emit(registers: Registers, step: Step, mask: ir.Value) -> None:
     elif isinstance(step, Parameter):
         _parameter(registers, step)
     elif isinstance(step, Copy):
-        _copy(registers, step)
+        _copy(registers, step, mask)
     elif step.instruction.opcode in _EMIT:
         _EMIT[step.instruction.opcode](registers, step, mask)
 
@@ -75,11 +76,19 @@ def _move(registers: Registers, step: Move) -> None:
         registers.write(step.targets[0], registers.get(step.sources[0], want), want)
 
 
-def _copy(registers: Registers, step: Copy) -> None:
-    dtypes = registers.program.dtypes
-    for target, origin in zip(step.targets, step.origins, strict=True):
-        if target is None:
-            continue
+def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
+    """What a call or a return hands over, as :mod:`virtualgpu.machine.calls` does."""
+    build, context, dtypes = registers.build, registers.context, registers.program.dtypes
+    if step.passing.memory:
+        with each_bit(build, mask) as lane:
+            thread = build.add(build.shl(context.load("warp"), I64(5)), lane)
+            own = build.add(context.load("local"),
+                            build.mul(thread, context.load("local_stride")))
+            for start, end, size in step.passing.memory:
+                intrinsic(build, "llvm.memmove.p0.p0.i64", ir.VoidType(), [
+                    *(pointer_to(build, build.add(own, I64(at))) for at in (end, start)),
+                    I64(size), I1(0)])
+    for target, origin in step.passing.registers.items():
         want = dtypes[target]
         if origin is None:
             value = Value(registers.build, zero(kind(want), None), kind(want))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from virtualgpu import operations
-from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.control_flow import Passing, Place
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import access, control
 from virtualgpu.machine.fuse import UFUNCS
@@ -86,21 +86,20 @@ class Access(Step):
 
 @dataclass(slots=True, kw_only=True)
 class Copy(Step):
-    """Registers to registers, at a call and a return: ``origins`` for the targets, None for
-    zero."""
+    """What a call or a return hands over."""
 
-    origins: tuple[int | None, ...]
+    passing: Passing
 
 
 def decode(program: Program, place: Place) -> list[Step]:
     """The steps of a place's block; Refused for what native code does not do."""
     steps: list[Step] = [_Decoder(program, place, one).step() for one in place.block.instructions]
     if place.passing is not None:
-        targets, origins = place.passing
         call = place.block if place.block.kind == "call" else program.blocks[place.stack[-1]]
         assert call.last is not None
-        steps.append(Copy(instruction=call.last, targets=targets, origins=origins,
-                          reads=frozenset(slot for slot in origins if slot is not None)))
+        handed = place.passing.registers
+        steps.append(Copy(instruction=call.last, targets=tuple(handed), passing=place.passing,
+                          reads=frozenset(slot for slot in handed.values() if slot is not None)))
     return steps
 
 
@@ -194,7 +193,9 @@ class _Decoder:
         if not isinstance(where, Address):
             raise Refused("an address of an unknown form")
         if site.space == "param":
-            return self.parameter(site, where, targets, values)
+            if not isinstance(where.base, Symbol) or where.base.name not in self.code.frame:
+                return self.parameter(site, where, targets, values)
+            site.space = "local"
         if site.kind == "atomic" and (site.operation not in ATOMICS or site.dtype.itemsize < 4
                                       or site.dtype == np.float16):
             raise Refused(instruction.name)
@@ -218,7 +219,7 @@ class _Decoder:
             offset += program.parameter_offsets[base.name]
             return self.made(Parameter, targets, (), dtype=site.dtype, offset=offset)
         slot = code.slots.get(base.name)
-        if slot is None or base.name in code.frame or offset or site.width > 1:
+        if slot is None or offset or site.width > 1:
             raise Refused("parameters that lie in memory")
         held = Register(base.name)
         if site.kind == "load":

@@ -6,9 +6,9 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -38,6 +38,8 @@ MAX_SHARED = 232_448  # bytes a block may ask for at compute capability 9.0
 # Waves whose lanes may all spin for blocks that have not started: a million threads, which is
 # more than any device holds at once.
 WAITING = 32
+# What a basic block costs beside its instructions, in instructions of a lane.
+PER_BLOCK = 20_000
 WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
 
 _numbers = itertools.count(1)
@@ -69,6 +71,9 @@ class Budget:
     nbytes: int = 1 << 30
 
 
+Native = Callable[["Launch", int], bool]
+
+
 class Launch:
     """Run ``program`` over a grid of blocks.
 
@@ -84,8 +89,9 @@ class Launch:
         Bytes of dynamic shared memory per block.
     cooperative : bool
         All blocks resident at once, so that ``grid.sync()`` can work.
-    native : module, optional
-        Who may run the whole launch instead (:mod:`virtualgpu.codegen`).
+    native : callable, optional
+        ``native(launch, first)`` is asked before every wave whether it runs the blocks from
+        ``first`` on instead (:func:`virtualgpu.codegen.natively`).
 
     Raises
     ------
@@ -101,7 +107,7 @@ class Launch:
                  block: Iterable[int], parameters: Sequence[bytes], dynamic_shared: int = 0,
                  cooperative: bool = False, observers: Iterable[Observer] = (),
                  schedule: Schedule | None = None, budget: Budget | None = None,
-                 stream: object = None, native: Any = None):
+                 stream: object = None, native: Native | None = None):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
         self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
@@ -209,6 +215,7 @@ class Launch:
     def spend(self, instructions: int, wave: Wave, group: Group) -> None:
         """Count work against the budget; raise BudgetExceeded past it."""
         self.instructions += instructions
+        self.program.work += instructions + PER_BLOCK
         self._ticks += 1
         if self.instructions > self.budget.instructions:
             raise BudgetExceeded(
@@ -257,20 +264,18 @@ class Launch:
                 self.memory.unwritten.clear()
 
     def _run(self) -> None:
-        if self.native is None:
-            self.run_waves()
-        elif not self.native.natively(self):
-            start = time.thread_time()
-            self.run_waves()
-            self.native.spent(self, time.thread_time() - start)
+        self.run_waves(self.native)
 
-    def run_waves(self) -> None:
-        """Run all blocks here, one instruction of a wave of lanes at a time."""
+    def run_waves(self, native: Native | None = None) -> None:
+        """Run the blocks here, one instruction of a wave of lanes at a time, until ``native``
+        takes over."""
         per_wave = self._blocks_per_wave()
         count = -(-self.blocks // per_wave)
         waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves
         for number in self.schedule.waves(count):
             first = int(number) * per_wave
+            if native is not None and not waiting and native(self, first):
+                return
             wave = Wave(self, first, min(per_wave, self.blocks - first))
             simt.start(wave)
             waiting.append(wave)
