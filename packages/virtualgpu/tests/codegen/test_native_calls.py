@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from native_lab import agree
+from native_lab import after, agree
 from ptx_lab import entry
-from virtualgpu.codegen import run
+from virtualgpu.codegen import natively, run
 
 OUT = "mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r0;"
 FUNCTIONS = """
@@ -104,6 +104,27 @@ def test_calls_that_stay_on_the_other_machine(call_):
 def test_a_trap_names_the_same_thread(body):
     agree(entry(body + "mov.u32 %r0, 1;" + OUT, 1, before=".func f() { trap; }"),
           np.zeros(256, np.uint32))
+
+
+ASSERTING = """
+    .global .align 1 .b8 words[6] = {105, 32, 60, 32, 110, 0};
+    .global .align 1 .b8 file[5] = {107, 46, 99, 117, 0};
+    .extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d,
+                               .param .b64 e);"""
+
+
+def test_a_failed_assertion_has_the_same_words():
+    body = """setp.gt.u32 %p1, %gid, 70; @!%p1 bra On;
+        mov.u64 %rd5, words; cvta.global.u64 %rd5, %rd5; mov.u64 %rd6, file;
+        cvta.global.u64 %rd6, %rd6;
+        { .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;
+          st.param.b64 [a], %rd5; st.param.b64 [b], %rd6; st.param.b32 [c], 12;
+          st.param.b64 [d], %rd5; st.param.b64 [e], 1;
+          call __assertfail, (a, b, c, d, e); }
+        On: mov.u32 %r0, 1;"""
+    text = entry(body + OUT, 1, before=ASSERTING)
+    agree(text, np.zeros(256, np.uint32))
+    assert "assertion `i < n` failed" in (after(text, natively, [np.zeros(256)])[1] or "")
 
 
 @pytest.mark.parametrize("block", [64, 45])

@@ -91,6 +91,11 @@ class Copy(Step):
     passing: Passing
 
 
+@dataclass(slots=True, kw_only=True)
+class Stop(Step):
+    """An assertion that failed: the interpreting machine finds the words for it."""
+
+
 def decode(program: Program, place: Place) -> list[Step]:
     """The steps of a place's block; Refused for what native code does not do."""
     steps: list[Step] = [_Decoder(program, place, one).step() for one in place.block.instructions]
@@ -132,7 +137,10 @@ class _Decoder:
             return self.made(Step, (operands[0], *second), operands[1:])
         if opcode in operations.opcodes():
             return self.data()
-        raise Refused(instruction.name)
+        if opcode == "call" and operands[0] == Symbol("__assertfail"):
+            return self.made(Stop, (), ())
+        names = [operand.name for operand in operands if isinstance(operand, Symbol)]
+        raise Refused(" ".join([instruction.name, *names]))
 
     def made(self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand],
              **more: Any) -> S:

@@ -17,7 +17,7 @@ from llvmlite import ir
 from virtualgpu.codegen import control_flow, data, spins
 from virtualgpu.codegen.context import AT_BARRIER, DONE, STOPPED
 from virtualgpu.codegen.control_flow import Place
-from virtualgpu.codegen.decode import Access, decode
+from virtualgpu.codegen.decode import Access, Stop, decode
 from virtualgpu.codegen.lanes import (
     I32,
     I64,
@@ -165,6 +165,9 @@ class Lowering:
         for step in self.steps[place.index]:
             if isinstance(step, Access):
                 self.accesses.emit(step, mask)
+            elif isinstance(step, Stop):
+                build.branch(self._stop(-1 - place.index, mask))
+                build.position_at_end(self.function.append_basic_block("never"))
             else:
                 data.emit(registers, step, mask)
         taken = None
