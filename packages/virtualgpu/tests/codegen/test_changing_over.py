@@ -3,6 +3,9 @@ speed tells: the same bytes, the same words."""
 
 from __future__ import annotations
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -102,6 +105,23 @@ def test_a_watched_launch_is_interpreted(first_blocks, monkeypatch):
     assert not first_blocks
 
 
+@pytest.mark.parametrize("delay", [0.2, 0.25, 0.3])
+def test_control_c_stops_native_code(delay, monkeypatch):
+    """The signal mostly arrives while native code runs, and is heard as its callback begins."""
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    kernel = Kernel(entry("Again: add.u32 %r1, %r1, 1; bra Again;", 1), 64, seconds=3.0)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(delay, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kernel(1, 32)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+    assert isinstance(kernel.native, NativeKernel)
+
+
 FAILING = {
     "past the end": ADD,
     "misaligned": ADD.replace("st.global.u32 [%rd3]", "setp.eq.u32 %p1, %gid, 70000;"
@@ -117,7 +137,7 @@ def test_errors_after_the_change_have_the_same_words(text, first_blocks, monkeyp
     words = []
     for worth in (1 << 60, 30_000):
         monkeypatch.setattr(virtual, "WORTH", worth)
-        kernel = Kernel(text, 80_000 if text is ADD else 3 * WAVE_LANES, seconds=1.0)
+        kernel = Kernel(text, 80_000 if text is ADD else 3 * WAVE_LANES, seconds=0.4)
         with pytest.raises(VirtualGPUError) as error:
             kernel(3 * WAVE_LANES // 128, 128)
         words.append(str(error.value))

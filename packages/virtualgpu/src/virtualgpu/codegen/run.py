@@ -192,7 +192,8 @@ class Run:
         before = sys.unraisablehook
 
         def heard(unraisable: Any) -> None:
-            if unraisable.object == self._tick:
+            trace = unraisable.exc_traceback
+            if trace is not None and trace.tb_frame.f_code is Run._tick.__code__:
                 self.error = unraisable.exc_value
             else:
                 before(unraisable)
