@@ -98,16 +98,15 @@ _state = {"virtual": False, "x64": False}
 
 def prepare(*, virtual: bool) -> None:
     """Once in a process, before any group: whether the virtual GPU answers."""
-    from gpucourse.adapters import awkward_cuda
+    from virtualgpu.awkward.kernels import mend_iteration
 
     _state["virtual"] = virtual
     if virtual:
         import virtualgpu
 
         virtualgpu.activate(force=True)
-        awkward_cuda.route_to_cpu_kernels()
     # Numba looks for what can be iterated once, when it first compiles: before any group does.
-    awkward_cuda.mend_iteration()
+    mend_iteration()
     with contextlib.suppress(ImportError):  # then the groups that need it say so
         import awkward
 

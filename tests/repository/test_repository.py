@@ -22,7 +22,15 @@ from gpucourse.course.projects import COURSE, VIRTUALGPU, read_projects
 # What virtualgpu may import beside itself and the standard library.
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
 # Files of virtualgpu that serve another library may import that library.
-GUESTS: dict[str, set[str]] = {"pytest_plugin.py": {"pytest"}}  # imported by pytest alone
+GUESTS: dict[str, set[str]] = {
+    # imported where Awkward Arrays are met
+    "awkward/backend.py": {"awkward", "cupy"},
+    # imported by pytest alone
+    "pytest_plugin/__init__.py": {"pytest"},
+    "pytest_plugin/settings.py": {"pytest"},
+    "pytest_plugin/summary.py": {"pytest"},
+    "pytest_plugin/watching.py": {"pytest"},
+}
 
 # What stands in for the originals uses these by their real names.
 STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}

@@ -24,7 +24,6 @@ from numba import cuda
 from numba.cuda.cudadrv.driver import CudaAPIError
 
 import virtualgpu
-from gpucourse.adapters import awkward_cuda
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import load_lesson
@@ -40,8 +39,6 @@ OWN_PROCESS = {
 def without_gpu() -> None:
     """As ``%load_ext gpucourse`` leaves a kernel where there is no GPU; other tests undo it."""
     virtualgpu.activate(force=True)
-    awkward_cuda.mend_iteration()
-    awkward_cuda.route_to_cpu_kernels()
 
 
 def free_what_earlier_tests_left() -> None:

@@ -115,14 +115,14 @@ class _Plain:
 
     def _prepare(self) -> None:
         """What ``%load_ext gpucourse`` does but for the shell."""
-        from gpucourse.adapters import awkward_cuda, without_pycuda
+        from gpucourse.adapters import without_pycuda
         from gpucourse.notebook import extension
         from gpucourse.system.device import device
+        from virtualgpu.awkward.kernels import mend_iteration
 
         for variable, value in extension.ENVIRONMENT.items():
             os.environ.setdefault(variable, value)
-        awkward_cuda.mend_iteration()
-        awkward_cuda.hand_over()
+        mend_iteration()
         if device().virtual:
             extension.prepare_virtual()
         else:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import virtualgpu
-from gpucourse.adapters import awkward_cuda
 from virtualgpu.errors import MemoryAccessError
 
 # Elements in the tutorial → here. Times are not measured: no GPU runs.
@@ -27,10 +26,7 @@ MILLION = 1_000_000
 def notebook() -> Iterator[None]:
     """What ``%load_ext gpucourse`` does where there is no GPU, undone at the end."""
     virtualgpu.activate()
-    awkward_cuda.mend_iteration()
-    awkward_cuda.route_to_cpu_kernels()
     yield
-    awkward_cuda.undo()
     virtualgpu.deactivate()
 
 

@@ -17,6 +17,7 @@ from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
+from virtualgpu.awkward.kernels import parameters
 
 LISTS = ak.Array([[{"x": 1.5, "q": 1}, {"x": 2.5, "q": -1}], [], [{"x": 4.0, "q": 1}]])
 
@@ -128,7 +129,7 @@ def test_the_tables_lead_to_the_buffers(array):
         top[0] += 1 << 20
         return top[0] - (1 << 20)
 
-    numbers = [int.from_bytes(one, "little") for one in awkward_arguments.parameters(array, store)]
+    numbers = [int.from_bytes(one, "little") for one in parameters(array, store)]
     view = array._numbaview
     assert numbers[:3] == [view.pos, view.start, view.stop] and numbers[4] == 0
     table = np.frombuffer(memory[numbers[3]], np.int64)
@@ -147,7 +148,7 @@ def test_the_tables_lead_to_the_buffers(array):
 def test_starts_and_stops_are_one_piece_of_memory():
     """As on a GPU, where the sectors that a warp reads depend on it."""
     sizes = []
-    awkward_arguments.parameters(LISTS, lambda values: sizes.append(values.nbytes) or 8)
+    parameters(LISTS, lambda values: sizes.append(values.nbytes) or 8)
     # offsets, x, q and the table
     assert sorted(sizes)[:3] == [24, 24, 32] and len(sizes) == 4
 

@@ -27,7 +27,8 @@ def test_every_public_name_has_an_entry(page: str):
 
 
 def test_options_and_verbs_are_on_it(page: str):
-    assert "- `--virtual-gpu-seed N`: with --virtual-gpu" in page
+    assert "- `--virtual-gpu-seed N`: run threads in" in page
+    assert "- `virtual_gpu_seeds`: as --virtual-gpu-seed" in page
     for verb in ("run script.py", "ptx script.py", "doctor"):
         assert f"\n    virtualgpu {verb}" in page
 

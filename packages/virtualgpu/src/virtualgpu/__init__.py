@@ -26,7 +26,11 @@ _WHERE = {
     "launches": "virtualgpu.standins.recorder",
     "Module": "virtualgpu.cuda.module",
     "VirtualDevice": "virtualgpu.devices",
-    "VirtualGPUError": "virtualgpu.errors",
+    "CompilationError": "virtualgpu.compilers.nvrtc",
+    **dict.fromkeys((
+        "BudgetExceeded", "DeadlockError", "LaunchError", "LinkError", "MemoryAccessError",
+        "MisalignedAddressError", "OutOfMemory", "PTXSyntaxError", "TrapError",
+        "UnsupportedInstruction", "VirtualGPUError"), "virtualgpu.errors"),
 }
 
 __all__ = sorted(_WHERE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from virtualgpu.awkward import backend, kernels
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.standins import finder
 
@@ -11,7 +12,9 @@ from virtualgpu.standins import finder
 def activate(force: bool = False) -> bool:
     """Run ``numba.cuda`` kernels on the virtual GPU where there is no GPU.
 
-    ``import cupy`` and its like find their stand-ins from then on, unless there is a GPU.
+    ``import cupy`` and its like find their stand-ins from then on, and Awkward's CUDA backend runs
+    its CPU kernels on the virtual GPU's memory, unless there is a GPU. With and without one,
+    kernels may iterate over Awkward Arrays (:mod:`virtualgpu.awkward.kernels`).
 
     Parameters
     ----------
@@ -23,6 +26,7 @@ def activate(force: bool = False) -> bool:
     bool
         Whether the virtual GPU is in use now.
     """
+    kernels.mend_iteration()
     if not force and gpu_is_present():
         return False
     from virtualgpu.numba import hooks
@@ -39,15 +43,22 @@ def activate(force: bool = False) -> bool:
 def use_standins() -> list[str]:
     """Have ``import cupy`` and its like find their stand-ins, unless there is a GPU.
 
+    Awkward's CUDA backend uses the one for CuPy.
+
     Returns the packages that were imported before and are now replaced in ``sys.modules``.
     """
-    return [] if gpu_is_present() else finder.install()
+    if gpu_is_present():
+        return []
+    backend.route_to_cpu_kernels()
+    return finder.install()
 
 
 def deactivate() -> None:
     """Undo :func:`activate`; ``sys.modules`` no longer holds stand-ins."""
     import sys
 
+    kernels.stop_waiting()
+    backend.undo()
     finder.remove()
     if frontend := sys.modules.get("virtualgpu.numba.hooks"):
         frontend.deactivate()

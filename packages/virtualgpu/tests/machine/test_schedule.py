@@ -204,3 +204,15 @@ def test_every_wave_starts_once(count):
         np.testing.assert_array_equal(np.sort(order), np.arange(count))
     if count > 2:
         assert (order != np.arange(count)).any()
+
+
+def test_a_schedule_ends_where_a_later_one_lives_on():
+    """That of a test's setup ends before one that a fixture began in it."""
+    outer, inner = virtualgpu.schedule(1), virtualgpu.schedule(2)
+    outer.__enter__()
+    inner.__enter__()
+    latest = instruments.new_schedule()
+    outer.__exit__(None, None, None)
+    assert instruments.new_schedule() is latest
+    inner.__exit__(None, None, None)
+    assert isinstance(instruments.new_schedule(), Lockstep)

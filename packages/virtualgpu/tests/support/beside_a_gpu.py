@@ -35,3 +35,23 @@ def run(body: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+#: A kernel that iterates over Awkward Arrays, as on a machine where activate() found a GPU.
+AWKWARD = """
+import awkward as ak
+from virtualgpu import activation
+
+activation.gpu_is_present = lambda: True
+assert not virtualgpu.activate()
+ak.numba.register_and_check()
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def totals(events, out):
+    i = cuda.grid(1)
+    if i < len(events):
+        out[i] = 0
+        for hit in events[i]:
+            out[i] += hit.x * hit.y
+
+events = ak.zip({"x": ak.Array([[1.0, 2.0], [], [3.0]]), "y": [[5, 6], [], [7]]})
+"""

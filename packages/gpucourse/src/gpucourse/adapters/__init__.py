@@ -1,1 +1,1 @@
-"""What other packages lack: Awkward Arrays on CUDA, PyCUDA's calls on CuPy."""
+"""Awkward Arrays on their way to the grader's worker, PyCUDA's calls on CuPy."""

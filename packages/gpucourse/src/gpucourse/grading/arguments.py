@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpucourse.adapters import awkward_arguments as awkward
+from gpucourse.adapters.awkward_arguments import describe_form
+from virtualgpu.awkward.kernels import PARAMETERS, is_awkward
 
 
 def describe_type(value: object) -> dict:
     """What the worker is told of an argument: type and dimensions, never values."""
-    if awkward.is_awkward(value):
-        return {"form": awkward.describe_form(value)}
+    if is_awkward(value):
+        return {"form": describe_form(value)}
     if isinstance(value, np.ndarray):
         return {"dtype": describe_dtype(value.dtype), "ndim": value.ndim}
     return {"dtype": np.asarray(scalar(value)).dtype.name, "ndim": 0}
@@ -44,7 +45,7 @@ def scalar(value: object) -> np.generic:
 def parameter_sizes(described: dict) -> list[int]:
     """Bytes of the kernel parameters that one argument becomes (numba-cuda's `_prepare_args`)."""
     if "form" in described:
-        return [8] * awkward.PARAMETERS
+        return [8] * PARAMETERS
     if described["ndim"]:
         return [8] * (5 + 2 * described["ndim"])
     dtype = np.dtype(described["dtype"])

@@ -19,10 +19,11 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gpucourse.adapters import awkward_cuda, without_pycuda
+from gpucourse.adapters import without_pycuda
 from gpucourse.notebook import last_kernel, numba_errors, standin_errors
-from gpucourse.system import after_import
 from gpucourse.system.device import DeviceInfo, device
+from virtualgpu import after_import
+from virtualgpu.awkward.kernels import mend_iteration
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
@@ -49,8 +50,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     name_cells(shell)
     tick_cells(shell)
     shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
-    awkward_cuda.mend_iteration()
-    awkward_cuda.hand_over()
+    mend_iteration()
     numba_errors.shorten()
     standin_errors.shorten(shell)
     found = device()
@@ -74,7 +74,6 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from virtualgpu import activation, sources
 
     after_import.forget("numba.cuda")
-    awkward_cuda.undo()
     numba_errors.undo()
     standin_errors.undo(shell)
     without_pycuda.withdraw()
@@ -140,8 +139,6 @@ def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
     if replaced and shell is not None:
         rebind(shell.user_ns)
     after_import.after_import("numba.cuda", _activate)
-    if not activation.gpu_is_present():
-        awkward_cuda.route_to_cpu_kernels()
     return replaced
 
 

@@ -14,8 +14,8 @@ import sys
 import traceback
 from types import ModuleType
 
-from gpucourse.system.after_import import after_import, forget
 from virtualgpu import sources
+from virtualgpu.after_import import after_import, forget
 
 #: Numba's errors, and those of numba-cuda: two classes of the same name.
 MODULES = ("numba.core.errors", "numba.cuda.core.errors")

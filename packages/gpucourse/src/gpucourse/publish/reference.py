@@ -49,8 +49,10 @@ def page() -> str:
                   for place, name in (one.split(":") for one in classes)]
     errors = _module("errors")
     parts += ["## Errors", introduction("errors")]
-    parts += [entry(one) for one in vars(errors).values()
-              if inspect.isclass(one) and one.__module__ == errors.__name__]
+    own = [one for one in vars(errors).values()
+           if inspect.isclass(one) and one.__module__ == errors.__name__]
+    parts += [entry(one) for one in dict.fromkeys([*own, *(
+        one for one in public if inspect.isclass(one) and issubclass(one, Exception))])]
     parts += ["## In pytest", introduction("pytest_plugin"), options(),
               "## The command", introduction("cli")]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -95,11 +97,14 @@ def _signature(function: Callable) -> str:
 
 
 def options() -> str:
-    """The options that the pytest plugin adds, with their help."""
+    """The options and entries of the configuration that the pytest plugin adds, with their help."""
     found: list[str] = []
-    group = SimpleNamespace(addoption=lambda name, metavar="", help="", **_: found.append(
-        f"- `{f'{name} {metavar}'.strip()}`: {help}"))
-    _module("pytest_plugin").pytest_addoption(SimpleNamespace(getgroup=lambda *_: group))
+
+    def add(name: str, help: str, metavar: str = "", **_: object) -> None:
+        found.append(f"- `{f'{name} {metavar}'.strip()}`: {help}")
+
+    _module("pytest_plugin").pytest_addoption(SimpleNamespace(
+        getgroup=lambda *_: SimpleNamespace(addoption=add), addini=add))
     return "\n".join(found)
 
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 import virtualgpu
-from gpucourse.adapters import awkward_cuda
-from gpucourse.adapters.awkward_arguments import is_awkward, to_device
 from virtualgpu import devices
+from virtualgpu.awkward.kernels import is_awkward, to_device
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.numba.machine_array import MachineArray, host_copy
@@ -27,8 +26,6 @@ from virtualgpu.observers.trace import LaunchTrace
 from virtualgpu.standins import finder
 
 Triple = tuple[int, int, int]
-
-awkward_cuda.hand_over()
 
 
 @dataclass(frozen=True, slots=True)

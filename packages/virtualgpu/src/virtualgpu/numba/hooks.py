@@ -38,7 +38,7 @@ import numpy as np
 
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure
-from virtualgpu.errors import LaunchError, MemoryAccessError
+from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.numba import arguments
 from virtualgpu.numba.core import (
     CoreDevice,
@@ -229,13 +229,20 @@ def _launch_for(module):
     class IllegalAddress(MemoryAccessError, module.CudaAPIError):
         """The error of a real GPU (700, illegal address) with what it cannot tell."""
 
+        number = 700
+
         def __init__(self, error: MemoryAccessError):
             MemoryAccessError.__init__(
                 self, error.message, error.location, address=error.address, space=error.space)
-            self.code, self.msg = 700, str(error)
+            self.code, self.msg = self.number, str(error)
 
         def __str__(self):
             return Exception.__str__(self)
+
+    class MisalignedAddress(IllegalAddress, MisalignedAddressError):
+        """716, misaligned address."""
+
+        number = 716
 
     class InvalidLaunch(LaunchError, CUDAError):
         """The error of cuda.core for a launch that no device takes, with the reason."""
@@ -246,6 +253,7 @@ def _launch_for(module):
 
     InvalidLaunch.__name__ = InvalidLaunch.__qualname__ = "LaunchError"
     IllegalAddress.__name__ = IllegalAddress.__qualname__ = "MemoryAccessError"
+    MisalignedAddress.__name__ = MisalignedAddress.__qualname__ = "MisalignedAddressError"
 
     def launch(stream, config, kernel, *arguments):
         if len(arguments) != len(kernel.sizes):
@@ -262,6 +270,8 @@ def _launch_for(module):
                 parameters, getattr(config, "shmem_size", 0) or 0,
                 bool(getattr(config, "is_cooperative",
                              getattr(config, "cooperative_launch", False))))
+        except MisalignedAddressError as error:
+            raise MisalignedAddress(error) from None
         except MemoryAccessError as error:
             raise IllegalAddress(error) from None
         except LaunchError as error:

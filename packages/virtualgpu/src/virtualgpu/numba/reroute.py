@@ -25,16 +25,11 @@ from typing import Any
 import numpy as np
 
 from virtualgpu import devices
+from virtualgpu.awkward import kernels as awkward
 from virtualgpu.devices import Device
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.numba.machine_array import MachineArray, give_back, host_copy
 from virtualgpu.observers import instruments
-
-#: Asked about an argument that is neither array nor number, with a function that puts an array
-#: into device memory and returns its address: Numba's type of the argument and its parameters, or
-#: None. This is for what ``@cuda.jit(extensions=…)`` is on a real GPU.
-Handler = Callable[[Any, Callable[[np.ndarray], int]], tuple[Any, list[bytes]] | None]
-handlers: list[Handler] = []
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
@@ -43,9 +38,8 @@ _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 def reroute() -> Iterator[None]:
     """Launches of ``numba.cuda`` kernels inside the ``with`` run on the virtual GPU.
 
-    Arguments are arrays of NumPy, numba.cuda, CuPy and JAX, numbers, tuples of them, and what
-    :data:`handlers` know; raises :class:`TypeError` for others. Two views of one array are copied
-    apart.
+    Arguments are arrays of NumPy, numba.cuda, CuPy, JAX and Awkward, numbers and tuples of them;
+    raises :class:`TypeError` for others. Two views of one array are copied apart.
     """
     active = sys.modules.get("virtualgpu.numba.hooks")
     if "numba.cuda" not in sys.modules or (active and active.is_active()):
@@ -118,10 +112,10 @@ class _Arguments:
             parts = (number.real, number.imag) if number.dtype.kind == "c" else (number,)
             self.parameters += [part.tobytes() for part in parts]
             return numpy_support.from_dtype(number.dtype)
-        for handler in handlers:
-            if (found := handler(value, self._store)) is not None:
-                self.parameters += found[1]
-                return found[0]
+        if awkward.is_awkward(value):
+            kind, parameters = awkward.as_argument(value, self._store)
+            self.parameters += parameters
+            return kind
         raise TypeError(
             f"a {type(value).__name__} cannot be handed to the virtual GPU beside a real one: "
             "arrays and numbers can")

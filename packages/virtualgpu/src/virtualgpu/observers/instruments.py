@@ -60,6 +60,21 @@ def alone() -> Iterator[None]:
 
 
 @contextmanager
+def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
+    """The observers that fill ``report``; they can be used again and again until the end."""
+    from virtualgpu.observers.checking import Recorder
+    from virtualgpu.observers.initcheck import Initcheck
+    from virtualgpu.observers.racecheck import Racecheck
+    from virtualgpu.observers.synccheck import Synccheck
+
+    races = Racecheck(report)
+    try:
+        yield Recorder(report), races, Synccheck(report), Initcheck(report)
+    finally:
+        races.close()
+
+
+@contextmanager
 def check() -> Iterator[Report]:
     """Look for mistakes in every kernel that is launched inside the ``with``.
 
@@ -73,18 +88,10 @@ def check() -> Iterator[Report]:
     always, and are in the report too.
     """
     from virtualgpu.findings import Report
-    from virtualgpu.observers.checking import Recorder
-    from virtualgpu.observers.initcheck import Initcheck
-    from virtualgpu.observers.racecheck import Racecheck
-    from virtualgpu.observers.synccheck import Synccheck
 
     report = Report()
-    races = Racecheck(report)
-    try:
-        with watch(Recorder(report), races, Synccheck(report), Initcheck(report)):
-            yield report
-    finally:
-        races.close()
+    with checkers(report) as observers, watch(*observers):
+        yield report
 
 
 @contextmanager
@@ -129,8 +136,9 @@ def schedule(seed: int) -> Iterator[None]:
     launches give the same order. Code that waits at the right barriers gives the same answer
     under every seed; code that lacks one gives itself away under some.
     """
-    _schedules.append(Adversarial(seed))
+    order = Adversarial(seed)
+    _schedules.append(order)
     try:
         yield
     finally:
-        _schedules.pop()
+        _schedules.remove(order)  # perhaps no longer the last: a fixture's may live on

@@ -20,28 +20,39 @@ KEPT = 1 << 23  # records kept for later use when an allocation is gone: 64 MB
 _NONE = np.zeros(1, np.int64)
 _NO_MASKS = np.zeros(1, np.uint32)
 _lock = threading.Lock()
-_pool: list[np.ndarray] = []
+_pool: dict[int, list[np.ndarray]] = {}  # by length: a test suite leaves thousands
+_kept = 0  # records in all of them
 
 
 def _take(count: int) -> np.ndarray:
-    """Records that are empty or too old to matter: time never goes back."""
+    """Records that are empty or too old to matter: time never goes back.
+
+    An eighth more than ``count`` at most, so that arrays of about one size take turns.
+    """
+    global _kept
+    step = 1 << max(count.bit_length() - 4, 0)
+    count = -(-count // step) * step
     with _lock:
-        fitting = [i for i, a in enumerate(_pool) if count <= len(a) <= 4 * count]
-        if fitting:
-            return _pool.pop(min(fitting, key=lambda i: len(_pool[i])))
+        if same := _pool.get(count):
+            _kept -= count
+            return same.pop()
     return np.zeros(count, np.int64)
 
 
 def _give(array: np.ndarray) -> None:
+    global _kept
     with _lock:
-        if len(array) > 1 and sum(map(len, _pool)) + len(array) <= KEPT:
-            _pool.append(array)
+        if len(array) > 1 and _kept + len(array) <= KEPT:
+            _kept += len(array)
+            _pool.setdefault(len(array), []).append(array)
 
 
 def forget() -> None:
     """Drop what is kept: the clock starts again."""
+    global _kept
     with _lock:
         _pool.clear()
+        _kept = 0
 
 
 class Shadow:

@@ -52,8 +52,8 @@ _ABOUT = {
         "Awkward Arrays",
         "Awkward itself is the real one: `ak.to_backend(array, \"cuda\")` gives arrays in the "
         "virtual GPU's memory, and kernels take them with `extensions=[ak.numba.cuda]`, by index, "
-        "by iteration, by `enumerate` and over slices. `%load_ext gpucourse` sees to it "
-        "(`gpucourse.adapters.awkward_cuda`)."),
+        "by iteration, by `enumerate` and over slices. `virtualgpu.activate()` sees to it "
+        "(`virtualgpu.awkward`)."),
 }
 
 # Modules whose names are worth listing, package by package.

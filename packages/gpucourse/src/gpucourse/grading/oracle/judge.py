@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 import virtualgpu
-from gpucourse.adapters import awkward_arguments as awkward
 from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.grading.arguments import describe_type, parameter_sizes, scalar_parameter
 from gpucourse.grading.contract import (
@@ -35,6 +34,7 @@ from gpucourse.grading.testing.watching import (
     watched,
 )
 from virtualgpu import errors
+from virtualgpu.awkward import kernels as awkward
 from virtualgpu.numba.machine_array import MachineArray
 
 

@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpucourse.adapters import awkward_arguments as awkward
+from gpucourse.adapters.awkward_arguments import take_apart
+from virtualgpu.awkward.kernels import is_awkward
 
 MAGIC = b"GPC2"
 HEAD = struct.Struct("<4sI")
@@ -77,8 +78,8 @@ def encode(value: object, arrays: list[np.ndarray],
         return {"t": "plain", "v": value}
     if device_array is not None and (described := device_array(value)) is not None:
         return {"t": "device", "v": described}
-    if awkward.is_awkward(value):
-        described, buffers = awkward.take_apart(value)
+    if is_awkward(value):
+        described, buffers = take_apart(value)
         named = encode(buffers, arrays, None, depth + 1)
         return {"t": "awkward", "v": described | {"buffers": named}}
     if isinstance(value, (np.ndarray, np.generic)):

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from gpucourse.adapters import awkward_arguments as awkward
-from gpucourse.adapters.awkward_cuda import mend_iteration
 from gpucourse.grading.arguments import read_dtype
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.wire import Closed, Wire, decode, encode
 from gpucourse.grading.testing.jaxprs import operations, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
+from virtualgpu.awkward.kernels import mend_iteration
 
 # So much of an exception's text says what is wrong.
 MESSAGE_LENGTH = 600

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from gpucourse.adapters import awkward_arguments as awkward
+from gpucourse.adapters.awkward_arguments import EXTENSIONS, without_awkward
 from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.testing.compiling import gist, is_compile_error
 from gpucourse.grading.testing.jaxprs import operations, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
 from gpucourse.grading.testing.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
+from virtualgpu.awkward.kernels import is_awkward, to_device
 
 
 class NotebookJudge:
@@ -93,9 +94,9 @@ class NotebookJudge:
             raise PropertyFailed(f"'{name}' is not a CUDA kernel: decorate it with @cuda.jit")
         if stub := unsolved(kernel):
             raise PropertyFailed(f"'{stub}' is not written yet")
-        args = tuple(map(awkward.to_device, args))
-        if any(map(awkward.is_awkward, args)) and not kernel.extensions:
-            raise PropertyFailed(awkward.EXTENSIONS.format(name=name))
+        args = tuple(map(to_device, args))
+        if any(map(is_awkward, args)) and not kernel.extensions:
+            raise PropertyFailed(EXTENSIONS.format(name=name))
 
         def run(arguments: list) -> None:
             with warnings.catch_warnings():
@@ -127,4 +128,4 @@ def to_host(value: Any) -> Any:
         return type(value)(to_host(item) for item in value)
     if isinstance(value, dict):
         return {key: to_host(item) for key, item in value.items()}
-    return awkward.without_awkward(without_jax(value))
+    return without_awkward(without_jax(value))

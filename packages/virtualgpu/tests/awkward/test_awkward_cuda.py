@@ -1,4 +1,4 @@
-"""Awkward Arrays on the CUDA backend without a GPU, and in Numba kernels."""
+"""Awkward Arrays on the CUDA backend without a GPU."""
 
 from __future__ import annotations
 
@@ -7,33 +7,9 @@ import numpy as np
 import pytest
 
 import virtualgpu
-from gpucourse.adapters import awkward_cuda
+from awkward_events import MUONS, NESTED, dimuon_masses
 from virtualgpu import activation
-
-MUONS = [
-    [{"pt": 41.5, "charge": 1}, {"pt": 31.25, "charge": -1}, {"pt": 5.0, "charge": 1}],
-    [],
-    [{"pt": 12.5, "charge": -1}],
-    [{"pt": 60.0, "charge": -1}, {"pt": 20.0, "charge": 1}],
-]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_gpu():
-    """As ``%load_ext gpucourse`` leaves a kernel; put back afterwards."""
-    virtualgpu.activate()
-    awkward_cuda.mend_iteration()
-    awkward_cuda.route_to_cpu_kernels()
-    ak.numba.register_and_check()
-    yield
-    awkward_cuda.undo()
-    virtualgpu.deactivate()
-
-
-@pytest.fixture
-def events() -> ak.Array:
-    """Events of muons on the device."""
-    return ak.to_backend(ak.Array(MUONS), "cuda")
+from virtualgpu.awkward import backend
 
 
 def test_to_backend_and_back(events: ak.Array):
@@ -132,7 +108,7 @@ def test_addresses_of_arrays_become_the_host_s():
     from virtualgpu.devices import current
 
     array = cupy.empty(4)
-    hosts = awkward_cuda.host_addresses(np.array([array.data.ptr, 0]))
+    hosts = backend.host_addresses(np.array([array.data.ptr, 0]))
     assert hosts.tolist() == [array._host.ctypes.data, 0]
     assert array.data.ptr not in current().memory.unwritten
 
@@ -179,21 +155,6 @@ def test_results_of_host_kernels_count_as_written(events: ak.Array):
     assert totals.copy_to_host().tolist() == [0, 0 + 0 + 1 + 4]
 
 
-NESTED = [
-    {"met": 10.0, "muons": [{"pt": 45.0, "eta": 0.5, "phi": 0.25, "mass": 0.105, "charge": 1},
-                            {"pt": 44.0, "eta": -0.25, "phi": -2.75, "mass": 0.105, "charge": -1}]},
-    {"met": 3.0, "muons": []},
-    {"met": 1.5, "muons": [{"pt": 5.0, "eta": 1.5, "phi": -1.0, "mass": 0.105, "charge": -1}]},
-]
-
-
-def dimuon_masses(events: ak.Array) -> ak.Array:
-    """Invariant masses of all pairs, massless muons."""
-    one, other = ak.unzip(ak.combinations(events.muons, 2))
-    return np.sqrt(2 * one.pt * other.pt * (
-        np.cosh(one.eta - other.eta) - np.cos(one.phi - other.phi)))
-
-
 def test_masses_of_pairs():
     events = ak.Array(NESTED)
     on_device = dimuon_masses(ak.to_backend(events, "cuda"))
@@ -230,212 +191,10 @@ def test_columns_of_cudf_are_out_of_reach(call, events: ak.Array):
         call(events.pt)
 
 
-# -- in Numba kernels -------------------------------------------------------------------------
-
-
-def launch(kernel, events: ak.Array) -> list:
-    """The kernel's output: one float64 per event, NaN beforehand."""
-    import cupy
-
-    out = cupy.asarray(np.full(len(events), np.nan))
-    with virtualgpu.check() as report:
-        kernel[1, 32](events, out)
-    assert report.ok, report
-    return out.get().tolist()
-
-
-SUMS = [77.75, 0.0, 12.5, 80.0]
-
-
-def jit(function):
-    from numba import cuda
-
-    return cuda.jit(extensions=[ak.numba.cuda])(function)
-
-
-def test_by_index(events: ak.Array):
-    from numba import cuda
-
-    @jit
-    def kernel(events, out):
-        i = cuda.grid(1)
-        if i < len(events):
-            out[i] = 0
-            for j in range(len(events[i])):
-                out[i] += events[i][j].pt
-
-    assert launch(kernel, events) == SUMS
-
-
-def test_by_iteration(events: ak.Array):
-    from numba import cuda
-
-    @jit
-    def kernel(events, out):
-        i = cuda.grid(1)
-        if i < len(events):
-            total = 0.0
-            for muon in events[i]:
-                total += muon.pt
-            out[i] = total
-
-    assert launch(kernel, events) == SUMS
-
-
-def test_by_enumerate(events: ak.Array):
-    from numba import cuda
-
-    @jit
-    def kernel(events, out):
-        i = cuda.grid(1)
-        if i < len(events):
-            out[i] = 0
-            for j, muon in enumerate(events[i]):
-                out[i] += (j + 1) * muon["pt"]
-
-    assert launch(kernel, events) == [119.0, 0.0, 12.5, 100.0]
-
-
-def test_over_slices(events: ak.Array):
-    from numba import cuda
-
-    @jit
-    def kernel(events, out):
-        i = cuda.grid(1)
-        if i < len(events):
-            pairs = 0
-            for j, one in enumerate(events[i]):
-                for other in events[i][j + 1:]:
-                    if one.charge != other.charge:
-                        pairs += 1
-            out[i] = pairs
-
-    assert launch(kernel, events) == [2, 0, 0, 1]
-
-
-def test_lists_of_records_in_records():
-    """The masses of opposite pairs, the largest of each event: a whole analysis in one kernel."""
-    from math import cos, cosh, sqrt
-
-    from numba import cuda
-
-    @jit
-    def kernel(events, out):
-        i = cuda.grid(1)
-        if i < len(events):
-            largest = -1.0
-            muons = events[i].muons
-            for j in range(len(muons)):
-                one = muons[j]
-                for other in muons[j + 1:]:
-                    if one.charge * other.charge < 0:
-                        mass = sqrt(2 * one.pt * other.pt * (
-                            cosh(one.eta - other.eta) - cos(one.phi - other.phi)))
-                        largest = max(largest, mass)
-            out[i] = largest if len(muons) else -events[i].met
-
-    events = ak.Array(NESTED)
-    results = launch(kernel, ak.to_backend(events, "cuda"))
-    assert results == pytest.approx([dimuon_masses(events)[0, 0], -3.0, -1.0], rel=1e-14)
-
-
-def test_vectors_have_their_properties_in_kernels():
-    import vector
-    from numba import cuda
-
-    vector.register_awkward()
-
-    @jit
-    def kernel(events, out):
-        i = cuda.grid(1)
-        if i < len(events):
-            out[i] = 0
-            for muon in events[i]:
-                out[i] += muon.px
-
-    muons = ak.with_name(ak.Array(NESTED).muons, "Momentum4D")
-    assert launch(kernel, ak.to_backend(muons, "cuda")) == pytest.approx(
-        ak.sum(muons.px, axis=1).to_list(), rel=1e-14)
-
-
-@pytest.mark.parametrize("lists", [
-    [[[1.0, 2.0], []], [[3.0]], []],
-    [[1.0, None], [2.0], []],
-    [[True], [False, True], []],
-    np.arange(6.0).reshape(3, 2),
-], ids=["lists of lists", "missing values", "booleans", "regular"])
-def test_iteration_over_other_lists(lists):
-    from numba import cuda
-
-    @jit
-    def kernel(lists, out):
-        i = cuda.grid(1)
-        if i < len(lists):
-            count = 0
-            for _ in lists[i]:
-                count += 1
-            out[i] = count
-
-    array = ak.Array(lists)
-    assert launch(kernel, ak.to_backend(array, "cuda")) == ak.num(array).to_list()
-
-
-def test_jagged_numbers(events: ak.Array):
-    from numba import cuda
-
-    @jit
-    def kernel(lists, out):
-        i = cuda.grid(1)
-        if i < len(lists):
-            out[i] = 0
-            for x in lists[i]:
-                out[i] += x
-
-    assert launch(kernel, events.pt) == SUMS
-
-
-def test_an_array_on_the_cpu_backend_is_refused(events: ak.Array):
-    from numba import cuda
-    from numba.core.errors import NumbaTypeError
-
-    @jit
-    def kernel(events, out):
-        out[0] = len(events)
-
-    with pytest.raises(NumbaTypeError, match=r'ak\.to_backend\(array, backend="cuda"\)'):
-        kernel[1, 1](ak.Array(MUONS), cuda.device_array(1))
-
-
-def test_iteration_needs_the_mend():
-    """Where this fails numba-cuda or Awkward no longer needs it: remove ``mend_iteration``."""
-    import os
-    import subprocess
-    import sys
-
-    code = (
-        "import virtualgpu; virtualgpu.activate()\n"
-        "import awkward as ak, numpy as np, cupy\n"
-        "from numba import cuda\n"
-        "from gpucourse.adapters import awkward_cuda\n"
-        "awkward_cuda.route_to_cpu_kernels()\n"
-        "ak.numba.register_and_check()\n"
-        "@cuda.jit(extensions=[ak.numba.cuda])\n"
-        "def kernel(array, out):\n"
-        "    for x in array[0]:\n"
-        "        out[0] = x\n"
-        "kernel[1, 1](ak.to_backend(ak.Array([[1.0]]), 'cuda'), cupy.zeros(1))\n")
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
-    assert ran.returncode == 1
-    assert "No definition for lowering iternext" in ran.stderr
-
-
 def test_nothing_is_routed_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch):
-    """``%load_ext gpucourse`` calls route_to_cpu_kernels only beside the stand-ins."""
-    from gpucourse.notebook import extension
-
     routed = []
     monkeypatch.setattr(activation, "gpu_is_present", lambda: True)
-    monkeypatch.setattr(awkward_cuda, "route_to_cpu_kernels", lambda: routed.append(1))
-    extension.prepare_virtual()
+    monkeypatch.setattr(backend, "route_to_cpu_kernels", lambda: routed.append(1))
+    activation.activate(force=True)
+    activation.use_standins()
     assert not routed

@@ -1,6 +1,6 @@
 """Do something to a module right after it is imported, without importing it earlier.
 
-Libraries that the course adapts take seconds to import, and a notebook may never use them.
+Libraries that are adapted here take seconds to import, and a program may never use them.
 """
 
 from __future__ import annotations

@@ -1,46 +1,27 @@
-"""Awkward Arrays on the CUDA backend: three things that Awkward itself does not do yet.
+"""Awkward's CUDA backend without a GPU.
 
-**Iteration in Numba kernels**, with and without a GPU. numba-cuda takes only those registrations
-of a third library whose implementation says that it comes from outside Numba, and Numba's
-decorator ``iternext_impl`` stamps its own name on Awkward's. So ``for x in event`` and
-``enumerate(event)`` fail with "No definition for lowering iternext" until the name is put right
-(seen with awkward 2.8 to 2.14, numba-cuda 0.28 to 0.30).
-
-**Operations, without a GPU.** Awkward's CUDA backend runs its own CUDA C++ kernels, compiled for
-minutes as one module, and sends reducers through ``cuda.compute``, which needs a driver. Here its
-arrays live in the memory of the virtual GPU (CuPy's stand-in), and each kernel is Awkward's own CPU
-kernel on that memory: the same results, and errors when they happen rather than at the next
-synchronisation. ``ak.to_backend(array, "cuda")``, what mixes with what and what is refused remain
-Awkward's.
-
-**Kernels on the virtual GPU beside a real one** (:mod:`virtualgpu.numba.reroute`): the array is
-copied over for the launch, as numbers and NumPy's arrays are.
+It runs CUDA C++ kernels of its own, compiled for minutes as one module, and sends reducers through
+``cuda.compute``, which needs a driver. Here its arrays live in the memory of the virtual GPU
+(CuPy's stand-in), and each kernel is Awkward's own CPU kernel on that memory: the same results, and
+errors when they happen rather than at the next synchronisation. ``ak.to_backend(array, "cuda")``,
+what mixes with what and what is refused remain Awkward's (awkward 2.8 to 2.14).
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gpucourse.system.after_import import after_import, forget
+from virtualgpu.after_import import after_import, forget
 
 if TYPE_CHECKING:
     import numpy as np
 
-_VIEWS = "awkward._connect.numba.arrayview"
 _BACKEND = "awkward._backends.cupy"
 _CONNECT = "awkward._connect.cuda"
-_REROUTE = "virtualgpu.numba.reroute"
 _replaced = ExitStack()
-
-
-def mend_iteration() -> None:
-    """Have ``for x in array`` compile in CUDA kernels from the first compilation on."""
-    after_import(_VIEWS, _mend_iteration)
 
 
 def route_to_cpu_kernels() -> None:
@@ -49,14 +30,9 @@ def route_to_cpu_kernels() -> None:
     after_import(_CONNECT, _use_stand_in)
 
 
-def hand_over() -> None:
-    """Have kernels with Awkward Arrays run on the virtual GPU beside a real one."""
-    after_import(_REROUTE, _hand_over)
-
-
 def undo() -> None:
-    """Undo :func:`route_to_cpu_kernels`; wait for nothing more (a mend that was made stays)."""
-    for name in (_BACKEND, _CONNECT, _VIEWS, _REROUTE):
+    """Undo :func:`route_to_cpu_kernels`."""
+    for name in (_BACKEND, _CONNECT):
         forget(name)
     _replaced.close()
 
@@ -66,26 +42,6 @@ def _replace(owner: Any, name: str, value: Any) -> None:
 
     if vars(owner).get(name) is not value:
         _replaced.enter_context(patch.object(owner, name, value, create=True))
-
-
-def _mend_iteration(views: ModuleType) -> None:
-    views.lower_iternext.__module__ = views.__name__
-
-
-def _hand_over(reroute: ModuleType) -> None:
-    if _as_argument not in reroute.handlers:
-        reroute.handlers.append(_as_argument)
-
-
-def _as_argument(value: Any, store: Callable[[np.ndarray], int]) -> tuple | None:
-    """Numba's type of an Awkward Array and its parameters, with the buffers where ``store`` puts
-    them; None for anything else."""
-    from gpucourse.adapters import awkward_arguments as awkward
-
-    if not awkward.is_awkward(value):
-        return None
-    host = sys.modules["awkward"].to_backend(value, "cpu")
-    return host.numba_type, awkward.parameters(host, store)
 
 
 def _use_stand_in(connect: ModuleType) -> None:

@@ -1,0 +1,60 @@
+"""``pytest --virtual-gpu``: a project's CUDA tests on the virtual GPU, every launch checked.
+
+Kernels run without a GPU from the first ``conftest.py`` on, and a test fails if
+``virtualgpu.check()`` finds a race, a barrier that not all threads reach, or a read of unwritten
+memory in it or in its fixtures, also where the result was right by luck. The last line says how
+many launches were checked; ``--virtual-gpu-require`` fails a run without any.
+
+Errors that a kernel raises (bad addresses, deadlocks) fail a test as any exception does, and
+``pytest.raises(virtualgpu.MemoryAccessError)`` may expect them. A test that launches a faulty
+kernel on purpose is left alone with ``@pytest.mark.virtualgpu_unchecked``.
+
+Other markers: ``virtualgpu_seeds(1, 2, 3)`` runs a test once for each seed, its threads in that
+random order (``virtualgpu.schedule``); ``virtualgpu_time_limit(60)`` gives its launches 60 seconds
+of processor time. Both, and whether launches are checked, can be said for all tests by an option or
+in the configuration file; a marker comes before an option, and an option before the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from virtualgpu.pytest_plugin import settings
+from virtualgpu.pytest_plugin.settings import pytest_addoption  # noqa: F401  (a hook)
+
+_RUN = "virtualgpu-run"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """A conftest.py may ask ``cuda.is_available()``, declare kernels and launch them."""
+    if not settings.known_options(early_config).virtual_gpu:
+        return (yield)
+    with _start(early_config).around_conftests():
+        return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in settings.MARKERS:
+        config.addinivalue_line("markers", marker)
+    settings.refuse_without_switch(config)
+    # A plugin that a conftest.py names was not asked to load the initial conftest.py.
+    if config.getoption("virtual_gpu") and not config.pluginmanager.has_plugin(_RUN):
+        _start(config)
+
+
+def _start(config: pytest.Config):
+    """Switch the virtual GPU on and register what watches the run, which is returned."""
+    chosen = settings.of_run(config)
+
+    import virtualgpu
+    from virtualgpu.pytest_plugin.summary import Summary
+    from virtualgpu.pytest_plugin.watching import Watching
+
+    virtualgpu.activate(force=True)
+    run = Watching(config, chosen)
+    config.pluginmanager.register(run, _RUN)
+    config.pluginmanager.register(Summary(config, chosen), f"{_RUN}-summary")
+    return run

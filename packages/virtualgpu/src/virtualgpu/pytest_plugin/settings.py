@@ -1,0 +1,166 @@
+"""What a run of ``pytest --virtual-gpu`` is told: options, entries in its file, markers."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+#: Seconds of processor time for a launch: tests are small, and an endless kernel should be named
+#: before somebody stops the run.
+TIME_LIMIT = 10.0
+
+MARKERS = (
+    "virtualgpu_unchecked: launches a faulty kernel on purpose; --virtual-gpu runs it unchecked",
+    "virtualgpu_seeds(*seeds): with --virtual-gpu, run the test once for each seed, threads in "
+    "that random order",
+    "virtualgpu_time_limit(seconds): with --virtual-gpu, processor time for each launch",
+)
+
+#: The parameter of a test that runs once for each of several seeds.
+SEED = "virtualgpu_seed"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a test's kernels run. Without seeds threads run in lockstep."""
+
+    seeds: tuple[int, ...] = ()
+    time_limit: float = TIME_LIMIT  # seconds
+    unchecked: bool = False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("virtualgpu", "CUDA kernels without a GPU")
+    group.addoption(
+        "--virtual-gpu", action="store_true",
+        help="run CUDA kernels on the virtual GPU, even beside a real one, and fail tests whose "
+             "kernels have races, bad barriers or reads of unwritten memory")
+    group.addoption(
+        "--virtual-gpu-require", action="store_true",
+        help="fail a run in which no launch was checked")
+    group.addoption(
+        "--virtual-gpu-seed", type=_as_option(seed), metavar="N", action="append",
+        help="run threads in the random order number N; given several times, each test runs once "
+             "for each")
+    group.addoption(
+        "--virtual-gpu-time-limit", type=_as_option(seconds), metavar="SECONDS",
+        help=f"processor time for each launch; by default {TIME_LIMIT:g}, or "
+             "VIRTUALGPU_TIME_LIMIT of the environment")
+    group.addoption(
+        "--virtual-gpu-unchecked", action="store_true", help="run kernels and check nothing")
+    parser.addini("virtual_gpu_seeds", "as --virtual-gpu-seed: one or more", type="args")
+    parser.addini("virtual_gpu_time_limit", "as --virtual-gpu-time-limit", default=None)
+    parser.addini("virtual_gpu_unchecked", "as --virtual-gpu-unchecked", type="bool")
+
+
+def known_options(config: pytest.Config) -> argparse.Namespace:
+    """The options' values, also before all plugins have said which options there are."""
+    known = config.known_args_namespace
+    return known if hasattr(known, "virtual_gpu") else config.option
+
+
+def refuse_without_switch(config: pytest.Config) -> None:
+    """Raise pytest.UsageError for options that would do nothing, since --virtual-gpu is missing."""
+    if config.getoption("virtual_gpu"):
+        return
+    for name in ("require", "seed", "time-limit", "unchecked"):
+        if config.getoption(f"virtual_gpu_{name.replace('-', '_')}") not in (None, False):
+            raise pytest.UsageError(f"--virtual-gpu-{name} does nothing without --virtual-gpu")
+
+
+def of_run(config: pytest.Config) -> Settings:
+    """What options say, and where they are silent the configuration file and the environment.
+
+    Raises pytest.UsageError for values that mean nothing.
+    """
+    options = known_options(config)
+    entries = config.getini("virtual_gpu_seeds")
+    try:
+        unchecked = config.getini("virtual_gpu_unchecked")
+    except ValueError as error:  # by pytest before 9
+        raise pytest.UsageError(f"virtual_gpu_unchecked: {error}") from None
+    limit = options.virtual_gpu_time_limit
+    if limit is None:
+        limit = TIME_LIMIT
+        for place, text in (
+                ("virtual_gpu_time_limit", config.getini("virtual_gpu_time_limit")),
+                ("VIRTUALGPU_TIME_LIMIT", os.environ.get("VIRTUALGPU_TIME_LIMIT"))):
+            if text is not None:
+                limit = _usage(place, seconds, text)
+                break
+    return Settings(
+        tuple(options.virtual_gpu_seed or (_usage("virtual_gpu_seeds", seed, one)
+                                           for one in entries)),
+        limit, options.virtual_gpu_unchecked or unchecked)
+
+
+def of_test(node: pytest.Item, run: Settings) -> Settings:
+    """What a test's markers say, and where they are silent ``run``.
+
+    Raises pytest.UsageError for values that mean nothing.
+    """
+    found = run
+    for name in ("virtualgpu_seeds", "virtualgpu_time_limit", "virtualgpu_unchecked"):
+        if (marker := node.get_closest_marker(name)) is None:
+            continue
+        place = f"{node.nodeid}: @pytest.mark.{name}"
+        if marker.kwargs:
+            raise pytest.UsageError(f"{place} takes no named arguments")
+        if name == "virtualgpu_seeds":
+            if not marker.args:
+                raise pytest.UsageError(f"{place} needs at least one seed")
+            seeds = tuple(_usage(place, seed, one) for one in marker.args)
+            found = replace(found, seeds=seeds)
+        elif name == "virtualgpu_time_limit":
+            if len(marker.args) != 1:
+                raise pytest.UsageError(f"{place} takes one argument, seconds")
+            found = replace(found, time_limit=_usage(place, seconds, marker.args[0]))
+        elif marker.args:
+            raise pytest.UsageError(f"{place} takes no arguments")
+        else:
+            found = replace(found, unchecked=True)
+    return found
+
+
+def seed(value: Any) -> int:
+    """A whole number from 0. Raises ValueError."""
+    number = int(value)
+    if number < 0 or isinstance(value, float):
+        raise ValueError(value)
+    return number
+
+
+def seconds(value: Any) -> float:
+    """A positive number. Raises ValueError."""
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(value)
+    return number
+
+
+def _wrong(read: Callable, value: object) -> str:
+    wanted = "a seed, a whole number from 0" if read is seed else "a positive number of seconds"
+    return f"{value!r} is not {wanted}"
+
+
+def _as_option(read: Callable) -> Callable:
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(_wrong(read, text)) from None
+
+    return convert
+
+
+def _usage(place: str, read: Callable, value: object) -> Any:
+    try:
+        return read(value)
+    except (TypeError, ValueError):
+        raise pytest.UsageError(f"{place}: {_wrong(read, value)}") from None

@@ -1,0 +1,118 @@
+"""What a run of ``pytest --virtual-gpu`` says: headings, the last lines, GitHub's annotations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from virtualgpu import sources
+from virtualgpu.findings import Finding, Report
+from virtualgpu.pytest_plugin.settings import Settings, known_options
+
+
+def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
+    """``race at kernels.py:10 (turned)``, and how many more there are. Errors need no place."""
+    first, more = findings[0], len(findings) - 1
+    place = f" at {_path(first, config)}:{first.line}" if first.line else ""
+    kernel = f" ({first.kernel})" if first.kernel else ""
+    return f"{first.kind}{place}{kernel}" + (f", and {more} more" if more else "")
+
+
+def note(report: Any, found: Report, wrong: Report) -> None:
+    """Give a report of pytest what :class:`Summary` adds up; xdist's workers send it along."""
+    report.virtual_gpu = {
+        "launches": found.launches, "notes": found.notes,
+        "findings": [[one.kind, one.filename, one.line, one.message] for one in wrong.findings]}
+
+
+def _path(finding: Finding, config: pytest.Config) -> str:
+    """A file of the project by its path there, any other by its name."""
+    path = Path(finding.filename or "")
+    if path.is_relative_to(config.rootpath):
+        return path.relative_to(config.rootpath).as_posix()
+    return sources.name(finding.filename)
+
+
+class Summary:
+    """Adds up what tests found, in the process that has the terminal."""
+
+    def __init__(self, config: pytest.Config, chosen: Settings):
+        self._config, self._chosen = config, chosen
+        self._required = known_options(config).virtual_gpu_require
+        self._launches = 0
+        self._findings: list[list] = []
+        self._notes: list[str] = []
+
+    def pytest_report_header(self) -> str:
+        checked = "unchecked" if self._chosen.unchecked else "every launch checked"
+        seeds = ", ".join(map(str, self._chosen.seeds))
+        order = f", threads in random order {seeds}" if seeds else ""
+        return (f"virtual GPU: kernels run on the CPU, {checked}{order}; a launch may use "
+                f"{self._chosen.time_limit:g} s")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._add(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._add(report)
+
+    def _add(self, report: Any) -> None:
+        said = getattr(report, "virtual_gpu", None)
+        if said is not None:
+            self._launches += said["launches"]
+            self._findings += said["findings"]
+            self._notes += [f"{report.nodeid}: {one}" for one in said["notes"]]
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        if hasattr(self._config, "workerinput"):  # one of xdist's: its reports go elsewhere
+            return (yield)
+        nothing = self._required and not self._launches and not self._config.option.collectonly
+        if nothing and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        result = yield
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            for line in self._notes:
+                terminal.write_line(f"virtual GPU: {line}")
+            for line in github_annotations(self._findings, self._config.rootpath):
+                terminal.write_line(line)
+            wrong = bool(self._findings) or nothing
+            terminal.write_line(
+                f"virtual GPU: {_count(self._launches, 'launch', 'es')} checked, "
+                f"{_count(len(self._findings), 'finding')}"
+                + (": --virtual-gpu-require fails the run" if nothing else ""),
+                red=wrong, green=not wrong)
+        return result
+
+
+def github_annotations(findings: Sequence[Sequence], root: Path) -> list[str]:
+    """GitHub's workflow commands that mark the kernels' lines; none elsewhere.
+
+    https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+    """
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return []
+    checkout = Path(os.environ.get("GITHUB_WORKSPACE") or root)
+    lines: dict[str, None] = {}  # each once: several tests may launch one kernel
+    for kind, filename, line, message in findings:
+        where = ""
+        if filename and Path(filename).is_relative_to(checkout):
+            file = Path(filename).relative_to(checkout).as_posix()
+            where = f"file={_escaped(file, ':,')},line={line or 1},"
+        lines[f"::error {where}title={kind}::{_escaped(message)}"] = None
+    return list(lines)
+
+
+def _escaped(text: str, also: str = "") -> str:
+    for sign in "%\r\n" + also:
+        text = text.replace(sign, f"%{ord(sign):02X}")
+    return text
+
+
+def _count(number: int, one: str, plural: str = "s") -> str:
+    return f"{number:,} {one}{'' if number == 1 else plural}"

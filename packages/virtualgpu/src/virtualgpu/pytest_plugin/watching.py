@@ -1,0 +1,202 @@
+"""What watches a run of ``pytest --virtual-gpu``: conftest files, collection, and each test."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from virtualgpu import devices
+from virtualgpu.errors import BudgetExceeded, VirtualGPUError
+from virtualgpu.findings import Finding, Report, from_error
+from virtualgpu.observers import instruments
+from virtualgpu.pytest_plugin import settings
+from virtualgpu.pytest_plugin.settings import SEED, Settings
+from virtualgpu.pytest_plugin.summary import heading, note
+
+RAISED = ("memory", "deadlock", "other")  # findings that come with an exception
+
+#: Packages whose frames tell nothing about a test, beside the standard library.
+INTERNAL = {"virtualgpu", "numba", "cupy", "cupyx", "pycuda", "cudf"}
+
+_CHOSEN = pytest.StashKey[Settings]()
+_FOUND = pytest.StashKey[Report]()
+
+MORE_TIME = ("a launch may use more with --virtual-gpu-time-limit SECONDS, virtual_gpu_time_limit "
+             "in the configuration or @pytest.mark.virtualgpu_time_limit(seconds)")
+
+
+class Watching:
+    """The hooks of one process that runs tests."""
+
+    def __init__(self, config: pytest.Config, chosen: Settings):
+        self._config, self._run = config, chosen
+        self._report = Report()
+        stack = ExitStack()
+        self._checkers = stack.enter_context(instruments.checkers(self._report))
+        config.add_cleanup(stack.close)
+
+    @contextmanager
+    def around_conftests(self) -> Iterator[None]:
+        """Raise pytest.UsageError for what the kernels of initial conftest files did wrong."""
+        with self._watched(self._run):
+            yield
+        wrong = _unraised(self._report)
+        if wrong.findings:
+            raise pytest.UsageError(f"in a conftest.py, {self._told(wrong)}")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport,
+                                                      pytest.CollectReport]:
+        """Kernels that a module launches when it is imported are watched like a test's."""
+        with self._watched(self._run):
+            report = yield
+        found = self._take()
+        wrong = _unraised(found)
+        if wrong.findings and report.passed:
+            report.outcome, report.longrepr = "failed", self._told(wrong)
+        note(report, found, wrong)
+        return report
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        marker = metafunc.definition.get_closest_marker("virtualgpu_seeds")
+        seeds = self._run.seeds if marker is None else marker.args
+        if len(seeds) > 1:
+            metafunc.fixturenames.append(SEED)
+            metafunc.parametrize(SEED, seeds, ids=[f"seed{one}" for one in seeds])
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            chosen = settings.of_test(item, self._run)
+            parameters = getattr(getattr(item, "callspec", None), "params", {})
+            # Tests that take no parameters, those of unittest, run with the first seed.
+            seeds = (settings.seed(parameters[SEED]),) if SEED in parameters else chosen.seeds[:1]
+            item.stash[_CHOSEN] = replace(chosen, seeds=seeds)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        return (yield from self._phase(item, "setup"))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        return (yield from self._phase(item, "call"))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        return (yield from self._phase(item, "teardown"))
+
+    def _phase(self, item: pytest.Item, when: str) -> Generator[None, object, object]:
+        __tracebackhide__ = True
+        try:
+            with self._watched(item.stash.get(_CHOSEN, self._run)):
+                result = yield
+        except BaseException as error:
+            found = item.stash[_FOUND] = _unraised(self._take())
+            if found.findings:  # beside the failure: perhaps its reason
+                item.add_report_section(when, "virtual GPU", str(found))
+            if isinstance(error, VirtualGPUError):
+                found.findings.append(_as_finding(error))
+            if isinstance(error, BudgetExceeded):
+                item.add_report_section(when, "virtual GPU", MORE_TIME)
+            raise
+        found = self._take()
+        item.stash[_FOUND] = wrong = _unraised(found)
+        if wrong.findings:
+            pytest.fail(self._told(wrong), pytrace=False)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+            self, item: pytest.Item, call: pytest.CallInfo
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        error = call.excinfo.value if call.excinfo else None
+        if isinstance(error, VirtualGPUError) and not self._config.getoption("fulltrace"):
+            call.excinfo = pytest.ExceptionInfo.from_exception(
+                error.with_traceback(without_internals(error.__traceback__)))
+        report = yield
+        found = item.stash.get(_FOUND, Report())
+        if report.failed:
+            self._begin_with_the_place(report, error, found)
+        note(report, found, found if report.failed else Report())
+        return report
+
+    def _begin_with_the_place(self, report: pytest.TestReport, error: BaseException | None,
+                              found: Report) -> None:
+        """Have the short summary begin with kind and line."""
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is None:
+            return
+        if isinstance(error, VirtualGPUError):
+            crash.message = f"{heading([_as_finding(error)], self._config)}: {error.message}"
+        elif found.findings:
+            head = heading(found.findings, self._config)
+            crash.message = head if isinstance(error, pytest.fail.Exception) and str(
+                error).startswith(head) else f"{head}; {crash.message}"
+
+    def _told(self, wrong: Report) -> str:
+        return f"{heading(wrong.findings, self._config)}\nvirtual GPU, {wrong}"
+
+    @contextmanager
+    def _watched(self, chosen: Settings) -> Iterator[None]:
+        """Launches inside the ``with`` run as it was chosen."""
+        with ExitStack() as stack:
+            stack.enter_context(_time_limit(chosen.time_limit))
+            for seed in chosen.seeds:
+                stack.enter_context(instruments.schedule(seed))
+            if not chosen.unchecked:
+                stack.enter_context(instruments.watch(*self._checkers))
+            yield
+
+    def _take(self) -> Report:
+        """What was found since this was last asked."""
+        report = self._report
+        taken = Report(list(report.findings), report.launches, list(report.notes))
+        report.findings.clear()
+        report.notes.clear()
+        report.launches = 0
+        return taken
+
+
+def without_internals(traceback: TracebackType | None) -> TracebackType | None:
+    """The frames of a test, its fixtures and what they use; all of them where these are none."""
+    frames, entry = [], traceback
+    while entry is not None:
+        frames.append(entry)
+        entry = entry.tb_next
+    kept = None
+    for entry in reversed(frames):
+        root = entry.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        if root not in INTERNAL and root not in sys.stdlib_module_names:
+            kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept or traceback
+
+
+def _unraised(found: Report) -> Report:
+    """A report without what an exception told already, which the test may have expected."""
+    return replace(found, findings=[one for one in found.findings if one.kind not in RAISED])
+
+
+def _as_finding(error: VirtualGPUError) -> Finding:
+    """An error that stopped a launch; its name where there is no kind for it."""
+    finding = from_error(error, "", 0)
+    return finding if finding.kind != "other" else replace(finding, kind=type(error).__name__)
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Launches on the current device may use so much processor time."""
+    device: Any = devices.current()
+    before = getattr(device, "budget", None)
+    if before is None:  # a device in another process keeps its own
+        yield
+        return
+    device.budget = replace(before, seconds=seconds)
+    try:
+        yield
+    finally:
+        device.budget = before

@@ -1,0 +1,26 @@
+"""What the tests of Awkward Arrays share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import awkward as ak
+import pytest
+
+import virtualgpu
+from awkward_events import MUONS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_gpu() -> Iterator[None]:
+    """The virtual GPU is switched on, and nothing else is done."""
+    virtualgpu.activate()
+    ak.numba.register_and_check()
+    yield
+    virtualgpu.deactivate()
+
+
+@pytest.fixture
+def events() -> ak.Array:
+    """Events of muons on the device."""
+    return ak.to_backend(ak.Array(MUONS), "cuda")
