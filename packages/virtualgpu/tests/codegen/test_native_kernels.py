@@ -8,35 +8,59 @@ import numpy as np
 import pytest
 
 from native_lab import after, agree
-from ptx_lab import entry
+from ptx_lab import REGISTERS, entry
 from virtualgpu import codegen
 from virtualgpu.codegen import run
 from virtualgpu.codegen.kernel import NativeKernel
-from virtualgpu.devices import VirtualDevice
 
 WORDS = 4096
 
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
-    monkeypatch.setattr(run, "MODE", "always")
+    monkeypatch.setattr(run, "STRICT", True)
 
 
 class Structured:
-    """A random kernel of nested branches, loops and early ends over four registers, ``%r10`` to
-    ``%r13``; each thread reads and writes words of its own, and some that all share."""
+    """A random kernel of nested branches, loops, calls and early ends over four registers,
+    ``%r10`` to ``%r13``; each thread reads and writes words of its own, and some that all share."""
 
     def __init__(self, seed: int):
         self.random = Random(seed)
         self.labels = 0
         self.depth = 0
+        self.functions: list[str] = []
+
+    def function(self, name: str) -> str:
+        """Of two numbers and three pointers; it may call the functions made before it."""
+        taken = ["%r10", "%r11", "%rd1", "%rd2", "%rd10"]
+        parameters = ", ".join(f".param .b{64 if 'd' in r else 32} a{i}"
+                               for i, r in enumerate(taken))
+        loads = "".join(f"ld.param.b{64 if 'd' in r else 32} {r}, [a{i}]; "
+                        for i, r in enumerate(taken))
+        lines = "\n".join(f"  {line}" for line in self.statements(4))
+        return (f".func (.param .b32 r) {name}({parameters})\n{{{REGISTERS} .reg .b32 %gid;"
+                f" mov.u32 %gid, %tid.x; {loads}\n{lines}\n  st.param.b32 [r], %r12; ret;\n}}\n")
+
+    def call(self) -> list[str]:
+        given = [self.register(), self.value(), "%rd1", "%rd2", "%rd10"]
+        kinds = [64 if "%rd" in g else 32 for g in given]
+        names = ", ".join(f"g{i}" for i in range(5))
+        return ["{ .param .b32 v; " + "".join(
+            f".param .b{k} g{i}; st.param.b{k} [g{i}], {g}; "
+            for i, (k, g) in enumerate(zip(kinds, given, strict=True))),
+            f"call (v), f{self.random.randrange(len(self.functions))}, ({names});",
+            f"ld.param.b32 {self.register()}, [v]; }}"]
 
     def text(self) -> str:
+        for number in range(self.random.randrange(3)):
+            made = self.function(f"f{number}")
+            self.functions.append(made)
         body = ["mul.wide.u32 %rd9, %gid, 16;", "add.u64 %rd10, %rd1, %rd9;",
                 "mov.u32 %r10, %gid;", "ld.global.u32 %r11, [%rd10];", "mov.u32 %r12, %laneid;",
                 "ld.global.u32 %r13, [%rd1];", *self.statements(5),
                 *(f"st.global.u32 [%rd10+{4 * i}], %r{10 + i};" for i in range(4))]
-        return entry("\n".join(f"  {line}" for line in body), 2)
+        return entry("\n".join(f"  {line}" for line in body), 2, before="".join(self.functions))
 
     def label(self) -> str:
         self.labels += 1
@@ -73,6 +97,8 @@ class Structured:
                 return [f"{opcode} {self.register()}, {self.value()}, {self.value()};"]
             if kind < 0.5:
                 return self.access()
+            if kind < 0.58 and self.functions:
+                return self.call()
             if kind < 0.75:
                 return self.branch()
             return self.loop()
@@ -90,7 +116,8 @@ class Structured:
         if lot < 0.75:
             return [*place, f"st.global.u32 [%rd11], {self.value()};"]
         if lot < 0.9:
-            return [*place, f"red.global.add.u32 [%rd11], {self.value()};"]
+            # More than nothing: a round that changes nothing is taken for waiting, and yields.
+            return [*place, f"red.global.add.u32 [%rd11], {self.random.randrange(1, 40)};"]
         return [f"st.global.u32 [%rd10+4], {self.value()};"]
 
     def branch(self) -> list[str]:
@@ -183,7 +210,7 @@ def test_faults_say_the_same(access):
 
 def test_an_endless_loop_is_stopped_and_its_line_named():
     text = entry("A: add.u32 %r1, %r1, 1; bra A;", 1)
-    _, error, code = after(text, codegen, [np.zeros(1)], seconds=0.2)
+    _, error, code = after(text, codegen.natively, [np.zeros(1)], seconds=0.2)
     assert isinstance(code, NativeKernel)
     assert "was stopped" in error
 
@@ -254,15 +281,3 @@ def test_atomics(atomic, space):
     random = np.random.default_rng(2)
     agree(text, random.integers(0, 1 << 31, WORDS, dtype=np.uint32),
           random.integers(0, 1 << 30, 64, dtype=np.uint32), grid=1, block=27)
-
-
-@pytest.mark.parametrize("asked", ["0", "", "1"])
-def test_a_device_launches_natively_where_it_is_asked_to(asked, monkeypatch):
-    monkeypatch.setenv("VIRTUALGPU_NATIVE", asked)
-    device = VirtualDevice(1 << 24)
-    module = device.load(entry("st.global.u32 [%rd1], 7;", 1))
-    place = device.allocate(4)
-    device.launch(module, "k", (1, 1, 1), (1, 1, 1), [place.to_bytes(8, "little")])
-    assert device.read(place, 4).view(np.uint32) == 7
-    native = getattr(module.program("k", False), "native", None)
-    assert isinstance(native, NativeKernel) is (asked == "1")

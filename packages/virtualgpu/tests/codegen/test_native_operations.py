@@ -64,6 +64,11 @@ add.f16x2 @r, $r, $r""",
 {add,sub,mul,div.rn,min,max,add.rm,copysign}.f64 @x, $x, $x
 fma.rn.f64 @x, $x, $x, $x
 {sqrt.rn,rcp.rn,abs,neg}.f64 @x, $x""",
+    "approximations": """
+{sin,cos,lg2,ex2,tanh}.approx.f32 @f, $f
+{sin,cos,lg2,ex2}.approx.ftz.f32 @f, $f
+{ex2,tanh}.approx.f16 @h, $h
+tanh.approx.bf16x2 @r, $r""",
     "conversions": """
 cvt.{rzi.s32.f32,rni.u32.f32,rmi.s32.f32} @r, $f
 cvt.{rzi.s64.f64,rzi.u64.f64} @d, $x
@@ -162,6 +167,6 @@ def values() -> np.ndarray:
 @pytest.mark.parametrize("uniform", [False, True])
 @pytest.mark.parametrize("group", GROUPS)
 def test_operations(group, uniform, monkeypatch):
-    monkeypatch.setattr(run, "MODE", "always")
+    monkeypatch.setattr(run, "STRICT", True)
     text, results = kernel(group, uniform)
     agree(text, values(), np.zeros(results * 64 * SIZE, np.uint8), grid=2, block=32)

@@ -54,6 +54,12 @@ __global__ void narrow(unsigned char *out, const signed char *a, int n) {
 """
 
 
+@pytest.fixture(autouse=True)
+def interpreting(monkeypatch):
+    """What these tests look at is what native code does not have."""
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "0")
+
+
 @pytest.fixture(scope="module")
 def texts():
     return virtualgpu.Module.from_cuda(SOURCE).texts

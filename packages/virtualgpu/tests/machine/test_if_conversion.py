@@ -13,6 +13,12 @@ from virtualgpu.machine.events import Observer
 from virtualgpu.observers.instruments import profile, watch
 
 
+@pytest.fixture(autouse=True)
+def interpreting(monkeypatch):
+    """What these tests look at is what native code does not have."""
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "0")
+
+
 @pytest.fixture
 def converted(monkeypatch) -> list[int]:
     """How many lanes took each branch that was converted."""

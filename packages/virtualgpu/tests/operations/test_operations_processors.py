@@ -29,6 +29,8 @@ def names(kind: str) -> list[tuple[str, int]]:
     found += [(f"{name}.{kind}", 1) for name in OF_ONE]
     found += [(f"fma.{mode}.{kind}", 3) for mode in ("rn", "rz")]
     found += [(f"cvt.{mode}.{kind}.{kind}", 1) for mode in ("rni", "rzi", "rmi", "rpi")]
+    if kind == "f32":
+        found += [(f"{name}.approx.f32", 1) for name in ("sin", "cos", "lg2", "ex2", "tanh")]
     found += [(f"rsqrt.approx.{kind}", 1),
               ("cvt.f64.f32" if kind == "f32" else "cvt.rn.f32.f64", 1)]
     return found

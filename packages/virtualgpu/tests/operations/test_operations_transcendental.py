@@ -43,6 +43,17 @@ def test_within_half_a_unit_of_the_exact_value(name):
     assert np.max(np.abs(got - exact) / unit) <= 0.5001
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_of_every_size(name):
+    """The C library reduces its argument exactly, however many turns it is; so must we."""
+    a = np.random.default_rng(6).integers(0, 0x7F800000, 4000).astype(np.uint32).view(np.float32)
+    a[:40] = np.outer(np.float32(math.pi / 2), 2.0 ** np.arange(0, 120, 3)).astype(np.float32)[0]
+    for values in (a, -a):
+        exact = np.array([FUNCTIONS[name](float(x)) for x in values])
+        unit = np.maximum(np.abs(np.spacing(exact.astype(np.float32))), 2.0**-149)
+        assert np.max(np.abs(call(f"{name}.approx.f32", values) - exact) / unit) <= 0.5001
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_values(name):
     got = call(f"{name}.approx.f32", np.array(TABLE, np.uint32)).view(np.uint32)

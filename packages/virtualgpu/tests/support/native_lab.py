@@ -36,7 +36,7 @@ def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0):
 
 def agree(text: str, *arrays: np.ndarray, refused: bool = False, **options) -> None:
     there, wrong, _ = after(text, None, arrays, **options)
-    here, error, code = after(text, codegen, arrays, **options)
+    here, error, code = after(text, codegen.natively, arrays, **options)
     assert isinstance(code, str) is refused, code
     assert error == wrong
     if wrong is None:

@@ -5,6 +5,6 @@ full; all others run on :mod:`virtualgpu.machine`, which defines what a kernel d
 the same to the bit.
 """
 
-from virtualgpu.codegen.run import natively, spent
+from virtualgpu.codegen.run import natively
 
-__all__ = ["natively", "spent"]
+__all__ = ["natively"]

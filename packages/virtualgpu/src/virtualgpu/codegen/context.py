@@ -1,23 +1,25 @@
 """What a native kernel is handed: one array of 64-bit words, and where each thing lies in it.
 
-The array belongs to one run of a kernel on one processor core. After the fixed words come, for
-each memory instruction, the allocation that it used last; then room for the lanes' addresses and
-values where an access is not a plain one.
+The array belongs to one run of a kernel on one processor core. After the fixed words come room
+for the lanes' addresses and values where an access is not a plain one; then, for each memory
+instruction, the variable that it used last.
 """
 
 from __future__ import annotations
 
 FIELDS = (
     "delta",  # host address of a byte of global memory, less its device address
-    "shared", "local", "local_stride", "local_limit",
+    "shared", "local", "local_stride",
     "threads", "warps", "ntid_x", "ntid_y", "ntid_z", "nctaid_x", "nctaid_y", "nctaid_z",
     "ctaid_x", "ctaid_y", "ctaid_z", "block", "warp",
     "tid_x", "tid_y", "tid_z",  # tables: uint32 for each thread of a block
     "parameters", "states", "state_size",
+    # Tables of extents, three words each: where the sorted starts are, where the ends, how many.
     "global_starts", "global_ends", "global_count",
     "shared_starts", "shared_ends", "shared_count", "shared_bytes", "local_bytes",
     "dynamic_smem_size", "total_smem_size",
-    "fuel", "tick", "fault", "fault_mask",
+    # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on.
+    "fuel", "tick", "ended", "fault", "fault_mask",
 )  # fmt: skip
 AT = {name: number for number, name in enumerate(FIELDS)}
 
@@ -25,13 +27,23 @@ LANES = 32
 ADDRESSES = 64  # one word per lane
 VALUES = ADDRESSES + LANES  # up to four words per lane
 COMPARES = VALUES + 4 * LANES
-SITES = COMPARES + LANES  # two words per memory instruction: from where on how many bytes
-# an access may start
+SITES = COMPARES + LANES
+
+# The words of a memory instruction. In an allocation or a shared variable that it used: the lowest
+# address, from there on how many bytes an access may start at, the host's address less this one.
+# And how many bytes of a thread's local memory it may touch.
+LOW, SPAN, DELTA, LIMIT = range(4)
+SITE_WORDS = 4
 
 WORD = 8
 DONE, AT_BARRIER, STOPPED = 0, 1, 2  # what a warp's function returns
 
 
+def site_at(number: int) -> int:
+    """Where the words of a memory instruction begin."""
+    return SITES + SITE_WORDS * number
+
+
 def size(sites: int) -> int:
     """Words of a context for so many memory instructions."""
-    return SITES + 2 * sites
+    return site_at(sites)

@@ -1,82 +1,218 @@
-"""Which blocks may wait while another runs.
+"""Where the lanes of a warp may stand, in which order they run, and who may wait meanwhile.
 
-The lanes of a warp that stand at the lowest block run first, and lanes that meet at a block run
+The lanes of a warp that stand at the lowest place run first, and lanes that meet at a place run
 on together: that is the order of :class:`~virtualgpu.machine.schedule.Lockstep`, and native code
 keeps it, so stores of lanes that went different ways come in the same order. What can be known
-before a kernel runs is which lanes can wait where meanwhile; a block while which nobody can wait
+before a kernel runs is which lanes can wait where meanwhile; a place while which nobody can wait
 runs with all the warp's lanes that are left, and needs no mask of its own.
 
-Sets of blocks are Python integers: bit ``i`` stands for block ``i``.
+Sets of places are Python integers: bit ``i`` stands for place ``i``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from virtualgpu.machine.liveness import successors
-from virtualgpu.machine.program import Block, Program
+from virtualgpu.codegen.refusal import Refused
+from virtualgpu.machine.program import Block, FunctionCode, Program
+
+# A function has places of its own for each way to it. Compiling takes 1 to 3 ms for each.
+MOST_PLACES = 1000
+Stand = tuple[tuple[int, ...], int]  # calling blocks, block
 
 
-def reachable(program: Program) -> list[Block]:
-    """The blocks that the kernel can come to, by index."""
-    seen, todo = set(), [program.entry_code.entry]
+@dataclass(slots=True)
+class Passing:
+    """What a call or a return hands over.
+
+    ``registers`` has those that are written, each with the one that is read (None: zero);
+    ``memory`` pieces of a thread's local memory: from which byte, to which, how many.
+    """
+
+    registers: dict[int, int | None]
+    memory: list[tuple[int, int, int]]
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A block, and the calls by which lanes came to it.
+
+    ``index`` says who runs first: as :attr:`Group.key`, deeper calls before all others, then the
+    lowest block. ``after`` is where the text goes on, ``target`` where a jump, call or return
+    leads; -1 where there is no such place. ``frame`` is where in local memory the function's own
+    variables begin.
+    """
+
+    block: Block
+    stack: tuple[int, ...]
+    frame: int
+    index: int = -1
+    after: int = -1
+    target: int = -1
+    passing: Passing | None = None
+    live_in: frozenset[int] = frozenset()
+    live_out: frozenset[int] = frozenset()
+
+    @property
+    def onward(self) -> set[int]:
+        return {index for index in (self.after, self.target) if index >= 0}
+
+
+def places(program: Program) -> list[Place]:
+    """All places that a kernel can come to, in their order; the first need not be its entry.
+
+    Raises Refused where functions call themselves, or where what is called is not known.
+    """
+    found: dict[Stand, Place] = {}
+    leads: dict[Stand, tuple[Stand | None, Stand | None]] = {}
+    todo: list[Stand] = [((), program.entry_code.entry)]
     while todo:
-        index = todo.pop()
-        if index not in seen:
-            seen.add(index)
-            todo += successors(program.blocks[index])
-    return [program.blocks[index] for index in sorted(seen)]
+        stand = todo.pop()
+        if stand in found:
+            continue
+        if len(found) >= MOST_PLACES:
+            raise Refused("more code than is worth compiling")
+        stack, index = stand
+        block = program.blocks[index]
+        frame = sum(program.blocks[caller].function.frame_size for caller in stack)
+        place = found[stand] = Place(block, stack, frame)
+        after, target = leads[stand] = _leads(program, place)
+        todo += [one for one in (after, target) if one is not None]
+    order = sorted(found, key=lambda stand: (-len(stand[0]), stand[1], stand[0]))
+    number = {stand: index for index, stand in enumerate(order)}
+    for stand, (after, target) in leads.items():
+        place = found[stand]
+        place.index = number[stand]
+        place.after = -1 if after is None else number[after]
+        place.target = -1 if target is None else number[target]
+    result = [found[stand] for stand in order]
+    for place in result:
+        place.live_in = place.block.live_in.union(*(
+            caller.live_out - set(caller.receives)
+            for caller in (program.blocks[index] for index in place.stack)))
+    for place in result:
+        place.live_out = frozenset().union(*(result[index].live_in for index in place.onward))
+    return result
 
 
-def members(blocks: int) -> Iterable[int]:
+def _leads(program: Program, place: Place) -> tuple[Stand | None, Stand | None]:
+    """Where lanes go on from a place: after it, and where it jumps."""
+    block, stack = place.block, place.stack
+    after: Stand | None = (stack, block.index + 1)
+    target: Stand | None = None
+    if block.kind in ("goto", "branch"):
+        target = (stack, block.target)
+    elif block.kind == "call":
+        target = _call(program, place)
+    elif block.kind == "return":
+        target = (stack[:-1], stack[-1] + 1)
+        place.passing = _results(program, place)
+    if block.guard is None and block.kind in ("goto", "exit", "trap", "call", "return"):
+        after = None
+    return after, target
+
+
+def _call(program: Program, place: Place) -> Stand:
+    block = place.block
+    assert block.call is not None
+    if block.call.target is None:
+        raise Refused("a call of an address")
+    callee, caller = program.functions[block.call.target], block.function
+    if callee is caller or any(program.blocks[i].function is callee for i in place.stack):
+        raise Refused("a function that calls itself")
+    formal = [variable.name for variable in callee.function.parameters]
+    if len(formal) != len(block.call.arguments):
+        raise Refused("a call with other arguments than the function takes")
+    frame = place.frame + caller.frame_size
+    sizes = [variable.size for variable in callee.function.parameters]
+    passing = _handed_over(
+        (caller, place.frame, block.call.arguments), (callee, frame, formal), sizes)
+    # What a call finds in its registers is zero, also where an earlier one has left something.
+    fresh = program.blocks[callee.entry].live_in - set(passing.registers)
+    passing.registers |= dict.fromkeys(fresh)
+    place.passing = passing
+    return (*place.stack, block.index), callee.entry
+
+
+def _results(program: Program, place: Place) -> Passing:
+    site = program.blocks[place.stack[-1]]
+    assert site.call is not None
+    callee, caller = place.block.function, site.function
+    given = [variable.name for variable in callee.function.returns]
+    if len(given) != len(site.call.returns):
+        raise Refused("a call with other results than the function has")
+    return _handed_over((callee, place.frame, given),
+                        (caller, place.frame - caller.frame_size, site.call.returns),
+                        [variable.size for variable in callee.function.returns])
+
+
+def _handed_over(origin: tuple[FunctionCode, int, Sequence[str]],
+                 target: tuple[FunctionCode, int, Sequence[str]], sizes: list[int]) -> Passing:
+    """From variables of one function, whose frame begins at a byte, to those of another."""
+    (giver, from_frame, given), (taker, to_frame, taken) = origin, target
+    passing = Passing({}, [])
+    for one, other, size in zip(given, taken, sizes, strict=True):
+        if one in giver.slots and other in taker.slots:
+            passing.registers[taker.slots[other]] = giver.slots[one]
+        elif one in giver.frame and other in taker.frame:
+            passing.memory.append((from_frame + giver.frame[one], to_frame + taker.frame[other],
+                                   size))
+        else:
+            raise Refused("a parameter that is a register here and memory there")
+    return passing
+
+
+def members(numbers: int) -> Iterable[int]:
     """The numbers in a set, lowest first."""
-    while blocks:
-        lowest = blocks & -blocks
+    while numbers:
+        lowest = numbers & -numbers
         yield lowest.bit_length() - 1
-        blocks ^= lowest
+        numbers ^= lowest
 
 
 def above(index: int) -> int:
-    """All blocks after ``index``."""
+    """All places after ``index``."""
     return -1 << (index + 1)
 
 
-def endings(blocks: list[Block]) -> set[int]:
-    """Blocks that only end the thread, or jump to such a one: nothing can tell when a lane comes
+def endings(places: list[Place]) -> set[int]:
+    """Places that only end the thread, or jump to such a one: nothing can tell when a lane comes
     there."""
     gone: set[int] = set()
     while True:
-        more = {block.index for block in blocks if _only_ends(block, gone)}
+        more = {place.index for place in places if _only_ends(place, gone)}
         if more == gone:
             return gone
         gone = more
 
 
-def _only_ends(block: Block, gone: set[int]) -> bool:
+def _only_ends(place: Place, gone: set[int]) -> bool:
+    block = place.block
     if block.guard is not None or any(
             i.opcode not in ("ret", "exit", "bra") for i in block.instructions):
         return False
-    return block.kind == "exit" or (block.kind == "goto" and block.target in gone)
+    return block.kind == "exit" or (block.kind == "goto" and place.target in gone)
 
 
-def waiting(blocks: list[Block], parting: set[int], guarded: set[int]) -> dict[int, int]:
-    """For each block: where other lanes of the warp may wait while it runs.
+def waiting(places: list[Place], parting: set[int], guarded: set[int]) -> list[int]:
+    """For each place: where other lanes of the warp may wait while it runs.
 
     Parameters
     ----------
-    blocks : list of Block
-        All that can be reached.
+    places : list of Place
+        All that can be reached, by index.
     parting : set of int
-        Blocks whose branch may send the lanes of a warp different ways.
+        Places whose branch may send the lanes of a warp different ways.
     guarded : set of int
-        Blocks under a predicate on which lanes may differ: the others wait behind.
+        Places under a predicate on which lanes may differ: the others wait behind.
 
-    Lanes on the way to an ending block are gone: they wait nowhere.
+    Lanes on the way to an ending place are gone: they wait nowhere.
     """
-    gone = endings(blocks)
-    found = {block.index: 0 for block in blocks}
-    onward = {block.index: set(successors(block)) - gone for block in blocks}
-    todo = set(found)
+    gone = endings(places)
+    found = [0] * len(places)
+    onward = [sorted(place.onward - gone) for place in places]
+    todo = set(range(len(places)))
     while todo:
         index = todo.pop()
         grown: dict[int, int] = {}
@@ -85,14 +221,14 @@ def waiting(blocks: list[Block], parting: set[int], guarded: set[int]) -> dict[i
         for place in members(here):
             grown[place] = here & above(place)
         if index in guarded:
-            behind = 0 if index + 1 in gone else 1 << (index + 1)
+            after = places[index].after
+            behind = 0 if after in gone else 1 << after
             grown[index] = grown.get(index, 0) | behind
             here |= behind
-        targets = sorted(onward[index])
-        for target in targets:
+        for target in onward[index]:
             others = here
             if index in parting:
-                for other in targets:
+                for other in onward[index]:
                     others |= 1 << other
             grown[target] = grown.get(target, 0) | (others & above(target))
             # Lanes that come to `target` wait there for those that wait lower down.
@@ -105,15 +241,15 @@ def waiting(blocks: list[Block], parting: set[int], guarded: set[int]) -> dict[i
     return found
 
 
-def loops(blocks: list[Block]) -> list[set[int]]:
+def loops(places: list[Place]) -> list[set[int]]:
     """The strongly connected parts that hold a cycle (Tarjan 1972), without recursion."""
-    onward = {block.index: successors(block) for block in blocks}
+    onward = [place.onward for place in places]
     order: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
     on_stack: set[int] = set()
     result = []
-    for root in onward:
+    for root in range(len(places)):
         if root in order:
             continue
         work = [(root, iter(onward[root]))]

@@ -6,63 +6,59 @@ that the interpreting machine runs; here it is built once more, for 32 lanes or 
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+
 from llvmlite import ir
 
-from virtualgpu.codegen.context import LANES, VALUES
-from virtualgpu.codegen.decode import Step
-from virtualgpu.codegen.lanes import (
-    I32,
-    IOTA,
-    bits_of_mask,
-    constant_vector,
-    splat,
-    spread,
-    together,
-)
-from virtualgpu.codegen.operands import Registers
+from virtualgpu.codegen import together as warp
+from virtualgpu.codegen.decode import Copy, Data, Move, Parameter, Step
+from virtualgpu.codegen.lanes import I1, I64, pointer_to, together, zero
+from virtualgpu.codegen.operands import BOOL, U64, Registers
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.machine.fuse import kind
+from virtualgpu.compilers.building import each_bit, intrinsic
+from virtualgpu.machine.fuse import adapt, kind
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
-from virtualgpu.operations.expression import Value, select
-from virtualgpu.operations.types import DTYPES, REGISTER_DTYPES, UNSIGNED
-from virtualgpu.ptx import Vector
+from virtualgpu.operations.expression import Value
+from virtualgpu.operations.types import DTYPES, UNSIGNED
 
-U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 _SPACES = {"global", "shared", "local", "const", "param"}
 
 
 def emit(registers: Registers, step: Step, mask: ir.Value) -> None:
     """Write one step that touches no memory; ``mask`` is the word of the lanes that run it."""
-    _EMIT[step.kind](registers, step, mask)
+    if isinstance(step, Data):
+        _data(registers, step)
+    elif isinstance(step, Move):
+        _move(registers, step)
+    elif isinstance(step, Parameter):
+        _parameter(registers, step)
+    elif isinstance(step, Copy):
+        _copy(registers, step, mask)
+    elif step.instruction.opcode in _EMIT:
+        _EMIT[step.instruction.opcode](registers, step, mask)
 
 
-def _data(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _data(registers: Registers, step: Data) -> None:
     operation = step.operation
-    if len(step.sources) != len(operation.sources):
-        raise Refused(f"{step.instruction.name} with {len(step.sources)} operands")
     arguments = [registers.get(source, want)
                  for source, want in zip(step.sources, operation.sources, strict=True)]
     if operation.carry_in:
-        arguments.append(registers.read(step.carry)[0])
+        carry = registers.place.block.function.slots["%cc"]
+        arguments.append(registers.read(carry)[0])
     results = step.body(*together(arguments))
     results = results if isinstance(results, tuple) else (results,)
     for slot, value, dtype in zip(step.targets, results, operation.destinations, strict=False):
         registers.write(slot, value, dtype)
     if operation.carry_out:
-        registers.write(step.carry, results[-1], BOOL)
+        registers.write(step.targets[-1], results[-1], BOOL)
 
 
-def _move(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """``mov``: a copy, or packing and unpacking of a vector, as :meth:`Emitter.move` does."""
-    instruction = step.instruction
-    want = REGISTER_DTYPES.get(instruction.modifiers[-1])
-    if want is None:
-        raise Refused(instruction.name)
-    target, source = instruction.operands
-    whole, parts = UNSIGNED[want.itemsize], len(step.sources)
-    if isinstance(source, Vector):
+def _move(registers: Registers, step: Move) -> None:
+    """A copy, or packing and unpacking of a vector, as :meth:`Emitter.move` does."""
+    want, parts = step.dtype, len(step.sources)
+    whole = UNSIGNED[want.itemsize]
+    if parts > 1:
         part = UNSIGNED[want.itemsize // parts]
         values = together([registers.get(item, part) for item in step.sources])
         name = f"u{8 * whole.itemsize}"
@@ -70,24 +66,44 @@ def _move(registers: Registers, step: Step, mask: ir.Value) -> None:
         for i, value in enumerate(values[1:], 1):
             total = total | (value.to(name) << 8 * part.itemsize * i)
         registers.write(step.targets[0], total, whole)
-    elif isinstance(target, Vector):
+    elif len(step.targets) > 1:
         part = UNSIGNED[want.itemsize // len(step.targets)]
-        value = registers.get(source, whole)
+        value = registers.get(step.sources[0], whole)
         for i, slot in enumerate(step.targets):
             piece = value >> 8 * part.itemsize * i if i else value
             registers.write(slot, piece.to(f"u{8 * part.itemsize}"), part)
     else:
-        registers.write(step.targets[0], registers.get(source, want), want)
+        registers.write(step.targets[0], registers.get(step.sources[0], want), want)
 
 
-def _parameter(registers: Registers, step: Step, mask: ir.Value) -> None:
-    build, site = registers.build, step.site
+def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
+    """What a call or a return hands over, as :mod:`virtualgpu.machine.calls` does."""
+    build, context, dtypes = registers.build, registers.context, registers.program.dtypes
+    if step.passing.memory:
+        with each_bit(build, mask) as lane:
+            thread = build.add(build.shl(context.load("warp"), I64(5)), lane)
+            own = build.add(context.load("local"),
+                            build.mul(thread, context.load("local_stride")))
+            for start, end, size in step.passing.memory:
+                intrinsic(build, "llvm.memmove.p0.p0.i64", ir.VoidType(), [
+                    *(pointer_to(build, build.add(own, I64(at))) for at in (end, start)),
+                    I64(size), I1(0)])
+    for target, origin in step.passing.registers.items():
+        want = dtypes[target]
+        if origin is None:
+            value = Value(registers.build, zero(kind(want), None), kind(want))
+        else:
+            value = adapt(*registers.read(origin), want)
+        registers.write(target, value, want)
+
+
+def _parameter(registers: Registers, step: Parameter) -> None:
+    build, dtype = registers.build, step.dtype
     for i, slot in enumerate(step.targets):
         at = build.add(registers.context.load("parameters"),
-                       ir.IntType(64)(step.place + i * site.dtype.itemsize))
-        bits = 8 * site.dtype.itemsize
-        node = build.load(build.inttoptr(at, ir.PointerType()), typ=ir.IntType(bits), align=1)
-        plain = site.dtype if site.dtype.kind == "i" else UNSIGNED[site.dtype.itemsize]
+                       I64(step.offset + i * dtype.itemsize))
+        node = build.load(pointer_to(build, at), typ=ir.IntType(8 * dtype.itemsize), align=1)
+        plain = dtype if dtype.kind == "i" else UNSIGNED[dtype.itemsize]
         registers.write(slot, Value(build, node, kind(plain)), plain)
 
 
@@ -117,65 +133,7 @@ def _isspacep(registers: Registers, step: Step, mask: ir.Value) -> None:
     registers.write(step.targets[0], test, BOOL)
 
 
-def _activemask(registers: Registers, step: Step, mask: ir.Value) -> None:
-    registers.write(step.targets[0], Value(registers.build, mask, "u32"), U32)
-
-
-def _vote(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """``vote.sync`` by all lanes that are here: the kernel is refused where some may be missing
-    or name other companions."""
-    build = registers.build
-    predicate = spread(registers.get(step.sources[0], BOOL))
-    here = build.and_(bits_of_mask(build, predicate.node), mask)
-    mode = next(m for m in step.instruction.modifiers if m in ("all", "any", "uni", "ballot"))
-    if mode == "ballot":
-        registers.write(step.targets[0], Value(build, here, "u32"), U32)
-        return
-    every = build.icmp_unsigned("==", here, mask)
-    some = build.icmp_unsigned("!=", here, I32(0))
-    result = {"all": every, "any": some}.get(mode)
-    if result is None:
-        result = build.or_(every, build.not_(some))
-    registers.write(step.targets[0], Value(build, result, "pred"), BOOL)
-
-
-def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """``shfl.sync``, as :func:`virtualgpu.machine.warp.shuffle`: a lane that is not here has the
-    poison pattern to give."""
-    build = registers.build
-    a = spread(registers.get(step.sources[0], U32))
-    b = spread(registers.get(step.sources[1], U32)).view("s32") & 31
-    c = spread(registers.get(step.sources[2], U32)).view("s32")
-    lane = Value(build, constant_vector(IOTA, 32), "s32")
-    clamp, segment = c & 31, (c >> 8) & 31
-    most = (lane & segment) | (clamp & ~segment)
-    mode = next(m for m in step.instruction.modifiers if m in ("up", "down", "bfly", "idx"))
-    if mode == "up":
-        source = lane - b
-        inside = source >= most
-    else:
-        source = {"down": lambda: lane + b, "bfly": lambda: lane ^ b,
-                  "idx": lambda: (lane & segment) | (b & ~segment)}[mode]()
-        inside = source <= most
-    source = select(inside, source, lane) & 31
-    poison = Value(build, splat(build, I32(0xFEFEFEFE)), "u32")
-    present = Value(build, build.bitcast(mask, ir.VectorType(ir.IntType(1), LANES)), "pred")
-    table = select(present, a, poison)
-    # Through memory: LLVM has no shuffle by a vector that is not constant.
-    context = registers.context
-    build.store(table.node, context.at(VALUES), align=8)
-    result = ir.Constant(ir.VectorType(I32, LANES), ir.Undefined)
-    for i in IOTA:
-        index = build.zext(build.extract_element(source.node, I32(int(i))), ir.IntType(64))
-        place = build.gep(context.at(VALUES), [index], source_etype=I32)
-        result = build.insert_element(result, build.load(place, typ=I32), I32(int(i)))
-    registers.write(step.targets[0], Value(build, result, "u32"), U32)
-    if len(step.targets) > 1:
-        registers.write(step.targets[1], inside, BOOL)
-
-
-_EMIT = {
-    "data": _data, "mov": _move, "param": _parameter, "cvta": _cvta, "isspacep": _isspacep,
-    "activemask": _activemask, "vote": _vote, "shfl": _shuffle,
-    "nothing": lambda registers, step, mask: None,
+# Instructions that are no data: what they do, with the word of the lanes that run them.
+_EMIT: dict[str, Callable[[Registers, Step, ir.Value], None]] = {
+    "cvta": _cvta, "isspacep": _isspacep, **warp.EMIT,
 }

@@ -6,19 +6,25 @@ analyses and the lowering need it. What is not understood in full refuses the wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from virtualgpu import operations
+from virtualgpu.codegen.control_flow import Passing, Place
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import access, control
 from virtualgpu.machine.fuse import UFUNCS
-from virtualgpu.machine.program import Block, Program
+from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.operations import Operation
+from virtualgpu.operations.expression import Results
+from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx.module import Operand
 
-MEMORY = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "atomic"}
+MEMORY = {"ld", "ldu", "st", "atom", "red"}
 # Without observers these do nothing that a program can see: lanes of a warp run together, and
 # stores are visible at once.
 NOTHING = {
@@ -28,129 +34,208 @@ NOTHING = {
 ATOMICS = {"add", "exch", "and", "or", "xor", "min", "max", "inc", "dec", "cas"}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Step:
-    """One instruction: its kind, the registers it writes (None: nobody wants the value), the
-    operands it reads, and what is known of it."""
+    """One instruction: the registers it writes (None: the value is not kept) and the operands it
+    reads; ``reads`` has the registers among these, and the carry flag."""
 
     instruction: Instruction
-    kind: str
     targets: tuple[int | None, ...] = ()
-    sources: tuple = ()
-    operation: Operation | None = None
-    body: object = None
-    site: access.Site | None = None
-    place: object = None  # the base of a memory instruction's address
-    carry: int | None = None
+    sources: tuple[Operand, ...] = ()
+    reads: frozenset[int] = frozenset()
+
+    @property
+    def writes(self) -> list[int]:
+        """The registers that keep a result, the carry flag among them."""
+        return [slot for slot in self.targets if slot is not None]
 
 
-class _Names:
-    """What :func:`virtualgpu.machine.control.site` wants of an emitter."""
-
-    def __init__(self, program: Program):
-        self.program = program
-
-    def put(self, value, prefix):
-        return prefix
+S = TypeVar("S", bound=Step)
 
 
-def decode(program: Program, block: Block) -> list[Step]:
-    """The steps of a block; Refused for what native code does not do."""
-    return [_step(program, block, instruction) for instruction in block.instructions]
+@dataclass(slots=True, kw_only=True)
+class Data(Step):
+    """Arithmetic, logic, comparison, conversion: an operation's expression. The carry flag, where
+    it is written, is the last of the targets."""
+
+    operation: Operation
+    body: Results
 
 
-def _slot(program: Program, operand) -> int | None:
-    if not isinstance(operand, Register):
-        raise Refused(f"a result that is {operand}")
-    if operand.name == "_":
-        return None
-    return program.register(program.entry_code, operand)
+@dataclass(slots=True, kw_only=True)
+class Move(Step):
+    """``mov``: a copy, or packing and unpacking of a vector."""
+
+    dtype: np.dtype
 
 
-def _step(program: Program, block: Block, instruction: Instruction) -> Step:
-    opcode, operands = instruction.opcode, instruction.operands
-    if opcode in MEMORY:
-        return _memory(program, instruction)
-    if opcode == "mov":
-        target = operands[0]
-        targets = target.items if isinstance(target, Vector) else (target,)
-        source = operands[1]
-        sources = source.items if isinstance(source, Vector) else (source,)
-        return Step(instruction, "mov", tuple(_slot(program, t) for t in targets), sources)
-    if opcode in NOTHING:
-        if opcode in ("bar", "barrier"):
-            _plain_barrier(instruction)
-        guard = instruction.guard if opcode == "bra" else None
-        return Step(instruction, "nothing", sources=(guard[0],) if guard else ())
-    if opcode in ("cvta", "isspacep", "activemask"):
-        return Step(instruction, opcode, (_slot(program, operands[0]),), operands[1:])
-    if opcode in ("shfl", "vote"):
-        if "sync" not in instruction.modifiers:
+@dataclass(slots=True, kw_only=True)
+class Parameter(Step):
+    """A load of a kernel's parameters, from a byte of them on."""
+
+    dtype: np.dtype
+    offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Access(Step):
+    """A load, store or atomic; the address comes first among its sources."""
+
+    site: access.Site
+
+
+@dataclass(slots=True, kw_only=True)
+class Copy(Step):
+    """What a call or a return hands over."""
+
+    passing: Passing
+
+
+@dataclass(slots=True, kw_only=True)
+class Stop(Step):
+    """An assertion that failed: the interpreting machine finds the words for it."""
+
+
+def decode(program: Program, place: Place) -> list[Step]:
+    """The steps of a place's block; Refused for what native code does not do."""
+    steps: list[Step] = [_Decoder(program, place, one).step() for one in place.block.instructions]
+    if place.passing is not None:
+        call = place.block if place.block.kind == "call" else program.blocks[place.stack[-1]]
+        assert call.last is not None
+        handed = place.passing.registers
+        steps.append(Copy(instruction=call.last, targets=tuple(handed), passing=place.passing,
+                          reads=frozenset(slot for slot in handed.values() if slot is not None)))
+    return steps
+
+
+class _Decoder:
+    def __init__(self, program: Program, place: Place, instruction: Instruction):
+        self.program, self.code, self.place = program, place.block.function, place
+        self.instruction = instruction
+
+    def step(self) -> Step:
+        instruction = self.instruction
+        opcode, operands = instruction.opcode, instruction.operands
+        if opcode in MEMORY:
+            return self.memory()
+        if opcode == "mov":
+            want = REGISTER_DTYPES.get(instruction.modifiers[-1])
+            if want is None:
+                raise Refused(instruction.name)
+            return self.made(Move, _items(operands[0]), _items(operands[1]), dtype=want)
+        if opcode in NOTHING or (opcode == "call" and self.place.block.kind == "call"):
+            if opcode in ("bar", "barrier"):
+                self.plain_barrier()
+            guard = instruction.guard if opcode == "bra" else None
+            return self.made(Step, (), (guard[0],) if guard else ())
+        if opcode in ("cvta", "isspacep", "activemask"):
+            return self.made(Step, operands[:1], operands[1:])
+        if opcode in WARP_SYNC:
+            if "sync" not in instruction.modifiers:
+                raise Refused(instruction.name)
+            second = () if instruction.second is None else (instruction.second,)
+            return self.made(Step, (operands[0], *second), operands[1:])
+        if opcode in operations.opcodes():
+            return self.data()
+        if opcode == "call" and operands[0] == Symbol("__assertfail"):
+            return self.made(Stop, (), ())
+        names = [operand.name for operand in operands if isinstance(operand, Symbol)]
+        raise Refused(" ".join([instruction.name, *names]))
+
+    def made(self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand],
+             **more: Any) -> S:
+        return kind(instruction=self.instruction, targets=tuple(map(self.slot, targets)),
+                    sources=tuple(sources), reads=self.registers(sources), **more)
+
+    def slot(self, operand: Operand) -> int | None:
+        if not isinstance(operand, Register):
+            raise Refused(f"a result that is {operand}")
+        return None if operand.name == "_" else self.program.register(self.code, operand)
+
+    def registers(self, operands: Sequence[Operand]) -> frozenset[int]:
+        slots = self.code.slots
+        return frozenset(
+            slots[name] for operand in operands if isinstance(operand, Register)
+            and (name := operand.name.removeprefix("!")) in slots)
+
+    def plain_barrier(self) -> None:
+        """Only barrier 0 for the whole block, and the warp's own."""
+        instruction = self.instruction
+        if "warp" in instruction.modifiers:
+            return
+        if {"red", "arrive", "cluster"} & set(instruction.modifiers):
             raise Refused(instruction.name)
-        targets = [_slot(program, operands[0])]
+        operands = instruction.operands
+        if len(operands) > 1 or (operands and operands[0] != Immediate(0)):
+            raise Refused(f"{instruction.name} with a number or a count")
+
+    def data(self) -> Data:
+        instruction = self.instruction
+        targets: list[Operand] = [instruction.operands[0]]
         if instruction.second is not None:
-            targets.append(_slot(program, instruction.second))
-        return Step(instruction, opcode, tuple(targets), operands[1:])
-    if opcode in operations.opcodes():
-        return _data(program, instruction)
-    raise Refused(instruction.name)
+            targets.append(instruction.second)
+        sources = instruction.operands[1:]
+        operation = operations.lookup(
+            instruction.opcode, instruction.modifiers, len(sources), len(targets))
+        body = operation.body or UFUNCS.get(operation.function)
+        if body is None or len(sources) != len(operation.sources):
+            raise Refused(instruction.name)
+        step = self.made(Data, targets, sources, operation=operation, body=body)
+        if operation.carry_in or operation.carry_out:
+            carry = self.program.slot(self.code, "%cc", np.dtype("?"))
+            if operation.carry_in:
+                step.reads |= {carry}
+            if operation.carry_out:
+                step.targets = (*step.targets, carry)
+        return step
 
+    def memory(self) -> Step:
+        instruction = self.instruction
+        site = control.site(self.program.display, instruction)
+        operands = list(instruction.operands)
+        targets: Sequence[Operand] = ()
+        if instruction.opcode in ("ld", "ldu", "atom"):
+            targets = _items(operands.pop(0))
+        where = operands.pop(0)
+        values = [item for operand in operands for item in _items(operand)]
+        if not isinstance(where, Address):
+            raise Refused("an address of an unknown form")
+        if site.space == "param":
+            if not isinstance(where.base, Symbol) or where.base.name not in self.code.frame:
+                return self.parameter(site, where, targets, values)
+            site.space = "local"
+        if site.kind == "atomic" and (site.operation not in ATOMICS or site.dtype.itemsize < 4
+                                      or site.dtype == np.float16):
+            raise Refused(instruction.name)
+        base, site.offset = where.base, where.offset
+        if isinstance(base, Immediate):
+            base, site.offset = Immediate(base.value + where.offset), 0
+        elif isinstance(base, Symbol):
+            base, site.offset = Symbol(base.name, base.offset + where.offset), 0
+        return self.made(Access, targets, (base, *values), site=site)
 
-def _plain_barrier(instruction: Instruction) -> None:
-    """Only barrier 0 for the whole block, and the warp's own."""
-    if "warp" in instruction.modifiers:
-        return
-    if {"red", "arrive", "cluster"} & set(instruction.modifiers):
-        raise Refused(instruction.name)
-    operands = instruction.operands
-    if len(operands) > 1 or (operands and operands[0] != Immediate(0)):
-        raise Refused(f"{instruction.name} with a number or a count")
-
-
-def _data(program: Program, instruction: Instruction) -> Step:
-    targets = [instruction.operands[0]]
-    if instruction.second is not None:
-        targets.append(instruction.second)
-    sources = instruction.operands[1:]
-    operation = operations.lookup(
-        instruction.opcode, instruction.modifiers, len(sources), len(targets))
-    body = operation.body or UFUNCS.get(operation.function)
-    if body is None:
-        raise Refused(instruction.name)
-    carry = None
-    if operation.carry_in or operation.carry_out:
-        carry = program.slot(program.entry_code, "%cc", np.dtype("?"))
-    return Step(instruction, "data", tuple(_slot(program, t) for t in targets), sources,
-                operation, body, carry=carry)
-
-
-def _memory(program: Program, instruction: Instruction) -> Step:
-    kind = MEMORY[instruction.opcode]
-    site, _ = control.site(_Names(program), instruction)
-    operands = list(instruction.operands)
-    targets: tuple[int | None, ...] = ()
-    if instruction.opcode in ("ld", "ldu", "atom"):
-        target = operands.pop(0)
-        items = target.items if isinstance(target, Vector) else (target,)
-        targets = tuple(_slot(program, item) for item in items)
-    where = operands.pop(0)
-    values = tuple(
-        item for operand in operands
-        for item in (operand.items if isinstance(operand, Vector) else (operand,)))
-    if not isinstance(where, Address):
-        raise Refused("an address of an unknown form")
-    if site.space == "param":
-        if kind != "load" or not isinstance(where.base, Symbol) or (
-                where.base.name not in program.parameter_offsets):
+    def parameter(self, site: access.Site, where: Address, targets: Sequence[Operand],
+                  values: Sequence[Operand]) -> Step:
+        """The kernel's own, or one of a function that a register holds."""
+        program, code, base = self.program, self.code, where.base
+        if not isinstance(base, Symbol):
             raise Refused("parameters that lie in memory")
-        offset = (program.parameter_offsets[where.base.name] + where.base.offset + where.offset)
-        return Step(instruction, "param", targets, (), site=site, place=offset)
-    if kind == "atomic" and (site.operation not in ATOMICS or site.dtype.itemsize < 4
-                             or site.dtype == np.float16):
-        raise Refused(instruction.name)
-    base, site.offset = where.base, where.offset
-    if isinstance(base, Immediate):
-        base, site.offset = Immediate(base.value + where.offset), 0
-    elif isinstance(base, Symbol):
-        base, site.offset = Symbol(base.name, base.offset + where.offset), 0
-    return Step(instruction, kind, targets, (base, *values), site=site, place=base)
+        offset = base.offset + where.offset
+        if code is program.entry_code and base.name in program.parameter_offsets:
+            if site.kind != "load":
+                raise Refused("a store to a kernel's parameter")
+            offset += program.parameter_offsets[base.name]
+            return self.made(Parameter, targets, (), dtype=site.dtype, offset=offset)
+        slot = code.slots.get(base.name)
+        if slot is None or offset or site.width > 1:
+            raise Refused("parameters that lie in memory")
+        held = Register(base.name)
+        if site.kind == "load":
+            return self.made(Move, targets, (held,), dtype=site.dtype)
+        step = self.made(Move, (), values, dtype=site.dtype)
+        step.targets = (slot,)
+        return step
+
+
+def _items(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else (operand,)

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from virtualgpu.codegen.context import AT
-from virtualgpu.codegen.decode import Step
+from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.decode import Access
 from virtualgpu.codegen.lowering import Lowering
 from virtualgpu.compilers.llvm import machine_code
 from virtualgpu.machine.program import Program
@@ -136,9 +137,11 @@ _STORED = ("ctaid_x", "ctaid_y", "ctaid_z", "block", "warp")
 class NativeKernel:
     """``run(context, first, count)`` runs blocks; 0 when all have ended, 2 where one stopped."""
 
-    run: Callable
-    sites: list[Step]
+    run: Callable[[int, int, int], int]
+    places: list[Place]  # where it may stop, and its memory instructions, by number
+    sites: list[tuple[Access, Place]]
     state_size: int
+    local_size: int  # bytes of a thread's local memory, calls included
     seconds: float  # that it took to compile
 
 
@@ -158,5 +161,6 @@ def build(program: Program) -> NativeKernel:
         body=(_ROUNDS if rounds else _PLAIN).format(name=name))
     address = machine_code(text, name, optimise=True)
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
-    return NativeKernel(run, lowering.accesses.sites, lowering.state_size,
+    local = max(place.frame + place.block.function.frame_size for place in lowering.places)
+    return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
                         time.perf_counter() - start)

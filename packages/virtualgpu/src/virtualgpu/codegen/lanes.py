@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from llvmlite import ir
 
@@ -15,7 +17,7 @@ EVERYONE = ir.Constant(I32, 0xFFFF_FFFF)
 IOTA = np.arange(LANES)
 
 
-def constant_vector(numbers, bits: int) -> ir.Constant:
+def constant_vector(numbers: Iterable[int], bits: int) -> ir.Constant:
     kind = ir.IntType(bits)
     return ir.Constant(ir.VectorType(kind, LANES), [int(n) & ((1 << bits) - 1) for n in numbers])
 
@@ -65,14 +67,15 @@ class Context:
     def __init__(self, build: ir.IRBuilder, pointer: ir.Value):
         self.build, self.pointer = build, pointer
 
-    def at(self, word: int) -> ir.Value:
+    def at(self, field: str | int) -> ir.Value:
+        word = AT[field] if isinstance(field, str) else field
         return self.build.gep(self.pointer, [I64(word * WORD)], source_etype=ir.IntType(8))
 
     def load(self, field: str | int) -> ir.Value:
-        return self.build.load(self.at(AT[field] if isinstance(field, str) else field), typ=I64)
+        return self.build.load(self.at(field), typ=I64)
 
     def store(self, field: str | int, value: ir.Value) -> None:
-        self.build.store(value, self.at(AT[field] if isinstance(field, str) else field))
+        self.build.store(value, self.at(field))
 
     def word32(self, field: str) -> Value:
         """A field as a register of 32 bits."""

@@ -1,8 +1,8 @@
 """A kernel as one LLVM function that runs a warp: 32 lanes, and a mask of those that are here.
 
-The code of a block runs with the word ``mask``, bit ``i`` for lane ``i``. Lanes that part wait at
-the higher of the two blocks, in that block's own word, until the lower ones have come there or
-are done: the order of the interpreting machine. Which words can be other than zero at which block
+The code of a place runs with the word ``mask``, bit ``i`` for lane ``i``. Lanes that part wait at
+the higher of the two places, in that place's own word, until the lower ones have come there or
+are done: the order of the interpreting machine. Which words can be other than zero at which place
 is known beforehand (:mod:`.control_flow`), so a kernel whose branches are uniform has none, and
 one with a short ``if`` has one.
 
@@ -15,10 +15,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from virtualgpu.codegen import control_flow, data, spins
-from virtualgpu.codegen.context import AT_BARRIER, DONE, LANES, STOPPED
-from virtualgpu.codegen.decode import Step, decode
+from virtualgpu.codegen.context import AT_BARRIER, DONE, STOPPED
+from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.decode import Access, Stop, decode
 from virtualgpu.codegen.lanes import (
-    I1,
     I32,
     I64,
     POINTER,
@@ -27,15 +27,14 @@ from virtualgpu.codegen.lanes import (
     mask_of_bits,
 )
 from virtualgpu.codegen.memory import Accesses
-from virtualgpu.codegen.operands import Registers
+from virtualgpu.codegen.operands import BOOL, Registers
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.codegen.uniformity import Uniformity, written
-from virtualgpu.machine.fuse import kind
-from virtualgpu.machine.program import Block, Program
-from virtualgpu.operations.expression import bits_of
-from virtualgpu.ptx import Register
+from virtualgpu.codegen.state import State
+from virtualgpu.codegen.uniformity import Uniformity
+from virtualgpu.machine.program import Program
+from virtualgpu.operations.expression import Value
 
-ALIGN = 64  # of each register in a warp's state
+KINDS = {"next", "goto", "branch", "exit", "barrier", "trap", "call", "return"}
 
 
 class Lowering:
@@ -43,36 +42,39 @@ class Lowering:
 
     Attributes
     ----------
-    sites : list of Step
+    places : list of Place
+        Where lanes may stand; the function names them when it stops.
+    accesses.sites
         The memory instructions, by the numbers that the function gives for them.
-    state_size : int
+    state.size : int
         Bytes that a warp keeps at a barrier; 0 for a kernel without.
     """
 
     def __init__(self, program: Program, name: str):
-        self.program, self.name = program, name
-        self.blocks = control_flow.reachable(program)
-        self.steps: dict[int, list[Step]] = {b.index: decode(program, b) for b in self.blocks}
-        spins.refuse(program, self.blocks, self.steps)
-        self.ending = control_flow.endings(self.blocks)
-        self.uniformity = Uniformity(program, self.blocks, self.steps)
+        self.program = program
+        self.places = control_flow.places(program)
+        self.steps = [decode(program, place) for place in self.places]
+        spins.refuse(self.places, self.steps)
+        self.ending = control_flow.endings(self.places)
+        self.uniformity = Uniformity(program, self.places, self.steps)
         self.waiting = self.uniformity.waiting
         self._check()
-        self.barriers = [b for b in self.blocks if b.kind == "barrier"]
-        self._start()
-        self._lay_out_state()
+        self.first = next(place for place in self.places if not place.stack
+                          and place.block.index == program.entry_code.entry)
+        self.barriers = [p for p in self.places if p.block.kind == "barrier"]
+        self._start(name)
         self._dispatch()
-        for block in self.blocks:
-            self._block(block)
+        for place in self.places:
+            self._place(place)
 
     def _check(self) -> None:
-        for block in self.blocks:
-            if block.kind not in ("next", "goto", "branch", "exit", "barrier", "trap"):
+        for place in self.places:
+            block = place.block
+            if block.kind not in KINDS:
                 raise Refused(f"a block that ends by {block.kind}")
-            if block.kind in ("barrier", "trap") and block.guard is not None:
-                raise Refused("a barrier or trap under a predicate")
+            parted = block.guard is not None and block.guard[0] in self.uniformity.varying
             meets = block.kind == "barrier" or block.warp_mask is not None
-            if meets and (self.waiting[block.index] or block.guard is not None):
+            if meets and (self.waiting[place.index] or parted):
                 raise Refused("lanes that may come to a meeting of the warp one by one")
             mask = block.warp_mask
             if isinstance(mask, int) and mask in self.uniformity.varying:
@@ -80,71 +82,55 @@ class Lowering:
 
     # -- the frame of the function -------------------------------------------------------------
 
-    def _start(self) -> None:
-        self.module = ir.Module(self.name)
+    def _start(self, name: str) -> None:
+        self.module = ir.Module(name)
         function = ir.Function(
-            self.module, ir.FunctionType(I32, [POINTER, POINTER, I32]), f"{self.name}_warp")
+            self.module, ir.FunctionType(I32, [POINTER, POINTER, I32]), f"{name}_warp")
         function.linkage = "internal"
         function.args[0].add_attribute("noalias")
         self.function = function
-        self.entry = function.append_basic_block("entry")
-        self.build = build = ir.IRBuilder(self.entry)
+        self.build = build = ir.IRBuilder(function.append_basic_block("entry"))
         self.context = Context(build, function.args[0])
-        slots = {slot for steps in self.steps.values() for step in steps for slot in written(step)}
-        for block in self.blocks:
-            slots |= block.live_in | block.live_out
-            slots |= block.reads
+        slots = {slot for steps in self.steps for step in steps
+                 for slot in (*step.writes, *step.reads)}
+        for place in self.places:
+            slots |= place.live_in | place.live_out | place.block.reads
         self.registers = Registers(
-            self.program, build, self.context, self.uniformity.varying, slots)
+            self.program, build, self.context, self.uniformity.varying, slots, self.first)
         self.mask = build.alloca(I32)
         chain = 0
-        for places in self.waiting.values():
+        for places in self.waiting:
             chain |= places
         self.chain = list(control_flow.members(chain))
         self.words = {place: build.alloca(I32) for place in self.chain}
         for word in self.words.values():
             build.store(I32(0), word)
+        self.state = State(self.registers, function.args[1], self.barriers, self.places)
         self.accesses = Accesses(self.registers, self.context, self._stop)
-        self.enter = {b.index: function.append_basic_block(f"b{b.index}_") for b in self.blocks}
+        self.enter = [function.append_basic_block(f"p{place.index}_") for place in self.places]
         self.check = {place: function.append_basic_block(f"c{place}_") for place in self.chain}
         self.finish = function.append_basic_block("finish")
         with build.goto_block(self.finish):
             build.ret(I32(DONE))
 
-    def _lay_out_state(self) -> None:
-        """First the resumption's number and the mask, then the registers."""
-        self.places: dict[int, int] = {}
-        offset = ALIGN
-        for block in self.barriers:
-            for slot in sorted(self.program.blocks[block.index + 1].live_in):
-                if slot not in self.places:
-                    self.places[slot] = offset
-                    lanes = LANES if slot in self.uniformity.varying else 1
-                    bits = bits_of(kind(self.program.dtypes[slot]))
-                    offset += -(-lanes * max(bits // 8, 1) // ALIGN) * ALIGN
-        self.state_size = offset if self.barriers else 0
-
-    def _state(self, offset: int) -> ir.Value:
-        return self.build.gep(self.function.args[1], [I64(offset)], source_etype=ir.IntType(8))
-
     def _dispatch(self) -> None:
-        """From the entry to the first block, or to where a barrier let the warp go on."""
+        """From the entry to the first place, or to where a barrier let the warp go on; and from
+        lanes that are done to those that wait."""
         build = self.build
         build.store(self.function.args[2], self.mask)
-        first = self.enter[self.program.entry_code.entry]
+        first = self.enter[self.first.index]
         if not self.barriers:
             build.branch(first)
         else:
-            phase = build.load(self._state(0), typ=I32)
-            switch = build.switch(phase, first)
-            for number, block in enumerate(self.barriers, 1):
+            switch = build.switch(self.state.phase(), first)
+            for number, barrier in enumerate(self.barriers, 1):
                 resume = self.function.append_basic_block("resume")
                 switch.add_case(I32(number), resume)
                 build.position_at_end(resume)
-                self._restore(self.program.blocks[block.index + 1].live_in)
-                build.store(build.load(self._state(4), typ=I32), self.mask)
-                build.branch(self.finish if block.index + 1 in self.ending
-                             else self.enter[block.index + 1])
+                self.state.restore(self.places[barrier.after].live_in)
+                build.store(self.state.lanes(), self.mask)
+                build.branch(self.finish if barrier.after in self.ending
+                             else self.enter[barrier.after])
         following = [*self.chain[1:], None][: len(self.chain)]
         for place, after in zip(self.chain, following, strict=True):
             build.position_at_end(self.check[place])
@@ -157,36 +143,8 @@ class Lowering:
             build.store(I32(0), self.words[place])
             build.branch(self.enter[place])
 
-    def _restore(self, live) -> None:
-        for slot in sorted(live):
-            home = self.registers.homes[slot]
-            kind_ = home.allocated_type
-            stored = self._in_state(kind_)
-            value = self.build.load(self._state(self.places[slot]), typ=stored, align=ALIGN)
-            if stored is not kind_:
-                value = self.build.icmp_unsigned("!=", value, ir.Constant(stored, 0)) if isinstance(
-                    stored, ir.IntType) and stored.width == 8 else self.build.bitcast(value, kind_)
-            self.build.store(value, home)
-
-    def _save(self, live) -> None:
-        for slot in sorted(live):
-            value = self.build.load(self.registers.homes[slot])
-            stored = self._in_state(value.type)
-            if stored is not value.type:
-                value = (self.build.zext(value, stored) if stored.width == 8
-                         else self.build.bitcast(value, stored))
-            self.build.store(value, self._state(self.places[slot]), align=ALIGN)
-
-    def _in_state(self, kind_: ir.Type) -> ir.Type:
-        """Predicates lie in a word (or a byte, where one serves all lanes)."""
-        if kind_ == I1:
-            return ir.IntType(8)
-        return I32 if kind_ == ir.VectorType(I1, LANES) else kind_
-
-    # -- stopping ------------------------------------------------------------------------------
-
     def _stop(self, number: int, mask: ir.Value) -> ir.Block:
-        """A block that leaves the kernel for good: site ``number``, or a block as -1 - index."""
+        """A block that leaves the kernel for good: site ``number``, or a place as -1 - index."""
         block = self.function.append_basic_block("stop")
         with self.build.goto_block(block):
             self.context.store("fault", I64(number))
@@ -194,120 +152,119 @@ class Lowering:
             self.build.ret(I32(STOPPED))
         return block
 
-    # -- blocks --------------------------------------------------------------------------------
+    # -- places --------------------------------------------------------------------------------
 
-    def _block(self, block: Block) -> None:
-        build, registers = self.build, self.registers
-        build.position_at_end(self.enter[block.index])
-        registers.start_block()
+    def _place(self, place: Place) -> None:
+        build, registers, block = self.build, self.registers, place.block
+        build.position_at_end(self.enter[place.index])
+        registers.start(place)
         mask = build.load(self.mask)
-        pending = self.waiting[block.index]
+        pending = self.waiting[place.index]
         if block.guard is not None:
-            mask = self._guard(block, mask, pending)
-        for step in self.steps[block.index]:
-            if step.site is not None and step.kind != "param":
+            mask = self._guard(place, block.guard, mask, pending)
+        for step in self.steps[place.index]:
+            if isinstance(step, Access):
                 self.accesses.emit(step, mask)
+            elif isinstance(step, Stop):
+                build.branch(self._stop(-1 - place.index, mask))
+                build.position_at_end(self.function.append_basic_block("never"))
             else:
                 data.emit(registers, step, mask)
-        predicate = None
+        taken = None
         if block.kind == "branch":
-            predicate = registers.get(Register(block.last.guard[0].name), data.BOOL)
-        needed = self.uniformity.needed_by_others(block.index)
+            assert block.last is not None and block.last.guard is not None
+            taken = registers.get(block.last.guard[0], BOOL)
+            taken = ~taken if block.negated else taken
+        needed = self.uniformity.needed_by_others(place.index)
         lanes = mask_of_bits(build, mask) if needed & registers.written else None
-        registers.store_back(block.live_out, lanes, needed)
-        self._leave(block, mask, predicate, pending)
+        registers.store_back(place.live_out, lanes, needed)
+        self._leave(place, mask, taken, pending)
 
-    def _guard(self, block: Block, mask: ir.Value, pending: int) -> ir.Value:
+    def _guard(self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
+               ) -> ir.Value:
         """Lanes whose predicate is false go on behind; the others' mask."""
-        build = self.build
-        slot, negated = block.guard
+        build, after = self.build, place.after
+        slot, negated = guard
         predicate = self.registers.read(slot)[0]
         if negated:
             predicate = ~predicate
         onward = self.function.append_basic_block("guarded")
-        after = block.index + 1
+        skip = self.function.append_basic_block("skip")
         if predicate.lanes is None:
-            skip = self.function.append_basic_block("skip")
             build.cbranch(predicate.node, onward, skip)
             build.position_at_end(skip)
-            self._go(block, after, mask, pending)
+            self._go(place, after, mask, pending)
             build.position_at_end(onward)
             return mask
         here = build.and_(bits_of_mask(build, predicate.node), mask)
         if after not in self.ending:
-            others = build.and_(mask, build.not_(here))
-            build.store(build.or_(build.load(self.words[after]), others), self.words[after])
-        skip = self.function.append_basic_block("skip")
+            self._wait(after, build.and_(mask, build.not_(here)))
         build.cbranch(build.icmp_unsigned("!=", here, I32(0)), onward, skip)
         build.position_at_end(skip)
         self._rest(pending)
         build.position_at_end(onward)
         return here
 
-    def _leave(self, block: Block, mask: ir.Value, predicate, pending: int) -> None:
-        build, after = self.build, block.index + 1
-        if block.kind == "exit":
+    def _leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
+        build, kind = self.build, place.block.kind
+        if kind == "exit":
             self._rest(pending)
-        elif block.kind == "trap":
-            build.branch(self._stop(-1 - block.index, mask))
-        elif block.kind == "barrier":
-            number = self.barriers.index(block) + 1
-            build.store(I32(number), self._state(0))
-            build.store(mask, self._state(4))
-            self._save(self.program.blocks[after].live_in)
+        elif kind == "trap":
+            build.branch(self._stop(-1 - place.index, mask))
+        elif kind == "barrier":
+            self.state.save(self.barriers.index(place) + 1, mask,
+                            self.places[place.after].live_in)
             build.ret(I32(AT_BARRIER))
-        elif block.kind == "branch":
-            self._branch(block, mask, ~predicate if block.negated else predicate, pending)
+        elif taken is not None:
+            self._branch(place, mask, taken, pending)
         else:
-            self._go(block, block.target if block.kind == "goto" else after, mask, pending)
+            self._go(place, place.after if kind == "next" else place.target, mask, pending)
 
-    def _branch(self, block: Block, mask: ir.Value, taken, pending: int) -> None:
-        build, after = self.build, block.index + 1
+    def _branch(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
+        build = self.build
         yes, no = (self.function.append_basic_block(name) for name in ("yes", "no"))
-        if taken.lanes is None or block.target == after:
+        if taken.lanes is None or place.target == place.after:
             if taken.lanes is not None:
                 build.branch(yes)
             else:
                 build.cbranch(taken.node, yes, no)
-            build.position_at_end(yes)
-            self._go(block, block.target, mask, pending)
-            build.position_at_end(no)
-            self._go(block, after, mask, pending)
-            return
-        go = build.and_(bits_of_mask(build, taken.node), mask)
-        stay = build.and_(mask, build.not_(go))
-        some, parted = (self.function.append_basic_block(name) for name in ("some", "parted"))
-        build.cbranch(build.icmp_unsigned("==", go, I32(0)), no, some)
-        build.position_at_end(some)
-        build.cbranch(build.icmp_unsigned("==", stay, I32(0)), yes, parted)
+        else:
+            go = build.and_(bits_of_mask(build, taken.node), mask)
+            stay = build.and_(mask, build.not_(go))
+            some, parted = (self.function.append_basic_block(name) for name in ("some", "parted"))
+            build.cbranch(build.icmp_unsigned("==", go, I32(0)), no, some)
+            build.position_at_end(some)
+            build.cbranch(build.icmp_unsigned("==", stay, I32(0)), yes, parted)
+            build.position_at_end(parted)
+            self._part(place, sorted([(place.target, go), (place.after, stay)],
+                                     key=lambda way: way[0]), pending)
         build.position_at_end(yes)
-        self._go(block, block.target, mask, pending)
+        self._go(place, place.target, mask, pending)
         build.position_at_end(no)
-        self._go(block, after, mask, pending)
-        build.position_at_end(parted)
-        first, second = ((block.target, go), (after, stay))
-        if second[0] < first[0]:
-            first, second = second, first
-        if first[0] in self.ending:
-            first = second
-        elif second[0] not in self.ending:
-            word = self.words[second[0]]
-            build.store(build.or_(build.load(word), second[1]), word)
-            pending |= 1 << second[0]
-        self._go(block, *first, pending)
+        self._go(place, place.after, mask, pending)
 
-    def _go(self, block: Block, target: int, mask: ir.Value, pending: int) -> None:
-        """Lanes in ``mask`` go to ``target``; others may wait at the blocks in ``pending``."""
+    def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
+        """Lanes that go different ways: those of the lowest at once, the others wait."""
+        ways = [way for way in ways if way[0] not in self.ending]
+        for target, lanes in ways[1:]:
+            self._wait(target, lanes)
+            pending |= 1 << target
+        if ways:
+            self._go(place, *ways[0], pending)
+        else:
+            self._rest(pending)
+
+    def _go(self, place: Place, target: int, mask: ir.Value, pending: int) -> None:
+        """Lanes in ``mask`` go to ``target``; others may wait at the places in ``pending``."""
         build = self.build
         if target in self.ending:
             self._rest(pending)
             return
-        if target <= block.index:
-            self._tick(block, mask)
-        lower = [place for place in control_flow.members(pending) if place < target]
+        if target <= place.index:
+            self._tick(place, mask)
+        lower = [other for other in control_flow.members(pending) if other < target]
         if lower:
-            word = self.words[target]
-            build.store(build.or_(build.load(word), mask), word)
+            self._wait(target, mask)
             build.branch(self.check[lower[0]])
             return
         if pending >> target & 1:
@@ -317,12 +274,17 @@ class Lowering:
         build.store(mask, self.mask)
         build.branch(self.enter[target])
 
+    def _wait(self, target: int, lanes: ir.Value) -> None:
+        """Lanes wait at a place until all lower ones are done."""
+        word = self.words[target]
+        self.build.store(self.build.or_(self.build.load(word), lanes), word)
+
     def _rest(self, pending: int) -> None:
         """Those who ran are gone: on with the lowest that wait, or the end."""
-        first = next(control_flow.members(pending), None)
+        first = next(iter(control_flow.members(pending)), None)
         self.build.branch(self.finish if first is None else self.check[first])
 
-    def _tick(self, block: Block, mask: ir.Value) -> None:
+    def _tick(self, place: Place, mask: ir.Value) -> None:
         """Once in many rounds of a loop, ask whether the time is up."""
         build, context = self.build, self.context
         fuel = build.sub(context.load("fuel"), I64(1))
@@ -330,8 +292,9 @@ class Lowering:
         ask, onward = (self.function.append_basic_block(name) for name in ("ask", "onward"))
         build.cbranch(build.icmp_signed("<", fuel, I64(0)), ask, onward)
         build.position_at_end(ask)
-        callback = ir.FunctionType(I64, [POINTER]).as_pointer()
-        answer = build.call(build.inttoptr(context.load("tick"), callback), [context.pointer])
-        build.cbranch(build.icmp_unsigned("!=", answer, I64(0)),
-                      self._stop(-1 - block.index, mask), onward)
+        context.store("ended", I64(1))
+        callback = ir.FunctionType(ir.VoidType(), []).as_pointer()
+        build.call(build.inttoptr(context.load("tick"), callback), [])
+        build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),
+                      self._stop(-1 - place.index, mask), onward)
         build.position_at_end(onward)

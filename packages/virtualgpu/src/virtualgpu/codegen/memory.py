@@ -8,22 +8,36 @@ of :mod:`virtualgpu.codegen.helpers`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from virtualgpu.codegen import helpers
-from virtualgpu.codegen.context import ADDRESSES, COMPARES, LANES, SITES, VALUES
-from virtualgpu.codegen.decode import Step
+from virtualgpu.codegen.context import (
+    ADDRESSES,
+    COMPARES,
+    DELTA,
+    LANES,
+    LOW,
+    SPAN,
+    VALUES,
+    site_at,
+)
+from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.decode import Access
 from virtualgpu.codegen.lanes import (
     EVERYONE,
     I32,
     I64,
     IOTA,
+    Context,
     bits_of_mask,
     constant_vector,
     pointer_to,
     splat,
     spread,
 )
+from virtualgpu.codegen.operands import Registers
 from virtualgpu.machine.emit import U64
 from virtualgpu.machine.fuse import kind
 from virtualgpu.operations.expression import Value, llvm_type
@@ -33,21 +47,22 @@ class Accesses:
     """Writes the accesses of one kernel. ``stop(number)`` gives the block to jump to where site
     ``number`` may not go on."""
 
-    def __init__(self, registers, context, stop):
+    def __init__(self, registers: Registers, context: Context,
+                 stop: Callable[[int, ir.Value], ir.Block]):
         self.registers, self.context, self.stop = registers, context, stop
-        self.build: ir.IRBuilder = context.build
-        self.sites: list[Step] = []
+        self.build = context.build
+        self.sites: list[tuple[Access, Place]] = []
 
-    def emit(self, step: Step, mask: ir.Value) -> None:
+    def emit(self, step: Access, mask: ir.Value) -> None:
         """The step's access by the lanes in ``mask`` (a word)."""
-        self.sites.append(step)
-        number = len(self.sites) - 1
+        number = len(self.sites)
+        self.sites.append((step, self.registers.place))
         site = step.site
         address = self.registers.get(step.sources[0], U64)
         if site.offset:
             address = address + (site.offset & 0xFFFF_FFFF_FFFF_FFFF)
         values = [self.registers.get(value, site.dtype) for value in step.sources[1:]]
-        if step.kind == "atomic":
+        if site.kind == "atomic":
             self._atomic(step, number, address, values, mask)
         elif address.lanes is None and site.space in ("global", "shared"):
             self._single(step, number, address, values, mask)
@@ -56,18 +71,18 @@ class Accesses:
 
     # -- pieces --------------------------------------------------------------------------------
 
-    def _element(self, step: Step, lanes: int | None) -> ir.Type:
+    def _element(self, step: Access, lanes: int | None) -> ir.Type:
         name = kind(step.site.dtype)
         return llvm_type("u8" if name == "pred" else name, lanes)
 
-    def _base(self, space: str) -> ir.Value:
-        """What to add to an address of the space to have the host's."""
-        return self.context.load("shared" if space == "shared" else "delta")
+    def _host(self, number: int, address: ir.Value) -> ir.Value:
+        """The host's address, where the site knows the variable."""
+        return self.build.add(self.context.load(site_at(number) + DELTA), address)
 
     def _inside(self, number: int, address: ir.Value, reach: int) -> ir.Value:
         """Whether elements at ``address`` to ``reach`` bytes above it lie inside."""
         build, context = self.build, self.context
-        low, span = context.load(SITES + 2 * number), context.load(SITES + 2 * number + 1)
+        low, span = (context.load(site_at(number) + word) for word in (LOW, SPAN))
         far = build.sub(address, low)
         good = build.icmp_unsigned("<", far, span)
         if reach:
@@ -87,24 +102,24 @@ class Accesses:
         function = build.inttoptr(I64(address), kind_.as_pointer())
         return build.call(function, arguments)
 
-    def _ask(self, step: Step, number: int, helper: int, mask: ir.Value, *more) -> None:
+    def _ask(self, step: Access, number: int, helper: int, mask: ir.Value, *more: ir.Value) -> None:
         """Call a helper; where it refuses, leave the kernel."""
         build, context = self.build, self.context
         answer = self._call(helper, [
-            context.pointer, context.at(SITES + 2 * number),
+            context.pointer, context.at(site_at(number)),
             I64(helpers.SPACES[step.site.space]), mask, *more])
         onward = build.append_basic_block()
         build.cbranch(build.icmp_unsigned("!=", answer, I64(0)), self.stop(number, mask), onward)
         build.position_at_end(onward)
 
-    def _results(self, step: Step, nodes: list[ir.Value]) -> None:
+    def _results(self, step: Access, nodes: list[ir.Value]) -> None:
         for slot, node in zip(step.targets, nodes, strict=True):
             self.registers.write(
                 slot, Value(self.build, node, kind(step.site.dtype)), step.site.dtype)
 
     # -- one address for all lanes -------------------------------------------------------------
 
-    def _single(self, step: Step, number: int, address: Value, values: list[Value],
+    def _single(self, step: Access, number: int, address: Value, values: list[Value],
                 mask: ir.Value) -> None:
         build, site = self.build, step.site
         near = self._inside(number, address.node, 0)
@@ -114,12 +129,12 @@ class Accesses:
         known, search, onward = (build.append_basic_block() for _ in range(3))
         build.cbranch(near, known, search)
         build.position_at_end(known)
-        plain = build.add(self._base(site.space), address.node)
+        plain = self._host(number, address.node)
         build.branch(onward)
         build.position_at_end(search)
         build.store(splat(build, address.node), self.context.at(ADDRESSES), align=8)
         found = self._call(helpers.locate(), [
-            self.context.pointer, self.context.at(SITES + 2 * number),
+            self.context.pointer, self.context.at(site_at(number)),
             I64(helpers.SPACES[site.space]), I64(0), address.node, I64(site.size)])
         searched = build.block
         build.cbranch(build.icmp_unsigned("==", found, I64(0)), self.stop(number, mask), onward)
@@ -130,7 +145,7 @@ class Accesses:
         nodes = []
         for part in range(site.width):
             at = pointer_to(build, build.add(place, I64(part * site.dtype.itemsize)))
-            if step.kind == "load":
+            if step.site.kind == "load":
                 nodes.append(build.load(at, typ=self._element(step, None)))
                 continue
             node = values[part].node
@@ -138,12 +153,12 @@ class Accesses:
                 ctlz = build.ctlz(mask, ir.Constant(ir.IntType(1), 1))
                 node = build.extract_element(node, build.sub(I32(31), ctlz))
             build.store(node, at)
-        if step.kind == "load":
+        if step.site.kind == "load":
             self._results(step, nodes)
 
     # -- an address for each lane --------------------------------------------------------------
 
-    def _vector(self, step: Step, number: int, address: Value, values: list[Value],
+    def _vector(self, step: Access, number: int, address: Value, values: list[Value],
                 mask: ir.Value) -> None:
         build, site = self.build, step.site
         size, width, element = site.size, site.width, site.dtype.itemsize
@@ -163,8 +178,8 @@ class Accesses:
                 good = build.and_(good, aligned)
             build.cbranch(good, plain, apart)
             build.position_at_end(plain)
-            at = pointer_to(build, build.add(self._base(site.space), first))
-            if step.kind == "load":
+            at = pointer_to(build, self._host(number, first))
+            if step.site.kind == "load":
                 node = build.load(at, typ=whole, align=element)
                 lines = [node] if width == 1 else [
                     build.shuffle_vector(node, ir.Constant(whole, ir.Undefined), ir.Constant(
@@ -181,16 +196,16 @@ class Accesses:
         places = [
             build.gep(self.context.at(VALUES), [I64(part * bytes_)], source_etype=ir.IntType(8))
             for part in range(width)]
-        if step.kind == "store":
+        if step.site.kind == "store":
             for place, value in zip(places, values, strict=True):
                 build.store(value.node, place, align=8)
-        self._ask(step, number, helpers.mover(step.kind, element), mask, I64(width))
-        if step.kind == "load":
+        self._ask(step, number, helpers.mover(step.site.kind, element), mask, I64(width))
+        if step.site.kind == "load":
             fetched = [build.load(place, typ=vector, align=8) for place in places]
         done = build.block
         build.branch(onward)
         build.position_at_end(onward)
-        if step.kind == "store":
+        if step.site.kind == "store":
             return
         if plain is None:
             self._results(step, fetched)
@@ -208,7 +223,7 @@ class Accesses:
         nodes = [value.node for value in values]
         build = self.build
 
-        def joined(a, b):
+        def joined(a: ir.Value, b: ir.Value) -> ir.Value:
             count = a.type.count
             return build.shuffle_vector(a, b, ir.Constant(
                 ir.VectorType(I32, 2 * count), list(range(2 * count))))
@@ -223,7 +238,7 @@ class Accesses:
 
     # -- atomics -------------------------------------------------------------------------------
 
-    def _atomic(self, step: Step, number: int, address: Value, values: list[Value],
+    def _atomic(self, step: Access, number: int, address: Value, values: list[Value],
                 mask: ir.Value) -> None:
         build, site = self.build, step.site
         build.store(spread(address).node, self.context.at(ADDRESSES), align=8)
@@ -233,6 +248,6 @@ class Accesses:
         if len(values) == 2:
             build.store(spread(compare).node, self.context.at(COMPARES), align=8)
         self._ask(step, number, helpers.atomic(site.operation, site.dtype, site.space), mask)
-        if step.targets and step.targets[0] is not None:
+        if step.writes:
             old = build.load(self.context.at(VALUES), typ=self._element(step, LANES), align=8)
             self._results(step, [old])

@@ -6,6 +6,7 @@ import numpy as np
 from llvmlite import ir
 
 from virtualgpu.codegen.context import LANES
+from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.lanes import (
     I32,
     I64,
@@ -17,15 +18,16 @@ from virtualgpu.codegen.lanes import (
     zero,
 )
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.machine.emit import Emitter
+from virtualgpu.machine.emit import literal
 from virtualgpu.machine.fuse import adapt, kind
 from virtualgpu.machine.program import Program
 from virtualgpu.machine.wave import WARP
 from virtualgpu.operations.expression import Value, llvm_type, select
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.ptx import Immediate, Register, Symbol
+from virtualgpu.ptx.module import Operand
 
-U32, U64 = np.dtype("u4"), np.dtype("u8")
+U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _FIELDS = {
     "%nwarpid": "warps", "%warpid": "warp",
     "%dynamic_smem_size": "dynamic_smem_size", "%total_smem_size": "total_smem_size",
@@ -50,21 +52,22 @@ class Registers:
     """
 
     def __init__(self, program: Program, build: ir.IRBuilder, context: Context,
-                 varying: set[int], slots: set[int]):
+                 varying: set[int], slots: set[int], first: Place):
+        self.place = first
         self.program, self.build, self.context = program, build, context
         self.varying = varying
         self.homes: dict[int, ir.Value] = {}
         self.current: dict[int, tuple[Value, np.dtype]] = {}
         self.written: set[int] = set()
-        self.literals = Emitter(program, program.blocks[program.entry_code.entry])
         for slot in sorted(slots):
             name = kind(program.dtypes[slot])
             lanes = LANES if slot in varying else None
             self.homes[slot] = build.alloca(llvm_type(name, lanes))
             build.store(zero(name, lanes), self.homes[slot])
 
-    def start_block(self) -> None:
-        self.current, self.written = {}, set()
+    def start(self, place: Place) -> None:
+        """Go on with the block of ``place``."""
+        self.place, self.current, self.written = place, {}, set()
 
     def read(self, slot: int) -> tuple[Value, np.dtype]:
         if slot not in self.current:
@@ -108,11 +111,10 @@ class Registers:
 
     # -- operands ------------------------------------------------------------------------------
 
-    def get(self, operand, want: np.dtype) -> Value:
+    def get(self, operand: Operand, want: np.dtype) -> Value:
         """An operand's bits as ``want``."""
         if isinstance(operand, Immediate):
-            name = self.literals.immediate(operand, want)
-            return self.literal(self.literals.names[name])
+            return self._literal(literal(operand, want))
         if isinstance(operand, Symbol):
             return adapt(self._number(self._symbol(operand), 64), U64, want)
         if not isinstance(operand, Register):
@@ -120,16 +122,18 @@ class Registers:
         name = operand.name
         if name.startswith("!"):
             return ~self.get(Register(name[1:]), want)
-        if name in self.program.entry_code.function.registers:
-            slot = self.program.register(self.program.entry_code, operand)
-            return adapt(*self.read(slot), want)
+        code = self.place.block.function
+        if name in code.function.registers:
+            return adapt(*self.read(self.program.register(code, operand)), want)
+        if name in code.slots:  # a function's parameter
+            return adapt(*self.read(code.slots[name]), want)
         return adapt(self._special(name), U32, want)
 
     def _number(self, number: int, bits: int) -> Value:
         node = ir.Constant(ir.IntType(bits), number & ((1 << bits) - 1))
         return Value(self.build, node, f"u{bits}")
 
-    def literal(self, array: np.ndarray) -> Value:
+    def _literal(self, array: np.ndarray) -> Value:
         if array.dtype.kind == "b":
             return Value(self.build, ir.Constant(ir.IntType(1), int(array[0])), "pred")
         bits = int(array.view(UNSIGNED[array.itemsize])[0])
@@ -141,11 +145,13 @@ class Registers:
             return WARP + symbol.offset
         if symbol.name in program.shared_addresses:
             return program.shared_addresses[symbol.name] + symbol.offset
-        if symbol.name in program.entry_code.frame:
-            return program.entry_code.frame[symbol.name] + symbol.offset
-        if symbol.name in program.parameter_offsets:
+        code = self.place.block.function
+        if symbol.name in code.frame:
+            return self.place.frame + code.frame[symbol.name] + symbol.offset
+        if symbol.name in program.parameter_offsets and code is program.entry_code:
             raise Refused("the address of a parameter")
-        return program.module.address(symbol.name) + symbol.offset
+        address: int = program.module.address(symbol.name)
+        return address + symbol.offset
 
     def _special(self, name: str) -> Value:
         context = self.context

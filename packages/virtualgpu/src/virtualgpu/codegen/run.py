@@ -5,13 +5,27 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from virtualgpu.codegen.context import ADDRESSES, AT, LANES, WORD, size
+from virtualgpu.codegen.context import (
+    ADDRESSES,
+    AT,
+    LANES,
+    LIMIT,
+    SITE_WORDS,
+    SITES,
+    WORD,
+    size,
+)
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.errors import (
@@ -23,15 +37,17 @@ from virtualgpu.errors import (
     UnsupportedInstruction,
     VirtualGPUError,
 )
-from virtualgpu.machine import access, simt
-from virtualgpu.machine.memory import BASE
+from virtualgpu.machine import access, barriers, simt
+from virtualgpu.machine.group import Group
+from virtualgpu.machine.launch import Launch
+from virtualgpu.machine.mapping import BASE
+from virtualgpu.machine.program import Program
+from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.schedule import Lockstep
 from virtualgpu.machine.wave import MAX_LOCAL, Wave
 
-# With `1` a kernel is compiled once it has run as long as that would take; with `always`, which
-# tests use, at its first launch.
-MODE = os.environ.get("VIRTUALGPU_NATIVE", "1")
-WORTH = 0.15  # seconds in the interpreting machine
+# Whether an error of the compiler's own is one: tests ask for it, users get the other machine.
+STRICT = os.environ.get("VIRTUALGPU_NATIVE") == "always"
 SLICE = 0.05  # seconds of a batch of blocks, as far as can be foreseen
 REPLAY = 5.0  # seconds to find the words for an error
 ROUNDS = 20_000  # of loops, between two looks at the clock
@@ -39,49 +55,38 @@ ROUNDS = 20_000  # of loops, between two looks at the clock
 _lock = threading.Lock()
 
 
-def natively(launch) -> bool:
-    """Run a launch on native code if it can be; False where nothing has been done."""
+def natively(launch: Launch, first: int = 0) -> bool:
+    """Run the blocks from ``first`` on in native code if they can be; False where nothing has
+    been done."""
     if launch.observers or launch.cooperative or (
             not isinstance(launch.schedule, Lockstep)
             or not math.isinf(launch.budget.instructions)):
         return False
+    start = time.thread_time()
     kernel = _kernel(launch.program)
-    if kernel is None:
+    launch.deadline += time.thread_time() - start  # the kernel's own time is what is limited
+    if kernel is None or kernel.local_size > MAX_LOCAL:
         return False
-    limit = launch.program.entry_code.frame_size
-    if limit > MAX_LOCAL:
-        return False
-    Run(launch, kernel).run()
+    Run(launch, kernel).run(first)
     return True
 
 
-def spent(launch, seconds: float) -> None:
-    """The interpreting machine took so long."""
-    program = launch.program
-    program.interpreted = getattr(program, "interpreted", 0.0) + seconds
-
-
-def _kernel(program) -> NativeKernel | None:
-    """The program's native code, compiled when it is worth it; None without."""
+def _kernel(program: Program) -> NativeKernel | None:
+    """The program's native code, compiled when first asked for; None without."""
     with _lock:
-        known = getattr(program, "native", None)
-        if known is None:
-            if MODE != "always" and getattr(program, "interpreted", 0.0) < WORTH:
-                return None
+        if program.native is None:
             try:
-                known = build(program)
+                program.native = build(program)
             except (Refused, UnsupportedInstruction) as refusal:
-                known = str(refusal) or "refused"
+                program.native = str(refusal) or "refused"
             except Exception as error:  # an unforeseen form: the other machine knows it
-                if MODE == "always":
+                if STRICT:
                     raise
-                known = repr(error)
+                program.native = repr(error)
                 warnings.warn(
-                    f"the kernel {program.display!r} has no native code and runs as without "
-                    f"VIRTUALGPU_NATIVE ({known}): please report this", RuntimeWarning,
-                    stacklevel=2)
-            program.native = known
-    return known if isinstance(known, NativeKernel) else None
+                    f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
+                    "runs slower than it could: please report this", RuntimeWarning, stacklevel=2)
+    return program.native if isinstance(program.native, NativeKernel) else None
 
 
 def _words(count: int) -> np.ndarray:
@@ -93,51 +98,47 @@ def _words(count: int) -> np.ndarray:
 class Run:
     """One launch on one core."""
 
-    def __init__(self, launch, kernel: NativeKernel):
+    def __init__(self, launch: Launch, kernel: NativeKernel):
         self.launch, self.kernel = launch, kernel
         self.error: BaseException | None = None
         self.context = _words(size(len(kernel.sites)))
-        self._kept: list = []
+        self._kept: list[Any] = []  # what the context points to
         self._fill()
 
-    def _table(self, values, dtype) -> int:
+    def _table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
         """The address of an array that lives as long as this run."""
         array = np.ascontiguousarray(values, dtype)
         if not array.size:
             array = np.zeros(1, dtype)
         self._kept.append(array)
-        return array.ctypes.data
+        return int(array.ctypes.data)
+
+    def _room(self, nbytes: int) -> int:
+        return self._table(_words(-(-nbytes // WORD) + 1))
 
     def _fill(self) -> None:
-        launch, memory = self.launch, self.launch.memory
-        limit = launch.program.entry_code.frame_size
-        stride = -(-limit // 16) * 16
+        launch, memory, kernel = self.launch, self.launch.memory, self.kernel
+        stride = -(-kernel.local_size // 16) * 16
         warps = -(-launch.threads // LANES)
-        padded = warps * LANES
         x, y, _ = launch.block
-        thread = np.arange(padded)
+        thread = np.arange(warps * LANES)
         extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
-        shared = _words(-(-launch.shared_bytes // WORD) + 1)
-        local = _words(padded * stride // WORD + 1)
-        states = _words(warps * self.kernel.state_size // WORD + 8)
-        self._kept += [shared, local, states]
-        tick = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._tick)
+        tick = ctypes.CFUNCTYPE(None)(self._tick)
         self._kept.append(tick)
         fields = {
-            "delta": memory.host - BASE, "shared": shared.ctypes.data,
-            "local": local.ctypes.data, "local_stride": stride, "local_limit": limit,
+            "delta": memory.host - BASE, "shared": self._room(launch.shared_bytes),
+            "local": self._room(warps * LANES * stride), "local_stride": stride,
             "threads": launch.threads, "warps": warps,
-            "parameters": self._table(np.frombuffer(launch._parameters, np.uint8), np.uint8),
-            "states": states.ctypes.data, "state_size": self.kernel.state_size,
-            "global_starts": self._table(memory.starts, np.int64),
-            "global_ends": self._table(memory.ends, np.int64),
+            "parameters": self._table(np.frombuffer(launch.parameters, np.uint8), np.uint8),
+            "states": self._room(warps * kernel.state_size), "state_size": kernel.state_size,
+            "global_starts": self._table(memory.starts), "global_ends": self._table(memory.ends),
             "global_count": len(memory.starts),
-            "shared_starts": self._table([s for s, _ in extents], np.int64),
-            "shared_ends": self._table([e for _, e in extents], np.int64),
+            "shared_starts": self._table([start for start, _ in extents]),
+            "shared_ends": self._table([end for _, end in extents]),
             "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
             "local_bytes": launch.threads * stride,
             "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
-            "fuel": ROUNDS, "tick": ctypes.cast(tick, ctypes.c_void_p).value,
+            "fuel": ROUNDS, "tick": ctypes.cast(tick, ctypes.c_void_p).value or 0,
             "tid_x": self._table(thread % x, np.uint32),
             "tid_y": self._table(thread // x % y, np.uint32),
             "tid_z": self._table(thread // (x * y), np.uint32),
@@ -147,17 +148,21 @@ class Run:
             fields[f"nctaid_{letter}"] = launch.grid[axis]
         for name, value in fields.items():
             self.context[AT[name]] = value
-        # The sites' bounds stand at no bytes from 0: the first access of each looks them up.
+        # A site knows no variable yet: its first access looks one up.
+        self.context[SITES + LIMIT :: SITE_WORDS] = [
+            place.frame + place.block.function.frame_size for _, place in kernel.sites]
 
     # -- running -------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self, first: int) -> None:
         where = self.context.ctypes.data
-        first, count, blocks = 0, 1, self.launch.blocks
+        count, blocks = 1, self.launch.blocks
         while first < blocks:
             count = min(count, blocks - first)
             start = time.perf_counter()
-            if self.kernel.run(where, first, count):
+            with self._hearing_signals():
+                stopped = self.kernel.run(where, first, count)
+            if stopped:
                 self._stopped()
             took = time.perf_counter() - start
             first += count
@@ -167,19 +172,41 @@ class Run:
             elif took > SLICE:
                 count = max(1, count // 2)
 
-    def _tick(self, _context: int) -> int:
-        """From within a loop: 1 to stop, with the reason in ``error``."""
+    def _tick(self) -> None:
+        """From within a loop. Native code stops unless this comes to its end."""
         try:
-            self.context[AT["fuel"]] = ROUNDS
             self._look_at_the_clock()
-        except BaseException as error:  # Ctrl-C among them: it must pass through native code
+            self.context[AT["fuel"]] = ROUNDS
+            self.context[AT["ended"]] = 0
+        except BaseException as error:  # it must pass through native code
             self.error = error
-            return 1
-        return 0
+
+    @contextmanager
+    def _hearing_signals(self) -> Iterator[None]:
+        """Keep what Ctrl-C raises in :meth:`_tick`. A signal's handler runs as a function of
+        Python begins, before any ``try`` in it, and what leaves a callback ctypes gives to
+        ``sys.unraisablehook`` alone. Only the main thread runs handlers."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = sys.unraisablehook
+
+        def heard(unraisable: Any) -> None:
+            trace = unraisable.exc_traceback
+            if trace is not None and trace.tb_frame.f_code is Run._tick.__code__:
+                self.error = unraisable.exc_value
+            else:
+                before(unraisable)
+
+        sys.unraisablehook = heard
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
 
     def _look_at_the_clock(self) -> None:
         launch = self.launch
-        if time.thread_time() > launch._deadline:
+        if time.thread_time() > launch.deadline:
             raise BudgetExceeded(
                 f"the kernel ran for {launch.budget.seconds:g} s of processor time and was "
                 "stopped: does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow "
@@ -187,32 +214,34 @@ class Run:
 
     # -- what went wrong -----------------------------------------------------------------------
 
-    def _stopped(self) -> None:
+    def _stopped(self) -> NoReturn:
         """Raise what the interpreting machine would."""
-        fault = int(self.context[AT["fault"]])
-        block = int(self.context[AT["block"]])
-        warp = int(self.context[AT["warp"]])
-        mask = int(self.context[AT["fault_mask"]])
+        fault, block, warp, mask = (
+            int(self.context[AT[name]]) for name in ("fault", "block", "warp", "fault_mask"))
         lanes = np.array([warp * LANES + i for i in range(LANES) if mask >> i & 1])
         wave = Wave(self.launch, block, 1)
-        group = simt.Group(wave, lanes, 0, simt.Registers.of({}, lanes, wave.lanes))
-        program = self.launch.program
+        group = Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
+        place = self.kernel.places[-1 - fault] if fault < 0 else self.kernel.sites[fault][1]
+        group.block, group.frame = place.block.index, place.frame
         if self.error is not None:
-            error = self.error
-            if isinstance(error, BudgetExceeded):
-                group.block = -1 - fault
-                error = BudgetExceeded(error.message, simt.barriers.location(wave, group))
-            raise error
+            if isinstance(self.error, BudgetExceeded):
+                raise BudgetExceeded(self.error.message, barriers.location(wave, group))
+            raise self.error
         self._replay(TrapError if fault < 0 else (MemoryAccessError, MisalignedAddressError))
         if fault < 0:
-            group.block = -1 - fault
-            simt._trap(wave, group, program.blocks[group.block], None)
-        site = self.kernel.sites[fault].site
-        addresses = self.context[ADDRESSES : ADDRESSES + LANES].view(np.uint64)[lanes % LANES]
+            simt._trap(wave, group, place.block, None)
+        else:
+            self._refused_access(fault, group)
+        raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
+
+    def _refused_access(self, number: int, group: Group) -> None:
+        """Have the interpreting machine look at the addresses that native code refused."""
+        site = self.kernel.sites[number][0].site
+        addresses = self.context[ADDRESSES : ADDRESSES + LANES].view(np.uint64)
+        addresses = addresses[group.lanes % LANES]
         offset, site.offset = site.offset, 0
-        group.block = program.entry_code.entry
         try:
-            values = [np.zeros(len(lanes), site.dtype)] * max(site.width, 2)
+            values = [np.zeros(len(addresses), site.dtype)] * max(site.width, 2)
             if site.kind == "load":
                 access.load(site, group, addresses)
             elif site.kind == "store":
@@ -222,9 +251,8 @@ class Run:
                               *values[: 1 + (site.operation == "cas")])
         finally:
             site.offset = offset
-        raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
 
-    def _replay(self, kinds) -> None:
+    def _replay(self, kinds: type[VirtualGPUError] | tuple[type[VirtualGPUError], ...]) -> None:
         """Raise the interpreting machine's error, if it comes to one of these ``kinds``.
 
         How many other threads do the same, and which is the first of all, only that machine can
@@ -232,7 +260,7 @@ class Run:
         stopped one left in memory; it may go another way there, or take long: then native code's
         own error must do, which knows the lanes of one warp.
         """
-        self.launch._deadline = time.thread_time() + REPLAY
+        self.launch.deadline = time.thread_time() + REPLAY
         try:
             self.launch.run_waves()
         except kinds:

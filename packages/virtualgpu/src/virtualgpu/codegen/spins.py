@@ -9,57 +9,45 @@ loop's branch depends on an address that the loop never changes.
 from __future__ import annotations
 
 from virtualgpu.codegen import control_flow
-from virtualgpu.codegen.decode import Step
+from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.decode import Access, Step
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.codegen.uniformity import written
-from virtualgpu.machine.program import Block, Program
 from virtualgpu.ptx import Register
 
 
-def refuse(program: Program, blocks: list[Block], steps: dict[int, list[Step]]) -> None:
+def refuse(places: list[Place], steps: list[list[Step]]) -> None:
     """Raise Refused for a kernel that may spin."""
-    used = {slot for some in steps.values() for step in some for slot in read(program, step)}
-    used |= {block.guard[0] for block in blocks if block.guard is not None}
-    for loop in control_flow.loops(blocks):
+    used = {slot for some in steps for step in some for slot in step.reads}
+    used |= {place.block.guard[0] for place in places if place.block.guard is not None}
+    for loop in control_flow.loops(places):
         body = [step for index in loop for step in steps[index]]
         for step in body:
-            if step.kind == "load" and step.site.strong:
+            if not isinstance(step, Access):
+                continue
+            if step.site.kind == "load" and step.site.strong:
                 raise Refused("a loop that looks at memory which others change")
-            if step.kind == "atomic" and used & set(step.targets):
+            if step.site.kind == "atomic" and used & set(step.writes):
                 raise Refused("a loop that uses what an atomic found")
-        _refuse_plain_wait(program, [b for b in blocks if b.index in loop], body)
+        _refuse_plain_wait([places[index] for index in loop], body)
 
 
-def _refuse_plain_wait(program: Program, blocks: list[Block], body: list[Step]) -> None:
-    changed = {slot for step in body for slot in written(step)}
-    seen = {
-        slot for step in body if step.kind == "load" and step.site.space != "local"
-        and not changed & set(_slots(program, step.sources[:1]))
-        for slot in written(step)}
+def _refuse_plain_wait(places: list[Place], body: list[Step]) -> None:
+    changed = {slot for step in body for slot in step.writes}
+    seen: set[int] = set()
+    for step in body:
+        if isinstance(step, Access) and step.site.kind == "load" and step.site.space != "local":
+            where = step.sources[0]
+            if not isinstance(where, Register) or not changed & step.reads:
+                seen.update(step.writes)
     while True:
-        more = {slot for step in body if seen & set(read(program, step))
-                for slot in written(step)} - seen
+        more = {slot for step in body if seen & step.reads for slot in step.writes} - seen
         if not more:
             break
         seen |= more
-    for block in blocks:
-        guards = [block.guard[0]] if block.guard is not None else []
-        if block.kind == "branch":
-            guards += _slots(program, (block.last.guard[0],))
-        if seen & set(guards):
+    for place in places:
+        block = place.block
+        guards = set() if block.guard is None else {block.guard[0]}
+        if block.kind == "branch" and block.last is not None and block.last.guard is not None:
+            guards.add(block.function.slots.get(block.last.guard[0].name, -1))
+        if seen & guards:
             raise Refused("a loop that looks at one place in memory until it changes")
-
-
-def read(program: Program, step: Step) -> list[int]:
-    """The registers that a step reads."""
-    slots = _slots(program, step.sources)
-    if step.carry is not None and step.operation.carry_in:
-        slots.append(step.carry)
-    return slots
-
-
-def _slots(program: Program, operands) -> list[int]:
-    code = program.entry_code
-    return [
-        code.slots[name] for operand in operands if isinstance(operand, Register)
-        and (name := operand.name.removeprefix("!")) in code.slots]

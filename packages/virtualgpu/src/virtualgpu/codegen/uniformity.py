@@ -9,9 +9,11 @@ number in native code, and a branch on it never parts a warp.
 from __future__ import annotations
 
 from virtualgpu.codegen import control_flow
-from virtualgpu.codegen.decode import Step
-from virtualgpu.machine.program import Block, Program
+from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.decode import Access, Copy, Parameter, Step
+from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.ptx import Immediate, Register, Symbol
+from virtualgpu.ptx.module import Operand
 
 # Special registers that are one number for a warp.
 SPECIALS = {
@@ -21,75 +23,63 @@ SPECIALS = {
 
 
 class Uniformity:
-    """The result: ``varying`` registers, and ``waiting`` for each block."""
+    """The result: ``varying`` registers, and ``waiting`` for each place."""
 
-    def __init__(self, program: Program, blocks: list[Block], steps: dict[int, list[Step]]):
-        self.program, self.blocks, self.steps = program, blocks, steps
+    def __init__(self, program: Program, places: list[Place], steps: list[list[Step]]):
+        self.program, self.places, self.steps = program, places, steps
         self.varying: set[int] = set()
-        self.waiting: dict[int, int] = {}
+        self.waiting: list[int] = []
         self._solve()
 
-    def is_uniform(self, operand) -> bool:
+    def is_uniform(self, place: Place, operand: Operand) -> bool:
         if isinstance(operand, Immediate | Symbol):
             return True
         if not isinstance(operand, Register):
             return False
         name = operand.name.removeprefix("!")
-        if name in self.program.entry_code.function.registers:
-            slot = self.program.register(self.program.entry_code, Register(name))
-            return slot not in self.varying
+        code = place.block.function
+        if name in code.slots:
+            return code.slots[name] not in self.varying
         return name in SPECIALS
 
-    def result_is_uniform(self, step: Step) -> bool:
-        if step.kind == "param":
-            return True
-        if step.kind in ("atomic", "shfl", "vote"):
+    def result_is_uniform(self, place: Place, step: Step) -> bool:
+        if isinstance(step, Parameter | Copy):
+            return not step.reads & self.varying
+        if step.instruction.opcode in WARP_SYNC:
             return False
-        if step.kind == "activemask":
-            return True
-        if step.kind == "load" and step.site.space not in ("global", "shared"):
-            return False  # a thread's own memory, or an address that may lie there
-        if step.carry is not None and step.operation.carry_in and step.carry in self.varying:
+        # A thread's own memory, or an address that may lie there.
+        if isinstance(step, Access) and (
+                step.site.kind == "atomic" or step.site.space not in ("global", "shared")):
             return False
-        return all(self.is_uniform(source) for source in step.sources)
+        if step.reads & self.varying:
+            return False
+        return all(self.is_uniform(place, source) for source in step.sources)
 
     def _solve(self) -> None:
-        live = {block.index: block.live_in for block in self.blocks}
         while True:
-            parting = {
-                block.index for block in self.blocks
-                if block.kind == "branch" and not self.is_uniform(block.last.guard[0])}
-            guarded = {
-                block.index for block in self.blocks
-                if block.guard is not None and block.guard[0] in self.varying}
-            self.waiting = control_flow.waiting(self.blocks, parting, guarded)
-            grown = set()
-            for block in self.blocks:
-                needed = self.needed_by_others(block.index, live)
-                if block.index in guarded:
-                    needed |= live[block.index + 1]
-                for step in self.steps[block.index]:
-                    uniform = self.result_is_uniform(step)
-                    for slot in written(step):
-                        if not uniform or slot in needed:
-                            grown.add(slot)
+            parting, guarded = set(), set()
+            for place in self.places:
+                block = place.block
+                if block.kind == "branch" and block.last is not None and (
+                        block.last.guard is not None) and not self.is_uniform(
+                        place, block.last.guard[0]):
+                    parting.add(place.index)
+                if block.guard is not None and block.guard[0] in self.varying:
+                    guarded.add(place.index)
+            self.waiting = control_flow.waiting(self.places, parting, guarded)
+            grown: set[int] = set()
+            for place in self.places:
+                needed = self.needed_by_others(place.index)
+                for step in self.steps[place.index]:
+                    uniform = self.result_is_uniform(place, step)
+                    grown.update(slot for slot in step.writes if not uniform or slot in needed)
             if grown <= self.varying:
                 return
             self.varying |= grown
 
-    def needed_by_others(self, index: int, live: dict[int, frozenset[int]] | None = None
-                         ) -> set[int]:
-        """Registers that lanes need which wait while this block runs."""
-        live = live or {block.index: block.live_in for block in self.blocks}
+    def needed_by_others(self, index: int) -> set[int]:
+        """Registers that lanes need which wait while this place's block runs."""
         needed: set[int] = set()
-        for place in control_flow.members(self.waiting[index]):
-            needed |= live[place]
+        for waiting in control_flow.members(self.waiting[index]):
+            needed |= self.places[waiting].live_in
         return needed
-
-
-def written(step: Step) -> list[int]:
-    """The registers that a step writes, the carry flag among them."""
-    slots = [slot for slot in step.targets if slot is not None]
-    if step.carry is not None and step.operation.carry_out:
-        slots.append(step.carry)
-    return slots

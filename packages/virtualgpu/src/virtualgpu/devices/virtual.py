@@ -14,6 +14,10 @@ from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
 from virtualgpu.observers import instruments
 
+# How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
+# ms of processor time for each, and the interpreting machine does 10**9 units of work in a second.
+WORTH = 2_500_000
+
 
 class VirtualDevice:
     """The virtual GPU in this process: a :class:`~virtualgpu.devices.protocol.SharedDevice`.
@@ -134,7 +138,7 @@ class VirtualDevice:
             launch = Launch(
                 self.memory, module.program(entry, schedule.fine), grid, block, parameters,
                 shared_bytes, cooperative, instruments.observers(), schedule, self.budget,
-                native=_native(),
+                native=None if os.environ.get("VIRTUALGPU_NATIVE") == "0" else _natively,
             )
             launch.run()
 
@@ -142,13 +146,16 @@ class VirtualDevice:
         """Nothing is ever in flight."""
 
 
-def _native() -> Any:
-    """The room for native code where VIRTUALGPU_NATIVE asks for it; its import takes 30 ms."""
-    if os.environ.get("VIRTUALGPU_NATIVE", "0") in ("", "0"):
-        return None
-    from virtualgpu import codegen
+def _natively(launch: Launch, first: int) -> bool:
+    """Have native code run the blocks from ``first`` on, where the kernel has worked so long that
+    compiling it pays. What it has done is counted, not timed: the same launches always change
+    over at the same block."""
+    program = launch.program
+    if program.work < WORTH * program.length and os.environ.get("VIRTUALGPU_NATIVE") != "always":
+        return False
+    from virtualgpu.codegen import natively  # 30 ms that many a process never needs
 
-    return codegen
+    return natively(launch, first)
 
 
 def _default_memory() -> int:

@@ -15,8 +15,20 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+from llvmlite import ir
 
+from virtualgpu.compilers.building import count_to, function, item, variable
 from virtualgpu.compilers.llvm import machine_code
+from virtualgpu.operations.expression import (
+    Body,
+    Value,
+    is_float,
+    larger,
+    llvm_type,
+    select,
+    smaller,
+)
+from virtualgpu.operations.formats import canonical, flush
 
 _MOVE = """
 define i64 @{name}(ptr %addresses, i64 %count, i64 %low, i64 %span, i64 %mask, ptr %memory,
@@ -199,91 +211,58 @@ def scatter(memory: int, low: int, span: int, mask: int, addresses: np.ndarray,
 
 # -- atomics -------------------------------------------------------------------------------------
 
-_ATOMIC = """
-define i64 @{name}(ptr %memory, ptr %index, ptr %values, ptr %compares, ptr %olds, i64 %count) {{
-entry:
-  %any = icmp sgt i64 %count, 0
-  br i1 %any, label %loop, label %done
-loop:
-  %i = phi i64 [0, %entry], [%next, %loop]
-  %changed = phi i64 [0, %entry], [%either, %loop]
-  %at = getelementptr i64, ptr %index, i64 %i
-  %where = load i64, ptr %at, align 8
-  %place = getelementptr {type}, ptr %memory, i64 %where
-  %old = load {type}, ptr %place, align 1
-  %vp = getelementptr {type}, ptr %values, i64 %i
-  %value = load {type}, ptr %vp, align 1
-  %cp = getelementptr {type}, ptr %compares, i64 %i
-  %compare = load {type}, ptr %cp, align 1
-  {body}
-  store {type} %new, ptr %place, align 1
-  %op = getelementptr {type}, ptr %olds, i64 %i
-  store {type} %old, ptr %op, align 1
-  %oldbits = bitcast {type} %old to {bits}
-  %newbits = bitcast {type} %new to {bits}
-  %differs = icmp ne {bits} %oldbits, %newbits
-  %d = zext i1 %differs to i64
-  %either = or i64 %changed, %d
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  %result = phi i64 [0, %entry], [%either, %loop]
-  ret i64 %result
-}}
-"""
 
-# A subnormal float32 becomes a zero of its sign.
-_FLUSH = """%{0}.b = bitcast float %{0} to i32
-  %{0}.exponent = and i32 %{0}.b, 2139095040
-  %{0}.tiny = icmp eq i32 %{0}.exponent, 0
-  %{0}.sign = and i32 %{0}.b, -2147483648
-  %{0}.kept = select i1 %{0}.tiny, i32 %{0}.sign, i32 %{0}.b
-  %{0}.flushed = bitcast i32 %{0}.kept to float
-  """
-# The NaN of a sum is the one of its format, as in operations.formats.canonical. (LLVM writes the
-# bits of a float as those of the double of equal value.)
-_ANY_NAN = "%isnan = fcmp uno {t} {sum}, {sum}\n  %new = select i1 %isnan, {t} {nan}, {t} {sum}"
-_NAN = {"float": "0x7FFFFFFFE0000000", "double": "0xFFF8000000000000"}
-_BODIES = {
-    "add_ftz": _FLUSH.format("old") + _FLUSH.format("value")
-               + "%sum = fadd float %old.flushed, %value.flushed\n  " + _FLUSH.format("sum")
-               + _ANY_NAN.format(t="float", sum="%sum.flushed", nan=_NAN["float"]),
-    "add": "%new = add {t} %old, %value",
-    "fadd": "%sum = fadd {t} %old, %value\n  " + _ANY_NAN,
-    "exch": "%new = select i1 true, {t} %value, {t} %old",
-    "and": "%new = and {t} %old, %value",
-    "or": "%new = or {t} %old, %value",
-    "xor": "%new = xor {t} %old, %value",
-    "min": "%less = icmp {s}lt {t} %value, %old\n  %new = select i1 %less, {t} %value, {t} %old",
-    "max": "%more1 = icmp {s}gt {t} %value, %old\n  %new = select i1 %more1, {t} %value, {t} %old",
-    "inc": "%under = icmp ult {t} %old, %value\n  %plus = add {t} %old, 1\n"
-           "  %new = select i1 %under, {t} %plus, {t} 0",
-    "dec": "%zero = icmp eq {t} %old, 0\n  %above = icmp ugt {t} %old, %value\n"
-           "  %wrap = or i1 %zero, %above\n  %minus = sub {t} %old, 1\n"
-           "  %new = select i1 %wrap, {t} %value, {t} %minus",
-    "cas": "%equal = icmp eq {t} %old, %compare\n"
-           "  %new = select i1 %equal, {t} %value, {t} %old",
+def _sum(old: Value, value: Value, compare: Value) -> Value:
+    total = old + value
+    return canonical(total) if is_float(total.kind) else total
+
+
+# What memory holds afterwards, from what it held, the operand and, of `cas`, what is compared with.
+# `add_ftz` is a float32 sum that takes and gives zero for subnormal numbers.
+ATOMICS: dict[str, Body] = {
+    "add": _sum,
+    "add_ftz": lambda old, value, compare: canonical(flush(flush(old) + flush(value))),
+    "exch": lambda old, value, compare: value,
+    "and": lambda old, value, compare: old & value,
+    "or": lambda old, value, compare: old | value,
+    "xor": lambda old, value, compare: old ^ value,
+    "min": lambda old, value, compare: smaller(old, value),
+    "max": lambda old, value, compare: larger(old, value),
+    "inc": lambda old, value, compare: select(old < value, old + 1, 0),
+    "dec": lambda old, value, compare: select((old == 0) | (old > value), value, old - 1),
+    "cas": lambda old, value, compare: select(old == compare, value, old),
 }
 
 
-def atomic_body(operation: str, dtype: np.dtype) -> tuple[str, str]:
-    """An atomic's type and its instructions, from ``%old``, ``%value`` and ``%compare`` to
-    ``%new``."""
-    is_float = dtype.kind == "f" and operation in ("add", "add_ftz")
-    type_ = {4: "float", 8: "double"}[dtype.itemsize] if is_float else f"i{8 * dtype.itemsize}"
-    return type_, _BODIES["fadd" if is_float and operation == "add" else operation].format(
-        t=type_, sum="%sum", nan=_NAN.get(type_), s="s" if dtype.kind == "i" else "u")
+def atomic_kind(operation: str, dtype: np.dtype) -> str:
+    """The kind of value that an atomic works on: only sums know floats, all others bits."""
+    letter = "f" if dtype.kind == "f" and operation in ("add", "add_ftz") else (
+        "s" if dtype.kind == "i" else "u")
+    return f"{letter}{8 * dtype.itemsize}"
 
 
 @cache
 def _atomic(operation: str, dtype: np.dtype) -> Callable[..., int]:
-    bits = f"i{8 * dtype.itemsize}"
-    type_, body = atomic_body(operation, dtype)
+    """``(memory, index, values, compares, olds, count)`` → whether any element changed."""
     name = f"atomic_{operation}_{dtype.kind}{dtype.itemsize}"
-    text = _ATOMIC.format(name=name, type=type_, bits=bits, body=body)
+    kind, bits = atomic_kind(operation, dtype), f"u{8 * dtype.itemsize}"
+    element, word = llvm_type(kind, None), ir.IntType(64)
+    build, (memory, index, values, compares, olds, count) = function(
+        name, [ir.PointerType()] * 5 + [word])
+    changed = variable(build, word(0))
+    with count_to(build, count) as i:
+        place = build.gep(memory, [item(build, index, i, word)], source_etype=element)
+        old = Value(build, build.load(place, typ=element, align=1), kind)
+        new = ATOMICS[operation](old, *(
+            Value(build, item(build, table, i, element, align=1), kind)
+            for table in (values, compares)))
+        build.store(new.node, place, align=1)
+        build.store(old.node, build.gep(olds, [i], source_etype=element), align=1)
+        differs = build.zext((new.view(bits) != old.view(bits)).node, word)
+        build.store(build.or_(build.load(changed), differs), changed)
+    build.ret(build.load(changed))
     signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
-    return signature(machine_code(text, name))
+    return signature(machine_code(str(build.module), name, optimise=True))
 
 
 def atomic(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray,

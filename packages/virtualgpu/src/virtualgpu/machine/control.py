@@ -32,8 +32,8 @@ _ORDERS = {"relaxed", "acquire", "release", "acq_rel", "sc"}
 _SCOPES = {"cta": "cta", "cluster": "gpu", "gpu": "gpu", "sys": "sys"}
 
 
-def site(emitter: Emitter, instruction: Instruction) -> tuple[Site, str]:
-    """The decoded site of a memory instruction and its name in the block's function."""
+def site(kernel: str, instruction: Instruction) -> Site:
+    """The decoded site of a memory instruction of ``kernel``."""
     opcode, modifiers = instruction.opcode, list(instruction.modifiers)
     kind = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
     if not modifiers or modifiers[-1] not in DTYPES:
@@ -73,10 +73,8 @@ def site(emitter: Emitter, instruction: Instruction) -> tuple[Site, str]:
     quiet = space in ("const", "param")
     if kind != "load" and space == "const":
         raise PTXSyntaxError(f"{instruction.name}: nothing writes to .const")
-    decoded = Site(instruction, emitter.program.display, kind,
-                   "global" if space == "const" else space, dtype, width,
-                   strong=strong, order=order, scope=scope, quiet=quiet, operation=operation)
-    return decoded, emitter.put(decoded, "site")
+    return Site(instruction, kernel, kind, "global" if space == "const" else space, dtype, width,
+                strong=strong, order=order, scope=scope, quiet=quiet, operation=operation)
 
 
 def _atomic_type(instruction: Instruction, operation: str, element: str,

@@ -52,6 +52,27 @@ def prepare(program: Program, block: Block) -> None:
     block.reads, block.writes = emitter.reads, emitter.written
 
 
+def literal(value: Immediate, want: np.dtype) -> np.ndarray:
+    """A literal as ``want``: shape (1,)."""
+    if value.type is None:
+        if want.kind == "f":
+            raise PTXSyntaxError(f"integer {value.value} where a float is wanted")
+        if want.kind == "b":
+            return np.array([bool(value.value)])
+        if not -(1 << 63) <= value.value < 1 << 64:
+            raise PTXSyntaxError(f"{value.value} does not fit 64 bits")
+        bits = value.value & ((1 << 8 * want.itemsize) - 1)
+        return np.array([bits], UNSIGNED[want.itemsize]).view(want)
+    have = np.dtype("f4" if value.type == "f32" else "f8")
+    array = np.array([value.value], UNSIGNED[have.itemsize]).view(have)
+    if want.kind == "f" and want != have:
+        with np.errstate(all="ignore"):
+            array = array.astype(want)
+    elif want.itemsize != have.itemsize:
+        raise PTXSyntaxError(f"a {value.type} literal where {want} is wanted")
+    return array.view(want)
+
+
 def _address(address: int) -> np.ndarray:
     return np.array([address & (1 << 64) - 1], U64)
 
@@ -133,25 +154,6 @@ class Emitter:
             self.constants[key] = self.put(array, "c")
         return self.constants[key]
 
-    def immediate(self, value: Immediate, want: np.dtype) -> str:
-        if value.type is None:
-            if want.kind == "f":
-                raise PTXSyntaxError(f"integer {value.value} where a float is wanted")
-            if want.kind == "b":
-                return self.constant(np.array([bool(value.value)]))
-            if not -(1 << 63) <= value.value < 1 << 64:
-                raise PTXSyntaxError(f"{value.value} does not fit 64 bits")
-            bits = value.value & ((1 << 8 * want.itemsize) - 1)
-            return self.constant(np.array([bits], UNSIGNED[want.itemsize]).view(want))
-        have = np.dtype("f4" if value.type == "f32" else "f8")
-        array = np.array([value.value], UNSIGNED[have.itemsize]).view(have)
-        if want.kind == "f" and want != have:
-            with np.errstate(all="ignore"):
-                array = array.astype(want)
-        elif want.itemsize != have.itemsize:
-            raise PTXSyntaxError(f"a {value.type} literal where {want} is wanted")
-        return self.constant(array.view(want))
-
     def symbol_address(self, symbol: Symbol) -> str:
         """The address of a variable within its own space, or of a function: u64, shape (1,)."""
         name = symbol.name
@@ -173,7 +175,7 @@ class Emitter:
     def get(self, operand: Operand, want: np.dtype) -> str:
         """An expression for an operand's value as ``want``."""
         if isinstance(operand, Immediate):
-            return self.immediate(operand, want)
+            return self.constant(literal(operand, want))
         if isinstance(operand, Symbol):
             return self.cast(self.symbol_address(operand), U64, want)
         if not isinstance(operand, Register):
@@ -308,7 +310,8 @@ class Emitter:
     def memory(self, instruction: Instruction) -> None:
         if instruction.opcode in ("prefetch", "prefetchu", "discard", "applypriority"):
             return  # hints: nothing that a program can see
-        site, name = control.site(self, instruction)
+        site = control.site(self.program.display, instruction)
+        name = self.put(site, "site")
         operands: tuple[Any, ...] = instruction.operands
         if instruction.opcode in ("ld", "ldu"):
             target, where = operands
@@ -353,7 +356,7 @@ class Emitter:
             raise PTXSyntaxError(f"expected an address, found {where}")
         base = where.base
         if isinstance(base, Immediate):
-            return self.immediate(Immediate(base.value + where.offset), U64)
+            return self.constant(literal(Immediate(base.value + where.offset), U64))
         if isinstance(base, Symbol):
             if site.space == "param":
                 site.space = "local" if base.name in self.code.frame else self._param_space()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu import operations
-from virtualgpu.machine.emit import U64, Emitter, Run
+from virtualgpu.machine.emit import U64, Emitter, Run, literal
 from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.special import SPECIAL
 from virtualgpu.machine.uniform import UNIFORM_SPECIALS, uniform_slots
@@ -177,7 +177,7 @@ class FusingEmitter(Emitter):
     def argument(self, operand: Operand, want: np.dtype) -> tuple[object, np.dtype] | None:
         """``(value, dtype)`` of an operand; None where the stretch cannot hold it."""
         if isinstance(operand, Immediate):
-            return self.names[self.immediate(operand, want)], want
+            return literal(operand, want), want
         if isinstance(operand, Symbol):
             text = self.symbol_address(operand)
             if text in self.names:

@@ -6,9 +6,9 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -38,6 +38,8 @@ MAX_SHARED = 232_448  # bytes a block may ask for at compute capability 9.0
 # Waves whose lanes may all spin for blocks that have not started: a million threads, which is
 # more than any device holds at once.
 WAITING = 32
+# What a basic block costs beside its instructions, in instructions of a lane.
+PER_BLOCK = 20_000
 WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
 
 _numbers = itertools.count(1)
@@ -69,6 +71,9 @@ class Budget:
     nbytes: int = 1 << 30
 
 
+Native = Callable[["Launch", int], bool]
+
+
 class Launch:
     """Run ``program`` over a grid of blocks.
 
@@ -84,8 +89,9 @@ class Launch:
         Bytes of dynamic shared memory per block.
     cooperative : bool
         All blocks resident at once, so that ``grid.sync()`` can work.
-    native : module, optional
-        Who may run the whole launch instead (:mod:`virtualgpu.codegen`).
+    native : callable, optional
+        ``native(launch, first)`` is asked before every wave whether it runs the blocks from
+        ``first`` on instead (:func:`virtualgpu.codegen.natively`).
 
     Raises
     ------
@@ -101,7 +107,7 @@ class Launch:
                  block: Iterable[int], parameters: Sequence[bytes], dynamic_shared: int = 0,
                  cooperative: bool = False, observers: Iterable[Observer] = (),
                  schedule: Schedule | None = None, budget: Budget | None = None,
-                 stream: object = None, native: Any = None):
+                 stream: object = None, native: Native | None = None):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
         self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
@@ -121,7 +127,7 @@ class Launch:
         self._values: dict[tuple[int, np.dtype], np.ndarray] = {}
         self._parameter_address: int | None = None
         self._workspace: int | None = None
-        self._deadline = time.thread_time() + self.budget.seconds
+        self.deadline = time.thread_time() + self.budget.seconds
         self._ticks = 0
         self.packed_shared = program.packed_shared + self.dynamic_shared
         extents = [*program.shared_extents]
@@ -171,7 +177,7 @@ class Launch:
                     f"has {variable.size} bytes, not {len(value)}")
             at = self.program.parameter_offsets[variable.name]
             raw[at : at + variable.size] = value
-        self._parameters = bytes(raw)
+        self.parameters = bytes(raw)
 
     # -- what the running code asks for --------------------------------------------------------
 
@@ -180,16 +186,16 @@ class Launch:
         key = (offset, dtype)
         value = self._values.get(key)
         if value is None:
-            value = np.frombuffer(self._parameters, np.uint8, dtype.itemsize, offset).view(dtype)
+            value = np.frombuffer(self.parameters, np.uint8, dtype.itemsize, offset).view(dtype)
             self._values[key] = value
         return value
 
     def parameter_address(self, offset: int) -> np.ndarray:
         """A device address of the parameters, for kernels that index them."""
         if self._parameter_address is None:
-            self._parameter_address = self.memory.allocate(max(len(self._parameters), 1))
+            self._parameter_address = self.memory.allocate(max(len(self.parameters), 1))
             self.memory.write(self._parameter_address,
-                              np.frombuffer(self._parameters, np.uint8))
+                              np.frombuffer(self.parameters, np.uint8))
         return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
 
     def is_constant(self, low: int, high: int) -> bool:
@@ -209,6 +215,7 @@ class Launch:
     def spend(self, instructions: int, wave: Wave, group: Group) -> None:
         """Count work against the budget; raise BudgetExceeded past it."""
         self.instructions += instructions
+        self.program.work += instructions + PER_BLOCK
         self._ticks += 1
         if self.instructions > self.budget.instructions:
             raise BudgetExceeded(
@@ -216,7 +223,7 @@ class Launch:
                 f"{self.budget.instructions:,.0f}: does this loop end?",
                 barriers.location(wave, group))
         # Observers can make one block cost as much as a thousand.
-        if (self.observers or not self._ticks & 63) and time.thread_time() > self._deadline:
+        if (self.observers or not self._ticks & 63) and time.thread_time() > self.deadline:
             raise BudgetExceeded(
                 f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped: "
                 "does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more)",
@@ -257,20 +264,18 @@ class Launch:
                 self.memory.unwritten.clear()
 
     def _run(self) -> None:
-        if self.native is None:
-            self.run_waves()
-        elif not self.native.natively(self):
-            start = time.thread_time()
-            self.run_waves()
-            self.native.spent(self, time.thread_time() - start)
+        self.run_waves(self.native)
 
-    def run_waves(self) -> None:
-        """Run all blocks here, one instruction of a wave of lanes at a time."""
+    def run_waves(self, native: Native | None = None) -> None:
+        """Run the blocks here, one instruction of a wave of lanes at a time, until ``native``
+        takes over."""
         per_wave = self._blocks_per_wave()
         count = -(-self.blocks // per_wave)
         waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves
         for number in self.schedule.waves(count):
             first = int(number) * per_wave
+            if native is not None and not waiting and native(self, first):
+                return
             wave = Wave(self, first, min(per_wave, self.blocks - first))
             simt.start(wave)
             waiting.append(wave)

@@ -148,6 +148,8 @@ class Program:
         self.functions: dict[str, FunctionCode] = {}
         self.uniform: frozenset[int] | None = None  # see `machine.uniform`
         self.blocks: list[Block] = []
+        self.work = 0  # instructions run so far, counted for each lane (Launch.spend)
+        self.native: object = None  # its native code, or why there is none (virtualgpu.codegen)
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)
         self.entry_code = self.functions[entry]
@@ -155,6 +157,7 @@ class Program:
         self._lay_out_shared()
         for code in self.functions.values():
             self._split(code)
+        self.length = sum(len(code.function.body) for code in self.functions.values())
         # Where lanes stand that have just told others something.
         self.after_atomics = {
             block.index + 1 for block in self.blocks

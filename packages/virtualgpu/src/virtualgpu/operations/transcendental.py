@@ -1,16 +1,13 @@
 """sin, cos, lg2, ex2 and tanh (PTX ISA 9.7.3.18 to .22, 9.7.4.9 and .10).
 
-All are approximations on a GPU. Here each is computed by NumPy in double precision and rounded
-once, so it is more accurate than the hardware and keeps every error bound that the ISA states;
-a program whose answer depends on the hardware's own error will see another error.
+All are approximations on a GPU. Here each is computed in double precision (:mod:`.elementary`) and
+rounded once, so it is more accurate than the hardware and keeps every error bound that the ISA
+states; a program whose answer depends on the hardware's own error will see another error.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
+from virtualgpu.operations import elementary
 from virtualgpu.operations.expression import Value
 from virtualgpu.operations.formats import (
     DECODE,
@@ -23,19 +20,17 @@ from virtualgpu.operations.formats import (
 )
 from virtualgpu.operations.table import Form, Operation, operation
 
-_FUNCTIONS = {"sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh}
+_FUNCTIONS = {"sin": elementary.sine, "cos": elementary.cosine, "lg2": elementary.log2,
+              "ex2": elementary.exp2, "tanh": elementary.tanh}
 
 
 def _single(form: Form, ftz: bool) -> Operation:
     function = _FUNCTIONS[form.opcode]
 
-    def load(a: Value) -> Value:
-        return (flush(a) if ftz else a).to("f64")
-
-    def store(x: Value) -> Value:
-        return canonical(flush(x.to("f32")) if ftz else x.to("f32"))
-    before, after = form.function(load, ["f32"], ["f64"]), form.function(store, ["f64"], ["f32"])
-    return form.plain(lambda a: after(function(before(a))), ["f32"], ["f32"])
+    def body(a: Value) -> Value:
+        x = function((flush(a) if ftz else a).to("f64")).to("f32")
+        return canonical(flush(x) if ftz else x)
+    return form.compiled(body, ["f32"], ["f32"])
 
 
 def _half(form: Form, kind: str, ftz: bool) -> Operation:
@@ -43,23 +38,14 @@ def _half(form: Form, kind: str, ftz: bool) -> Operation:
     function = _FUNCTIONS[form.opcode]
     element = kind.removesuffix("x2")
 
-    def load(a: Value) -> Value:
+    def one(a: Value) -> Value:
         x = DECODE[element](a)
-        return (flush(x) if ftz else x).to("f64")
-
-    def store(x: Value) -> Value:
-        x = odd_f32(x)
+        x = odd_f32(function((flush(x) if ftz else x).to("f64")))
         return ENCODE[element](flush(x) if ftz else x)
-    if kind == element:
-        before, after = form.function(load, [kind], ["f64"]), form.function(store, ["f64"], [kind])
-        return form.plain(lambda a: after(function(before(a))), [kind], [kind])
-    split = form.function(lambda a: tuple(map(load, halves(a))), [kind], ["f64", "f64"])
-    joined = form.function(lambda x, y: join(store(x), store(y)), ["f64", "f64"], [kind])
 
-    def run(a: np.ndarray) -> Any:
-        low, high = split(a)
-        return joined(function(low), function(high))
-    return form.plain(run, [kind], [kind])
+    def both(a: Value) -> Value:
+        return join(*map(one, halves(a)))
+    return form.compiled(one if kind == element else both, [kind], [kind])
 
 
 @operation("sin", types=("f32",), section="9.7.3.18")

@@ -1,0 +1,77 @@
+"""Loops, tables and places on the stack, for functions that are written with llvmlite's builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+_WORD = ir.IntType(64)
+
+
+def function(name: str, arguments: Sequence[ir.Type], module: ir.Module | None = None,
+             ) -> tuple[ir.IRBuilder, tuple[ir.Value, ...]]:
+    """A function that answers a word: a builder at its start, and its arguments. Internal to
+    ``module``, or alone in one of its own."""
+    made = ir.Function(module or ir.Module(name), ir.FunctionType(_WORD, arguments), name)
+    if module is not None:
+        made.linkage = "internal"
+    return ir.IRBuilder(made.append_basic_block("entry")), made.args
+
+
+def variable(build: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """A place on the stack that holds ``value`` first."""
+    with build.goto_entry_block():
+        place = build.alloca(value.type)
+    build.store(value, place)
+    return place
+
+
+def item(build: ir.IRBuilder, table: ir.Value, number: ir.Value, kind: ir.Type,
+         align: int | None = None) -> ir.Value:
+    """``table[number]``."""
+    return build.load(build.gep(table, [number], source_etype=kind), typ=kind, align=align)
+
+
+def intrinsic(build: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value]
+              ) -> ir.Value:
+    """Call a function of LLVM's own by its full name."""
+    known = build.module.globals.get(name)
+    if known is None:
+        signature = ir.FunctionType(result, [argument.type for argument in arguments])
+        known = ir.Function(build.module, signature, name)
+    return build.call(known, arguments)
+
+
+@contextmanager
+def while_(build: ir.IRBuilder, condition: Callable[[], ir.Value]) -> Iterator[None]:
+    """Repeat what is written inside while what ``condition`` writes is true."""
+    test, body, done = (build.append_basic_block(name) for name in ("test", "body", "done"))
+    build.branch(test)
+    build.position_at_end(test)
+    build.cbranch(condition(), body, done)
+    build.position_at_end(body)
+    yield
+    build.branch(test)
+    build.position_at_end(done)
+
+
+@contextmanager
+def count_to(build: ir.IRBuilder, end: ir.Value) -> Iterator[ir.Value]:
+    """For the numbers from 0 to below ``end``: each."""
+    place = variable(build, end.type(0))
+    with while_(build, lambda: build.icmp_unsigned("<", build.load(place), end)):
+        number = build.load(place)
+        yield number
+        build.store(build.add(number, end.type(1)), place)
+
+
+@contextmanager
+def each_bit(build: ir.IRBuilder, word: ir.Value) -> Iterator[ir.Value]:
+    """For each bit that is set, the lowest first: its number, as 64 bits."""
+    left = variable(build, word)
+    with while_(build, lambda: build.icmp_unsigned("!=", build.load(left), word.type(0))):
+        some = build.load(left)
+        build.store(build.and_(some, build.sub(some, word.type(1))), left)
+        yield build.zext(build.cttz(some, ir.Constant(ir.IntType(1), 1)), _WORD)
