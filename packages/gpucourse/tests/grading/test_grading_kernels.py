@@ -11,6 +11,7 @@ import pytest
 
 from gpucourse.grading.arguments import describe_type, parameter_sizes
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT
@@ -25,6 +26,16 @@ from virtualgpu.numba.machine_array import MachineArray
 def server():
     with Sandbox(limits=Limits(request_seconds=30.0)) as sandbox:
         yield sandbox.server
+
+
+def test_what_students_send_is_not_compiled_in_the_oracle(monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    device = new_device(Limits())
+    text = (".version 8.0\n.target sm_90\n.address_size 64\n"
+            ".visible .entry k() { .reg .b32 %r<2>; mov.u32 %r1, 7; ret; }")
+    module = device.load(text)
+    device.launch(module, "k", (1, 1, 1), (32, 1, 1), [])
+    assert module.program("k").native is None
 
 
 @pytest.fixture

@@ -32,6 +32,12 @@ class VirtualDevice:
         The descriptor of a file to hold the memory, for another process to reach it
         (:func:`virtualgpu.machine.mapping.shared_file`).
 
+    Attributes
+    ----------
+    compiles : bool
+        Whether kernels that work long become native code (:mod:`virtualgpu.codegen`); switch it
+        off where PTX comes from people who are not trusted: LLVM was not made for them.
+
     Notes
     -----
     Launches run one after the other, in the order in which they are issued: streams never
@@ -47,6 +53,7 @@ class VirtualDevice:
         self.total_memory = total_memory or _default_memory()
         self.memory = GlobalMemory(self.total_memory, file)
         self.budget = budget or Budget()
+        self.compiles = os.environ.get("VIRTUALGPU_NATIVE") != "0"
         self._lock = threading.RLock()
 
     # -- memory --------------------------------------------------------------------------------
@@ -138,7 +145,7 @@ class VirtualDevice:
             launch = Launch(
                 self.memory, module.program(entry, schedule.fine), grid, block, parameters,
                 shared_bytes, cooperative, instruments.observers(), schedule, self.budget,
-                native=None if os.environ.get("VIRTUALGPU_NATIVE") == "0" else _natively,
+                native=_natively if self.compiles else None,
             )
             launch.run()
 

@@ -9,7 +9,12 @@ from virtualgpu.machine.launch import Budget
 
 
 def new_device(limits: Limits) -> VirtualDevice:
-    """A virtual GPU with bounded memory and time; with ``limits.gpu`` a real one behind it."""
+    """A virtual GPU with bounded memory and time; with ``limits.gpu`` a real one behind it.
+
+    It interprets: what students' processes send is no input for a compiler in this one.
+    """
     budget = Budget(seconds=limits.launch_seconds)
     kind = CheckedDevice if limits.gpu else VirtualDevice
-    return kind(limits.device_bytes, budget)
+    device = kind(limits.device_bytes, budget)
+    device.compiles = False
+    return device
