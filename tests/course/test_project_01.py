@@ -18,6 +18,9 @@ KINDS = {
     "uninitialised private rows", "correct but with one global atomic per event",
     "correct but uncoalesced", "changes its input", "endless loop",
     "histogram not zeroed between runs", "negative weights", "sums in float32",
+    "one thread does everything", "one thread of each block does everything",
+    "one thread of each warp does everything", "threads take turns at a barrier",
+    "NumPy, then a kernel that copies",
 }
 
 
@@ -71,6 +74,15 @@ def merge_rows(rows, counts):
         cuda.syncthreads()
     if t == 0:
         counts[cuda.blockIdx.x] = s[0]
+""",
+    # One atomic addition for all lanes of a warp that have the same slot.
+    "fill-atomic": """@cuda.jit
+def fill_atomic(values, low, high, counts):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = int32(bin_index(values[i], low, high, counts.size - 2))
+        same = cuda.match_any_sync(cuda.activemask(), slot)
+        if cuda.ffs(same) - 1 == cuda.laneid:
+            cuda.atomic.add(counts, slot, cuda.popc(same))
 """,
     "fill-shared": """@cuda.jit
 def fill_shared(values, low, high, counts):

@@ -373,7 +373,7 @@ for threads, grid, block in ((1, 1, 1), (33, 1, 64), (129, 5, 32), (1000, 8, 125
 # - The box is not always centred on 0. How do you get from [0, 1) to [x0, x1)?
 # - **The state has to be in `states[t]` again when the kernel ends.** The next launch goes on from
 #   there. If it begins where this one began, it draws the same points.
-# - The busiest thread's instructions are counted, up to 1,000 for each point of its share.
+# - The busiest thread's instructions are counted, up to 2,500 for each point of its share.
 #
 # Hints: `hint("count-hits")`.
 
@@ -421,13 +421,13 @@ expect(abs(z_score(hits.sum(), 64_000, math.sqrt(0.5))) > Z_LIMIT,
        "as many hits as if x and y were the same number: draw twice")
 expect(abs(z_score(hits.sum(), 64_000, math.pi / 4)) < Z_LIMIT,
        "the fraction of hits in the box from -1 to 1 is not π/4")
-expect_parallel(launched, 64_000, instructions=1000)
+expect_parallel(launched, 64_000, instructions=2500)
 ### BEGIN HIDDEN TESTS
 for box in ((0.0, 1.0, 0.0, 1.0), (-2.0, 3.0, -1.5, 0.5), (0.25, 1.5, -2.0, 2.0),
             (-0.75, 0.5, 0.5, 1.25)):
     states, hits = random_states(512, secret_rng(f"{box}")), unwritten(512, np.int32)
     launched = launch("count_hits", 4, 128, states, 64, *box, hits, schedules=0)
-    expect_parallel(launched, 512 * 64, instructions=1000)
+    expect_parallel(launched, 512 * 64, instructions=2500)
     expect(abs(z_score(hits.sum(), 512 * 64, disc_fraction(*box))) < Z_LIMIT,
            "wrong for a box that is not centred on 0: do x and y fill the whole box evenly?")
 # T χ²-distributed terms of mean 1 and variance 2: their sum is T ± √(2 T).
@@ -1022,7 +1022,7 @@ for limit in (0, 3):
 # to `first` + n − 1 did **not** escape, undecided ones included. Point number i has the same counter,
 # key and words as in `count_points`, in the box above.
 #
-# The busiest thread's instructions are counted, up to 20,000 for each point of its share.
+# The busiest thread's instructions are counted, up to 40,000 for each point of its share.
 #
 # Is it right to count the undecided? Nearly all of them are inside, near the edge, where orbits take
 # long to settle. The few that would still escape make the area too large: by about 0.003 at `limit` =
@@ -1058,7 +1058,7 @@ totals = []
 for grid, block in ((16, 128), (3, 96)):
     total = np.zeros(1, np.int64)
     launched = launch("mandelbrot_hits", grid, block, 5, 0, 4000, 500, total, schedules=0)
-    expect_parallel(launched, 4000, instructions=20_000)
+    expect_parallel(launched, 4000, instructions=40_000)
     totals.append(int(total[0]))
 expect(totals[0] == totals[1], "the result depends on the launch")
 z = z_score(totals[0], 4000, AREA / BOX_AREA)

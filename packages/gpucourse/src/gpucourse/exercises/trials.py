@@ -16,6 +16,7 @@ from gpucourse.adapters import awkward_cuda
 from gpucourse.adapters.awkward_arguments import to_device
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.orders import checked, order_matters
+from gpucourse.exercises.parallel import uneven
 from virtualgpu import sources
 from virtualgpu.observers.counters import Counters
 
@@ -77,6 +78,15 @@ def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Co
         except Exception:
             pass  # what is wrong is told by the launches that check the answer
     return profile.counters
+
+
+def require_parallel(kernel: object, blocks: int, threads: int, *arguments: object, items: int,
+                     look: str) -> None:
+    """Require that the threads of one launch share the work on `items` elements."""
+    counters = counted(kernel, blocks, threads, *arguments)
+    if found := uneven(counters, (blocks,), (threads,), items):
+        require(False, f"the answer is right, but the work is not shared: {found[0]} "
+                       f"({found[1]})", look=look)
 
 
 def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
