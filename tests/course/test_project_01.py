@@ -75,15 +75,6 @@ def merge_rows(rows, counts):
     if t == 0:
         counts[cuda.blockIdx.x] = s[0]
 """,
-    # One atomic addition for all lanes of a warp that have the same slot.
-    "fill-atomic": """@cuda.jit
-def fill_atomic(values, low, high, counts):
-    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-        slot = int32(bin_index(values[i], low, high, counts.size - 2))
-        same = cuda.match_any_sync(cuda.activemask(), slot)
-        if cuda.ffs(same) - 1 == cuda.laneid:
-            cuda.atomic.add(counts, slot, cuda.popc(same))
-""",
     "fill-shared": """@cuda.jit
 def fill_shared(values, low, high, counts):
     h = cuda.shared.array(MAX_SLOTS, np.int32)

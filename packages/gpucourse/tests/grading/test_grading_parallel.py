@@ -154,6 +154,41 @@ def test_a_tree_does_not_queue(name):
         judged(HONEST[name], grid, block, one_address=True)
 
 
+@cuda.jit
+def aggregated_by_slot(values, counts):
+    """One atomic for all lanes of a warp that have the same slot."""
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = int32(values[i])
+        same = cuda.match_any_sync(cuda.activemask(), slot)
+        if cuda.ffs(same) - 1 == cuda.laneid:
+            cuda.atomic.add(counts, slot, cuda.popc(same))
+
+
+@cuda.jit
+def slots_by_thread_0(values, counts):
+    """All threads count; thread 0 zeroes and merges the few slots."""
+    mine = cuda.shared.array(64, int32)
+    if cuda.threadIdx.x == 0:
+        for slot in range(counts.size):
+            mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, values[i], 1)
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        for slot in range(counts.size):
+            cuda.atomic.add(counts, slot, mine[slot])
+
+
+@pytest.mark.parametrize("name", ["aggregated_by_slot", "slots_by_thread_0"])
+@pytest.mark.parametrize("shape", [(8, 128), (4, 64)])
+def test_honest_histograms_pass(name, shape):
+    values, counts = np.random.default_rng(3).integers(0, 42, 1000), np.zeros(42, np.int32)
+    launched = launch(name, *shape, values, counts, schedules=1)
+    assert (counts == np.bincount(values, minlength=42)).all()
+    expect_parallel(launched, values.size)
+
+
 # -- serial ones ----------------------------------------------------------------------------------
 
 
