@@ -29,8 +29,10 @@ LOCK_ARGS ?=
 BENCH_ARGS ?=
 GPU_ARGS ?=
 
-# One worker per core, but no more than eight: a worker that runs JAX and Numba takes 0.5 GB.
-PYTEST := $(IN_VENV) -m pytest -n logical --maxprocesses 8 --dist loadfile
+# How many workers, and which tests run together: conftest.py.
+PYTEST := $(IN_VENV) -m pytest -n auto --dist loadscope
+# Tests start some 500 Pythons: what these compile of the packages, they compile once.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | \

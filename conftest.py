@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -99,6 +100,38 @@ NEEDS = virtualgpu_fixtures.NEEDS | {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     virtualgpu_fixtures.skip_what_cannot_run(items, NEEDS)
-    # Whole files go to the workers in this order; a long one at the end would leave a core idle.
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: -slow[item.path])
+    # Rooms go to the workers in this order; a long one at the end would leave a core idle.
+    slow = Counter(_room(item.nodeid) for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[_room(item.nodeid)])
+
+
+# --- what runs beside what: pytest-xdist ----------------------------------------------------------
+
+
+def _room(nodeid: str) -> str:
+    """What one worker runs alone: a file; of the lectures, all tests of one, whose cells it runs.
+
+    >>> _room("tests/course/test_lectures.py::test_x[06:race-histogram]")
+    'lecture 06'
+    """
+    of_lecture = re.match(r"tests/course/test_lecture(?:s\.py::.*?\[|_)(\d\d)", nodeid)
+    return f"lecture {of_lecture[1]}" if of_lecture else nodeid.split("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: browsers and servers are waited for. A worker takes up to 2 GB."""
+    return min(8, len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else 2)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Whole rooms, in the order of the tests: those with most tests are not the longest."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Rooms(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _room(nodeid)
+
+    config.option.loadscopereorder = False
+    return Rooms(config, log)

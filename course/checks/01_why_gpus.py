@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack, contextmanager
+from unittest import mock
 
 import numpy as np
 
-from gpucourse.exercises.checks import exercise, require
+import virtualgpu
+from gpucourse.exercises.checks import exercise, pair, require
 
 #: Seconds to start a kernel or a copy, as the lecture assumes.
 START = 4e-6
@@ -26,6 +29,7 @@ def in_flight(threads_needed):
     for latency, bandwidth, bytes_each in (
         (1e-6, 1.0005e9, 8), (2.5e-7, 3.35e12, 8), (2.5e-7, 3.35e12, 16), (4e-7, 3.3007e11, 8),
         (1e-7, 4.603e11, 64), (1e-9, 1e9, 8),
+        (0.25, 4000, 8), (0.5, 16, 8),  # these come out even, to the last bit
     ):
         case = f"with {latency:g} s, {bandwidth:g} bytes/s and {bytes_each} bytes each"
         threads = threads_needed(latency, bandwidth, bytes_each)
@@ -41,6 +45,8 @@ def in_flight(threads_needed):
 
 
 def _where_threads_go_wrong(threads, under_way, bytes_each):
+    if threads == under_way / bytes_each + 1:
+        return "it comes out even, so nothing is rounded: `int(x) + 1` is one too many there"
     if math.isclose(threads, under_way, rel_tol=1e-3):
         return "these are bytes; each thread waits for several"
     if abs(threads - under_way / bytes_each) < 1:
@@ -53,6 +59,7 @@ class CountingFerry:
 
     def __init__(self):
         self.bytes = self.there_bytes = self.trips = 0
+        self.past = 0  # bytes that were fetched without it
 
     def there(self, array):
         import cupy as cp
@@ -75,11 +82,34 @@ class CountingFerry:
             look="what comes back is an array on the device",
         )
         self._count(d_array)
-        return cp.asnumpy(d_array)
+        past, fetched = self.past, cp.asnumpy(d_array)
+        self.past = past
+        return fetched
 
     def _count(self, array):
         self.bytes += array.nbytes
         self.trips += 1
+
+    @contextmanager
+    def noticing(self):
+        """Count what is fetched past the ferry: from the stand-in's arrays, a GPU's tell nobody."""
+        import cupy as cp
+
+        if not virtualgpu.is_active():
+            yield
+            return
+        def noting(fetch):
+            def fetched(array, *arguments, **options):
+                self.past += array.nbytes
+                return fetch(array, *arguments, **options)
+
+            return fetched
+
+        with ExitStack() as patches:
+            for way in ("get", "tolist", "tobytes", "item", "__float__", "__int__", "__bool__"):
+                noted = noting(getattr(cp.ndarray, way))
+                patches.enter_context(mock.patch.object(cp.ndarray, way, noted))
+            yield
 
 
 @exercise(
@@ -97,12 +127,10 @@ def ferry(relax):
     for n, steps in ((100, 7), (1, 3), (2, 2), (33, 1), (31, 0), (1000, 20)):
         heat = random.uniform(0, 100, n)
         before, carrier = heat.copy(), CountingFerry()
-        answer = relax(carrier, heat, steps)
-        require(
-            isinstance(answer, tuple) and len(answer) == 2,
-            f"the answer is a {type(answer).__name__}, not temperatures and the hottest ones",
-            look="the last line, `return heat, hottest`",
-        )
+        with carrier.noticing(), virtualgpu.launches() as listed, virtualgpu.profile() as profile:
+            answer = relax(carrier, heat, steps)
+        answer = pair(answer, "temperatures and the hottest ones",
+                      look="the last line, `return heat, hottest`")
         case = f"with {n} rods and {steps} steps"
         _judge_heat(answer, before, steps, case)
         allowed = 16 * n + 8 * steps
@@ -116,6 +144,21 @@ def ferry(relax):
             f"{case}, the answers are right, but {carrier.bytes:,} bytes crossed in "
             f"{carrier.trips} trips where {allowed:,} would do",
             look="what is carried inside the loop?",
+        )
+        # NumPy may ask for the maximum of a step by itself: `hottest[step] = d_heat.max()`.
+        require(
+            carrier.past <= 8 * steps,
+            f"{case}, the answers are right, but {carrier.past:,} bytes crossed past the ferry",
+            look="`.get()`, `.tolist()`, `cp.asnumpy(…)` and `float(…)` carry too: find the maximum "
+            "on the device, and bring back that one number",
+        )
+        ran = len(listed) + len(profile.launches)
+        in_one_kernel = profile.counters.flops >= 3 * n * steps  # two sums and a product each
+        require(
+            ran >= steps or in_one_kernel or not virtualgpu.is_active(),  # a real GPU keeps no list
+            f"{case}, the answers are right, but the device did {ran} operations for {steps} steps: "
+            "NumPy worked them out on the host",
+            look="`smooth` of what `ferry.there(heat)` returned, not of `heat`",
         )
 
 
@@ -154,6 +197,7 @@ def crossover(answer):
     for starts, gpu_each, cpu_each in (
         (4, 1.575e-9, 5e-10), (4, 4e-10, 1.13e-9), (400, 1e-9, 1e-9), (103, 7e-9, 4.007e-7),
         (1, 0.0, 3e-9), (5000, 2e-11, 1.1e-7),
+        (8, 0.0, 1e-6), (8, 1e-6, 2e-6),  # these come out even, to the last bit
     ):
         got = answer(starts, gpu_each, cpu_each)
         case = (f"with {starts} starts, {gpu_each * 1e9:g} ns on the GPU and {cpu_each * 1e9:g} ns "
@@ -174,8 +218,15 @@ def crossover(answer):
         require(
             got == expected,
             f"{case}, it says {got:g}, not {expected:,}",
-            look="`starts` counts them; each takes START seconds"
-            if math.isclose(got * START, expected, rel_tol=1e-3)
-            else "the smallest whole n with starts * START + n * gpu_each <= n * cpu_each: what "
-            "about one less, and what about fractions?",
+            look=_where_a_crossover_goes_wrong(got, expected, starts, cpu_each - gpu_each),
         )
+
+
+def _where_a_crossover_goes_wrong(got, expected, starts, gain):
+    if math.isclose(got * START, expected, rel_tol=1e-3):
+        return "`starts` counts them; each takes START seconds"
+    if got == expected + 1 and expected * gain == starts * START:
+        return (f"at {expected:,} both take the same time, and that is *no longer*: `int(x) + 1` is "
+                "one too many where it comes out even")
+    return ("the smallest whole n with starts * START + n * gpu_each <= n * cpu_each: what about "
+            "one less, and what about fractions?")

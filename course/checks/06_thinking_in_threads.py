@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
@@ -30,12 +30,7 @@ def launch_shape(shape):
     """Enough blocks for every element, and not one more."""
     for threads in (128, 1, 32, 96, 1024):
         for n in (*LENGTHS, 71_009, 1_000_000):
-            answer = shape(n, threads)
-            require(
-                isinstance(answer, tuple) and len(answer) == 2 and None not in answer,
-                f"the function returns {answer!r}, not two numbers: blocks and loose threads",
-            )
-            blocks, loose = answer
+            blocks, loose = pair(shape(n, threads), "two numbers: blocks and loose threads")
             case = f"{n} elements and blocks of {threads} threads"
             require(
                 blocks == int(blocks) and loose == int(loose),
@@ -348,12 +343,7 @@ def lane_turns(count):
     random = np.random.default_rng(11)
     for n in LENGTHS:
         work = random.poisson(1.4, n)
-        answer = count(work.copy())
-        require(
-            isinstance(answer, tuple) and len(answer) == 2 and None not in answer,
-            f"the function returns {answer!r}, not two numbers: useful and paid",
-        )
-        useful, paid = answer
+        useful, paid = pair(count(work.copy()), "two numbers: useful and paid")
         padded = np.append(work, np.zeros(-n % 32, work.dtype)).reshape(-1, 32)
         expected = int(32 * padded.max(axis=1, initial=0).sum())
         case = f"with {n} threads"

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, launched
 
 
@@ -24,12 +24,7 @@ def estimate(estimate):
     random = np.random.default_rng(71)
     for threads, points in ((2, 10), (129, 64), (4096, 64), (1009, 200)):
         hits = random.binomial(points, math.pi / 4, threads)
-        answer = estimate(hits.copy(), points)
-        require(
-            isinstance(answer, tuple) and len(answer) == 2 and None not in answer,
-            f"the function returns {answer!r}, not two numbers: π and its error",
-        )
-        pi, error = answer
+        pi, error = pair(estimate(hits.copy(), points), "two numbers: π and its error")
         each = 4 * hits / points
         case = f"with {threads} threads of {points} points"
         require(
@@ -103,6 +98,56 @@ def counter(kernel):
             "another key gives the same points",
             look="random(key, …)",
         )
+        for name, values in (("x", x), ("y", y)):
+            _require_drawn(name, values, int(key), f"with {n} points")
+
+
+def _require_drawn(name, values, key, case):
+    """Each value is what the lecture's `random(key, …)` gives for some counter, with this key."""
+    strange = np.flatnonzero(~_drawn(values, key))
+    if not len(strange):
+        return
+    i = strange[0]
+    neighbour = next((k for k in (key + 1, key - 1) if _drawn(values[[i]], k)[0]), None)
+    require(
+        neighbour is None,
+        f"{case}, {name}[{i}] was drawn with the key {neighbour}, not with {key}: a run with the "
+        "other key uses the same numbers again",
+        look="one key for both coordinates; it is the counters that differ",
+    )
+    require(
+        False,
+        f"{case}, {name}[{i}] is {values[i]:.6g}, which random({key}, …) gives for no counter near "
+        "0: it is not a number drawn for this point",
+        look="a value worked out from `i` or from the other coordinate is not random: draw both, "
+        "`random(key, …)` with a counter each",
+    )
+
+
+#: What `random` in the lecture multiplies by (SplitMix64), and how far it shifts.
+_GOLDEN = 0x9E3779B97F4A7C15
+_ROUNDS = ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, _GOLDEN))
+
+
+def _drawn(values, key):
+    """Whether the lecture's `random(key, …)` gives each value, for a counter below 2**40 or so.
+
+    Every round of SplitMix64 can be taken back. Its last 11 bits are lost in a float64, so 2048
+    counters come into question; of 2**64, only 2**-12 are as near to a multiple of 2**62 as this.
+    """
+    bits = values * 2.0**53
+    whole = bits == np.floor(bits)
+    z = (np.where(whole, bits, 0).astype(np.uint64)[:, None] << np.uint64(11)) + np.arange(
+        2048, dtype=np.uint64
+    )
+    for shift, factor in _ROUNDS:
+        z ^= z >> np.uint64(shift)
+        z ^= z >> np.uint64(2 * shift)
+        if factor == _GOLDEN:
+            z -= np.uint64(key % 2**64)
+        z *= np.uint64(pow(factor, -1, 2**64))
+    far = z % np.uint64(2**62)
+    return whole & (np.minimum(far, np.uint64(2**62) - far) < 2**40).any(axis=1)
 
 
 @exercise(

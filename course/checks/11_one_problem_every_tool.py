@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.checks import exercise, pair, require
 
 
 #: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
@@ -69,8 +69,17 @@ def ship(burning_ship):
             f"the picture is right, but it took {launches:,} launches",
             look="one kernel, with the loop inside it",
         )
+        needed = 5 * int(expected.sum())  # two squares, their sum, a product, a sum: at the least
+        require(
+            launches == 0 or _on_a_gpu() or profile.counters.flops >= needed,
+            f"{case}, the picture is right, but the launch did {profile.counters.flops:,} "
+            f"operations, and these steps take {needed:,} at least: it was computed on the CPU",
+            look="the kernel that you launch must be the one that makes the picture",
+        )
     require(
-        launches == 1 or _on_a_gpu() or _asks_jax(burning_ship),
+        launches == 1
+        or _on_a_gpu()
+        or (_asks_jax(burning_ship) and _numpy_operations(burning_ship, real, imag) < STEPS),
         "the picture is right, but nothing was launched: it was computed on the CPU",
         look="Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
     )
@@ -81,6 +90,25 @@ def _on_a_gpu() -> bool:
     from gpucourse.system.device import device
 
     return not device().virtual
+
+
+class _Watched(np.ndarray):
+    """Counts what NumPy computes with it, and with what comes of it. JAX takes it as any array."""
+
+    operations = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        _Watched.operations += 1
+        plain = [one.view(np.ndarray) if isinstance(one, _Watched) else one for one in inputs]
+        result = getattr(ufunc, method)(*plain, **options)
+        return result.view(_Watched) if isinstance(result, np.ndarray) else result
+
+
+def _numpy_operations(function, real, imag) -> int:
+    """How many operations NumPy does for a picture: some before a loop, or several for each step."""
+    _Watched.operations = 0
+    function(real.view(_Watched), imag.view(_Watched), STEPS)
+    return _Watched.operations
 
 
 def _asks_jax(function) -> bool:
@@ -136,12 +164,8 @@ def roofline(attainable):
         (0.0, 1e12, 1e9),
         (0.5, 10.0, 2.0),
     ):
-        answer = attainable(intensity, peak, bandwidth)
-        require(
-            isinstance(answer, tuple) and len(answer) == 2,
-            f"the function returns {answer!r}, not two things: the best, and what limits it",
-        )
-        best, limit = answer
+        best, limit = pair(attainable(intensity, peak, bandwidth),
+                           "two things: the best, and what limits it")
         case = f"{intensity:g} flops per byte, a peak of {peak:g} and {bandwidth:g} bytes a second"
         slope = intensity * bandwidth
         expected, why = (slope, "memory") if slope < peak else (peak, "arithmetic")

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## A GPU loses against a Python loop
 #
-# A GPU adds and multiplies tens of trillions of times a second. Python needs a tenth of a
-# microsecond, or two, for one step of a pendulum. Who is first to follow a pendulum for a thousand steps? Run the cell:
-# the same function, once with Python's numbers and once with arrays on a GPU.
+# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes one or two tenths of a microsecond
+# for one step of a pendulum. Which of them finishes a thousand steps first? Run the cell: it's the same function, once with
+# Python's numbers and once with arrays on a GPU.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -47,7 +47,7 @@ with virtualgpu.launches() as launched:
 print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
 
 # %% [markdown] id="the-race-text"
-# The same angle. And the times? One step is five operations on arrays (a sine, two products, a difference, a sum), and
+# Both give the same angle. And the times? One step is five operations on arrays (a sine, two products, a difference, a sum), and
 # CuPy, which is NumPy for GPUs, has the GPU start a small program for each of them. Starting one takes a few
 # microseconds, whatever it does ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019). We take 4 µs.
 
@@ -63,14 +63,14 @@ else:
     print(f"{device().name}, measured: {gpu_s * 1e3:.1f} ms for {programs:,} starts")
 
 # %% [markdown] id="the-question-stands"
-# The plain Python loop wins, by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can
+# The plain Python loop wins by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can
 # one tell before porting anything?**
 #
-# You will see how a GPU is made, what it costs to carry data there, and work out, for three jobs at which a GPU
-# loses, how large they must become for it to win. No CUDA is needed; you will see your first few lines of it.
+# You'll see how a GPU is made and what it costs to carry data there. Then you'll take three jobs at which a GPU loses,
+# and work out how large each must become for it to win. You don't need to know CUDA; you'll see your first few lines of it.
 #
-# (No GPU? Then this page says so where it shows arithmetic instead of a measurement. Programs for the GPU run on
-# a *virtual* one, which counts what they do and has no clock.)
+# (No GPU? That's fine: programs for the GPU run on a *virtual* one, which counts what they do and has no clock. Where
+# this page then shows arithmetic instead of a measurement, it says so.)
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
 # ## 1. Latency and throughput
@@ -98,11 +98,11 @@ for threads in (1, 100, 10_000, 100_000):
     print(f"{threads:7,} threads: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why"
-# Nearly 100,000. The ship does not sail faster than the bicycle; it is *full*. What must be under way is latency times
+# Nearly 100,000. The ship isn't faster than the bicycle, but it is *full*. What must be under way is latency times
 # throughput, as with any pipe (queueing theory calls it Little's law). A CPU hides latency with caches and guesses;
 # a GPU with other threads that are ready to go on. With one thread it has nothing to hide behind: 0.035 GB/s.
 #
-# So the first question about any job: **are there a hundred thousand things to do at once?** Steps in time that
+# So the first question about any job is: **are there a hundred thousand things to do at once?** Steps in time that
 # need the step before them are one thing.
 
 # %% [markdown] id="in-flight-task"
@@ -160,11 +160,11 @@ for pendulums in (1, 32, 33, 64):
           f"{issued[pendulums] / issued[1]:.2f} times as many")
 
 # %% [markdown] id="warps-why"
-# Thirty-two cost hardly more than one, and the 33rd as much as all before it. (The few more are for `sin`, which takes
-# another way for larger angles.) The hardware knows no single threads: it runs **warps** of 32, which take each
-# instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all.
+# Thirty-two cost hardly more than one, and the 33rd costs as much as all the others together. (The few more are for `sin`, which takes
+# another way for larger angles.) The hardware doesn't run single threads: it runs **warps** of 32, which take each
+# instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all 32.
 #
-# And when lanes want different things? Both ways are walked, one after the other, with some lanes masked off:
+# And when lanes have to do different things? Then the warp runs both sides, one after the other, with some lanes masked off:
 #
 # ![Time runs to the right, eight lanes of a warp lie below each other. Together they reach an if on odd
 # lanes. First the odd lanes run the if side while the even lanes are masked off, then the even lanes run the
@@ -192,7 +192,7 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # %% [markdown] id="divergence-why"
 # The first warp has both kinds and walks both ways: 14 lanes write a zero while the other 18, pale, wait, then those
 # 18 write their roots. (Rest the pointer on a step, and it names its line and lanes.) The second has one kind, and all
-# its lanes work. No error, no warning: a GPU wants many threads that do *the same thing* to different data.
+# its lanes work. No error, no warning: a GPU needs many threads that do *the same thing* to different data.
 
 # %% [markdown] id="terms-text"
 # ## 3. One machine, four vocabularies
@@ -212,7 +212,7 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # | the processor that runs blocks | streaming multiprocessor (SM) | compute unit (CU) | compute unit | compute unit |
 # | a queue of work | stream | stream | queue | command queue |
 #
-# Mind *local memory*: two meanings, and they are not alike. Who is behind them:
+# Mind *local memory*: it has two quite different meanings. And these are the people behind each vocabulary:
 #
 # - **CUDA** (2007) is NVIDIA's, for its own GPUs, and what most scientific software was first written for.
 # - **HIP** is AMD's, part of ROCm: nearly CUDA's text with other names, for AMD's GPUs.
@@ -231,18 +231,19 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # slower and seen by more threads.](../img/memory_hierarchy.svg)
 #
 # (An H100.) The **host** is your computer with its CPU, the **device** is the GPU, and their memories are two. What the GPU is
-# to work on must be carried over a link that is fifty times narrower than its own memory. And there is no more of it than
-# there is: *predict* what asking for a terabyte does. (Of its own memory, a computer that runs short moves some to its disk.)
+# to work on must be carried over a link that is fifty times narrower than its own memory. And the size of that
+# memory is fixed. *Predict:* what happens if you ask for a terabyte? (When your computer runs out of its own memory, it moves
+# some of it to the disk.)
 
 # %% id="too-much" raises="OutOfMemoryError"
 cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why"
-# Read it to the end: how much was asked for, and how much was held already. A GPU does not swap.
-# (There is *managed* memory, which the driver moves to and fro: over that same link.) What does not fit is
-# worked on in pieces, or on several GPUs, or not there.
+# Read it to the end: it says how much was asked for, and how much was held already. A GPU doesn't swap.
+# (There is *managed* memory, which the driver moves to and fro: over that same link.) If your data don't fit, work on
+# them in pieces, use several GPUs, or stay on the CPU.
 #
-# Now the carrying. This class keeps the books: how many bytes, how many trips, and on a GPU, how long.
+# Now for the carrying. This class counts the bytes and the trips, and on a GPU it measures how long they take.
 
 # %% id="ferry"
 class Ferry:
@@ -300,7 +301,7 @@ for count in (1_000, 1_000_000):
               f"{work / (trips + work):.0%}")
 
 # %% [markdown] id="transfer-why"
-# For a million numbers, a twentieth or less: the link decides. (For a thousand, all of it is starting up.) These are bounds
+# For a million numbers it's a twentieth or less: the link decides. (For a thousand, nearly all of the time is starting up.) These are bounds
 # from published figures and our 4 µs; real copies are slower, above all from ordinary, *pageable* memory, since the
 # driver first moves it to where the link can fetch it. What helps is to carry less:
 #
@@ -313,7 +314,7 @@ for count in (1_000, 1_000_000):
 # ### Exercise: carry less
 #
 # Heat spreads in a ring of rods: in each step, every rod takes the mean of itself and its two neighbours. The function
-# `relax_there_and_back` carries all temperatures in every step, only to note the hottest.
+# `relax_there_and_back` carries all temperatures back and forth in every step, just to note the hottest.
 #
 # Write `relax`: the same answers, carrying all temperatures there once and back once. How hot the hottest
 # is after each step may cross too: 8 bytes per step.
@@ -414,7 +415,7 @@ with virtualgpu.launches() as launched:
 print("20 steps, starts:", len(launched) or 100)
 
 # %% [markdown] id="prices-why"
-# Where do these come from? `2 * x + 1` is two kernels, each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
+# Where do these numbers come from? `2 * x + 1` is two kernels, each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
 # element and time. One step of a pendulum is five kernels, which read and write 12 arrays: 96 bytes. ("CuPy: NumPy on
 # the device" shows how to make that one kernel.)
 
@@ -457,11 +458,11 @@ for job in JOBS:
 # %% [markdown] id="lab-why"
 # (The GPUs' columns are the model's: at least so long. The CPU's was measured with 100,000 numbers, which may fit
 # into its caches; many more cost it more.) "Never" stands where an element costs the GPU more than your CPU,
-# mostly for the link alone: then no number of elements helps. It is the first and the third line that this
-# threatens; whether it hits them depends on your CPU and on the link. The last line is the same job as the third,
-# carried once: **not what you compute decides, but how often you carry**.
+# mostly for the link alone: then no number of elements helps. The first and the third line are at risk, and
+# whether they say it depends on your CPU and on the link. The last line is the same job as the third, but it carries the
+# data once. **The computation is the same: what decides is how often you carry.**
 #
-# And the pendulum of the beginning? One of them: lost. Look at many:
+# And the pendulum of the beginning? With one of them, the GPU loses. Here are more:
 
 # %% id="lab-picture"
 job = JOBS[1]
@@ -492,15 +493,12 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 # it is full, and NumPy's line has crossed the models'. With a real GPU the crossing lies further to the right, for
 # these are bounds; but it is there. Here are recorded times of one, at another job: the quadratic formula from "CuPy:
 # NumPy on the device", with the numbers on the GPU already; and below, what starting one kernel takes. (Rows
-# `scaling.quadratic` and `launch`. As long as nobody has measured, the cells say so.)
+# `scaling.quadratic` and `launch`. If none have been measured yet, the cell says so.)
 
 # %% id="recorded"
-from gpucourse.views.measured import recorded_scaling, recorded_times
+from gpucourse.views.measured import recorded, recorded_scaling, recorded_times
 
-recorded_scaling("scaling.quadratic")
-
-# %% id="recorded-launch"
-recorded_times("launch")
+recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 
 # %% [markdown] id="when-not"
 # **When not**, then: few elements; steps that wait for each other; more carrying than computing; threads that each go their own
@@ -518,7 +516,7 @@ recorded_times("launch")
 # |---|---|---|
 # | [CuPy](https://docs.cupy.dev/en/stable/) | NumPy and SciPy | closest to what you know; one kernel per operation unless you fuse. Lecture "CuPy" |
 # | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning |
-# | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses, differentiates; wants its own style. Lecture "JAX" |
+# | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses, differentiates; has a style of its own. Lecture "JAX" |
 # | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` runs pandas code as it stands. Lecture "Tables on the device" |
 # | [Awkward Array](https://awkward-array.org/) | arrays of lists | jagged data, in Numba kernels too. Lecture "Jagged data" |
 # | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
@@ -529,7 +527,7 @@ recorded_times("launch")
 # | [nvmath-python](https://docs.nvidia.com/cuda/nvmath-python/latest/) | calls of NVIDIA's mathematical libraries | matrix products, FFTs, solvers, with every option; 1.0 |
 # | [Triton](https://triton-lang.org/) | kernels on blocks of data | made for deep learning, and on AMD's GPUs too; you think in tiles, not in threads |
 # | [Pallas](https://docs.jax.dev/en/latest/pallas/) | kernels inside JAX | for GPU and TPU; experimental and changing |
-# | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; wants a recent driver (580 or later) |
+# | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; needs a recent driver (580 or later) |
 # | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
 #
 # (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
@@ -537,7 +535,7 @@ recorded_times("launch")
 #
 # Start at the top: a library call that does what you need is mostly faster than your own kernel, and costs nothing to
 # maintain. Go down the list when no call does. Most of these take each other's arrays without a copy, so
-# choosing one is no marriage. ("One problem, every tool" solves one problem with all that this course teaches.)
+# you can change your mind later. ("One problem, every tool" solves one problem with all that this course teaches.)
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -545,9 +543,9 @@ recorded_times("launch")
 # - A CPU finishes one thing soon; a GPU finishes very many things per second, if about a hundred thousand are under
 #   way at once.
 # - Threads run in warps of 32 that take every instruction together: one thread costs as much as 32, and a warp
-#   that disagrees walks both ways.
+#   whose lanes disagree at a branch runs both sides.
 # - Each start costs microseconds, and the link to the host is tens of times narrower than the GPU's memory: start
-#   seldom, carry once.
+#   few programs, and carry your data once.
 # - Count starts and bytes before you port. If carrying an element takes longer than computing it on the CPU, no size
 #   helps.
 
@@ -580,7 +578,8 @@ recorded_times("launch")
 #
 # *Where people stall.* In `ferry`, all of `d_heat` is fetched to find its maximum: `d_heat.max()` finds it on the
 # device. (`hottest[step] = d_heat.max()` is accepted as well: NumPy asks for a number, and CuPy carries one over without
-# the ferry's knowledge. A good moment to say that carrying is easily overlooked.) In `crossover`, people round down,
+# the ferry's knowledge. A good moment to say that carrying is easily overlooked. `d_heat.get().max()` carries
+# everything, and isn't accepted.) In `crossover`, people round down,
 # or divide by a negative gain.
 #
 # *What someone always asks.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and

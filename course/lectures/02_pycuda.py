@@ -4,6 +4,10 @@
 # A muon flies through a magnetic field and its path bends; the smaller its momentum, the more. The cell below
 # follows forty muons for ten metres, one thread for each. Most of it is Python. Sixteen lines are in
 # another language: **CUDA C++**, in a string. Run it first, read it afterwards.
+#
+# (The muons are simulated by `gpucourse.data`, because then nothing has to be downloaded and everybody has the same
+# ones. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
+# `gpucourse data fetch` brings.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -70,7 +74,7 @@ draw_tracks(x, y, "Muons in a field of 3.8 T")
 # GPU runs what comes out, and NumPy arrays go there and back. Many tools of today offer the same (section 6),
 # and the string is the same in all of them. **So how much C++ is it, really?**
 #
-# You will write such kernels, read what the compiler says of them, and meet the mistakes that *nobody*
+# You will write such kernels, read what the compiler says of them, and meet the mistakes that *no message*
 # tells you about. (No GPU? Then a *virtual* one runs what the real compiler makes of your strings, on the CPU.)
 
 # %% [markdown] id="launch-predict" tags=["predict"]
@@ -99,7 +103,7 @@ increment(drv.InOut(counts), block=(4, 1, 1), grid=(2, 1))
 print(counts)
 
 # %% [markdown] id="launch-why"
-# Eight ones: there were eight threads, and each ran the body *once*. There is no loop in the kernel, since
+# Eight ones: there were eight threads, and each ran the body *once*. The kernel has no loop because
 # the launch is the loop. `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number,
 # `blockDim.x` how many threads a block has, so `i` runs from 0 to 7 over the grid. (`block` has always three
 # numbers, for blocks may have three dimensions. A `grid` left out is one block. "Thinking in threads" has more on all this.)
@@ -123,7 +127,7 @@ print(counts)
 # | `// why`, `/* why */` | comments |
 
 # %% [markdown] id="guard-predict" tags=["predict"]
-# Two elements went without. *Predict:* with three blocks there are twelve threads. What do threads 10 and 11
+# Eight threads can't cover ten elements, so the last two are still 0. *Predict:* with three blocks there are twelve threads. What do threads 10 and 11
 # do?
 
 # %% id="guard-missing" raises="IllegalAddress"
@@ -196,7 +200,7 @@ __global__ void shift(float *phi, float by, int n)
 # The message is that of NVRTC, NVIDIA's compiler as a library. An installed PyCUDA calls the program `nvcc`
 # instead, whose words are the same; and since it puts a line above your text, it counts one line more.
 #
-# Some Python is good C++, and means something else. *Predict* the four numbers:
+# Some Python is also valid C++, but means something else. *Predict* the four numbers:
 
 # %% id="false-friends"
 module = SourceModule(r"""
@@ -255,10 +259,10 @@ __global__ void reach(const float *radius, float *fraction, int n)
 check("mend", reach_source)
 
 # %% [markdown] id="types-predict" tags=["predict"]
-# ## 3. Two type systems, and nobody in between
+# ## 3. Two type systems, and no check between them
 #
 # NumPy knows the type of each array, C++ that of each parameter. Between them, a launch is a row of bytes: an
-# address is 8 of them, an `int` 4, a `float` 4. Nobody compares.
+# address is 8 of them, an `int` 4, a `float` 4. Neither side checks them against the other.
 #
 # | C++ | bytes | NumPy | |
 # |---|---|---|---|
@@ -286,7 +290,7 @@ scale(drv.InOut(values), np.float32(3), 10, block=(32, 1, 1))
 
 # %% [markdown] id="python-int-why"
 # `invalid type on parameter #2 (0-based)`: a Python `int` has no size, so PyCUDA does not know how many bytes
-# to send. It wants `np.int32(10)`. That is as far as its care goes.
+# to send. It needs `np.int32(10)`. PyCUDA checks no more than that.
 #
 # *Predict:* the same launch, done right, but for one thing: `masses` is made as one makes arrays in
 # NumPy, of `float64`. An error? The right numbers? Others?
@@ -297,7 +301,7 @@ scale(drv.InOut(masses), np.float32(3), np.int32(4), block=(32, 1, 1))
 print(masses)
 
 # %% [markdown] id="silence-why"
-# Wrong numbers, and silence. The kernel read each `double` as two `float`s, the four lowest bytes first; it
+# You get wrong numbers and no message. The kernel read each `double` as two `float`s, the four lowest bytes first; it
 # multiplied four of these halves by 3, and left the other four alone. Here are the `float`s that it saw:
 
 # %% id="silence-bytes"
@@ -311,7 +315,7 @@ print("as float64:    ", (np.array([1.0, 2.0]).view(np.float32) * np.float32(3))
 # Integers are no better: `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3, 0. A number
 # that is too wide (`np.float64(3)` for `float by`) moves all arguments behind it.
 #
-# **It happens to everybody who launches kernels from strings.** The virtual GPU lets it pass as the library
+# **Sooner or later it happens to everyone who launches kernels from strings.** The virtual GPU lets it pass as the library
 # does, and tells you if you ask (a real GPU cannot know, and the report stays empty there):
 
 # %% id="silence-check"
@@ -414,7 +418,7 @@ check("copy-once", after_layers)
 # ## 5. Less C++, and more
 #
 # An address that knows its type and shape is an array. `gpuarray` has those, with NumPy's operators; each
-# operator is a kernel that PyCUDA wrote and compiled for it. `ElementwiseKernel` wants only the one line that
+# operator is a kernel that PyCUDA wrote and compiled for it. `ElementwiseKernel` takes only the one line that
 # differs from kernel to kernel, and writes the rest: index, guard, loop, launch.
 #
 # *Predict:* `-0.3 * 3.8 * 0.05 / d_pt * d_charge`: `d_pt` is `float32`. Of which type is the result, if
@@ -493,7 +497,7 @@ draw_tracks(x_iron, y_iron, "Muons through magnet and iron")
 # They bend one way, then back: an S, as in the pictures of the CMS detector, which has such a magnet. Constant
 # memory is constant for the *kernel*; between launches, the host may write another table.
 #
-# A mistake to know: leave out the `memcpy_htod`, and the table holds zeros. All paths are straight lines, and
+# A mistake worth knowing: leave out the `memcpy_htod`, and the table holds zeros. All paths are straight lines, and
 # nothing complains. (Global variables of C++ start at zero. Memory from `mem_alloc` does not.)
 
 # %% [markdown] id="field-table-task"
@@ -546,11 +550,11 @@ follow_in_cupy((1,), (64,), (d_pt, d_phi, d_charge, d_x, d_y, np.int32(40), np.i
 print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y))
 
 # %% [markdown] id="today-why"
-# Nothing, but for an `extern "C"` in front, which keeps the kernel's name as you wrote it (PyCUDA puts it
+# Only an `extern "C"` in front is new, which keeps the kernel's name as you wrote it (PyCUDA puts it
 # there for you). The launch reads `kernel(grid, block, arguments)`. Arrays know where they live, so there is no `In`
 # and no `Out`. And everything in section 3 holds here too: `RawKernel` does not look at types either.
 #
-# In `cuda.core`, which wants a GPU's driver even to compile and so cannot be shown running here, it goes
+# `cuda.core` needs a GPU's driver even to compile, so it can't run here. It looks
 # like this (see its [first example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html)):
 #
 # ```python
@@ -573,7 +577,7 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 #   once, finds its number, and checks it against `n`.
 # - The compiler names the line at which it gave up. The mistake is there or just before, and the first error
 #   counts.
-# - Nobody compares NumPy's types with the kernel's. `float *` wants `float32`, `int` wants `np.int32`; anything
+# - Nothing compares NumPy's types with the kernel's. `float *` needs `float32`, `int` needs `np.int32`; anything
 #   else gives wrong numbers in silence.
 # - `In`, `Out` and `InOut` copy around one launch. For many launches, copy by hand: there once, back once.
 # - The C++ outlives the tool: the same string runs in PyCUDA, in CuPy and in `cuda.core`.

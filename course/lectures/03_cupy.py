@@ -39,7 +39,7 @@ d_times = time_to_wall(d_a, d_b, d_c)
 print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(times, d_times.get())}")
 
 # %% [markdown] id="the-question-stands"
-# Not a letter of the function was changed. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
+# The function is the same, to the letter. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
 # device. The function looks as if it went over its data once. **How often does the GPU fetch each number, and
 # how few times would do?**
 #
@@ -58,9 +58,9 @@ d_a - a
 
 # %% [markdown] id="mixing-why"
 # An error: `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to travel, and the path
-# between host and device is the slowest on the whole machine: CuPy wants you to say which one, and when.
+# between host and device is the slowest on the whole machine: CuPy makes you say which one, and when.
 #
-# So copies are always written out. There are more ways of writing them than one thinks:
+# So you always write copies out. There are more ways to write one than you may think:
 
 # %% id="crossings"
 d_few = d_times[:3]
@@ -94,7 +94,7 @@ Picture(figure, f"Histogram of times to the wall from 3 to 13 ns: a sharp rise t
 # %% [markdown] id="differences-predict" tags=["predict"]
 # ## 2. Nearly NumPy
 #
-# *Predict:* the cell runs five lines with both libraries. Where do they differ? One of them should frighten you.
+# *Predict:* the cell runs five lines with both libraries. Where do they differ? One of the differences is dangerous.
 
 # %% id="differences"
 lines = {
@@ -122,7 +122,7 @@ for line, run in lines.items():
 # - Lists are not arrays, and arrays hold numbers only: no text, no objects.
 #
 # And one that this page cannot show: with `a[indices] = values` and an index that occurs twice, NumPy keeps
-# the last value. On a GPU nobody knows which thread comes last.
+# the last value. On a GPU, any of the threads may come last.
 
 # %% [markdown] id="lookup-task"
 # ### Exercise: a lookup that says so
@@ -173,7 +173,7 @@ pool.free_all_blocks()  # back to the driver with all that is not in use
 held("free_all_blocks()")
 
 # %% [markdown] id="pool-why"
-# Seven. While NumPy's expression is worked out, up to four intermediate results live at once: `-b`, `b**2`,
+# Seven arrays. While NumPy's expression is worked out, up to four intermediate results live at once: `-b`, `b**2`,
 # `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as taken; a
 # memory leak it is not. `free_all_blocks()` gives it back, where somebody else needs it. (The pool that CuPy uses
 # unasked is `cp.get_default_memory_pool()`.)
@@ -186,7 +186,7 @@ with cp.cuda.using_allocator(pool.malloc):
     time_to_wall(*three)
 
 # %% [markdown] id="out-of-memory-why"
-# Not enough. Read it from the left: what was asked for last (one array), what was held by then (six), and the limit.
+# It isn't enough. Read the message from the left: what was asked for last (one array), what was held by then (six), and the limit.
 # On a full GPU you get the same error without the limit. What helps, in this order: delete what you no longer
 # need, use `float32`, work in chunks, make fewer intermediate results (section 4).
 
@@ -338,7 +338,7 @@ print(f"{float(d_lid.mean()):.1%} leave by a lid, the last one after {float(d_le
 check("elementwise", leave)
 
 # %% [markdown] id="reduction-text"
-# A **reduction** makes one number of many. `cp.ReductionKernel` wants four lines: what to do with each element,
+# A **reduction** makes one number of many. `cp.ReductionKernel` takes four lines: what to do with each element,
 # how to combine two results (called `a` and `b`), what to store in the end (from `a`), and the **identity**,
 # the result for no elements at all. Here is the length of a vector, the root of the sum of its squares:
 
@@ -354,8 +354,8 @@ print("agree:", bool(cp.allclose(by_steps, in_one)), " along an axis:", length_o
 # %% [markdown] id="reduction-task"
 # ### Exercise: the first through the lid
 #
-# Write `first_at_lid`: of the times of the particles that leave by a lid, the smallest; infinity (in C++:
-# `1.0 / 0.0`) if there is none. `min(a, b)` and `condition ? this : that` are there for you.
+# Write `first_at_lid`: of the times of the particles that leave by a lid, the smallest; infinity (in C++
+# `1.0 / 0.0`, and CuPy knows CUDA's `CUDART_INF`) if there is none. `min(a, b)` and `condition ? this : that` are there for you.
 
 # %% id="reduction-exercise" tags=["exercise"]
 EACH, COMBINE, IDENTITY = "time", "a + b", "0"
@@ -413,7 +413,7 @@ wall(((n + 127) // 128,), (128,), (d_a, d_b, d_c, d_raw, np.int32(n)))
 print("the same times:", bool(cp.allclose(d_raw, d_times)))
 
 # %% [markdown] id="raw-types-predict" tags=["predict"]
-# `np.int32(n)`, for the kernel says `int n`. *Predict:* what if an array has the wrong type? Here is one of
+# It's `np.int32(n)` because the kernel says `int n`. *Predict:* what if an array has the wrong type? Here is one of
 # `float32` for a `double *`:
 
 # %% id="raw-types"
@@ -425,7 +425,7 @@ print(d_out)
 print(findings)
 
 # %% [markdown] id="raw-types-why"
-# Nobody looks. A pointer is a pointer; the kernel takes eight bytes where you meant four, and the numbers are
+# It isn't noticed. A pointer carries no type: the kernel takes eight bytes where you meant four, and the numbers are
 # nonsense. `virtualgpu.check()` compares what you hand over with what the kernel declares. (On a machine with a
 # GPU, CuPy's launches do not pass by it: use `gpucourse.report`.)
 
@@ -461,7 +461,7 @@ gaps = cp.RawKernel(GAPS, "gaps")
 check("raw", gaps)
 
 # %% [markdown] id="raw-memory-text"
-# Each time is wanted twice, by neighbours. *Predict:* 64 times are 16 pieces of 32 bytes, which memory moves as a
+# Two neighbouring threads read each time: one as its own, the other as its next. *Predict:* 64 times are 16 pieces of 32 bytes, which memory moves as a
 # whole. How many pieces do your kernel's **warps** (32 threads, which read together) ask for? (The picture is
 # empty as long as your kernel is.)
 
@@ -513,7 +513,7 @@ for array in (made_by_numba, seen_by_cupy):
 # | Numba | as it is, or `cuda.as_cuda_array(x)` | `cp.asarray(y)` |
 # | JAX | `jax.numpy.from_dlpack(x)` | `cp.from_dlpack(y)` |
 # | PyTorch | `torch.from_dlpack(x)` | `cp.from_dlpack(y)` |
-# | NumPy | `x.get()`: a copy, for it lies elsewhere | `cp.asarray(y)`: a copy |
+# | NumPy | `x.get()`: a copy, because it lies elsewhere | `cp.asarray(y)`: a copy |
 #
 # **DLPack** is the other standard: a function call instead of an attribute, for every kind of device. Both also
 # tell in which queue of the device (its *stream*) there may be unfinished work, so that the taker waits for it. (JAX and PyTorch have no device here when there is no

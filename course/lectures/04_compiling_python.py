@@ -4,6 +4,10 @@
 # The function below is a plain Python loop: it works out the masses of 13,114 pairs of muons and adds up those
 # around the mass of the Z boson. One decorator stands above it. We call it four times with the same data
 # and look at the clock: the clock of this computer's own processor, which is all that this lecture uses.
+#
+# (The muons are simulated by `gpucourse.data`, because then nothing has to be downloaded and the true mass is known.
+# The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
+# `gpucourse data fetch` brings.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -72,8 +76,8 @@ print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
 print("compiled for", mass_around_z.signatures)
 
 # %% [markdown] id="first-call-why"
-# Less, most likely: for one pass over thirteen thousand pairs, compiling is a bad bargain. From the second call on,
-# it is a very good one. So **never time the first call** unless you want to know what compiling costs, and
+# Most likely it takes less: for one pass over thirteen thousand pairs, compiling doesn't pay. From the second call
+# on, it pays very well. So **never time the first call** unless you want to know what compiling costs, and
 # compile what is called often or loops long.
 #
 # *Predict:* which of these calls compile again: `float32` arrays; arrays of half the length; arrays of every
@@ -144,7 +148,7 @@ masses = np.asarray(masses_by_numpy(*(column.view(Counted) for column in columns
 print(f"{Counted.made} arrays of {masses.nbytes:,} bytes")
 
 # %% [markdown] id="passes-why"
-# Nine, of which one is wanted. Each is written to memory and read again by the next operation; for large arrays
+# Nine, and you need only the last. Each is written to memory and read again by the next operation; for large arrays
 # that, not arithmetic, is what takes the time. A loop keeps the nine numbers of one pair in registers and
 # makes one pass. Doing several operations in one pass is called **fusing** them.
 #
@@ -288,7 +292,7 @@ print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cu
 
 # %% [markdown] id="stale-why"
 # The same number twice. While compiling, Numba took the value of the global `cut` and built it into the machine
-# code as a constant; nobody looks at the name again. JAX does likewise, as you will see. No error, no warning.
+# code as a constant, and never looks at the name again. JAX does likewise, as you will see. No error, no warning.
 #
 # ### Exercise: fresh cuts
 #
@@ -355,7 +359,7 @@ Picture(figure, "Times of four calls on this processor, on a logarithmic scale: 
 # %% [markdown] id="below-text"
 # ## 6. What they compiled
 #
-# Neither makes a secret of it. First the jaxpr: each line is one operation on whole arrays, nine in all.
+# Both can show you what they made. First the jaxpr: each line is one operation on whole arrays, nine in all.
 # Then what XLA makes of it.
 
 # %% id="below-jax"
@@ -406,9 +410,9 @@ def correction(mass):
 correction(91.2)
 
 # %% [markdown] id="branch-why"
-# An error, `TracerBoolConversionError`: `if` wants to know whether `mass` is above 60, and `mass` is a stand-in that has
+# An error, `TracerBoolConversionError`: `if` has to know whether `mass` is above 60, and `mass` is a stand-in that has
 # no value. The message shows which function was traced, which line asked, and on which argument it depends.
-# Numba compiles the same function without a murmur: an `if` is part of the *code* that it reads.
+# Numba compiles the same function without complaint: an `if` is part of the *code* that it reads.
 #
 # *Predict:* and this one, which has no `if`?
 
@@ -467,8 +471,104 @@ print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 # The second number is stale. The third is right, by accident: for JAX, another length is another type, so it
 # traced anew and saw the new cut. A program that is wrong for some lengths only is harder to find than one that
 # is always wrong. So: **what a compiled function needs, it gets as an argument.**
+
+# %% [markdown] id="five-ways-predict" tags=["predict"]
+# ## 8. One formula, five ways
 #
-# ## 8. Which of the two?
+# You now know five ways to compute the same thing. Here they are in a race: where does a parabola cross zero? It's the
+# formula from school, for a million parabolas, in `float64`.
+#
+# A fair race needs three rules. Everyone does the same work in the same precision (JAX has to be asked for `float64`).
+# Compiling is timed apart: it's what the first call takes longer than the best of the later ones. And the clock stops when
+# the result is there: JAX returns before that, so its call ends in `block_until_ready()`.
+#
+# *Predict:* put the five in order. And how many times as long as NumPy does plain Python take: about three, thirty or a thousand?
+
+# %% id="five-ways"
+count = 1_000_000
+random = np.random.default_rng(4)
+coefficients = [random.uniform(*ends, count) for ends in ((5, 10), (10, 20), (-0.1, 0.1))]
+
+
+def roots_in_python(a, b, c):
+    return [(-q + math.sqrt(q**2 - 4 * p * r)) / (2 * p) for p, q, r in zip(a, b, c, strict=True)]
+
+
+def roots_by_numpy(a, b, c):
+    return (-b + np.sqrt(b**2 - 4 * a * c)) / (2 * a)
+
+
+def in_a_loop(a, b, c):
+    roots = np.empty_like(a)
+    for i in prange(a.size):  # without parallel=True, prange is range
+        roots[i] = (-b[i] + math.sqrt(b[i] ** 2 - 4 * a[i] * c[i])) / (2 * a[i])
+    return roots
+
+
+@jax.jit
+def roots_by_jax(a, b, c):
+    return (-b + jnp.sqrt(b**2 - 4 * a * c)) / (2 * a)
+
+
+# %% id="five-ways-timed"
+jax.config.update("jax_enable_x64", True)
+ways = {  # the function, and its arguments in its own kind of numbers: making those is not timed
+    "Python": (roots_in_python, [values.tolist() for values in coefficients]),
+    "NumPy": (roots_by_numpy, coefficients),
+    "Numba": (njit(in_a_loop), coefficients),
+    "Numba, parallel": (njit(parallel=True)(in_a_loop), coefficients),
+    "JAX": (lambda *abc: roots_by_jax(*abc).block_until_ready(), [*map(jnp.asarray, coefficients)]),
+}
+best_ms, compile_ms = {}, {}
+for name, (way, arguments) in ways.items():
+    times = []
+    for _ in range(6):
+        start = time.perf_counter()
+        roots = way(*arguments)
+        times.append(1000 * (time.perf_counter() - start))
+    best_ms[name] = min(times[1:])
+    compile_ms[name] = times[0] - best_ms[name] if name not in ("Python", "NumPy") else 0.0
+    assert np.allclose(roots, roots_by_numpy(*coefficients)) and np.asarray(roots).dtype == np.float64
+jax.config.update("jax_enable_x64", False)  # as before
+
+PUBLISHED = {"NumPy": 22.3, "Numba": 6.86, "Numba, parallel": 1.98, "JAX": 2.24}  # ms for 5 million
+print(f"{'':16}{'compile ms':>12}{'best ms':>10}{'ns each':>10}{'published: ms for 5 million':>30}{'ns each':>9}")
+for name, ms in best_ms.items():
+    there = f"{PUBLISHED[name]:30.2f}{PUBLISHED[name] / 5:9.2f}" if name in PUBLISHED else ""
+    print(f"{name:16}{compile_ms[name]:12.1f}{ms:10.2f}{ms * 1e6 / count:10.2f}{there}")
+
+# %% id="five-ways-picture"
+figure, axes = canvas(8, 2.8)
+rows = np.arange(len(best_ms))
+axes.barh(rows - 0.19, [ms * 1e6 / count for ms in best_ms.values()], 0.36, color=COLOURS[5],
+          label=f"this computer, {numba.get_num_threads()} threads, measured now")
+axes.barh([k + 0.19 for k, name in enumerate(best_ms) if name in PUBLISHED],
+          [ms / 5 for ms in PUBLISHED.values()], 0.36, color=COLOURS[1], label="published: a Mac")
+axes.set(xscale="log", xlim=(0.1, None), xlabel="time for each root [ns]", yticks=rows, yticklabels=best_ms)
+axes.invert_yaxis()
+axes.legend(fontsize=8)
+Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
+                + ", ".join(f"{name} {ms * 1e6 / count:.2g} ns" for name, ms in best_ms.items())
+                + ". Published: " + ", ".join(f"{name} {ms / 5:.2g} ns" for name, ms in PUBLISHED.items()) + ".")
+
+# %% [markdown] id="five-ways-why"
+# The orange bars are from a tutorial notebook, "JIT-compilation with Numba and JAX": 22.3 ms with NumPy, 6.86 ms with
+# Numba, 1.98 ms with Numba in parallel and 2.24 ms with JAX, for five million roots. It doesn't name its processor; its
+# error messages show that it was a Mac. So compare ratios within one colour, not bars across the two.
+#
+# - **Python** makes an object for every number and looks up every operation. Some tens of times NumPy's time is usual.
+# - **NumPy** has compiled loops, but nine of them, and each writes a whole array that the next reads again.
+# - **Numba** makes one pass with no arrays in between, on one core.
+# - **Numba with `parallel=True`** shares that pass among the cores. **JAX** fuses and shares it without being told to.
+#
+# The last two are usually close together, and they don't gain as much as you have cores: one pass is so cheap that they
+# wait for memory. With a single core, or when other programs are busy, `parallel=True` gains nothing. And don't forget the first
+# column: if you need the roots once, NumPy is done before the others have compiled.
+#
+# (The same formula on a GPU is the subject of "CuPy: NumPy on the device"; recorded times are in its last section.)
+
+# %% [markdown] id="which-text"
+# ## 9. Which of the two?
 #
 # | | Numba | JAX |
 # |---|---|---|
@@ -485,8 +585,8 @@ print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 # - A just-in-time compiler does its work at the first call with new types; later calls reuse it. Never time
 #   the first call, unless compiling is what you ask about.
 # - Fusing makes one pass over the data instead of one for each operation, and needs no arrays in between.
-# - Numba reads your code and wants a type for every variable; JAX runs your code once on stand-ins without
-#   values, and wants a shape for every array.
+# - Numba reads your code and needs a type for every variable; JAX runs your code once on stand-ins without
+#   values, and needs a shape for every array.
 # - A global is built in as a constant. What may change is an argument.
 # - `prange` takes your word for it that the turns of the loop do not disturb each other.
 
@@ -507,7 +607,7 @@ print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 # Next: kernels in Python ("Numba CUDA"), and more of JAX ("JAX: arrays, compiled").
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 50 minutes
+# ## For the room: 55 minutes
 #
 # | minutes | what |
 # |---|---|
@@ -515,12 +615,13 @@ print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 # | 5-15 | section 1 and `count-window` |
 # | 15-25 | sections 2 and 3; `vectorize` alone |
 # | 25-35 | section 4; `fresh-cuts` in pairs |
-# | 35-50 | sections 5 to 7; `where` is the exercise not to be cut |
+# | 35-49 | sections 5 to 7; `where` is the exercise not to be cut |
+# | 49-55 | section 8; take bets on the order before the cell runs |
 #
 # *Ten minutes late:* leave out section 3 but for its prediction, and section 6.
 #
 # *Where people stall.* They put `@njit` above `delta_phi` and wonder at the check: a ufunc broadcasts, a compiled
-# function of numbers does not. In `where`, they write `if` again, or `np.where`, which wants values.
+# function of numbers does not. In `where`, they write `if` again, or `np.where`, which needs values.
 #
 # *What someone always asks.* "Is Numba as fast as C?" Both end in LLVM; it mostly is. "Why is my JAX slower
 # than NumPy?" For small arrays, each call costs some microseconds; and for the time of a call, wait with

@@ -2,9 +2,13 @@
 # ## How much of Python can a GPU run?
 #
 # Here is a Python function: the mass that a particle must have had, if it fell apart into two muons. `pt`
-# is a muon's momentum across the beam in GeV, `eta` and `phi` are its angles along and around it. Of the
-# 50,000 events that come with the course, 13,114 have just two muons of opposite charge. Run the cell: it
-# runs *this function* on a GPU, once for each of them.
+# is a muon's momentum across the beam in GeV, and `phi` its angle around the beam. `eta`, the *pseudorapidity*, is no
+# angle but stands for one: 0 is straight across the beam, and ±2.4 is 10° away from it.
+#
+# Of the 50,000 events that come with the course, 13,114 have just two muons of opposite charge. Run the cell: it
+# runs *this function* on a GPU, once for each of them. (The events are simulated by `gpucourse.data`, because then
+# nothing has to be downloaded and the true masses are known. The real ones:
+# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data fetch` brings.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -102,7 +106,7 @@ first_mass[1, 32](d_mass)
 # the text of a notebook's cell (`source missing`). (Outside of this course, some two hundred lines from inside
 # Numba come before it. Read such messages from the end.)
 #
-# There are 32 threads here: whose number should the caller get? Nor would the caller be there to take it: a
+# There are 32 threads here: whose number should the caller get? And the caller wouldn't be waiting for it: a
 # launch returns at once, and the GPU does the work in its own time. So a kernel writes its results into
 # arrays, and `copy_to_host` waits for it and fetches them.
 
@@ -188,10 +192,10 @@ print(on_host)
 print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="copies-why"
-# It works, and Numba grumbles: it copied the array to the device, launched, waited, and copied **every**
+# It works, and Numba warns: it copied the array to the device, launched, waited, and copied **every**
 # array argument back, also those that the kernel only read. (Only by the copy does your array change: the
-# kernel never saw it.) Handy for a first try; in a loop over launches, it carries the same bytes to and
-# fro each time. The path between host and device is the slowest on the whole machine, so:
+# kernel never saw it.) That's handy for a first try; in a loop over launches, it carries the same bytes back and
+# forth each time. The path between host and device is the slowest on the whole machine, so:
 # copy once, launch often, copy once.
 
 # %% [markdown] id="types-predict" tags=["predict"]
@@ -238,8 +242,8 @@ def heaviest_of_three(mass, out):
 heaviest_of_three[35, 128](d_mass, d_mass)
 
 # %% [markdown] id="what-does-not-compile-why"
-# No. `Unknown attribute 'append' of type list(undefined)`: a list grows, and growing takes memory from
-# somewhere, one thread at a time. Of ten thousand threads. What a kernel may use, in short:
+# No. `Unknown attribute 'append' of type list(undefined)`: a list grows, and for that it needs memory that some
+# allocator hands out. Here ten thousand threads would all be asking at once. What a kernel may use, in short:
 #
 # | compiles | does not |
 # |---|---|
@@ -329,7 +333,7 @@ print(ptx_of(mev_to_gev).split("@%p1 bra")[1].split("}")[0])
 # %% [markdown] id="single-precision-task"
 # ### Exercise: single precision
 #
-# Write `calibrate`: `out[i] = 0.983 * energy[i] + 0.125` for `float32` arrays, without a single
+# Write `calibrate`: `out[i] = 0.983 * energy[i] + 0.12` for `float32` arrays, without a single
 # instruction in double precision. `np.float32(…)` works in a kernel. The check reads your PTX.
 
 # %% id="single-precision-exercise" tags=["exercise"]
@@ -338,7 +342,7 @@ def calibrate(energy, out):
     i = cuda.grid(1)
     if i < energy.size:
         ### BEGIN SOLUTION
-        out[i] = np.float32(0.983) * energy[i] + np.float32(0.125)
+        out[i] = np.float32(0.983) * energy[i] + np.float32(0.12)
         ### END SOLUTION
 
 
@@ -441,7 +445,7 @@ scale_map[(2, 1), (32, 64)](d_momentum, 0.5, d_out)
 # A *stencil* makes each cell from its neighbours. Write `smooth`: `out[row, column]` is the mean of five
 # cells: the cell itself, those left and right of it, and those above and below. In `phi` the map is a ring:
 # the last column and the first are neighbours. In `eta` it ends: a neighbour that does not exist counts
-# as 0 (still divide by 5). The check wants the right map, and warps along the rows.
+# as 0 (still divide by 5). The check tests the map, and that warps lie along the rows.
 
 # %% id="stencil-exercise" tags=["exercise"]
 @cuda.jit
@@ -471,8 +475,8 @@ check("stencil", smooth)
 # %% [markdown] id="matmul-text"
 # ## 6. A matrix product, from naive to tiled
 #
-# How alike are two events? How do variables hang together? How does light travel through glass? All of
-# these, and all of deep learning, multiply matrices. One thread for each element of the result:
+# How similar are two events? Which variables are correlated? How does light travel through glass? To answer any of
+# these you multiply matrices, and deep learning does little else. Here is one thread for each element of the result:
 
 # %% id="matmul-naive"
 @cuda.jit
@@ -494,8 +498,8 @@ print("NumPy agrees:", np.allclose(d_product.copy_to_host(), a @ b, atol=1e-4))
 print(f"loads from global memory: {naive.counters.global_loads:,} numbers, {a.size + b.size:,} exist")
 
 # %% [markdown] id="tile-predict" tags=["predict"]
-# Right, and wasteful: each of the 18,432 numbers is fetched 96 times, by 96 threads. Threads of a block
-# could fetch together: **shared memory** is small, fast, and common to the threads of one block.
+# It's right, but wasteful: each of the 18,432 numbers is fetched 96 times, by 96 threads. The threads of a block
+# could share what they fetch: **shared memory** is small, fast, and common to the threads of one block.
 #
 # Cut the matrices into tiles of 16 × 16. For each pair of tiles, the 256 threads of a block load one number
 # of each tile, wait for each other (`cuda.syncthreads()`, a **barrier**), and take 16 products each from shared memory.

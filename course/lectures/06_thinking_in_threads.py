@@ -4,6 +4,10 @@
 # The course comes with 50,000 collision events, and in them about 71,000 muons. Each has a transverse
 # momentum `pt` in GeV. To add them all up, we start one GPU thread per muon and have each thread add
 # its own number to one total. Run the cell.
+#
+# (The events are simulated by `gpucourse.data`, because then nothing has to be downloaded and everybody has the same
+# ones. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
+# `gpucourse data fetch` brings.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -37,7 +41,7 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV from {muon_pt.size:,
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 
 # %% [markdown] id="the-question-stands"
-# No error, no warning, and nearly all of it is missing. Every muon had its thread, and every thread ran
+# There's no error and no warning, yet nearly all of it is missing. Every muon had its thread, and every thread ran
 # the line that adds. **So where did the momentum go?**
 #
 # You will find the line that loses it, have a machine point at it, and mend it: first somehow, then
@@ -92,8 +96,8 @@ draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 # Blocks come whole, so the threads rarely match the data. There are 71,009 muons; with blocks of 128,
 # 555 blocks are needed.
 #
-# Here is a kernel that does something useful: the energy of a muon follows from its `pt` and from `eta`,
-# its angle to the beam in disguise.
+# Here is a kernel that does something useful: the energy of a muon follows from its `pt` and its `eta`, the
+# pseudorapidity, which says how far forward it flies (0 is straight across the beam).
 #
 # *Predict:* 555 × 128 is 71,040. What do the last 31 threads do?
 
@@ -311,7 +315,7 @@ for seed in range(12):
 print("in twelve orders, the first ticket went to threads", first_threads)
 
 # %% [markdown] id="order-why"
-# Often thread 0, but not always: nobody promises any order between threads or between blocks. What
+# Often thread 0, but not always: CUDA promises no order between threads or between blocks. What
 # holds is only this: *inside one thread*, one line comes after the other.
 #
 # And a line is not the smallest step. `total[0] += value` is three: **load** the total, **add**,
@@ -402,7 +406,7 @@ import gpucourse
 gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 
 # %% [markdown] id="race-found-why"
-# There is the line, and there are two of the threads that meet in it. This is where the momentum went:
+# The report names the line, and two of the threads that collide in it. This is where the momentum went:
 # thousands of threads loaded the same total, each added its one muon, and each store wiped out those
 # before.
 #
@@ -412,8 +416,8 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 # %% [markdown] id="atomic-predict" tags=["predict"]
 # ## 5. Atomics: one step instead of three
 #
-# `cuda.atomic.add(array, index, value)` makes load, add and store one step that nobody can come
-# between. It returns the value from before, so each caller gets a different one: that was the
+# `cuda.atomic.add(array, index, value)` makes load, add and store one step that no other thread can
+# interrupt. It returns the value from before, so each caller gets a different one: that was the
 # ticket machine.
 #
 # *Predict:* will the sum be right? Will it be the same for every order of the threads?
@@ -532,7 +536,7 @@ print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
 print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 
 # %% [markdown] id="tree-real-why"
-# A bonus: the tree adds numbers of like size, and so rounds off less than a long queue does, where small
+# A bonus: the tree adds numbers of similar size, so it loses less to rounding than a long queue does, where small
 # numbers meet a large total. (NumPy's own `sum` works in a similar way.)
 #
 # Now break it, twice. First, a fold that *rounds down*, as many published ones do. *Predict:* for which
@@ -628,7 +632,12 @@ check("fold", fold_closest)
 # grid.](../img/who_sees_what.svg)
 #
 # So each block can fold its own 128 values down to one: no launches, and no trips to the slow global
-# memory in between.
+# memory in between. With eight values it looks like this:
+#
+# ![Eight values 3, 1, 7, 0, 4, 1, 6, 3 in shared memory. In the first step threads 0 to 3 add what lies four
+# places on: 7, 2, 13, 3. In the second, threads 0 and 1 add what lies two places on: 20, 5. In the third,
+# thread 0 adds its neighbour: 25. A barrier after each step sees to it that a sum is complete before another
+# thread reads it.](../img/tree_reduction.svg)
 
 # %% id="block-sums"
 THREADS = 128
@@ -740,10 +749,10 @@ print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
 
 # %% [markdown] id="early-return-why"
-# Block 0 is full, and right. Block 1 had one value and 127 threads that left. The first two findings
+# Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two findings
 # say so: at both barriers, one thread waits for threads that have ended. Every thread of a block must
 # come to a barrier; a GPU that goes on regardless, as this one does, is being kind. The third finding is
-# where the absurd number comes from: nobody filled 127 of the places, and the fold reads them.
+# where the absurd number comes from: 127 of the places were never filled, and the fold reads them.
 
 # %% [markdown] id="barrier-in-if-predict" tags=["predict"]
 # Third, two lines that look as if they belonged together. *Predict:* will the sum be wrong?
@@ -887,7 +896,7 @@ recorded_times("reduction")
 # Part two: the kernels are right from here on. Are they fast?
 #
 # The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one
-# instruction at a time. So a thread is less like a thread of a CPU, which goes its own way, than like one
+# instruction at a time. So a thread is less like a thread of a CPU, which goes its own way, and more like one
 # number in a vector register.
 #
 # *Predict:* at an `if`, half of a warp's lanes go one way and half the other. Does the warp run one of the
@@ -929,12 +938,12 @@ gpucourse.beside(*(
 
 # %% [markdown] id="divergence-why"
 # Both, one after the other. During each, the lanes that went the other way are **masked**: they sit it
-# out. That is **divergence**. From `run = 32` on, every warp is of one mind and skips the other way: the
+# out. That is **divergence**. From `run = 32` on, all lanes of a warp agree, and it skips the other way: the
 # same answer with fewer instructions, and no lane idle. Divergence is slow but not wrong, as long as no
 # barrier stands in one of the ways.
 
 # %% [markdown] id="short-if-predict" tags=["predict"]
-# Must you fear every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
+# Should you avoid every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
 # negative, at random. *Predict:* at how many of the 128 warps' `if`s do the lanes part?
 
 # %% id="short-if"
@@ -1076,6 +1085,10 @@ gpucourse.beside(
 # hardware gathers what they ask for into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and
 # nothing is moved in vain: the access is **coalesced**. In shares, each lane asks for a number of its own
 # sector, and seven eighths of what moves is not wanted *now*.
+#
+# ![Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i: all eight lie in
+# one sector of 32 bytes, and one sector moves. Below, thread i reads element 8 i: each lies in a sector of its
+# own, so eight sectors move and seven eighths of the bytes are thrown away.](../img/coalescing.svg)
 #
 # It will be wanted next: is there no cache? There is, but a small one for so many. A core of a CPU keeps some
 # tens of kB in its first cache and a megabyte or so in the second, for one thread or two. A multiprocessor of an
@@ -1264,7 +1277,7 @@ levels = [d_seen[k].copy_to_host()[: 32 >> k] for k in range(6)]
 draw_levels(levels)
 
 # %% [markdown] id="shuffle-why"
-# Five, and lane 0. (The picture leaves out the upper lanes: they get sums too, of which nobody makes use. A lane
+# Five, and lane 0. (The picture leaves out the upper lanes: they get sums too, which aren't used. A lane
 # that asks beyond the end of the warp gets its own value back.)
 #
 # Now the sum of all muons. Each thread adds up its share, side by side; each warp folds by shuffles; and one
@@ -1350,7 +1363,7 @@ check("warp-max", warp_maxima)
 #
 # A number from global memory takes hundreds of cycles to arrive
 # ([a study of 2023, table 3](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). While a warp waits, its
-# multiprocessor turns to another one; so it wants many warps at hand. How many fit? That is settled when a block starts: its
+# multiprocessor turns to another one; so it needs many warps at hand. How many fit? That is settled when a block starts: its
 # threads get registers, the block gets shared memory, and they keep both to the end. The share of the
 # possible warps that fit is the **occupancy**.
 #
@@ -1436,8 +1449,8 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # registers leave room for 16, and a block of more than 512 such threads does not start at all. The teeth are
 # blocks that do not fit whole.
 #
-# Do not chase the last per cent. Occupancy is warps to wait *with*, not speed: once enough of them are
-# there to cover the waiting, more do nothing, and a kernel that keeps more in registers at a quarter of the
+# Don't chase the last per cent. Occupancy isn't speed. It's how many other warps a multiprocessor can switch to: once
+# there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in registers at a quarter of the
 # occupancy may well be the faster one. Look at it when a kernel waits for memory and few warps are there; then try
 # smaller blocks, fewer registers (`@cuda.jit(max_registers=…)`) or less shared memory, and measure on the GPU.
 
@@ -1452,7 +1465,7 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 #   all of them must reach it. Only the end of a launch waits for the grid.
 # - A reduction of any length: each thread adds up its share, a block folds in shared memory with `half`
 #   rounded *up*, and one thread per block adds the rest with an atomic.
-# - A warp of 32 lanes runs every way that one of them takes, pays for its busiest lane, and wants its lanes
+# - A warp of 32 lanes runs every way that one of them takes, pays for its busiest lane, and works best with its lanes
 #   side by side: neighbours in global memory, different banks in shared memory. All of it can be counted.
 
 # %% [markdown] id="read-on"
@@ -1506,6 +1519,6 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # real GPU. "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you can tell what it does. "Is a
 # barrier slow?" Not beside a launch, and a wrong sum is of no use at any speed.
 #
-# *What goes wrong.* Whoever runs the cells out of order gets a `NameError`: Run, Restart Kernel and Run All
+# *What goes wrong.* Cells that are run out of order give a `NameError`: Run, Restart Kernel and Run All
 # Cells, then back to the exercise. On a machine with a GPU, cells under `check()`, `schedule()` and
 # `profile()` run on the virtual one all the same, the rest on the GPU.

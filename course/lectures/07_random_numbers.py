@@ -66,11 +66,11 @@ for seed in same_seed:
     print(f"π = {pi:.4f} ± {expected_error:.4f}; off by {abs(pi - math.pi) / expected_error:6.1f} errors")
 
 # %% [markdown] id="the-question-stands"
-# No error, no warning, no race; each number is a fine random number. And yet the estimates miss π by ten to
+# No error, no warning, no race, and each number is a fine random number. Yet the estimates miss π by ten to
 # a hundred times what they claim. **Where did 262,144 points go?**
 #
 # You will see how streams of random numbers go wrong, and how to make them so that they do not; and you will
-# test them, for looking is not enough.
+# test them, because looking at them isn't enough.
 
 # %% [markdown] id="same-predict" tags=["predict"]
 # ## 1. The same seed for all
@@ -85,7 +85,7 @@ print("spread of the threads' own estimates:", np.std(4 * hits / POINTS))
 
 # %% [markdown] id="same-why"
 # One. Every thread threw *the same* 64 points. So there are 64 points, not 262,144, and the true error is that
-# of 64. Who takes the spread between threads for the error would even claim ±0.
+# of 64. If you took the spread between the threads as your error, you'd even claim ±0.
 #
 # ### Exercise: an estimate with its error
 #
@@ -203,7 +203,7 @@ for launch in (1, 2):
     print(f"launch {launch}: {hits[:8]} …  π = {4 * hits.mean() / POINTS:.4f} ± {expected_error:.4f}")
 
 # %% [markdown] id="xoroshiro-why"
-# Others: the states moved on, and stayed in memory for the next launch. That is what one wants; but it means that
+# Others: the states moved on, and stayed in memory for the next launch. That is what you need here; but it means that
 # a result depends on all launches before it, and on *how many threads* there were: thread 5's numbers belong to
 # thread 5. With another launch shape, other elements get them.
 
@@ -245,7 +245,7 @@ for blocks, threads in ((1, 96), (200, 64), (64, 256)):
 
 # %% [markdown] id="counter-why"
 # The same, bit for bit: the number belongs to the *element*, not to the thread. Results can be repeated on any
-# device and with any launch. What you have to see to: **no counter twice with one key**.
+# device and with any launch. What you have to make sure of: **no counter twice with one key**.
 #
 # ### Exercise: points by counter
 #
@@ -437,5 +437,5 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # have to cross the link to the device, which is tens of times narrower than its memory. "Random seeds for all?" With n streams of length L out of a period P,
 # the chance of an overlap is about n²L/P: nothing for 2¹²⁸, too much for 2³².
 #
-# *What goes wrong.* On a real GPU the numbers are the same, for they are integers; only sums of floats may differ in the
+# *What goes wrong.* On a real GPU the numbers are the same, because they are integers; only sums of floats may differ in the
 # last digits.

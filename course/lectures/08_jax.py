@@ -56,8 +56,8 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
                 "largest.")
 
 # %% [markdown] id="the-question-stands"
-# With drag it is not 45°. (The wiggles on the left are the steps of 0.02 s: a flat throw has few of them, and
-# the derivative is that of the function as it is written.) But look at what nobody wrote: no loop over the thousand angles, and no formula for
+# With drag it isn't 45°. (The wiggles on the left are the steps of 0.02 s: a flat throw has few of them, and
+# the derivative is that of the function as it is written.) But look at what isn't in the code: no loop over the thousand angles, and no formula for
 # the derivative. **`distance` is a function of two numbers. What made it one of arrays, and what made its
 # derivative?**
 
@@ -143,7 +143,7 @@ print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 # %% [markdown] id="static-why"
 # `Non-hashable static arguments are not supported`. JAX looks compiled functions up by their static values, as
 # in a dictionary, and a list cannot be a key: it might change. Give a tuple. And give static arguments
-# few values, for each is a compilation.
+# few values, because each means another compilation.
 
 # %% [markdown] id="at-predict" tags=["predict"]
 # ## 2. Arrays that do not change
@@ -155,7 +155,7 @@ landed = jnp.zeros(5)
 landed[2] = 1.0
 
 # %% [markdown] id="immutable-why"
-# It refuses, and says what to write: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside of `jit`,
+# JAX refuses, and says what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside of `jit`,
 # the compiler sees when nobody needs the old one, and writes in place.) Besides `set` there are `add`,
 # `multiply`, `min` and `max`.
 #
@@ -279,7 +279,7 @@ check("vmap", table, distance)
 # %% [markdown] id="keys-predict" tags=["predict"]
 # ## 5. Chance
 #
-# Nobody throws exactly alike. *Predict:* are the two numbers on the first line equal?
+# No two throws are exactly alike. *Predict:* are the two numbers on the first line equal?
 
 # %% id="keys"
 key = jax.random.key(1)
@@ -293,8 +293,8 @@ came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
 print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 
 # %% [markdown] id="keys-why"
-# Equal. JAX has no hidden generator whose state moves on; a traced function could not have one. What is random
-# is all in the **key**: the same key gives the same numbers, wherever and whenever. So never use a key twice:
+# They're equal. JAX has no hidden generator whose state moves on; a traced function couldn't have one. All randomness
+# comes from the **key**: the same key gives the same numbers, wherever and whenever. So never use a key twice:
 # `split` it, use the parts, and forget it. ("Random numbers in parallel" tells more.)
 
 # %% [markdown] id="grad-text"
@@ -343,7 +343,7 @@ print("memory of the old array given away:", balls.is_deleted())
 balls + 1
 
 # %% [markdown] id="donate-why"
-# Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and nobody can ask for the old one.
+# Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and no name is left for the old one.
 #
 # The habits, in order of what they bring:
 #
@@ -437,7 +437,7 @@ print(f"right: {right}; traced {kernel_traced} time(s)")
 # ## Keypoints
 #
 # - JAX traces a function once for each set of types, shapes and static values, and compiles the list of
-#   operations. New shapes are dear: pad, and mask.
+#   operations. A new shape means compiling again, so pad arrays to one length and mask the rest.
 # - Arrays do not change: `.at[…].set` and `.add` give new ones. An index out of bounds is no error.
 # - Python loops are unrolled; `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and
 #   a bad value on the unused side spoils the derivative.

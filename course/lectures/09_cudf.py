@@ -2,7 +2,10 @@
 # ## How much of your pandas would run on a GPU?
 #
 # The data: 50,000 collisions of protons, called *events*, and the muons that came out of each. `pt` is a muon's
-# momentum across the beam in GeV, `eta` and `phi` are its angles along and around it, `charge` is +1 or -1.
+# momentum across the beam in GeV, `phi` its angle around the beam, and `charge` +1 or -1. `eta`, the *pseudorapidity*,
+# is no angle but stands for one: 0 is straight across the beam, and ±2.4 is 10° away from it. (The events are simulated
+# by `gpucourse.data`, because then nothing has to be downloaded and everybody has the same ones. The real ones:
+# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data fetch` brings.)
 #
 # The function below is ordinary pandas: in which events do two or more muons of high momentum have charges that add
 # up to 0? It is run twice: once with `pandas`, and once with `cudf` in its place, whose tables lie in the memory of
@@ -40,7 +43,7 @@ for library in (pd, cudf):
     print(library.__name__, hardest_balanced(library), sep="\n")
 
 # %% [markdown] id="the-question-stands"
-# The same answer, from the same lines. cuDF took over pandas' verbs, and most of its habits.
+# It's the same answer from the same lines. cuDF took over pandas' verbs, and most of its habits.
 # **So where does it stop? What in your pandas would not run, would run differently, or would run slower?**
 #
 # You will find out by groups, joins, missing values, loops and functions of your own, and learn to tell
@@ -199,7 +202,7 @@ print(efficiency.to_string())
 print("null:", efficiency.null_count, "  isna:", int(efficiency.isna().sum()), "  mean:", efficiency.mean())
 
 # %% [markdown] id="missing-why"
-# Run 3 has *null*: nobody knows. Run 4 has `NaN`: somebody calculated, and 0/0 is no number. `null_count` counts
+# Run 3 has *null*: its value is unknown. Run 4 has `NaN`: it was calculated, and 0/0 isn't a number. `null_count` counts
 # the first, `isna` finds both, and reductions leave both out. Two more things to know:
 #
 # - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and
@@ -248,7 +251,7 @@ for mass in pairs["mass"]:
 # %% [markdown] id="loop-why"
 # It refuses. Each turn of the loop would fetch four bytes over the slowest path of the machine, and there are tens of
 # thousands of pairs; `pairs["mass"].max()` does it in one go and fetches four bytes in all. cuDF makes you say that you want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where one can see it. The
-# same goes for `iterrows`, `itertuples`, `tolist`, and for handing a column to a NumPy function that wants an array of
+# same goes for `iterrows`, `itertuples`, `tolist`, and for handing a column to a NumPy function that needs an array of
 # the host, such as `np.histogram`.
 #
 # CuPy and Numba live on the device as well. *Predict:* which of these share the column's memory?
@@ -413,7 +416,7 @@ for name, operation in operations.items():
 
 # %% [markdown] id="fallback-why"
 # The last three: a function that does not compile, Python's `list`, a loop over rows. Each fallback carries the table to the host; what is done on the GPU next carries the result
-# back. Code that goes to and fro at every step can be slower than pandas alone, and gives no sign of it. So ask:
+# back. Code that goes back and forth at every step can be slower than pandas alone, and gives no sign of it. So ask:
 #
 # ```python
 # %%cudf.pandas.profile
@@ -488,8 +491,8 @@ if not sizes:
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - cuDF has pandas' verbs on columns that lie on the device. The order of groups and of joined rows is nobody's
-#   promise: sort when it matters.
+# - cuDF has pandas' verbs on columns that lie on the device. cuDF promises no order of groups or of
+#   joined rows: sort when it matters.
 # - Every type can have nulls, kept in a mask. Null means unknown, NaN means undefined; at the border to pandas they
 #   are mixed up unless you say otherwise.
 # - Columns, CuPy arrays and Numba kernels share memory. What leaves the device has to be said, and loops over
@@ -512,7 +515,7 @@ if not sizes:
 # - Beyond: [cudf-polars](https://docs.rapids.ai/api/cudf/stable/cudf_polars/), a GPU engine for Polars, and
 #   [dask-cudf](https://docs.rapids.ai/api/dask-cudf/stable/) for tables larger than one GPU.
 #
-# Tables want flat rows: we had to number the muons to pair them. "Jagged data: Awkward Arrays and the Z" keeps
+# Tables need flat rows: we had to number the muons to pair them. "Jagged data: Awkward Arrays and the Z" keeps
 # events whole.
 
 # %% [markdown] id="room-plan" tags=["room"]

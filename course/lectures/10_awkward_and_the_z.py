@@ -4,8 +4,12 @@
 # A collision of two protons leaves no muon in the detector, or one, or seven. Among the 50,000 events that
 # come with the course are thousands in which a Z boson, the heaviest of the particles here, fell apart into
 # two muons. (Masses, energies and momenta are given in GeV.) To find it you need the muons of each event
-# *together*: a list of lists. NumPy has no array for that, and a GPU wants numbers side by side. Run the
+# *together*: a list of lists. NumPy has no array for that, and a GPU needs numbers side by side. Run the
 # cell, and look at what a rectangle would cost.
+#
+# (The events are simulated by `gpucourse.data`, because then nothing has to be downloaded and the true mass of the Z is
+# known. The file is laid out as CMS lays out its own. The real ones:
+# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data fetch` brings.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -41,7 +45,7 @@ Picture(figure, f"Bars: {', '.join(f'{n:,} events with {k}' for k, n in enumerat
 # %% [markdown] id="the-question-stands"
 # A rectangle for up to seven muons would have 350,000 places for 71,009 muons: four of five would be
 # empty, and each calculation would have to step around them. **So what does a GPU get instead, and which
-# thread does what?** At the end of the road stands a peak at 91 GeV. On it you will take the same step
+# thread does what?** At the end stands a peak at 91 GeV. On the way there you'll take the same step
 # twice: with operations on whole arrays, and with a kernel that gives each thread an event.
 
 # %% [markdown] id="file-predict" tags=["predict"]
@@ -127,7 +131,7 @@ def figure_box(corner, colour):
 draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 
 # %% [markdown] id="views-predict" tags=["predict"]
-# Nothing else is there: 16 bytes for each muon, 8 for each event, no empty places. The objects that
+# There is nothing else: 16 bytes for each muon, 8 for each event, no empty places. The objects that
 # `muons[3][0]` seems to give are made when you ask.
 #
 # *Predict:* the whole has 1.54 MB. What do these occupy: events 1000 to 1999? The 22,843 muons
@@ -289,8 +293,8 @@ all_pairs = histogram(ak.flatten(masses))
 draw_histogram(all_pairs, "All pairs of opposite charge")
 
 # %% [markdown] id="spectrum-why"
-# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Under the peaks lie pairs that come from
-# nowhere in particular: two muons of different origin. (In the project you will choose among an event's
+# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Under the peaks lie pairs that don't come
+# from one particle: their two muons have different origins. (In the project you will choose among an event's
 # pairs, and fit the peak.) `all_pairs[85j:97j:sum]` counts between two *masses*: `j` marks a value on the axis
 # where a plain number would mean a bin.
 
@@ -344,7 +348,7 @@ print(f"muons and masses together have {(d_muons.nbytes + d_masses.nbytes) / 1e6
 # (On a GPU nobody keeps such a list, and it is empty; Nsight Systems shows the kernels there.)
 #
 # A hundred kernels, each of which reads its inputs from memory and writes its result back, for the next to
-# read: twenty times as much as there is to begin with and to end with. And that is a lower bound, for neither
+# read: twenty times as much as there is to begin with and to end with. And that is a lower bound, because neither
 # Awkward's own kernels nor the copies (`take`) are in it. That is the price of array-at-a-time: any question, in
 # one line, in many passes.
 
@@ -374,7 +378,7 @@ highest_pt[391, 128](d_muons[:1000], highest)
 #
 # Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and fields by name.
 # Nothing can be changed; Awkward's and NumPy's functions do not exist there. And an index that is not there?
-# You saw the error on the host; a thread has nobody to tell. What becomes of it, the project shows.
+# You saw the error on the host; a thread has no way to raise one. The project shows what happens instead.
 
 # %% id="hardest"
 @cuda.jit(device=True)
@@ -592,6 +596,16 @@ draw_histogram(by_two_hardest, "The two hardest muons of each event")
 # Less lies under the peaks than in section 4, and little of the Z is lost: the muons of so heavy a particle are
 # mostly the two hardest. Which pair is the best choice is a question for the project.
 #
+# This Z was put there by the simulation. With a network you can look for the real one: `!gpucourse data fetch` in a
+# cell brings 2.2 GB and checks them against the sum that CERN publishes. Then this draws the first million events:
+#
+# ```python
+# from gpucourse.data import opendata
+#
+# real = histogram(ak.flatten(opposite_pairs(opendata.events().muons)))
+# draw_histogram(real, "Real collisions, CMS 2012")
+# ```
+#
 # | | whole arrays | one thread per event |
 # |---|---|---|
 # | you write | what should come out | how one event is done |
@@ -600,8 +614,8 @@ draw_histogram(by_two_hardest, "The two hardest muons of each event")
 # | runs on CPU and GPU | the same line | Numba on both, with another decorator |
 # | an index that is not there | an error, with a message | nothing to be seen |
 #
-# Begin with whole arrays, on the CPU: 50,000 events take a fraction of a second there, and no GPU will be
-# noticed. When events are many, stay on the device for several steps, and the same few steps are run again
+# Begin with whole arrays, on the CPU: 50,000 events take a fraction of a second there, and a GPU wouldn't save you any
+# time that you'd notice. When events are many, stay on the device for several steps, and the same few steps are run again
 # and again, write those as kernels, and keep the array version: a result that two programs agree on is worth
 # more than a result.
 #

@@ -77,7 +77,7 @@ if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
 # `virtualgpu.launches()` lists what it would launch.) Each of them reads whole arrays from memory and writes one
 # back.
 #
-# JAX takes the same text too, with two changes: the loop becomes `lax.fori_loop`, for otherwise a hundred
+# JAX takes the same text too, with two changes: the loop becomes `lax.fori_loop`, because otherwise a hundred
 # copies of its body would be compiled, and `jit` compiles the whole.
 
 # %% id="jax"
@@ -141,7 +141,7 @@ def numba_picture(real, imag, limit):
 print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), picture))
 
 # %% [markdown] id="numba-why"
-# Not the same. Keep that in mind for section 3. First the others.
+# It isn't the same. Keep that in mind for section 3; first come the others.
 #
 # *Predict:* `jax.vmap` maps a function over an axis. Does it take `stays`?
 
@@ -153,7 +153,7 @@ jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
 # stand-ins for the numbers, and asks `while` for a decision that depends on them. The loop has to be JAX's
 # own, `lax.while_loop`: see "JAX: arrays, compiled".
 #
-# Now CUDA C++, which two libraries take. CuPy's `ElementwiseKernel` wants the body alone, and does indices,
+# Now CUDA C++, which two libraries take. CuPy's `ElementwiseKernel` takes the body alone, and does indices,
 # guards and shapes itself:
 
 # %% id="elementwise"
@@ -366,8 +366,8 @@ for name, answer in {
 #
 # Should you? To *debug* a port, yes: switch contraction off, demand equality, and you have one source of
 # differences less. In production, leave the fma on, and compare with a tolerance that you can defend: here
-# "fewer than one pixel in a thousand". Whoever demands bits across tools will be held hostage by their
-# compilers.
+# "fewer than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break
+# your tests.
 
 # %% [markdown] id="ship-task"
 # ### Exercise: port a ship
@@ -401,7 +401,7 @@ check("ship", burning_ship)
 # %% [markdown] id="cost-predict" tags=["predict"]
 # ## 4. What does each cost?
 #
-# With a GPU one measures; we come to that. But much can be *counted*, exactly, on any machine. For each way of
+# On a GPU you would measure, and we'll come to that. But much can be *counted*, exactly, on any machine. For each way of
 # running on a GPU: launches, floating point operations, and the bytes that threads ask of global memory.
 #
 # For kernels the virtual GPU counts. For CuPy's arrays, the list of launches above says it all: each kernel reads
@@ -459,7 +459,7 @@ gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256
 # (The card has 20 operations for each byte, Numba's kernel has 25. The compilers differ: NVRTC keeps the squares that
 # the test of the loop needs for the next step, and Numba's compiler computes them twice.)
 #
-# Two more costs are real on any machine, for they arise on the CPU: compiling, and writing. The time to compile is
+# Two more costs are real on any machine, because they arise on the CPU: compiling, and writing. The time to compile is
 # measured here and now, on this machine.
 
 # %% id="compile"
@@ -516,7 +516,7 @@ print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n"
 # %% [markdown] id="compare-text"
 # And all in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it has
 # one, and counts what ran on the virtual GPU; the two are never put on one axis. All functions take NumPy arrays and
-# return one, so that a GPU's times have the copies in them; compiling is left out, for the first call does not count.
+# return one, so that a GPU's times have the copies in them; compiling is left out: the first call does not count.
 # (Pixels at the edge differ by the fma, as you know by now.) Look at the memory moved: one kernel stands out.
 
 # %% id="compare"
@@ -525,7 +525,7 @@ gpucourse.compare(tools, *small, LIMIT)
 
 # %% [markdown] id="outlier-predict" tags=["predict"]
 # The `ElementwiseKernel` moves some forty times as much memory as the `RawKernel`, with the *same body*. *Predict:*
-# what does it carry to and fro? (In CuPy, the names of arrays in the body are references: `steps` is not a variable
+# what does it carry back and forth? (In CuPy, the names of arrays in the body are references: `steps` is not a variable
 # beside the array, it *is* the array's element.)
 
 # %% id="outlier"
@@ -555,13 +555,7 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 # store at the end is enough. The answer was right all along; only the count showed it. (The RawKernel had it by luck:
 # its `steps` was a local variable.)
 #
-# And the times? Recorded on a real GPU, without copies, for the picture of 3,072 × 2,048 points (rows
-# `mandelbrot.picture`); or a line that says that nobody has measured yet:
-
-# %% id="recorded"
-from gpucourse.views.measured import recorded_roofline, recorded_times
-
-recorded_times("mandelbrot.picture")
+# And the times on a real GPU? They stand at the end of the next section, with what bounds them.
 
 # %% [markdown] id="roofline-text"
 # ## 5. The roofline
@@ -634,11 +628,14 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 # cheaper ones, and keep the lanes together. And a bound is a bound: a kernel may be far below it for reasons that the
 # roofline does not know, divergence and waiting first of all.
 #
-# Here is the roofline of a real GPU as it was *measured*, with kernels of this course under it (or a line that says
-# that it was not, yet):
+# Here is a real GPU as it was *measured*: the times of this lecture's programs, without copies, for the picture of
+# 3,072 × 2,048 points (rows `mandelbrot.picture`), and its roofline with kernels of this course under it. (If it hasn't
+# been measured yet, the cell says so.)
 
-# %% id="recorded-roofline"
-recorded_roofline()
+# %% id="recorded"
+from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
+
+recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 
 # %% [markdown] id="crossover-text"
 # ## 6. When does the GPU win?

@@ -4,7 +4,7 @@
 # A hot spot on a cold plate: 512 × 512 temperatures, and heat that flows from each cell to its four
 # neighbours. Cut the plate into eight strips of rows, and give each strip to a device of its own.
 #
-# You need no eight GPUs for it. JAX can make **eight devices of one CPU**, if it is told to *before it
+# You don't need eight GPUs for it. JAX can make **eight devices of one CPU**, if it is told to *before it
 # starts*: that is what the first lines do, and why they stand first. (Has this notebook imported JAX
 # already? Restart the kernel.) What the eight compute, and what they must tell each other, is the same as on
 # eight GPUs; how long it takes is not, so this lecture counts bytes, and no seconds.
@@ -41,7 +41,7 @@ print(f"each has {plate.addressable_shards[0].data.shape}: {plate.addressable_sh
 print(f"mean temperature {jnp.mean(plate):.3f}, of all eight")
 
 # %% [markdown] id="the-question-stands"
-# `jnp.mean(plate)` looked like one array, and was eight. Somebody had to send something to somebody. **What
+# `jnp.mean(plate)` treated eight pieces as one array, so the devices must have sent each other something. **What
 # do the devices have to tell each other, how much is it, and when does it eat up the gain?** That question
 # decides about two GPUs in one box and about ten thousand in a computing centre alike.
 
@@ -70,7 +70,7 @@ grid = jax.make_mesh((4, 2), ("y", "x"), axis_types=(AxisType.Auto,) * 2, device
 where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", "x"))))
 
 # %% [markdown] id="mesh-why"
-# Cut, an array has its own size, however it is cut. `P()` *replicates*: eight times the bytes. For a few
+# However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it: eight times the bytes. For a few
 # constants that is right; for what fills a GPU's memory it is not.
 #
 # *Predict:* 500 rows instead of 512, on eight devices?
@@ -82,7 +82,7 @@ jax.device_put(plate[:500], NamedSharding(mesh, P("rows")))
 # `partitioned 8 times, but the dimension size is 500`: JAX cuts evenly or not at all. Pad the array to
 # a multiple (and keep what you padded out of sums), or choose a mesh that fits.
 #
-# By the way: the *number* of devices is fixed when JAX starts. Whoever changes their mind later hears:
+# By the way: the *number* of devices is fixed when JAX starts. If you change your mind later, JAX says:
 
 # %% id="too-late" raises="RuntimeError"
 jax.config.update("jax_num_cpu_devices", 4)  # another way to say it, as late
@@ -150,7 +150,7 @@ for name, operation in operations.items():
 # | all-to-all | each sends a part to each, a different one to all | `t + t.T`, `sort` |
 # | all-gather | everybody gets everything | `cumsum`: a megabyte on each device |
 #
-# `t.T` sends nothing: the result is cut along axis 1, for that is where its parts lie. And a running sum
+# `t.T` sends nothing: the result is cut along axis 1, because that is where its parts lie. And a running sum
 # needs only the *totals* of the strips before it, yet XLA gathers all. The compiler sends what is right; what
 # is least, it may not find. **Read what was compiled**, above all where an all-gather stands.
 
@@ -259,7 +259,7 @@ sent = messages(step, plate)
 print(f"on the sharded plate, XLA adds {len(sent)} messages, {sum(size for _, size in sent):,} bytes to each device")
 
 # %% [markdown] id="seams-predict" tags=["predict"]
-# Over a seam one row has to travel each way: at most 4,096 bytes to each device. XLA sends far more, for it cuts the
+# Over a seam one row has to travel each way: at most 4,096 bytes to each device. XLA sends far more, because it cuts the
 # *padded* plate anew, whose 514 rows do not divide by eight. A case for doing it by hand. First wrongly:
 # each device pads *its own strip*.
 #
@@ -290,7 +290,7 @@ Picture(figure, f"Map of the error: bands along the seams between strips, bright
 #
 # Write `step_with_halo(mine)`: what one device does for a step. It sends its last row down to the next device and
 # its first row up to the one before, with `ppermute`; the first device has nobody above, the last one nobody
-# below, and there it is cold. Columns are padded with zeros as before. The check wants the exact result for
+# below, and there it is cold. Columns are padded with zeros as before. The check expects the exact result for
 # 1, 2, 4 and 8 devices, and two rows in flight, not the plate.
 
 # %% id="halo-exercise" tags=["exercise"]
@@ -380,7 +380,8 @@ draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 
 # %% [markdown] id="scaling-why"
 # Ten and a half times. The strips get thinner, and the messages stay: two of them, with rows as long as ever. Of
-# the 25.5 µs of a step they take 21.3, of which 20 are latency. What does not shrink with the devices, wins.
+# the 25.5 µs of a step they take 21.3, of which 20 are latency. More devices don't make the latency any shorter, so in
+# the end it decides.
 # Two laws put it in a line each, for a share *s* of the work that does not shrink:
 #
 # - **Amdahl** (1967), the same work: at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With *s* = 5%,
@@ -388,8 +389,8 @@ draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 # - **Gustafson** (1988), as much work as fits: *p* − *s* (*p* − 1) times the work in the same time. With
 #   *s* = 5% and 64 devices, 61 times.
 #
-# No contradiction: they answer the two questions. Whoever buys GPUs to finish the *same* job sooner
-# meets Amdahl; whoever wants a finer grid or more events meets Gustafson. On the right
+# No contradiction: they answer the two questions. If you buy GPUs to finish the *same* job sooner, Amdahl's law
+# applies; if you want a finer grid or more events, it's Gustafson's. On the right
 # little is lost: each device's own work is as much as ever.
 #
 # *Predict:* strips or squares? On 64 devices the plate could be cut into 8 × 8 squares: four neighbours
@@ -523,7 +524,7 @@ for pipeline in (hasty, one_wait, two_waits):
     print(f"{pipeline.__name__:10}", try_orders(pipeline))
 
 # %% [markdown] id="race-why"
-# Hardly ever; and one wait is not enough. A buffer has *two* hazards: to be read before it is filled, and to be
+# It's hardly ever right, and one wait isn't enough. A buffer has *two* hazards: to be read before it is filled, and to be
 # **filled again before it was read**. The second is the one that people forget. With both waits it is right in
 # every order. (In the first turn `done` has no mark yet: such a wait waits for nothing.) And what has become of
 # the overlap?
@@ -534,7 +535,7 @@ two_waits(gpu, np.zeros((4, 3)), np.zeros((4, 3)))
 draw(gpu, "Two streams, two waits, one buffer")
 
 # %% [markdown] id="no-overlap-why"
-# Gone: everything waits for the one buffer, and two streams do what one would. Overlap needs room: while one
+# It's gone: everything waits for the one buffer, and two streams do what one would. Overlap needs room: while one
 # chunk is worked on, the next must have somewhere to arrive.
 
 # %% [markdown] id="pipeline-task"
@@ -643,7 +644,7 @@ cluster.close()
 # The table travelled *inside the task*, and would do so with every other task. The warning is worth a search for
 # the variable. `scatter` sends it once, and tasks name it.
 #
-# With GPUs the rules are the same, and the bytes dearer: between workers, an array of CuPy's goes over the host
+# With GPUs the rules are the same, and each byte costs more: between workers, an array of CuPy's goes over the host
 # unless the cluster speaks UCX (`protocol="ucx"`, with the package `distributed-ucxx`), which uses NVLink where
 # there is one. And *a worker is a process*: what it makes on its GPU, no other process can reach by itself.
 

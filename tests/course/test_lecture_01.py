@@ -7,7 +7,9 @@ import re
 
 import numpy as np
 import pytest
+from numba import cuda
 
+from gpucourse.exercises.checks import load_lesson
 from lecture_cells import solved
 
 
@@ -71,6 +73,43 @@ def test_the_link_takes_nineteen_parts_of_twenty(shown):
 def test_carrying_once_is_fifty_times_less(shown):
     carried = re.findall(r"([\d,]+) bytes in +(\d+) trips", shown["ferry-exercise"].text)
     assert carried == [("8,000,000", "100"), ("160,400", "52")]
+
+
+def test_numpy_may_ask_for_a_maximum_itself(shown):
+    """As the note for the room says."""
+
+    def relax(ferry, heat, steps):
+        hottest = np.zeros(steps)
+        d_heat = ferry.there(heat)
+        for step in range(steps):
+            d_heat = shown["ferry-exercise"].names["smooth"](d_heat)
+            hottest[step] = d_heat.max()
+        return ferry.back(d_heat), hottest
+
+    outcome = load_lesson("01_why_gpus").outcome("ferry", relax)
+    assert outcome.passed, outcome.message
+
+
+def test_a_ferry_may_carry_for_a_kernel_of_ones_own(shown):
+    @cuda.jit
+    def all_steps(heat, hottest):
+        """By one thread: one launch, however many steps."""
+        n = heat.size
+        for step in range(hottest.size):
+            first, before = heat[0], heat[n - 1]
+            for i in range(n):
+                here, after = heat[i], heat[i + 1] if i + 1 < n else first
+                heat[i] = (before + here + after) / 3
+                hottest[step] = max(hottest[step], heat[i])
+                before = here
+
+    def relax(ferry, heat, steps):
+        d_heat, d_hottest = ferry.there(heat), shown["ferry"].names["cp"].zeros(steps)
+        all_steps[1, 1](d_heat, d_hottest)
+        return ferry.back(d_heat), ferry.back(d_hottest)
+
+    outcome = load_lesson("01_why_gpus").outcome("ferry", relax)
+    assert outcome.passed, outcome.message
 
 
 def test_the_prices_are_those_of_what_is_launched(shown):

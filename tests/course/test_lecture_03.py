@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
+from gpucourse.exercises.checks import load_lesson
 from lecture_cells import solved
 
 
@@ -126,3 +127,12 @@ def test_no_gpu_times_are_made_up(shown):
     nine, one = re.findall(r"at least (\d\.\d\d) ms", shown["bound"].text)
     assert float(nine) == round(176e7 / 3.35e12 * 1e3, 2)
     assert float(one) == round(32e7 / 3.35e12 * 1e3, 2)
+
+
+def test_infinity_by_cudas_name_is_accepted(shown):
+    cp = shown["reduction-exercise"].names["cp"]
+    first = cp.ReductionKernel(
+        "float64 time, int8 lid", "float64 first", "lid ? time : CUDART_INF", "min(a, b)",
+        "first = a", "CUDART_INF", "first_at_lid")
+    outcome = load_lesson("03_cupy").outcome("reduction", first)
+    assert outcome.passed, outcome.message

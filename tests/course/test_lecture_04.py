@@ -70,3 +70,26 @@ def test_tracing_has_no_values(shown):
 
 def test_llvm_multiplies(shown):
     assert "fmul" in shown["below-llvm"].text
+
+
+def test_five_ways_do_the_same_work_in_the_same_precision(shown):
+    names = shown["five-ways-timed"].names  # the cell itself compares the results and their dtype
+    assert {values.size for values in names["coefficients"]} == {1_000_000}
+    assert list(names["best_ms"]) == ["Python", "NumPy", "Numba", "Numba, parallel", "JAX"]
+    assert set(names["way"].__code__.co_names) >= {"block_until_ready"}
+    assert not names["jax"].config.jax_enable_x64
+
+
+def test_python_is_the_slowest_by_far_and_only_the_compilers_compile(shown):
+    best, compiling = (shown["five-ways-timed"].names[name] for name in ("best_ms", "compile_ms"))
+    assert best["Python"] > 5 * max(ms for name, ms in best.items() if name != "Python")
+    assert compiling["Python"] == compiling["NumPy"] == 0
+    # "If you need the roots once, NumPy is done before the others have compiled."
+    assert all(compiling[name] > best["NumPy"] for name in ("Numba", "Numba, parallel", "JAX"))
+
+
+def test_published_times_are_told_apart_from_those_of_this_computer(shown):
+    assert shown["five-ways-timed"].names["PUBLISHED"] == {
+        "NumPy": 22.3, "Numba": 6.86, "Numba, parallel": 1.98, "JAX": 2.24}
+    row = next(line for line in shown["five-ways-timed"].text.splitlines() if line[:5] == "NumPy")
+    assert row.split()[-2:] == ["22.30", "4.46"]

@@ -8,6 +8,8 @@ import re
 import numpy as np
 import pytest
 
+from gpucourse.exercises.checks import load_lesson
+from lecture_07_wrong import OTHER_COUNTERS
 from lecture_cells import solved
 
 
@@ -63,3 +65,9 @@ def test_jax_sees_a_key_that_is_used_twice(shown):
     assert x == y
     pi = float(re.search(r"π = ([\d.]+)", shown["keys"].text)[1])
     assert abs(pi - math.pi) < 3 * 0.0032
+
+
+@pytest.mark.parametrize("name", OTHER_COUNTERS)
+def test_any_counters_will_do_as_long_as_none_comes_twice(name):
+    outcome = load_lesson("07_random_numbers").outcome("counter", OTHER_COUNTERS[name])
+    assert outcome.passed, outcome.message

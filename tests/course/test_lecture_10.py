@@ -8,13 +8,18 @@ import awkward as ak
 import numpy as np
 import pytest
 
+from gpucourse.course.registry import load_course
+from gpucourse.data import dimuons, opendata
+from gpucourse.publish.source import read_source
 from lecture_cells import solved, without_gpu
+
+ID = "10_awkward_and_the_z"
 
 
 @pytest.fixture(scope="module")
 def shown(repository):
     without_gpu()
-    return solved(repository, "10_awkward_and_the_z")
+    return solved(repository, ID)
 
 
 def numbers(text: str) -> list[int]:
@@ -137,3 +142,14 @@ def test_the_two_hardest_keep_the_z(shown):
     assert 0.97 < near["two hardest"] / near["all pairs"] < 1
     everywhere = shown["the-peak"].names
     assert everywhere["by_two_hardest"].sum() < 0.7 * everywhere["all_pairs"].sum()
+
+
+def test_the_real_events_can_be_drawn_as_the_text_says(shown, repository, monkeypatch):
+    """With toy events in their place: these tests have no network."""
+    monkeypatch.setattr(opendata, "events", lambda: dimuons(2000))
+    course = load_course(repository)
+    cells = {cell.name: cell for cell in read_source(course, course.lesson(ID)).cells}
+    (code,) = re.findall(r"```python\n(.*?)```", cells["peak-why"].source, re.DOTALL)
+    names = dict(shown["the-peak"].names)
+    exec(code, names)
+    assert names["real"].sum() > 500

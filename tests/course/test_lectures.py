@@ -80,8 +80,41 @@ def figures() -> list:
     return found
 
 
+def test_every_drawing_is_shown_in_a_lecture():
+    shown = {case.values[1] for case in figures()}
+    assert {f"img/{path.name}" for path in (REPOSITORY / "img").glob("*.svg")} <= shown
+
+
 @pytest.mark.parametrize(("alt", "target"), figures())
 def test_a_figure_is_described_as_its_script_describes_it(alt, target):
     svg = (REPOSITORY / target).read_text(encoding="utf-8")
     title = re.search(r"<dc:title>(.*?)</dc:title>", svg, re.DOTALL)[1]
     assert " ".join(alt.split()) == " ".join(title.split())
+
+
+READS_EVENTS = [
+    lesson.id
+    for lesson in COURSE.lessons
+    if re.search(r"\bdimuons\b", "".join(c.source for c in read_source(COURSE, lesson).cells))
+]
+
+
+@pytest.mark.parametrize("id", READS_EVENTS)
+def test_where_the_events_come_from_stands_at_their_first_use(id):
+    """Simulated, by what and why, and where the real ones are: before the cell that reads them."""
+    before = ""
+    for cell in read_source(COURSE, COURSE.lesson(id)).cells:
+        if cell.kind == "code" and re.search(r"\bdimuons\b", cell.source):
+            break
+        before += " ".join(cell.source.split())
+    assert re.search(r"simulated by `gpucourse\.data`, because .*The real ones: \[", before)
+    assert "https://opendata.cern.ch/record/12341" in before
+    assert "`gpucourse data fetch`" in before
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_times_of_a_gpu_stand_in_one_place(lecture):
+    """So that a lecture without a recorded run has one empty cell, not several."""
+    cells = read_source(COURSE, COURSE.lesson(lecture)).cells
+    showing = [cell.name for cell in cells if re.search(r"\brecorded_\w+\(", cell.source)]
+    assert len(showing) <= 1

@@ -26,6 +26,11 @@ def does_not_round(latency, bandwidth, bytes_each):
     return latency * bandwidth / bytes_each
 
 
+@wrong("in-flight", "comes out even.*one too many")
+def always_one_more(latency, bandwidth, bytes_each):
+    return int(latency * bandwidth / bytes_each) + 1
+
+
 @wrong("in-flight", "these are bytes")
 def counts_bytes(latency, bandwidth, bytes_each):
     return math.ceil(latency * bandwidth)
@@ -86,6 +91,52 @@ def smuggles(ferry, heat, steps):
     return d_heat.get(), hottest
 
 
+@wrong("ferry", "bytes crossed past the ferry.*find the maximum on the device")
+def fetches_past_the_ferry(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = d_heat.get().max()
+    return ferry.back(d_heat), hottest
+
+
+@wrong("ferry", "bytes crossed past the ferry")
+def fetches_a_list(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = max(d_heat.tolist())
+    return ferry.back(d_heat), hottest
+
+
+@wrong("ferry", "bytes crossed past the ferry")
+def fetches_by_asnumpy(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = cp.asnumpy(d_heat).max()
+    return ferry.back(d_heat), hottest
+
+
+@wrong("ferry", "bytes crossed past the ferry")
+def fetches_number_by_number(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = max(float(one) for one in d_heat)
+    return ferry.back(d_heat), hottest
+
+
+@wrong("ferry", "the device did 0 operations for .* steps: NumPy worked them out")
+def rides_the_ferry_for_show(ferry, heat, steps):
+    heat, hottest = stays_at_home(ferry, heat, steps)
+    return ferry.back(ferry.there(heat)), hottest
+
+
 @wrong("ferry", "the temperatures are a cupy.ndarray")
 def leaves_it_there(ferry, heat, steps):
     hottest = np.zeros(steps)
@@ -134,6 +185,12 @@ def always_a_size(starts, gpu_each, cpu_each):
 def rounds_to_the_nearest_below(starts, gpu_each, cpu_each):
     gain = cpu_each - gpu_each
     return int(starts * START / gain) if gain > 0 else None
+
+
+@wrong("crossover", "both take the same time.*one too many where it comes out even")
+def always_one_more_element(starts, gpu_each, cpu_each):
+    gain = cpu_each - gpu_each
+    return int(starts * START / gain) + 1 if gain > 0 else None
 
 
 @wrong("crossover", "it says .*, not ")

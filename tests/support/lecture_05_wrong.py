@@ -109,7 +109,7 @@ def a_kernel(phi1, phi2):
 def plain_constants(energy, out):
     i = cuda.grid(1)
     if i < energy.size:
-        out[i] = 0.983 * energy[i] + 0.125
+        out[i] = 0.983 * energy[i] + 0.12
 
 
 @wrong("single-precision", "instructions are in double precision")
@@ -117,7 +117,15 @@ def plain_constants(energy, out):
 def rounds_at_the_end(energy, out):
     i = cuda.grid(1)
     if i < energy.size:
-        out[i] = np.float32(0.983 * energy[i] + 0.125)
+        out[i] = np.float32(0.983 * energy[i] + 0.12)
+
+
+@wrong("single-precision", "instructions are in double precision.*of which type is each constant")
+@cuda.jit
+def the_offset_is_double(energy, out):
+    i = cuda.grid(1)
+    if i < energy.size:
+        out[i] = np.float32(0.983) * energy[i] + 0.12
 
 
 @wrong("single-precision", "element 0 is")

@@ -46,7 +46,8 @@ def forgets_the_four(hits, points):
 def random(key, counter):
     z = uint64(key) + uint64(counter + 1) * uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-    return ((z ^ (z >> uint64(27))) >> uint64(11)) * (1 / 9007199254740992)
+    z = (z ^ (z >> uint64(27))) * uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> uint64(31))) >> uint64(11)) * (1 / 9007199254740992)
 
 
 def points(counters):
@@ -92,6 +93,35 @@ def one_point_each(key, x, y):
         x[i] = random(key, 2 * i)
         y[i] = random(key, 2 * i + 1)
 
+
+def second(draw):
+    """A kernel whose x is right, and whose y is what ``draw(key, i, n, x)`` gives."""
+    drawn = cuda.jit(device=True)(draw)
+
+    @cuda.jit
+    def kernel(key, x, y):
+        for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+            x[i] = random(key, 2 * i)
+            y[i] = drawn(key, i, x.size, x[i])
+
+    return kernel
+
+
+wrong("counter", r"y\[0\] is .* no counter.*not random", "y in even steps")(
+    second(lambda key, i, n, x: (i + 0.5) / n)
+)
+wrong("counter", r"y\[0\] is .* no counter.*the other coordinate", "y out of x")(
+    second(lambda key, i, n, x: 7919 * x % 1)
+)
+wrong("counter", r"y\[0\] was drawn with the key 100.*uses the same numbers", "the next key for y")(
+    second(lambda key, i, n, x: random(key + 1, i))
+)
+#: Right answers of other kinds, for test_lecture_07.py.
+OTHER_COUNTERS = {
+    "halves": second(lambda key, i, n, x: random(key, 2 * n + i)),
+    "far apart": second(lambda key, i, n, x: random(key, 2**32 + i)),
+    "from the top": second(lambda key, i, n, x: random(key, -1 - i)),
+}
 
 # --- chi-square ---------------------------------------------------------------------------------
 

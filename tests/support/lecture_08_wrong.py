@@ -6,6 +6,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from wrong_answers import collection
 
@@ -32,6 +33,11 @@ def divides_by_the_length(values, n):
 @wrong("pad", "which elements are added")
 def one_too_many(values, n):
     return jnp.sum(jnp.where(jnp.arange(values.size) <= n, jnp.nan_to_num(values), 0)) / n
+
+
+@wrong("pad", "nan times 0 is nan")
+def multiplies_by_a_mask(values, n):
+    return jnp.sum(values * (jnp.arange(values.size) < n)) / n
 
 
 @wrong("pad", "the function returns None")
@@ -61,6 +67,13 @@ def set_instead_of_add(metres, bins):
     inside = (metres >= 0) & (metres < bins)
     k = jnp.where(inside, metres, bins).astype(jnp.int32)
     return jnp.zeros(bins, jnp.int32).at[k].set(1)
+
+
+@wrong("at-add", "TracerArrayConversionError")
+def counts_with_numpy(metres, bins):
+    metres = np.asarray(metres)
+    inside = metres[(metres >= 0) & (metres < bins)]
+    return np.bincount(inside.astype(int), minlength=bins)
 
 
 @wrong("at-add", "has the shape")

@@ -83,6 +83,22 @@ def numpy_alone(real, imag, limit):
         return whole(np, real, imag, limit).astype(np.int32)
 
 
+@wrong("ship", "the launch did .* operations, and these steps take .*computed on the CPU")
+def launches_for_show(real, imag, limit):
+    copy_kernel(cp.asarray(real))
+    return numpy_alone(real, imag, limit)
+
+
+copy_kernel = cp.ElementwiseKernel("float32 x", "float32 y", "y = x + x", "copy_kernel")
+double_by_jax = jax.jit(lambda x: x + x)
+
+
+@wrong("ship", "nothing was launched: it was computed on the CPU")
+def calls_jax_for_show(real, imag, limit):
+    double_by_jax(real)
+    return numpy_alone(real, imag, limit)
+
+
 @wrong("ship", "returns a cupy.ndarray, not a NumPy array.*\\.get")
 def still_on_the_device(real, imag, limit):
     return cp.asarray(right_elementwise(real, imag, limit))

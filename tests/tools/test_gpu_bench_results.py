@@ -168,3 +168,13 @@ def test_what_is_committed_was_measured() -> None:
     assert not found.example and found.document["gpu"]["name"]
     assert {row.group for row in found.rows.values()} <= set(ORDER)
     assert found.of("copy") and found.of("quadratic.float64")
+
+
+def test_pictures_of_one_place_are_shown_together(example: Results, capsys) -> None:
+    measured.recorded(measured.recorded_scaling("scaling.quadratic"), measured.recorded_roofline())
+    assert [line[:5] for line in capsys.readouterr().out.splitlines()] == ["Lines", "Roofl"]
+
+
+def test_that_nothing_was_measured_is_said_once(nothing: None, capsys) -> None:
+    measured.recorded(measured.recorded_times("launch"), measured.recorded_roofline())
+    assert capsys.readouterr().out == f"{results.NOT_YET}\n"

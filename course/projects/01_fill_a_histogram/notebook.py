@@ -5,6 +5,10 @@
 # pair has an invariant mass. Fill the masses into a histogram, and particles that nobody saw
 # directly stand up as peaks.
 #
+# (The collisions are simulated by `gpucourse.data`, because then nothing has to be downloaded and the grader can make
+# fresh ones. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
+# `gpucourse data fetch` brings.)
+#
 # On one core the work is one line per mass, `counts[slot] += 1`. With thousands of threads at once
 # that line loses events. In this project you write it so that none is lost, in ways that differ in
 # what they cost:

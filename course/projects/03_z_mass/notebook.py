@@ -24,8 +24,9 @@
 # | 9 | `expected_counts`, `nll` | what the histogram should look like, and how well it does |
 # | 10 | `uncertainties`, `fit` | mass and width of the Z, with their errors |
 #
-# The events come from the course's generator, which knows the true mass and width. You should find
-# them, within your errors.
+# The events are simulated by `gpucourse.data`, because then the true mass and width are known: you should find
+# them, within your errors. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341),
+# 2.2 GB, which `gpucourse data fetch` brings.
 
 # %% [markdown] id="how-it-works"
 # ## How this works

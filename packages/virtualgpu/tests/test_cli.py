@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from virtualgpu import cli
+
 SCRIPT = """\
 import sys
 import numpy as np
@@ -56,11 +58,16 @@ def virtualgpu(*arguments: object) -> subprocess.CompletedProcess[str]:
     (["clean", "3"], 3, "1 launch checked, clean"),
     (["race", "0"], 1, "race"),
 ])
-def test_a_script_runs_under_the_checkers(script: Path, words, status, said):
-    ran = virtualgpu("run", script, *words)
-    assert ran.returncode == status, ran.stderr
-    assert said in ran.stderr
-    assert "Traceback" not in ran.stderr
+@pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning")
+def test_a_script_runs_under_the_checkers(script: Path, capsys, words, status, said):
+    assert cli.main(["run", str(script), *words]) == status
+    assert said in capsys.readouterr().err
+
+
+def test_a_fault_is_an_exit_status_and_no_traceback(script: Path):
+    ran = virtualgpu("run", script, "race")
+    assert ran.returncode == 1
+    assert "sums.py line 7" in ran.stderr and "Traceback" not in ran.stderr
 
 
 def test_ptx_stands_beside_its_source(script: Path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpucourse.course.checkout import PACKAGE
-from gpucourse.exercises import checks, outcomes
+from gpucourse.exercises import checks, outcomes, waiting
 from gpucourse.exercises.checks import Lesson, exercise, hints, lecture, project, require
 from small_course import LECTURE, PROJECT, write_course
 
@@ -176,3 +176,39 @@ def test_missing_checks_say_where_they_were_looked_for(
     with pytest.raises(FileNotFoundError, match="Looked for") as caught:
         lecture("09_none")
     assert str(tmp_path / "course" / "checks" / "09_none.py") in str(caught.value)
+
+
+@exercise("slow", hints=("one", "two"))
+def slow(answer):
+    """Done."""
+    for n in (1, 33):
+        waiting.trial(f"a launch with {n} values")
+
+
+def test_a_check_that_takes_long_says_at_which_trial_it_is(monkeypatch, capsys):
+    lesson = Lesson("01_first_steps", {"slow": slow})
+    lesson.check("slow", 1)
+    assert capsys.readouterr().out == "✓ slow: Done.\n"  # two seconds have not passed
+    monkeypatch.setattr(waiting, "PATIENCE", 0)
+    lesson.check("slow", 1)
+    assert capsys.readouterr().out == (
+        "… slow: still checking, for 0 s; trial 1: a launch with 1 values\n"
+        "… slow: still checking, for 0 s; trial 2: a launch with 33 values\n"
+        "✓ slow: Done.\n"
+    )
+    waiting.trial("no check waits for this one")
+    assert capsys.readouterr().out == ""
+
+
+def test_in_a_notebook_the_outcome_takes_the_place_of_what_was_said(monkeypatch):
+    seen = []
+
+    def show(shown, place=None):
+        seen.append((str(shown)[:6], place))
+        return "the cell's output"
+
+    monkeypatch.setattr(waiting, "PATIENCE", 0)
+    monkeypatch.setattr(waiting, "show", show)
+    Lesson("01_first_steps", {"slow": slow}).check("slow", 1)
+    place = "the cell's output"
+    assert seen == [("… slow", None), ("… slow", place), ("✓ slow", place)]

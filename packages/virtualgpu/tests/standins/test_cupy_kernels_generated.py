@@ -27,6 +27,18 @@ def difference(cp):
     return cp.ElementwiseKernel("T x, T y", "T z", "z = (x - y) * (x - y)", "squared_difference")
 
 
+def test_infinity_and_nan_have_cudas_names(cp):
+    """CuPy puts these four of CUDA's ``math_constants.h`` before the kernels that it writes."""
+    limits = cp.ElementwiseKernel(
+        "int8 k", "float64 double_, float32 single",
+        "double_ = k ? CUDART_INF : CUDART_NAN; single = k ? CUDART_INF_F : CUDART_NAN_F", "limits")
+    for got in limits(cp.asarray([1, 0], np.int8)):
+        np.testing.assert_array_equal(got.get(), [np.inf, np.nan])
+    least = cp.ReductionKernel("float64 x", "float64 y", "x", "min(a, b)", "y = a", "CUDART_INF",
+                               "least")
+    assert float(least(cp.zeros(0))) == np.inf
+
+
 # -- element by element -------------------------------------------------------------------------
 
 

@@ -33,14 +33,17 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import reprlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from gpucourse.course.checkout import check_files
-from gpucourse.exercises.outcomes import Outcome, describe_error, show, show_hints
+from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
+from gpucourse.exercises.waiting import waiting
 from gpucourse.progress import records
 
 Check = Callable[..., str | None]
@@ -102,6 +105,18 @@ def require(condition: object, message: str, *, look: str | None = None) -> None
         raise CheckFailed(message, look)
 
 
+def pair(answer: Any, what: str, look: str | None = None) -> tuple:
+    """The two parts of an answer, a tuple or a list; ``what`` they are, if it is something else."""
+    require(
+        isinstance(answer, tuple | list)
+        and len(answer) == 2
+        and not any(part is None for part in answer),
+        f"the function returns {reprlib.repr(answer)}, not {what}",
+        look=look,
+    )
+    return tuple(answer)
+
+
 def lecture(id: str) -> tuple[Callable[..., None], Callable[[str], None]]:
     """``check`` and ``hint`` of a lecture."""
     lesson = load_lesson(id)
@@ -127,10 +142,11 @@ class Lesson:
         A pass goes into the learner's records (:mod:`gpucourse.progress.records`). Raises
         :class:`UnknownExercise` for a name that the lesson does not have; nothing else.
         """
-        outcome = self.outcome(name, *answers)
+        with waiting(name) as wait:
+            outcome = self.outcome(name, *answers)
         if outcome.passed and records.asked_by_a_learner():
             records.note(lesson=self.id, done=name)
-        show(outcome)
+        wait.end(outcome)
 
     def outcome(self, name: str, *answers: object) -> Outcome:
         """What ``check`` shows."""

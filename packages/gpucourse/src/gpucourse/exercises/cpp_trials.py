@@ -9,7 +9,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import require
-from gpucourse.exercises.trials import watched
+from gpucourse.exercises.trials import in_words, watched
 from virtualgpu.compilers.nvrtc import CompilationError, source_path
 from virtualgpu.observers.counters import Counters
 
@@ -31,7 +31,8 @@ def launched_cpp(
     lack ``extern "C"``, as for PyCUDA; its lines are counted from its own first.
     """
     module = _compiled(source, name)
-    return watched(lambda: _launch(module, name, blocks, threads, arguments), seeds)
+    what = in_words(name, blocks, threads, arguments)
+    return watched(lambda: _launch(module, name, blocks, threads, arguments), seeds, what)
 
 
 def counted_cpp(

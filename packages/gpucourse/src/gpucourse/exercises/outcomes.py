@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from virtualgpu import sources
 
@@ -65,15 +66,21 @@ class _Hints:
         return {"text/plain": self.text, "text/html": self.markup}
 
 
-def show(shown: object) -> None:
-    """Display in a notebook, print anywhere else."""
-    ipython = sys.modules.get("IPython")
-    if ipython is not None and ipython.get_ipython() is not None:
-        from IPython.display import display
+def show(shown: object, place: Any = None) -> Any:
+    """Display in a notebook, print anywhere else.
 
-        display(shown)
-    else:
+    In a notebook, returns the place where it stands: given back, the next takes its place.
+    """
+    ipython = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
         print(shown)
+        return None
+    from IPython.display import display
+
+    if place is None:
+        return display(shown, display_id=True)
+    place.update(shown)
+    return place
 
 
 def show_hints(name: str, hints: tuple[str, ...], total: int, solution: str) -> None:

@@ -17,6 +17,7 @@ from gpucourse.adapters.awkward_arguments import to_device
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.exercises.parallel import uneven
+from gpucourse.exercises.waiting import trial
 from virtualgpu import sources
 from virtualgpu.observers.counters import Counters
 
@@ -48,15 +49,18 @@ def launched(
         f"this is a {type(kernel).__name__}, not a kernel",
         look="the name of the function under @cuda.jit, without parentheses",
     )
-    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds)
+    what = in_words(getattr(kernel, "__name__", "kernel"), blocks, threads, arguments)
+    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what)
 
 
-def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
+def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str = "a launch"
+            ) -> list:
     """What ``launch`` gives, which is called under every checker and in the order of each seed.
 
     For launches by other libraries than Numba: see :func:`launched`, and
-    :mod:`gpucourse.exercises.cpp_trials`.
+    :mod:`gpucourse.exercises.cpp_trials`. A learner who waits long is told ``what`` it is.
     """
+    trial(f"{what}, under every checker and in {len(seeds) + 1} orders")
     after, found = checked(launch)
     if found is not None:
         both = (found.location, found.other)
@@ -72,6 +76,7 @@ def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2)) -> list:
 
 def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:
     """What one launch on copies does, counted; up to the error if it fails."""
+    trial("a launch whose work is counted")
     with virtualgpu.profile() as profile:
         try:
             _launch(kernel, blocks, threads, arguments)
@@ -87,6 +92,12 @@ def require_parallel(kernel: object, blocks: int, threads: int, *arguments: obje
     if found := uneven(counters, (blocks,), (threads,), items):
         require(False, f"the answer is right, but the work is not shared: {found[0]} "
                        f"({found[1]})", look=look)
+
+
+def in_words(name: str, blocks: object, threads: object, arguments: Sequence) -> str:
+    """A launch for those who wait for it."""
+    sizes = [f"{len(one):,}" for one in arguments if hasattr(one, "__len__") and len(one)]
+    return f"{name}[{blocks}, {threads}]" + (f" with {', '.join(sizes)} elements" if sizes else "")
 
 
 def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
+from gpucourse.exercises.outcomes import show
 from gpucourse.views import results
 from gpucourse.views.page import View, box, note
 from gpucourse.views.picture import COLOURS, INK, Picture, canvas
@@ -84,6 +85,12 @@ def recorded_times(found: Results, group: str, contenders: Sequence[str] = (),
     listed = "; ".join(f"{row.label}: {words}" for row, words in zip(rows, told, strict=True))
     return Picture(figure, f"Bars: {title}. {found.where}. Medians of the {IN_WORDS[clock]}: "
                            f"{listed}.")
+
+
+def recorded(*drawn: Picture | View) -> None:
+    """Show what was drawn from the record, one below the other; the same words only once."""
+    for one in {repr(one): one for one in drawn}.values():
+        show(one)
 
 
 def _told(found: Results, row: Row, clock: str) -> str:

@@ -2,7 +2,7 @@
 
 Kernels see the names that CuPy's own headers give: ``CArray`` (indexing by element number or by
 an index for each dimension, ``size()``, ``shape()``, ``strides()``), ``CIndexer``, ``complex``,
-``float16``, ``CUPY_FOR``.
+``float16``, ``CUPY_FOR``, ``CUDART_INF``, ``CUDART_NAN`` and their ``_F``.
 """
 
 from __future__ import annotations
@@ -48,6 +48,11 @@ CUPY_MIXED(+) CUPY_MIXED(-) CUPY_MIXED(*) CUPY_MIXED(/)
 """
 
 _ARRAYS = r"""
+// Word for word as in math_constants.h: whoever includes that defines them a second time.
+#define CUDART_INF __longlong_as_double(0x7ff0000000000000ULL)
+#define CUDART_NAN __longlong_as_double(0xfff8000000000000ULL)
+#define CUDART_INF_F __int_as_float(0x7f800000U)
+#define CUDART_NAN_F __int_as_float(0x7fffffffU)
 #define CUPY_FOR(i, n) \
     for (ptrdiff_t i = ptrdiff_t(blockIdx.x) * blockDim.x + threadIdx.x; i < (n); \
          i += ptrdiff_t(gridDim.x) * blockDim.x)

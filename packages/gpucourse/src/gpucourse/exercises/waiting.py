@@ -1,0 +1,62 @@
+"""A word for the learner while a check takes long: since when, and at which trial it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gpucourse.exercises.outcomes import show
+
+#: Seconds of silence that a check may keep.
+PATIENCE = 2.0
+
+
+class Waiting:
+    """One check under way; what it said is replaced by its outcome where the page allows that."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.trials = 0
+        self.started = self.spoken = time.monotonic()
+        self.place: object = None
+
+    def trial(self, what: str) -> None:
+        """The check comes to its next trial, ``what`` in words."""
+        self.trials += 1
+        now = time.monotonic()
+        if now - self.spoken >= PATIENCE:
+            self.spoken = now
+            said = f"… {self.name}: still checking, for {now - self.started:.0f} s"
+            self.place = show(_Said(f"{said}; trial {self.trials}: {what}"), self.place)
+
+    def end(self, outcome: object) -> None:
+        """Show the outcome in the place of what was said."""
+        show(outcome, self.place)
+
+
+class _Said(str):
+    """Shown as it reads, without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+_now: Waiting | None = None
+
+
+@contextmanager
+def waiting(name: str) -> Iterator[Waiting]:
+    """For the check of ``name``, which runs inside the ``with``."""
+    global _now
+    before, _now = _now, Waiting(name)
+    try:
+        yield _now
+    finally:
+        _now = before
+
+
+def trial(what: str) -> None:
+    """Called before each trial of an answer; says nothing while no learner waits."""
+    if _now is not None:
+        _now.trial(what)
