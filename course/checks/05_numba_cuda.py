@@ -7,7 +7,14 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, counted, launched, require_equal
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    launched,
+    require_equal,
+    require_parallel,
+)
 
 
 @exercise(
@@ -31,6 +38,8 @@ def loop_to_kernel(kernel):
         f"the answer is right, but 129 elements were stored {work.global_stores:,} times",
         look="is there still a loop over all elements, in every thread?",
     )
+    require_parallel(kernel, 16, 64, np.ones(1009), np.ones(1009), np.zeros(1009), items=1009,
+                     look="is there still a loop over all elements, in one thread?")
 
 
 @exercise(

@@ -7,7 +7,14 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, counted, launched, require_equal
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    launched,
+    require_equal,
+    require_parallel,
+)
 
 
 @exercise(
@@ -74,6 +81,8 @@ def bounds_guard(kernel):
             look="which of the two is subtracted from which?",
         )
         require_equal(out, gaps, f"with {n} values", "which is the last thread with a gap?")
+    require_parallel(kernel, 16, 64, np.ones(1009), np.zeros(1008), items=1009,
+                     look="each thread makes one gap")
 
 
 @exercise(
@@ -121,6 +130,8 @@ def grid_stride(kernel):
                 look="where does a thread start, and how far does it step?",
             )
             require_equal(counts, expected, case, "which elements are this thread's?")
+    require_parallel(kernel, 2, 64, np.ones(1009), 0.5, np.zeros(128, np.int64), items=1009,
+                     look="each thread counts in its own share, and writes its own count")
 
 
 @exercise(
@@ -197,6 +208,8 @@ def check_then_act(kernel):
         "the answer is right, but no atomic was used: one thread does what all should do",
         look="each thread brings its own value",
     )
+    require_parallel(kernel, 16, 64, np.ones(1009), np.array([-math.inf]), items=1009,
+                     look="each thread brings its own value")
 
 
 @exercise(
@@ -230,6 +243,8 @@ def fold(kernel):
                 f"{length} values: the closest is element {winner}, and another one came out",
                 look="does every one of the first n values take part?",
             )
+    require_parallel(kernel, 16, 64, np.ones(1009), 1009, target, items=1009,
+                     look="each thread compares one pair")
 
 
 def _judge_level(folded, before, n, target, case):
@@ -310,6 +325,8 @@ def block_max(kernel):
         "the answers are right, but there is no fold: one thread looks at all the places",
         look="seven levels are enough for 128 places, if all threads take part",
     )
+    require_parallel(kernel, 2, 128, np.ones(256), np.zeros(2), items=256,
+                     look="all threads take part in each level")
 
 
 @exercise(

@@ -18,6 +18,9 @@ KINDS = {
     "uninitialised private rows", "correct but with one global atomic per event",
     "correct but uncoalesced", "changes its input", "endless loop",
     "histogram not zeroed between runs", "negative weights", "sums in float32",
+    "one thread does everything", "one thread of each block does everything",
+    "one thread of each warp does everything", "threads take turns at a barrier",
+    "NumPy, then a kernel that copies",
 }
 
 

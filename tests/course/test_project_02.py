@@ -21,6 +21,9 @@ KINDS = {
     "out of bounds", "power-of-two only", "NumPy in place of a kernel", "hard-coded size",
     "overlapping sequences", "seeds 0, 1, 2, … unmixed", "result depends on the launch",
     "correct but divergent", "Python loop in place of vmap", "same seed in every run",
+    "one thread does everything", "one thread of each block does everything",
+    "NumPy, then a kernel that copies", "kernels of the right names that compute nothing",
+    "a memorised value beside the slow kernel",
 }
 
 @pytest.fixture(scope="module")

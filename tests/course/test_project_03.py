@@ -25,6 +25,7 @@ KINDS = {
     "correct but with one global atomic per event", "events without a pair dropped",
     "resolution left out", "correlations left out of the errors",
     "not converged", "hard-coded output",
+    "one thread does everything", "one thread of each block does everything",
 }
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,14 @@ def not_decorated(pt, eta, pz):
         pz[i] = pt[i] * math.sinh(eta[i])
 
 
+@wrong("loop-to-kernel", "the work is not shared.*in one thread")
+@cuda.jit
+def the_loop_stays_in_one_thread(pt, eta, pz):
+    if cuda.grid(1) == 0:
+        for i in range(pt.size):
+            pz[i] = pt[i] * math.sinh(eta[i])
+
+
 # --- device-function ----------------------------------------------------------------------------
 
 

@@ -96,6 +96,14 @@ def the_other_way_round(values, out):
         out[i] = values[i] - values[i + 1]
 
 
+@wrong("bounds-guard", "the work is not shared.*each thread makes one gap")
+@cuda.jit
+def one_thread_makes_all_gaps(values, out):
+    if cuda.grid(1) == 0:
+        for i in range(values.size - 1):
+            out[i] = values[i + 1] - values[i]
+
+
 # --- grid-stride --------------------------------------------------------------------------------
 
 
@@ -184,6 +192,17 @@ def a_run_of_neighbours_each(values, cut, counts):
     counts[me] = mine
 
 
+@wrong("grid-stride", "the work is not shared.*writes its own count")
+@cuda.jit
+def one_thread_counts_for_all(values, cut, counts):
+    if cuda.grid(1) == 0:
+        for k in range(counts.size):
+            counts[k] = 0
+        for i in range(values.size):
+            if values[i] > cut:
+                counts[i % counts.size] += 1
+
+
 # --- lost-update --------------------------------------------------------------------------------
 
 ALL = {11, 12, 13}
@@ -260,6 +279,14 @@ def one_thread_for_all(values, best):
             best[0] = max(best[0], values[k])
 
 
+@wrong("check-then-act", "the work is not shared.*each thread brings its own value")
+@cuda.jit
+def one_thread_with_an_atomic(values, best):
+    if cuda.grid(1) == 0:
+        for k in range(values.size):
+            cuda.atomic.max(best, 0, values[k])
+
+
 # --- fold ---------------------------------------------------------------------------------------
 
 
@@ -317,6 +344,16 @@ def all_levels_at_once(values, n, target):
         if i + half < n and abs(values[i + half] - target) < abs(values[i] - target):
             values[i] = values[i + half]
         n = half
+
+
+@wrong("fold", "the work is not shared.*each thread compares one pair")
+@cuda.jit
+def one_thread_compares_all_pairs(values, n, target):
+    half = (n + 1) // 2
+    if cuda.grid(1) == 0:
+        for i in range(n - half):
+            if abs(values[i + half] - target) < abs(values[i] - target):
+                values[i] = values[i + half]
 
 
 # --- block-max ----------------------------------------------------------------------------------
@@ -413,6 +450,22 @@ for name, answer, says in (
     ("all places, few threads", block_maxima(full=True), "uninitialised: .*not start at zero"),
 ):
     WRONG.append(pytest.param("block-max", (answer,), says, id=f"block-max:{name}"))
+
+
+@wrong("block-max", "the work is not shared.*all threads take part in each level")
+@cuda.jit
+def one_thread_with_barriers(values, maxima):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    place[t] = values[i] if i < values.size else -math.inf
+    cuda.syncthreads()
+    if t == 0:
+        for k in range(1, cuda.blockDim.x):
+            place[0] = max(place[0], place[k])
+    cuda.syncthreads()
+    if t == 0:
+        maxima[cuda.blockIdx.x] = place[0]
 
 
 # --- lane-turns ---------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ import threats_verdict
 
 # 65 is tried in a browser: what happens in one is no matter of points.
 IN_A_BROWSER = 65
-# 75, 79, 83 and 84 are tested, and are no attempts that could win points here; 76 to 78, 81 and 82
-# are about single exercises: their known-wrong answers are the tests.
+# 75, 79, 83 and 84 are tested, and are no attempts that could win points here; 76 to 78 and 81 are
+# about single exercises: their known-wrong answers are the tests. Of 82:
+# packages/gpucourse/tests/grading/test_grading_ingest.py.
 ROWS = [*range(1, 75), 80]
 ATTEMPTS = [attempt for module in (threats_verdict, threats_answers, threats_neighbours,
                                    threats_files, threats_kernels, threats_class,

@@ -39,6 +39,12 @@
 # - The grader runs these tests and more: other sizes, other launches, other values, and threads in an
 #   order you did not choose. What it tests is stated in the text, and one thing holds everywhere:
 #   a kernel changes its output and nothing else.
+# - **Parallel work is counted.** A kernel in which one thread does everything gets the numbers right
+#   and earns nothing. A thread's *share* is the number of elements divided by the number of threads,
+#   plus log₂ of the threads in a block, for the rounds of a tree. For each element of a share the
+#   busiest thread may make 16 accesses to memory (loads, stores, atomic operations; global and
+#   shared), and a block may pass 4 barriers. That leaves room for one element a thread or many, for
+#   strides, trees, shuffles, and for thread 0 setting a few slots to zero.
 # - **Only answer cells are collected.** You may add cells to try things out, but a helper function
 #   or an import in a cell of your own does not exist for the grader. Put it into the answer cell
 #   that uses it. Keep the names and arguments that are given.
@@ -57,7 +63,9 @@ import math
 import numpy as np
 from numba import cuda, float64, int32
 
-from gpucourse import call, expect, expect_close, expect_equal, launch, launches, secret_rng, unwritten
+from gpucourse import (
+    call, expect, expect_close, expect_equal, expect_parallel, launch, launches, secret_rng, unwritten,
+)
 from gpucourse.exercises.checks import project
 
 hint = project("01_fill_a_histogram")
@@ -254,6 +262,8 @@ for low, high, bins in ((0.0, 16.0, 8), (-8.0, 8.0, 5), (60.0, 120.0, 1), (1e-3,
 # - the launch has at least R threads, but often more, because blocks have a fixed size. Threads
 #   without a row must leave everything alone.
 #
+# Counted is the busiest thread's work; elements are the values and the slots of all rows.
+#
 # Hints: `hint("fill-private")`.
 
 # %% id="fill-private" role="solution"
@@ -275,11 +285,12 @@ def fill_private(values, low, high, rows):
 # %% id="test-fill-private" role="test" points=3 starter="PropertyFailed"
 values = values_in(secret_rng().integers(0, 12, 1000), 0.0, 10.0, 10, secret_rng("inside"))
 rows = unwritten((60, 12), np.int32)  # garbage: what the kernel does not write stands out
-launch("fill_private", 2, 32, values, 0.0, 10.0, rows, schedules=1)  # 64 threads, 60 rows
+launched = launch("fill_private", 2, 32, values, 0.0, 10.0, rows, schedules=1)  # 64 threads, 60 rows
 expect_equal(rows.sum(axis=0), reference(values, 0.0, 10.0, 10),
              "the rows together are not the histogram of the values")
 expect_equal(rows[7], reference(values[7::60], 0.0, 10.0, 10),
              "row r does not hold the values r, r + R, r + 2R, … and no others")
+expect_parallel(launched, values.size + rows.size)
 ### BEGIN HIDDEN TESTS
 cases = [(n, 1, 64, 37, 20) for n in (0, 1, 31, 32, 33, 127, 128, 129, 1009)]
 cases += [(97, 1, 1, 1, 5), (300, 3, 50, 129, 1), (700, 5, 33, 165, 3), (2003, 2, 96, 101, 150)]
@@ -288,13 +299,14 @@ for n, grid, block, R, bins in cases:
     values = values_in(wanted, -2.0, 3.0, bins, secret_rng(f"inside {n}"))
     values.setflags(write=False)
     rows = unwritten((R, bins + 2), np.int32)
-    launch("fill_private", grid, block, values, -2.0, 3.0, rows, schedules=n == 129)
+    launched = launch("fill_private", grid, block, values, -2.0, 3.0, rows, schedules=n == 129)
     expected = np.array([np.bincount(wanted[r::R], minlength=bins + 2) for r in range(R)])
     expect_equal(rows, expected,
                  "wrong for an empty input: the rows have to become zero" if n == 0 else
                  "wrong for another number of rows, threads or bins" if R != 37 else
                  "wrong when there are fewer values than rows" if n < R else
                  "wrong when the number of values is not a multiple of the number of rows")
+    expect_parallel(launched, values.size + rows.size)
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-3"
@@ -315,6 +327,10 @@ for n, grid, block, R, bins in cases:
 # `MAX_THREADS`, and with an odd number of sums one of them has no partner. There may be fewer rows
 # than threads, or none at all. Shared memory needs a size that is known when the kernel is
 # compiled: `cuda.shared.array(MAX_THREADS, int32)`.
+#
+# Counted are the busiest thread's accesses and the barriers of a block, and that no address takes more
+# than 4 atomic additions for each element of a share: T additions to one address are no tree, but a
+# queue. Elements are the entries of `rows`.
 #
 # Hints: `hint("merge-rows")`.
 
@@ -353,11 +369,15 @@ def merge_rows(rows, counts):
 rows = secret_rng().integers(0, 100, (50, 12)).astype(np.int32)
 for threads in (64, 48, 7):
     counts = unwritten(12, np.int32)
-    launched = launch("merge_rows", 12, threads, rows, counts, schedules=1)
+    launch("merge_rows", 12, threads, rows, counts, schedules=1)
     expect_equal(counts, rows.sum(axis=0, dtype=np.int32),
                  "wrong when the number of threads is a power of two" if threads == 64 else
                  "wrong when the number of threads is not a power of two" if threads == 48 else
                  "wrong when the number of threads is odd")
+rows, counts = secret_rng("tall").integers(0, 100, (2000, 3)).astype(np.int32), unwritten(3, np.int32)
+launched = launch("merge_rows", 3, 512, rows, counts, schedules=0)
+expect_equal(counts, rows.sum(axis=0, dtype=np.int32), "wrong when there are many rows")
+expect_parallel(launched, rows.size, one_address=True)
 ### BEGIN HIDDEN TESTS
 lengths = (0, 1, 2, 31, 32, 33, 127, 128, 129, 1009)
 blocks = (32, 33, 1, 3, 96, 100, 128, 129, 127, 512)
@@ -365,12 +385,13 @@ for R, threads in zip(lengths, blocks, strict=True):
     rows = secret_rng(f"{R} rows").integers(0, 1000, (R, 5)).astype(np.int32)
     rows.setflags(write=False)
     counts = unwritten(5, np.int32)
-    launch("merge_rows", 5, threads, rows, counts, schedules=R == 33)
+    launched = launch("merge_rows", 5, threads, rows, counts, schedules=R == 33)
     expect_equal(counts, rows.sum(axis=0, dtype=np.int32),
                  "wrong when there are no rows" if R == 0 else
                  "wrong when there are fewer rows than threads" if R < threads else
                  "wrong when there are more rows than threads")
-rows = secret_rng("tall").integers(0, 1000, (40, 300)).astype(np.int32)
+    expect_parallel(launched, rows.size, one_address=True)
+rows = secret_rng("wide").integers(0, 1000, (40, 300)).astype(np.int32)
 counts = unwritten(300, np.int32)
 launch("merge_rows", 300, 20, rows, counts, schedules=0)
 expect_equal(counts, rows.sum(axis=0, dtype=np.int32), "wrong for another number of slots")
@@ -411,7 +432,8 @@ show_figure(f"Histogram of your kernels from 60 to 120 GeV, in bins of 0.5 GeV: 
 #
 # `fill_atomic` adds each value to `counts`, which may already hold events from an earlier launch:
 # it goes on from there and never sets anything to zero. The grid may have fewer threads than there
-# are values, or more; every value is counted once.
+# are values, or more; every value is counted once. The work of the busiest thread is counted; elements
+# are the values.
 #
 # Hints: `hint("fill-atomic")`.
 
@@ -429,13 +451,15 @@ def fill_atomic(values, low, high, counts):
 # %% id="test-fill-atomic" role="test" points=3 starter="PropertyFailed"
 values = values_in(secret_rng().integers(0, 12, 1000), 0.0, 10.0, 10, secret_rng("inside"))
 counts = np.zeros(12, np.int32)
-launch("fill_atomic", 8, 128, values, 0.0, 10.0, counts, schedules=1)
+launched = launch("fill_atomic", 8, 128, values, 0.0, 10.0, counts, schedules=1)
 expect_equal(counts, reference(values, 0.0, 10.0, 10),
              "the counts are wrong even with a thread for each value")
+expect_parallel(launched, values.size)
 counts = np.zeros(12, np.int32)
-launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts, schedules=0)
+launched = launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, reference(values, 0.0, 10.0, 10),
              "wrong when the grid has fewer threads than there are values")
+expect_parallel(launched, values.size)
 launch("fill_atomic", 4, 64, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, 2 * reference(values, 0.0, 10.0, 10),
              "a second launch does not go on from the counts of the first")
@@ -447,18 +471,20 @@ for n, grid, block, bins in cases:
     values = values_in(wanted, -2.0, 3.0, bins, secret_rng(f"inside {n}"))
     values.setflags(write=False)
     counts = np.full(bins + 2, 5, np.int32)
-    launch("fill_atomic", grid, block, values, -2.0, 3.0, counts, schedules=n == 33)
+    launched = launch("fill_atomic", grid, block, values, -2.0, 3.0, counts, schedules=n == 33)
     expect_equal(counts, 5 + np.bincount(wanted, minlength=bins + 2),
                  "wrong for an empty input" if n == 0 else
                  "wrong for another number of values" if grid == 2 else
                  "wrong for another launch (one thread, odd block sizes) or number of bins")
+    expect_parallel(launched, n)
 hot = np.where(secret_rng("hot").random(2003) < 0.95, 4, 9)
 for wanted, what in ((hot, "nearly all values fall into one slot"),
                      (np.full(2003, 17), "all values fall into one slot")):
     counts = np.zeros(20, np.int32)
     values = values_in(wanted, 50.0, 60.0, 18, secret_rng("inside"))
-    launch("fill_atomic", 7, 96, values, 50.0, 60.0, counts, schedules=0)
+    launched = launch("fill_atomic", 7, 96, values, 50.0, 60.0, counts, schedules=0)
     expect_equal(counts, np.bincount(wanted, minlength=20), f"wrong when {what}")
+    expect_parallel(launched, values.size)
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-5"
@@ -476,7 +502,8 @@ for wanted, what in ((hot, "nearly all values fall into one slot"),
 #
 # A block can have fewer threads than the histogram has slots, even just one. The tests launch it
 # with up to `MAX_SLOTS` slots, and count the atomic additions to global memory: at most one for
-# each slot of each block.
+# each slot of each block. Where there are many more values than slots they count the work of the
+# busiest thread as well; elements are the values.
 #
 # Hints: `hint("fill-shared")`.
 
@@ -513,9 +540,10 @@ launch("fill_shared", 8, 128, values, 0.0, 10.0, counts, schedules=1)
 expect_equal(counts, reference(values, 0.0, 10.0, 40),
              "the counts are wrong even with a thread for each value")
 counts = np.zeros(42, np.int32)
-launch("fill_shared", 4, 64, values, 0.0, 10.0, counts, schedules=0)
+launched = launch("fill_shared", 4, 64, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, reference(values, 0.0, 10.0, 40),
              "wrong when the grid has fewer threads than there are values")
+expect_parallel(launched, values.size)
 counts = np.zeros(42, np.int32)
 launch("fill_shared", 5, 32, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, reference(values, 0.0, 10.0, 40),
@@ -538,25 +566,29 @@ for wanted, what in ((hot, "nearly all values fall into one slot"),
                      (np.full(2003, 17), "all values fall into one slot")):
     counts = np.zeros(20, np.int32)
     values = values_in(wanted, 50.0, 60.0, 18, secret_rng("inside"))
-    launch("fill_shared", 7, 96, values, 50.0, 60.0, counts, schedules=0)
+    launched = launch("fill_shared", 7, 96, values, 50.0, 60.0, counts, schedules=0)
     expect_equal(counts, np.bincount(wanted, minlength=20), f"wrong when {what}")
+    expect_parallel(launched, values.size)
 ### END HIDDEN TESTS
 
 # %% id="test-shared-traffic" role="test" points=2 starter="PropertyFailed"
 values = values_in(secret_rng().integers(0, 12, 2000), 0.0, 10.0, 10, secret_rng("inside"))
 counts = np.zeros(12, np.int32)
-counted = launch("fill_shared", 3, 64, values, 0.0, 10.0, counts, schedules=0).counters
+launched = launch("fill_shared", 3, 64, values, 0.0, 10.0, counts, schedules=0)
 expect_equal(counts, reference(values, 0.0, 10.0, 10), "the counts are wrong")
-if counted is not None:  # a real GPU does not tell
+expect_parallel(launched, values.size)
+if (counted := launched.counters) is not None:  # a real GPU does not tell
     expect(counted.global_atomics <= 3 * 12,
            "more atomic additions to global memory than one for each slot of each block")
+    expect(counted.shared_stores + counted.shared_atomics > 0, "nothing is written to shared memory")
 ### BEGIN HIDDEN TESTS
 wanted = np.where(secret_rng("hot").random(5003) < 0.9, 7, secret_rng().integers(0, 52, 5003))
 values = values_in(wanted, -4.0, 4.0, 50, secret_rng("inside"))
 counts = np.zeros(52, np.int32)
-counted = launch("fill_shared", 5, 96, values, -4.0, 4.0, counts, schedules=0).counters
+launched = launch("fill_shared", 5, 96, values, -4.0, 4.0, counts, schedules=0)
 expect_equal(counts, np.bincount(wanted, minlength=52), "the counts are wrong")
-expect(counted.global_atomics <= 5 * 52,
+expect_parallel(launched, values.size)
+expect(launched.counters.global_atomics <= 5 * 52,
        "more atomic additions to global memory than one for each slot of each block")
 ### END HIDDEN TESTS
 
@@ -571,7 +603,8 @@ expect(counted.global_atomics <= 5 * 52,
 # - begin at zero in every call;
 # - use `fill_shared` where the histogram fits into `MAX_SLOTS` slots, else `fill_atomic`;
 # - return what the kernel counted, copied back from the device. (Counting on the host would be a
-#   fine answer to another question.)
+#   fine answer to another question.) The grader exchanges the values for others on their way to the
+#   device: then the result has to be that of the others.
 #
 # Hints: `hint("histogram")`.
 
@@ -610,6 +643,12 @@ values = values_in(secret_rng("many bins").integers(0, 3002, 5000), 0.0, 1.0, 30
                    secret_rng("inside"))
 counts = call("histogram", values, 0.0, 1.0, 3000, schedules=0)
 expect_equal(counts, reference(values, 0.0, 1.0, 3000), "wrong for more than MAX_SLOTS slots")
+for bins in (100, 3000):
+    values, others = (values_in(secret_rng(f"{what} {bins}").integers(0, bins + 2, 2003), -1.0, 1.0, bins,
+                                secret_rng(f"inside {what} {bins}")) for what in ("given", "exchanged"))
+    counts = call("histogram", values, -1.0, 1.0, bins, schedules=0, exchanged=[(values, others)])
+    expect_equal(counts, reference(others, -1.0, 1.0, bins), "the counts are not those of the values "
+                 "that are on the device: kernels have to count them, not copy what the host counted")
 wanted = secret_rng("million").geometric(0.2, 1_000_000) % 42
 values = values_in(wanted, 0.0, 8.0, 40, secret_rng("inside"))
 counts = call("histogram", values, 0.0, 8.0, 40, schedules=0)
@@ -618,6 +657,8 @@ expect(max(launch.grid[0] for launch in launches()) > 1,
        "a million values are left to a single block: the rest of the GPU is idle")
 expect(sum(launch.counters.global_atomics for launch in launches()) < 500_000,
        "each value is an atomic addition to global memory, though the histogram fits into shared")
+for launched in launches():
+    expect_parallel(launched, 1_000_000, threads=64)
 ### END HIDDEN TESTS
 
 # %% [markdown] id="look-histogram"
@@ -803,6 +844,7 @@ else:
 # is float64 of shape (2, bins + 2). `sums[0, slot]` is the sum of the weights of that slot's values,
 # `sums[1, slot]` the sum of their squares. Like `fill_shared` it takes at most `MAX_SLOTS` slots, counts in
 # shared memory, and makes at most two atomic additions to global memory for each slot of each block.
+# The work of the busiest thread is counted; elements are two for each value.
 #
 # Shared memory may have two dimensions: `cuda.shared.array((2, MAX_SLOTS), float64)`; for
 # `cuda.atomic.add` the index is then a tuple, `(0, slot)`. `float64`, because float32 keeps seven
@@ -836,16 +878,17 @@ def fill_weighted(values, weights, low, high, sums):
     ### END SOLUTION
 
 # %% id="test-fill-weighted" role="test" points=4 starter="PropertyFailed"
-slots = secret_rng().integers(0, 42, 1000)
+slots = secret_rng().integers(0, 42, 4000)
 values = values_in(slots, 0.0, 10.0, 40, secret_rng("inside"))
-weights = secret_rng("weights").uniform(0.5, 2.0, 1000)
+weights = secret_rng("weights").uniform(0.5, 2.0, 4000)
 sums = np.zeros((2, 42))
-counted = launch("fill_weighted", 4, 64, values, weights, 0.0, 10.0, sums, schedules=0).counters
+launched = launch("fill_weighted", 4, 64, values, weights, 0.0, 10.0, sums, schedules=0)
 for k, what in ((0, "weights"), (1, "squares")):
     expect_close(sums[k], np.bincount(slots, weights ** (k + 1), 42),
                  f"the sums of the {what} are wrong", rtol=1e-5)
-if counted is not None:  # a real GPU does not tell
-    expect(counted.global_atomics <= 4 * 2 * 42,
+expect_parallel(launched, 2 * values.size)
+if launched.counters is not None:  # a real GPU does not tell
+    expect(launched.counters.global_atomics <= 4 * 2 * 42,
            "more than two atomic additions to global memory for each slot of each block")
 launch("fill_weighted", 4, 64, values, -weights, 0.0, 10.0, sums, schedules=0)
 expect_close(sums[0], np.zeros(42), "wrong when weights are negative", atol=1e-4)
@@ -901,8 +944,10 @@ show_figure(f"Histogram from 60 to 120 GeV in bins of 1 GeV, and above it points
 # | no more than 1.1 times the sectors of 32 bytes that the values fill | 1 |
 # | at most a third of the turns that `predict_turns` says | 2 |
 #
-# One rule: the launch that reads the values has at least 16 blocks of at least 128 threads, or most of
-# a GPU would stand idle. The tests use 100,000 values, many of them in few of the slots.
+# One rule: the launch that reads the values has at least 16 blocks of at least 128 threads, which share
+# the work, or most of a GPU would stand idle. The tests use 100,000 values, many of them in few of the
+# slots; they count the work of the busiest thread of each launch, and exchange the values on their way
+# to the device as for `histogram`.
 #
 # For the first point: a block can leave its histogram in a row of its own, and a second launch adds up
 # the rows. For the second: which threads read neighbouring values, and neighbouring slots? For the
@@ -975,8 +1020,11 @@ expect_equal(counts, reference(values, 0.0, 8.0, 80), "the histogram is wrong")
 counted = [launched.counters for launched in launches() if launched.counters is not None]
 golf = 4  # a real GPU does not tell
 if counted:
-    expect(any(launched.grid[0] >= 16 and launched.block[0] >= 128 for launched in launches()),
-           "no launch has 16 blocks of 128 threads")
+    expect(sum(launched.counters.global_bytes_read for launched in launches()
+               if launched.grid[0] >= 16 and launched.block[0] >= 128) >= 4 * values.size,
+           "the values are not read by a launch of at least 16 blocks of 128 threads")
+    for launched in launches():
+        expect_parallel(launched, values.size)
     atomics = sum(c.global_atomics for c in counted)
     sectors = sum(c.global_sectors for c in counted) / (values.nbytes / 32)
     turns = sum(c.atomic_passes for c in counted) / sum(
@@ -991,6 +1039,11 @@ for n, bins in ((0, 10), (1, 1), (33, 254), (1009, 100)):
     expect_equal(counts, np.bincount(wanted, minlength=bins + 2),
                  "wrong for an empty array" if n == 0 else "wrong for another number of values or "
                                                            "bins")
+values, others = (values_in(secret_rng(what).integers(0, 102, 2003), -2.0, 3.0, 100,
+                            secret_rng(f"inside {what}")) for what in ("given", "exchanged"))
+counts = call("histogram_golf", values, -2.0, 3.0, 100, schedules=0, exchanged=[(values, others)])
+expect_equal(counts, reference(others, -2.0, 3.0, 100), "the counts are not those of the values that "
+             "are on the device: kernels have to count them, not copy what the host counted")
 ### END HIDDEN TESTS
 golf
 

@@ -27,6 +27,14 @@ EVERY_TEST = [
     "test-histogram-golf",
 ]
 
+# A kernel that looks like work.
+COPY = '''@cuda.jit
+def copy(counted, counts):
+    i = cuda.grid(1)
+    if i < counts.size:
+        counts[i] = counted[i]
+'''
+
 
 def fill_weighted(dtype="float64", square="weights[i] * weights[i]", skip="mine[1, slot] > 0.0"):
     """The solution's `fill_weighted` with another type, square or way to skip empty slots."""
@@ -171,6 +179,21 @@ def fill_private(values, low, high, rows):
             rows[r, bin_index(values[i], low, high, bins)] += 1
 '''},
     },
+    {
+        "name": "one-thread-fills-all-rows",
+        "kind": "one thread does everything",
+        "fails": ["test-fill-private"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-private": '''@cuda.jit
+def fill_private(values, low, high, rows):
+    if cuda.grid(1) == 0:
+        for r in range(rows.shape[0]):
+            for slot in range(rows.shape[1]):
+                rows[r, slot] = 0
+        for i in range(values.size):
+            rows[i % rows.shape[0], bin_index(values[i], low, high, rows.shape[1] - 2)] += 1
+'''},
+    },
     # -- merge_rows ----------------------------------------------------------------------------
     {
         "name": "tree-without-a-barrier",
@@ -270,6 +293,83 @@ def merge_rows(rows, counts):
         counts[cuda.blockIdx.x] = partial[0]
 '''},
     },
+    {
+        "name": "one-thread-adds-every-row",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-merge-rows"],
+        "reason": "one thread does the work of many",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    if cuda.threadIdx.x == 0:
+        total = 0
+        for r in range(rows.shape[0]):
+            total += rows[r, cuda.blockIdx.x]
+        counts[cuda.blockIdx.x] = total
+'''},
+    },
+    {
+        "name": "one-thread-adds-the-sums",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-merge-rows"],
+        "reason": "one thread does the work of many",
+        # The threads share the rows; then 31 of 32 warps look on.
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t = cuda.threadIdx.x
+    total = 0
+    for r in range(t, rows.shape[0], cuda.blockDim.x):
+        total += rows[r, cuda.blockIdx.x]
+    partial[t] = total
+    cuda.syncthreads()
+    if t == 0:
+        for k in range(1, cuda.blockDim.x):
+            total += partial[k]
+        counts[cuda.blockIdx.x] = total
+'''},
+    },
+    {
+        "name": "sums-queue-at-one-address",
+        "kind": "an atomic for each thread in place of a tree",
+        "fails": ["test-merge-rows"],
+        "reason": "threads queue at one address",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    total = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        total[0] = 0
+    cuda.syncthreads()
+    own = 0
+    for r in range(cuda.threadIdx.x, rows.shape[0], cuda.blockDim.x):
+        own += rows[r, cuda.blockIdx.x]
+    cuda.atomic.add(total, 0, own)
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        counts[cuda.blockIdx.x] = total[0]
+'''},
+    },
+    {
+        "name": "one-thread-after-the-other",
+        "kind": "threads take turns at a barrier",
+        "fails": ["test-merge-rows"],
+        "reason": "the threads work one after the other",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    total = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        total[0] = 0
+    for turn in range(cuda.blockDim.x):
+        cuda.syncthreads()
+        if turn == cuda.threadIdx.x:
+            own = total[0]
+            for r in range(turn, rows.shape[0], cuda.blockDim.x):
+                own += rows[r, cuda.blockIdx.x]
+            total[0] = own
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        counts[cuda.blockIdx.x] = total[0]
+'''},
+    },
     # -- fill_atomic ---------------------------------------------------------------------------
     {
         "name": "plain-addition",
@@ -320,6 +420,33 @@ def fill_atomic(values, low, high, counts):
 def fill_atomic(values, low, high, counts):
     for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
         cuda.atomic.add(counts, bin_index(values[i], low, high, 10), 1)
+'''},
+    },
+    {
+        "name": "one-thread-of-the-grid",
+        "kind": "one thread does everything",
+        "fails": ["test-fill-atomic"],
+        "reason": "one thread does the work of many",
+        # Without rivals a plain += loses nothing.
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    if cuda.grid(1) == 0:
+        for i in range(values.size):
+            counts[bin_index(values[i], low, high, counts.size - 2)] += 1
+'''},
+    },
+    {
+        "name": "one-lane-of-each-warp",
+        "kind": "one thread of each warp does everything",
+        "fails": ["test-fill-atomic"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    if cuda.threadIdx.x % 32 == 0:
+        for first in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+            last = min(first + 32, (first - cuda.threadIdx.x) + cuda.blockDim.x, values.size)
+            for i in range(first, last):
+                cuda.atomic.add(counts, bin_index(values[i], low, high, counts.size - 2), 1)
 '''},
     },
     # -- fill_shared ---------------------------------------------------------------------------
@@ -409,6 +536,52 @@ def fill_shared(values, low, high, counts):
         cuda.atomic.add(counts, bin_index(values[i], low, high, bins), 1)
 '''},
     },
+    {
+        "name": "one-thread-of-each-block",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-fill-shared", "test-shared-traffic"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    if cuda.threadIdx.x == 0:
+        for slot in range(slots):
+            mine[slot] = 0
+        for i in range(cuda.blockIdx.x, values.size, cuda.gridDim.x):
+            mine[bin_index(values[i], low, high, slots - 2)] += 1
+        for slot in range(slots):
+            cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "one-thread-counts-for-all",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-fill-shared", "test-shared-traffic"],
+        "reason": "one thread does the work of many",
+        # All threads read; the counting is left to one.
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    found = cuda.shared.array(MAX_THREADS, int32)
+    slots, t = counts.size, cuda.threadIdx.x
+    for slot in range(t, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    for first in range(cuda.blockIdx.x * cuda.blockDim.x, values.size, cuda.gridsize(1)):
+        found[t] = -1
+        if first + t < values.size:
+            found[t] = bin_index(values[first + t], low, high, slots - 2)
+        cuda.syncthreads()
+        if t == 0:
+            for k in range(cuda.blockDim.x):
+                if found[k] >= 0:
+                    mine[found[k]] += 1
+        cuda.syncthreads()
+    cuda.syncthreads()
+    for slot in range(t, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
     # -- histogram -----------------------------------------------------------------------------
     {
         "name": "numpy-in-place-of-a-kernel",
@@ -419,6 +592,42 @@ def fill_shared(values, low, high, counts):
     edges = np.linspace(low, high, bins + 1)
     slots = np.searchsorted(edges, values, side="right")
     return np.bincount(slots, minlength=bins + 2).astype(np.int32)
+'''},
+    },
+    {
+        "name": "copies-what-numpy-counted",
+        "kind": "NumPy, then a kernel that copies",
+        "fails": ["test-histogram"],
+        "reason": "what it was given never reaches the device",
+        "cells": {"histogram": COPY + '''
+
+def histogram(values, low, high, bins):
+    slots = np.searchsorted(np.linspace(low, high, bins + 1), values, side="right")
+    counted = np.bincount(slots, minlength=bins + 2).astype(np.int32)
+    counts = cuda.device_array(bins + 2, np.int32)
+    copy[math.ceil((bins + 2) / 128) + 1, 128](cuda.to_device(counted), counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "counts-in-vain-and-copies-numpys",
+        "kind": "NumPy, then a kernel that copies",
+        "fails": ["test-histogram"],
+        "reason": "the counts are not those of the values that are on the device",
+        # A kernel counts too, and NumPy what comes back; what is returned is NumPy's.
+        "cells": {"histogram": COPY + '''
+
+def histogram(values, low, high, bins):
+    there = cuda.to_device(values)
+    if values.size:
+        kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+        kernel[4, 256](there, low, high, cuda.to_device(np.zeros(bins + 2, np.int32)))
+        values = there.copy_to_host()
+    slots = np.searchsorted(np.linspace(low, high, bins + 1), values, side="right")
+    counted = np.bincount(slots, minlength=bins + 2).astype(np.int32)
+    counts = cuda.device_array(bins + 2, np.int32)
+    copy[math.ceil((bins + 2) / 128) + 1, 128](cuda.to_device(counted), counts)
+    return counts.copy_to_host()
 '''},
     },
     {
@@ -536,12 +745,32 @@ def fill_weighted(values, weights, low, high, sums):
         cuda.atomic.add(sums, (1, slot), weights[i] * weights[i])
 '''},
     },
+    {
+        "name": "one-thread-weighs-for-its-block",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-fill-weighted"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-weighted": '''@cuda.jit
+def fill_weighted(values, weights, low, high, sums):
+    mine = cuda.shared.array((2, MAX_SLOTS), float64)
+    if cuda.threadIdx.x == 0:
+        for slot in range(sums.shape[1]):
+            mine[0, slot] = mine[1, slot] = 0.0
+        for i in range(cuda.blockIdx.x, values.size, cuda.gridDim.x):
+            slot = bin_index(values[i], low, high, sums.shape[1] - 2)
+            mine[0, slot] += weights[i]
+            mine[1, slot] += weights[i] * weights[i]
+        for slot in range(sums.shape[1]):
+            cuda.atomic.add(sums, (0, slot), mine[0, slot])
+            cuda.atomic.add(sums, (1, slot), mine[1, slot])
+'''},
+    },
     # -- histogram_golf ------------------------------------------------------------------------
     {
         "name": "golf-on-one-block",
         "kind": "one block only",
         "fails": ["test-histogram-golf"],
-        "reason": "no launch has 16 blocks",
+        "reason": "not read by a launch of at least 16 blocks",
         "cells": {"histogram-golf": '''def histogram_golf(values, low, high, bins):
     rows = cuda.device_array((1, bins + 2), np.int32)
     fill_rows[1, 1024](cuda.to_device(values), low, high, rows)
@@ -557,6 +786,55 @@ def fill_weighted(values, weights, low, high, sums):
     rows = cuda.device_array((16, bins + 2), np.int32)
     fill_rows[16, 256](cuda.to_device(values), low, high, rows)
     return rows.copy_to_host().sum(axis=0, dtype=np.int32)
+'''},
+    },
+    {
+        "name": "golf-by-one-thread-of-each-block",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-histogram-golf"],
+        "reason": "one thread does the work of many",
+        # No atomics and no turns at all.
+        "cells": {"golf-kernels": '''@cuda.jit
+def fill_rows(values, low, high, rows):
+    if cuda.threadIdx.x == 0:
+        for slot in range(rows.shape[1]):
+            rows[cuda.blockIdx.x, slot] = 0
+        for i in range(cuda.blockIdx.x, values.size, cuda.gridDim.x):
+            rows[cuda.blockIdx.x, bin_index(values[i], low, high, rows.shape[1] - 2)] += 1
+
+
+@cuda.jit
+def add_rows(rows, counts):
+    slot = cuda.grid(1)
+    if slot < counts.size:
+        total = 0
+        for b in range(rows.shape[0]):
+            total += rows[b, slot]
+        counts[slot] = total
+'''},
+    },
+    {
+        "name": "golf-copies-what-numpy-counted",
+        "kind": "NumPy, then a kernel that copies",
+        "fails": ["test-histogram-golf"],
+        "reason": "the counts are not those of the values that are on the device",
+        # A launch of the size that is asked for reads the values, and nothing comes of it.
+        "cells": {"histogram-golf": COPY + '''
+
+@cuda.jit
+def read(values, nowhere):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        if values[i] == 1e300:
+            nowhere[0] = 1
+
+
+def histogram_golf(values, low, high, bins):
+    read[16, 256](cuda.to_device(values), cuda.to_device(np.zeros(1, np.int32)))
+    slots = np.searchsorted(np.linspace(low, high, bins + 1), values, side="right")
+    counted = np.bincount(slots, minlength=bins + 2).astype(np.int32)
+    counts = cuda.device_array(bins + 2, np.int32)
+    copy[2, 128](cuda.to_device(counted), counts)
+    return counts.copy_to_host()
 '''},
     },
 ]

@@ -83,10 +83,10 @@ def add_hits(hits, total):
 '''
 
 
-def mandelbrot(name="mandelbrot_hits", counts="in_mandelbrot(cx, cy, limit) > 0"):
-    """A kernel that decides one point after the other."""
+def mandelbrot(name="mandelbrot_hits", counts="in_mandelbrot(cx, cy, limit) > 0", before=""):
+    """A kernel that decides one point after the other, and what it does before."""
     return f'''@cuda.jit
-def {name}(seed, first, n, limit, total):
+def {name}(seed, first, n, limit, total):{before}
     count = 0
     for i in range(first + cuda.grid(1), first + n, cuda.gridsize(1)):
         words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
@@ -214,6 +214,20 @@ def seed_states(seed, states):
         states[t]["s1"] = splitmix64(seed + (2 * t + 2) * GOLDEN)
 '''},
     },
+    {
+        "name": "one-thread-makes-all-states",
+        "kind": "one thread does everything",
+        "fails": ["test-seed-states"],
+        "reason": "one thread does the work of many",
+        "cells": {"seed-states": '''@cuda.jit
+def seed_states(seed, states):
+    if cuda.grid(1) == 0:
+        for t in range(states.size):
+            first = uint64(seed) + (uint64(2) * uint64(t) + uint64(1)) * GOLDEN
+            states[t]["s0"] = splitmix64(first)
+            states[t]["s1"] = splitmix64(first + GOLDEN)
+'''},
+    },
     # -- points --------------------------------------------------------------------------------
     {
         "name": "one-number-for-x-and-y",
@@ -275,6 +289,24 @@ def count_hits(states, points, x0, x1, y0, y1, hits):
         "cells": {"count-hits": count_hits("x0 + (x1 - x0) * u", "y0 + (y1 - y0) * v",
                                            guard="if True:")},
     },
+    {
+        "name": "one-thread-draws-for-its-block",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-count-hits"],
+        "reason": "one thread does the work of many",
+        "cells": {"count-hits": '''@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    if cuda.threadIdx.x == 0:
+        for t in range(cuda.blockIdx.x, states.size, cuda.gridDim.x):
+            count = 0
+            for _ in range(points):
+                x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(states, t)
+                y = y0 + (y1 - y0) * xoroshiro128p_uniform_float64(states, t)
+                if inside(x, y):
+                    count += 1
+            hits[t] = count
+'''},
+    },
     # -- sums ----------------------------------------------------------------------------------
     {
         "name": "int32-in-shared-memory",
@@ -315,6 +347,39 @@ def add_hits(hits, total):
         cuda.atomic.add(total, 0, int64(hits[i]))
 '''},
     },
+    {
+        "name": "one-thread-adds-for-its-block",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-add-hits"],
+        "reason": "one thread does the work of many",
+        "cells": {"add-hits": '''@cuda.jit
+def add_hits(hits, total):
+    if cuda.threadIdx.x == 0:
+        own = int64(0)
+        for i in range(cuda.blockIdx.x, hits.size, cuda.gridDim.x):
+            own += hits[i]
+        cuda.atomic.add(total, 0, own)
+'''},
+    },
+    {
+        "name": "one-thread-adds-the-sums",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-add-hits"],
+        "reason": "one thread does the work of many",
+        "cells": {"add-hits": '''@cuda.jit
+def add_hits(hits, total):
+    partial = cuda.shared.array(MAX_THREADS, int64)
+    own = int64(0)
+    for i in range(cuda.grid(1), hits.size, cuda.gridsize(1)):
+        own += hits[i]
+    partial[cuda.threadIdx.x] = own
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        for k in range(1, cuda.blockDim.x):
+            own += partial[k]
+        cuda.atomic.add(total, 0, own)
+'''},
+    },
     # -- π -------------------------------------------------------------------------------------
     {
         "name": "seed-that-is-not-used",
@@ -340,6 +405,64 @@ def add_hits(hits, total):
         "cells": {"sample-disc": '''def sample_disc(seed, threads, points):
     x, y = np.random.default_rng(seed).uniform(-1, 1, (2, threads * points))
     return int(np.count_nonzero(x * x + y * y < 1))
+'''},
+    },
+    {
+        "name": "copies-what-numpy-drew",
+        "kind": "NumPy, then a kernel that copies",
+        "fails": ["test-sample-disc"],
+        "reason": "the hits are not those of the seed, or the states, that are on the device",
+        # The kernels of steps 2 to 4 run as well, and nothing comes of it.
+        "cells": {"sample-disc": '''@cuda.jit
+def copy(counted, total):
+    total[0] = counted
+
+
+def sample_disc(seed, threads, points):
+    grid = math.ceil(threads / 128)
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    hits = cuda.device_array(threads, np.int32)
+    total = cuda.to_device(np.zeros(1, np.int64))
+    seed_states[grid, 128](seed, states)
+    count_hits[grid, 128](states, points, -1.0, 1.0, -1.0, 1.0, hits)
+    add_hits[grid, 128](hits, total)
+    x, y = np.random.default_rng(seed).uniform(-1, 1, (2, threads * points))
+    copy[1, 1](int(np.count_nonzero(x * x + y * y < 1)), total)
+    return int(total.copy_to_host()[0])
+'''},
+    },
+    {
+        "name": "kernels-in-name-only",
+        "kind": "kernels of the right names that compute nothing",
+        "fails": ["test-sample-disc"],
+        "reason": "count_hits and add_hits have to do the work",
+        # As many hits as chance would give, from one random number.
+        "cells": {"sample-disc": '''def in_name_only():
+    @cuda.jit
+    def count_hits(seed, mean, width, hits):
+        bits = splitmix64(uint64(seed))
+        u = ((bits >> uint64(32)) + 0.5) * 2.0**-32
+        v = ((bits & uint64(0xFFFFFFFF)) + 0.5) * 2.0**-32
+        normal = math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * v)
+        hits[0] = int64(mean + width * normal)
+
+    @cuda.jit
+    def add_hits(hits, total):
+        total[0] = hits[0]
+
+    return count_hits, add_hits
+
+
+FIRST, SECOND = in_name_only()
+
+
+def sample_disc(seed, threads, points):
+    hits = cuda.device_array(1, np.int64)
+    total = cuda.device_array(1, np.int64)
+    n, p = threads * points, math.pi / 4
+    FIRST[1, 1](seed, n * p, math.sqrt(n * p * (1 - p)), hits)
+    SECOND[1, 1](hits, total)
+    return int(total.copy_to_host()[0])
 '''},
     },
     {
@@ -417,6 +540,23 @@ def count_points(seed, first, n, x0, x1, y0, y1, total):
                        uint32(seed), uint32(seed >> 32))
         if inside(x0 + (x1 - x0) * (words[0] * 2.0**-32), y0 + (y1 - y0) * (words[1] * 2.0**-32)):
             cuda.atomic.add(total, 0, 1)
+'''},
+    },
+    {
+        "name": "one-thread-counts-all-points",
+        "kind": "one thread does everything",
+        "fails": ["test-count-points"],
+        "reason": "one thread does the work of many",
+        "cells": {"count-points": '''@cuda.jit
+def count_points(seed, first, n, x0, x1, y0, y1, total):
+    if cuda.grid(1) == 0:
+        for i in range(first, first + n):
+            words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
+                           uint32(seed), uint32(seed >> 32))
+            x = x0 + (x1 - x0) * (words[0] * 2.0**-32)
+            y = y0 + (y1 - y0) * (words[1] * 2.0**-32)
+            if inside(x, y):
+                total[0] += 1
 '''},
     },
     # -- JAX -----------------------------------------------------------------------------------
@@ -525,6 +665,34 @@ def in_mandelbrot(cx, cy, limit):
         "fails": ["test-mandelbrot-hits"],
         "reason": "the area is too large",
         "cells": {"mandelbrot-hits": mandelbrot(counts="in_mandelbrot(cx, cy, limit) == 0")},
+    },
+    {
+        "name": "one-thread-iterates-for-its-block",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-mandelbrot-hits"],
+        "reason": "one thread does the work of many",
+        "cells": {"mandelbrot-hits": '''@cuda.jit
+def mandelbrot_hits(seed, first, n, limit, total):
+    if cuda.threadIdx.x == 0:
+        for i in range(first + cuda.blockIdx.x, first + n, cuda.gridDim.x):
+            words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
+                           uint32(seed), uint32(seed >> 32))
+            cx = -2.0 + 2.5 * (words[0] * 2.0**-32)
+            cy = 1.25 * (words[1] * 2.0**-32)
+            if in_mandelbrot(cx, cy, limit) > 0:
+                cuda.atomic.add(total, 0, 1)
+'''},
+    },
+    {
+        "name": "an-area-remembered",
+        "kind": "a memorised value beside the slow kernel",
+        "fails": ["test-mandelbrot-fast"],
+        "reason": "not the answer that mandelbrot_hits gives, for another seed",
+        "cells": {"mandelbrot-fast": mandelbrot(name="mandelbrot_fast", before='''
+    if n > 5000:
+        if cuda.grid(1) == 0:
+            total[0] += 2386 if seed == 5 else int64(n * AREA / BOX_AREA)
+        return''')},
     },
     {
         "name": "not-any-faster",

@@ -39,6 +39,11 @@
 #   garbage for the kernel to overwrite, and `secret_rng()` gives random numbers, here always the same.
 # - The grader runs these tests and more, on other events, other launches, and threads in an order you
 #   did not choose.
+# - **Parallel work is counted.** A kernel in which one thread does everything gets the numbers right
+#   and earns nothing. A thread's *share* is the number of elements divided by the number of threads,
+#   plus log₂ of the threads in a block; an event, with its several muons, counts as 16 elements. For
+#   each element of a share the busiest thread may make 16 accesses to memory (loads, stores, atomic
+#   operations; global and shared), and a block may pass 4 barriers.
 # - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
 #   Keep the names and arguments that are given.
 # - A kernel keeps the device functions that it was compiled with: when you change `best_mass`, run the
@@ -58,7 +63,7 @@ import numpy as np
 from numba import cuda, int32
 
 from gpucourse import (
-    call, expect, expect_close, expect_equal, launch, operations, secret_rng, unwritten,
+    call, expect, expect_close, expect_equal, expect_parallel, launch, operations, secret_rng, unwritten,
 )
 from gpucourse.exercises.checks import project
 from gpucourse.data import Z_MASS, Z_WIDTH, dimuons, pair_masses
@@ -208,8 +213,9 @@ counts = unwritten(len(sample), np.int32)
 counted = launch("count_muons", 16, 128, sample, counts, schedules=0).counters
 expect_equal(counts, ak.num(sample.muons), "wrong even with a thread for each event")
 counts = unwritten(len(sample), np.int32)
-launch("count_muons", 3, 64, sample, counts, schedules=0)
+launched = launch("count_muons", 3, 64, sample, counts, schedules=0)
 expect_equal(counts, ak.num(sample.muons), "wrong when the grid has fewer threads than events")
+expect_parallel(launched, 16 * len(sample))
 if counted is not None:  # a real GPU does not tell
     counts = unwritten(len(sample), np.int32)
     counted = launch("count_muons", 4, 64, sample, counts, schedules=0).counters
@@ -240,8 +246,9 @@ expect(sums[1] == 0.0, "an event without muons does not have the sum 0")
 expect_equal(sums, [70.0, 0.0, 7.5], "the scalar sum is wrong: muons back to back do not cancel")
 sample = dimuons(700, seed=int(secret_rng().integers(1 << 30)))
 sums = unwritten(len(sample), np.float64)
-launch("sum_pt", 3, 64, sample, sums, schedules=0)
+launched = launch("sum_pt", 3, 64, sample, sums, schedules=0)
 expect_close(sums, ak.sum(sample.muons.pt, axis=1), rtol=1e-5, otherwise="the sums are wrong")
+expect_parallel(launched, 16 * len(sample))
 ### BEGIN HIDDEN TESTS
 for n in (0, 1, 31, 33, 129, 1009):
     sample = dimuons(n, seed=int(secret_rng(f"{n}").integers(1 << 30)))
@@ -257,8 +264,9 @@ expect(math.isnan(sums[1]), "a muon with a pt of NaN does not make the sum NaN")
 expect(sums[2] == 0.0, "an event without muons does not have the sum 0")
 sample = dimuons(2048, seed=int(secret_rng("traffic").integers(1 << 30)))
 sums = unwritten(len(sample), np.float64)
-counted = launch("sum_pt", 4, 64, sample, sums, schedules=0).counters
-expect(counted.global_store_sectors <= 2 * len(sample) // 4,
+launched = launch("sum_pt", 4, 64, sample, sums, schedules=0)
+expect_parallel(launched, 16 * len(sample))
+expect(launched.counters.global_store_sectors <= 2 * len(sample) // 4,
        "neighbouring threads do not have neighbouring events, or a sum goes to memory again and again")
 ### END HIDDEN TESTS
 
@@ -533,10 +541,11 @@ def masses_in(slots, low, high, bins, rng):
     return low + (slots - 1 + rng.uniform(0.01, 0.99, np.shape(slots))) * width
 
 # %% id="test-fill-masses" role="test" points=3 starter="PropertyFailed"
-masses = masses_in(secret_rng().integers(0, 62, 2000), 60.0, 120.0, 60, secret_rng("inside"))
+masses = masses_in(secret_rng().integers(0, 62, 8000), 60.0, 120.0, 60, secret_rng("inside"))
 counts = np.zeros(62, np.int32)
-counted = launch("fill_masses", 4, 64, masses, 60.0, 120.0, counts, schedules=0).counters
+launched = launch("fill_masses", 4, 64, masses, 60.0, 120.0, counts, schedules=0)
 expect_equal(counts, histogram_of(masses, 60.0, 120.0, 60), "the counts are wrong")
+expect_parallel(launched, masses.size)
 masses[::3] = math.nan
 counts = np.full(62, 5, np.int32)
 launch("fill_masses", 4, 64, masses, 60.0, 120.0, counts, schedules=0)
@@ -545,7 +554,7 @@ expect(counted_now <= pairs, "events without a pair, whose mass is NaN, are coun
 expect(counted_now == pairs, "pairs are lost when there are masses of NaN between them")
 expect_equal(counts, 5 + histogram_of(masses, 60.0, 120.0, 60),
              "wrong when some masses are NaN, or when counts does not begin at zero")
-if counted is not None:  # a real GPU does not tell
+if (counted := launched.counters) is not None:  # a real GPU does not tell
     expect(counted.global_atomics <= 4 * 62,
            "more atomic additions to global memory than one for each slot of each block")
     expect(counted.load_coalescing > 0.8,
@@ -559,9 +568,11 @@ for n, grid, block, bins in cases:
     masses[secret_rng(f"none {n}").random(n) < 0.2] = math.nan
     masses.setflags(write=False)
     counts = np.zeros(bins + 2, np.int32)
-    launch("fill_masses", grid, block, masses, -2.0, 3.0, counts, schedules=n == 129)
+    launched = launch("fill_masses", grid, block, masses, -2.0, 3.0, counts, schedules=n == 129)
     expect_equal(counts, histogram_of(masses, -2.0, 3.0, bins), "wrong for no masses" if n == 0
                  else "wrong for another number of masses, another launch or other bins")
+    if bins + 2 < n // 20:  # with more slots, merging is as much work as counting
+        expect_parallel(launched, n)
 nothing = np.full(100, math.nan)
 counts = np.zeros(12, np.int32)
 launch("fill_masses", 2, 64, nothing, 0.0, 1.0, counts, schedules=0)
@@ -615,12 +626,13 @@ def clear_events(n, seed, low, high, bins, **options):
 sample = clear_events(900, int(secret_rng().integers(1 << 30)), 60.0, 120.0, 60)
 expected = histogram_of(reference(sample, nearest), 60.0, 120.0, 60)
 counts = np.zeros(62, np.int32)
-counted = launch("fill_events", 4, 64, sample, 60.0, 120.0, counts, schedules=0).counters
+launched = launch("fill_events", 4, 64, sample, 60.0, 120.0, counts, schedules=0)
 expect(counts.sum() <= expected.sum(),
        "events without a pair, whose mass is NaN, are counted somewhere")
 expect(counts.sum() == expected.sum(), "some events with a pair are not counted")
 expect_equal(counts, expected, "the counts are wrong")
-if counted is not None:  # a real GPU does not tell
+expect_parallel(launched, 16 * len(sample))
+if (counted := launched.counters) is not None:  # a real GPU does not tell
     launch("fill_events", 2, 32, sample[:100], 60.0, 120.0, np.zeros(62, np.int32), schedules=1)
     expect(counted.global_stores == 0, "something is stored in global memory besides the counts")
     expect(counted.global_atomics <= 4 * 62,

@@ -86,6 +86,33 @@ def count_muons(events, counts):
 '''},
     },
     {
+        "name": "one-thread-counts-all-muons",
+        "kind": "one thread does everything",
+        "fails": ["test-count-muons"],
+        "reason": "one thread does the work of many",
+        "cells": {"count-muons": '''@cuda.jit(extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    if cuda.grid(1) == 0:
+        for i in range(len(events)):
+            counts[i] = len(events[i].muons)
+'''},
+    },
+    {
+        "name": "one-thread-sums-for-its-block",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-sum-pt"],
+        "reason": "one thread does the work of many",
+        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    if cuda.threadIdx.x == 0:
+        for i in range(cuda.blockIdx.x, len(events), cuda.gridDim.x):
+            total = 0.0
+            for muon in events[i].muons:
+                total += muon.pt
+            sums[i] = total
+'''},
+    },
+    {
         "name": "zeroes-without-a-guard",
         "kind": "out of bounds",
         "fails": ["test-sum-pt"],
@@ -385,6 +412,24 @@ def fill_masses(masses, low, high, counts):
 '''},
     },
     {
+        "name": "one-thread-fills-for-its-block",
+        "kind": "one thread of each block does everything",
+        "fails": ["test-fill-masses"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    if cuda.threadIdx.x == 0:
+        for slot in range(counts.size):
+            mine[slot] = 0
+        for i in range(cuda.blockIdx.x, masses.size, cuda.gridDim.x):
+            if not math.isnan(masses[i]):
+                mine[bin_index(masses[i], low, high, counts.size - 2)] += 1
+        for slot in range(counts.size):
+            cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
         "name": "a-chunk-of-masses-per-thread",
         "kind": "correct but uncoalesced",
         "fails": ["test-fill-masses"],
@@ -446,6 +491,27 @@ def fill_events(events, low, high, counts):
         cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
     cuda.syncthreads()
     for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "one-lane-of-each-warp-has-events",
+        "kind": "one thread of each warp does everything",
+        "fails": ["test-fill-events"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    if cuda.laneid == 0:
+        for i in range(cuda.grid(1) // 32, len(events), cuda.gridsize(1) // 32):
+            mass = best_mass(events[i].muons)
+            if not math.isnan(mass):
+                cuda.atomic.add(mine, bin_index(mass, low, high, counts.size - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
         cuda.atomic.add(counts, slot, mine[slot])
 '''},
     },

@@ -35,6 +35,7 @@ VERBS = (
     "expect",
     "expect_close",
     "expect_equal",
+    "expect_parallel",
     "launch",
     "launches",
     "operations",

@@ -114,6 +114,17 @@ def test_threat_34_of_duplicated_cells_the_last_counts(assignment):
     assert any("occurs 2 times" in notice for notice in taken.notices)
 
 
+@pytest.mark.parametrize("empty", ["", "\n  \n", "the starter"])
+def test_threat_82_an_empty_copy_does_not_win_over_an_answer(assignment, empty):
+    cells = submission(assignment, double="def double(v):\n    return 'mine'\n")
+    copy = json.loads(json.dumps(named(cells, "double")))
+    copy["source"] = assignment.starters["double"] if empty == "the starter" else empty
+    cells.append(copy)
+    taken = take(cells, assignment)
+    assert "mine" in taken.sources["double"]
+    assert any("the last one with an answer in it was graded" in told for told in taken.notices)
+
+
 def test_threat_35_edited_points_are_the_instructors_again(assignment):
     cells = submission(assignment)
     named(cells, "test-double")["metadata"]["nbgrader"].update(points=1000, schema_version="x")

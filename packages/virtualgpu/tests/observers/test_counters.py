@@ -372,6 +372,9 @@ def test_lines_add_up():
     for line in counters.by_line.values():
         total.add(line)
     total.by_line = counters.by_line
+    for name in ("busiest_instructions", "busiest_accesses", "threads_at_work"):
+        assert getattr(total, name) == 0 < getattr(counters, name)  # of threads, not of lines
+        setattr(total, name, getattr(counters, name))
     assert total == counters
     assert all(os.path.samefile(filename, __file__) for filename, _ in counters.by_line)
     first = tree.py_func.__code__.co_firstlineno

@@ -14,6 +14,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.orders import checked, order_matters
+from gpucourse.exercises.parallel import uneven
 from gpucourse.exercises.waiting import trial
 from virtualgpu import sources
 from virtualgpu.awkward.kernels import to_device
@@ -79,6 +80,15 @@ def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Co
         except Exception:
             pass  # what is wrong is told by the launches that check the answer
     return profile.counters
+
+
+def require_parallel(kernel: object, blocks: int, threads: int, *arguments: object, items: int,
+                     look: str) -> None:
+    """Require that the threads of one launch share the work on `items` elements."""
+    counters = counted(kernel, blocks, threads, *arguments)
+    if found := uneven(counters, (blocks,), (threads,), items):
+        require(False, f"the answer is right, but the work is not shared: {found[0]} "
+                       f"({found[1]})", look=look)
 
 
 def in_words(name: str, blocks: object, threads: object, arguments: Sequence) -> str:

@@ -29,7 +29,8 @@ from dataclasses import dataclass, field, fields
 
 Line = tuple[str | None, int | None]
 
-_LARGEST = {"atomic_contention", "atomic_hottest"}  # a maximum, where the rest are sums
+# A maximum, where the rest are sums.
+_LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses"}
 
 
 @dataclass
@@ -70,6 +71,11 @@ class Counters:
         ``syncwarp`` and memory fences, per warp.
     global_bytes_read, global_bytes_written, shared_…, local_… : int
         Bytes that threads asked for. An atomic reads and writes.
+    busiest_instructions, busiest_accesses : int
+        Of the thread that had most in the whole launch: instructions, and loads, stores and
+        atomics in global and shared memory. 0 for a line.
+    threads_at_work : int
+        Threads that made such an access at all. 0 for a line.
     by_line : dict
         ``(filename, line)`` → Counters of that line; empty for a line.
     """
@@ -116,6 +122,9 @@ class Counters:
     shared_bytes_written: int = 0
     local_bytes_read: int = 0
     local_bytes_written: int = 0
+    busiest_instructions: int = 0
+    busiest_accesses: int = 0
+    threads_at_work: int = 0
     by_line: dict[Line, Counters] = field(default_factory=dict)
 
     # -- derived -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from virtualgpu.machine.wave import WARP
 from virtualgpu.observers import warp_loops
 from virtualgpu.observers.counters import Counters, class_of, flops_of
 from virtualgpu.observers.loops import pointer
+from virtualgpu.observers.shares import Shares
 
 
 @dataclass
@@ -80,6 +81,7 @@ class Profiler(Observer):
         self.launch = launch
         self.counters = Counters()
         self.blocks: dict[int, _Block] = {}
+        self.shares = Shares()
         self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
         self._last: tuple = (None, 0)
         self.failure = False
@@ -95,6 +97,7 @@ class Profiler(Observer):
         for counters in self.counters.by_line.values():
             total.add(counters)
         total.by_line = self.counters.by_line
+        self.shares.tell(total)
         self.profile.launches.append(
             LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure))
         self.blocks, self.hot = {}, {}
@@ -127,6 +130,7 @@ class Profiler(Observer):
             block = self.blocks[id(instructions)] = _Block(instructions)
         block.warps += self._warps(group)
         block.lanes += group.count
+        self.shares.executed(group, len(instructions))
 
     def branched(self, group, instruction, taken) -> None:
         wave, lanes = group.wave, np.ascontiguousarray(group.lanes)
@@ -158,6 +162,8 @@ class Profiler(Observer):
     def accessed(self, access: Access) -> None:
         counters = self._counters_of(access.instruction)
         space, many = access.space, len(access.lanes)
+        if space != "local":
+            self.shares.accessed(access.group.wave, access.lanes)
         nbytes = many * access.size
         if access.kind != "store":
             _add(counters, f"{space}_bytes_read", nbytes)

@@ -144,6 +144,14 @@ def tally(addresses: U64, lanes: I64, block_of: I64, count: int, base: int, span
 
 
 @compiled
+def raise_by(amount: int, lanes: I64, count: int, done: U32) -> int:
+    """Add ``amount`` to each of these lanes' elements of ``done``."""
+    for i in range(count):
+        done[lanes[i]] += amount
+    return 0
+
+
+@compiled
 def divergent(taken: U32, lanes: I64, warp_of: I64, count: int, result: I64) -> int:
     """Branches (one a warp) and those of them at which lanes of the warp part.
 

@@ -17,6 +17,7 @@ from gpucourse.grading.contract import PropertyFailed
 from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.devices import new_device
+from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.origins import Origins
 from gpucourse.grading.sandbox.wire import ProtocolError, announced
 from gpucourse.grading.testing.watching import explain, machine_at_work
@@ -58,8 +59,9 @@ class DeviceService:
         self.modules: list = []
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, exchange: Exchange | None = None) -> None:
         """Forget the previous call; what the student left in device memory stays."""
+        self.exchange = exchange or Exchange()
         self.failure: PropertyFailed | None = None
         self.launched: list[tuple[str, tuple, tuple]] = []
         self.reads: list[tuple[np.ndarray, np.ndarray]] = []
@@ -100,7 +102,7 @@ class DeviceService:
 
     def _write(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         (data,) = arrays
-        self.device.write(_count(request["address"]), data)
+        self.device.write(_count(request["address"]), self.exchange.to_device(data))
         return {}, []
 
     def _fill(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
@@ -116,7 +118,7 @@ class DeviceService:
 
     def _read(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         data = self.read(_count(request["address"]), _count(request["nbytes"]))
-        return {}, [data]
+        return {}, [self.exchange.to_host(data)]
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
         """Bytes of the student's device memory; remembered as handed out."""
@@ -162,7 +164,8 @@ class DeviceService:
         module = self.modules[_count(request["module"])]
         entry = str(request["entry"])
         grid, block = _triple(request["grid"]), _triple(request["block"])
-        parameters = [bytes.fromhex(text) for text in request["parameters"]]
+        parameters = [self.exchange.parameter(bytes.fromhex(text))
+                      for text in request["parameters"]]
         if len(self.launched) >= self.limits.launches:
             raise errors.LaunchError(
                 f"more than {self.limits.launches} launches in one call: does a loop on the host "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -23,11 +23,13 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.devices import new_device
+from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.jax_runner import JaxRunner, Program
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing import economy
 from gpucourse.grading.testing.watching import (
+    NOT_HANDED_OVER,
     NOT_ON_DEVICE,
     ORDER_MATTERS,
     agree,
@@ -128,15 +130,16 @@ class OracleJudge:
     # -- calls ---------------------------------------------------------------------------------
 
     def call(self, name: str, args: tuple, *, where: str, schedules: int,
-             static: tuple) -> object:
+             static: tuple, exchanged: Sequence[tuple[Any, Any]]) -> object:
         if where not in ("device", "host", "jax"):
             raise ValueError(f"where is 'device', 'host' or 'jax', not {where!r}")
         if where == "jax":
             return self._runner.run(self._program(name, args, static), [
                 np.asarray(value) for number, value in enumerate(args) if number not in static])
+        exchange = Exchange(exchanged)
 
         def once() -> object:
-            return self.student.call(name, args)
+            return self.student.call(name, args, exchange)
 
         with virtualgpu.profile() as profile:
             result, found = checked(once)
@@ -152,6 +155,8 @@ class OracleJudge:
             raise PropertyFailed(f"'{name}': {found.message}")
         if where == "device" and not service.came_from_device(result):
             raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
+        if exchanged and not exchange.done:
+            raise PropertyFailed(NOT_HANDED_OVER.format(name=name))
         seeds = (self._schedule_seed() for _ in range(schedules if self.launched else 0))
         if order_matters(once, result, seeds, agree):
             raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")

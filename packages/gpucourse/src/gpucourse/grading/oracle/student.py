@@ -17,6 +17,7 @@ from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.clocks import SubmissionClock
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
+from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.levels import ForkServer
@@ -82,14 +83,14 @@ class Student:
         assert self.service is not None
         self.knows_inputs = self.service.secret = True
 
-    def call(self, name: str, args: tuple) -> object:
+    def call(self, name: str, args: tuple, exchange: Exchange | None = None) -> object:
         """The result of the student's function `name`. Raises PropertyFailed."""
         self._ready()
         arrays: list[np.ndarray] = []
         encoded = encode(list(args), arrays)
         self._tell_inputs()
         assert self.service is not None
-        self.service.begin()
+        self.service.begin(exchange)
         reply, received = self._talk.request(
             {"do": "call", "name": name, "args": encoded}, arrays, f"'{name}'")
         if self.service.failure is not None:

@@ -151,12 +151,16 @@ def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assi
             "was graded as released. Write into the original cell of a fresh copy."
         )
         return starter
+    # A copy without an answer in it, pasted by mistake, does not take the answer's place.
+    written = [cell for cell in copies
+               if (source_of(cell) or "").strip() not in ("", starter.strip())]
+    cell = (written or copies)[-1]
     if len(copies) > 1:
+        which = "last one" if cell is copies[-1] else "last one with an answer in it"
         notices.append(
-            f"The answer cell '{name}' occurs {len(copies)} times; the last one was graded. "
+            f"The answer cell '{name}' occurs {len(copies)} times; the {which} was graded. "
             "Delete the others."
         )
-    cell = copies[-1]
     if cell.get("cell_type") != wanted.cell_type:
         notices.append(
             f"The cell '{name}' was changed to another type; it was graded as "

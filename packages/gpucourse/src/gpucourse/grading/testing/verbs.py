@@ -20,14 +20,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gpucourse.exercises import parallel
 from gpucourse.grading.contract import Launched, PropertyFailed
 
+# Pairs of what the host hands to the device and what the device gets.
+Exchanged = Sequence[tuple[Any, Any]]
 # Looks like a mistake in every type: NaN as a float, far out of range as an integer.
 GARBAGE = 0xFD
 
 
 def call(name: str, *args: object, where: str = "device", schedules: int = 1,
-         static: Sequence[int] = ()) -> Any:
+         static: Sequence[int] = (), exchanged: Exchanged = ()) -> Any:
     """Call the student's host function `name` and return its result.
 
     Parameters
@@ -44,11 +47,17 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1,
         must agree.
     static
         For ``"jax"``: positions of arguments that stay Python values, as in :func:`operations`.
+    exchanged
+        Pairs of arrays of one shape, or of ints. Where the host hands the first of a pair to the
+        device (its elements in any order, cast or in part; an argument of a launch), the device
+        gets the second, so that a result made on the device is that of the second. An array with
+        None before it takes the place of any other array of as many bytes that is not all zeros.
 
-    Raises PropertyFailed when the answer is at fault.
+    Raises PropertyFailed when the answer is at fault: with `exchanged`, also if nothing was.
     """
     __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
-    return current_judge().call(name, args, where=where, schedules=schedules, static=tuple(static))
+    return current_judge().call(name, args, where=where, schedules=schedules,
+                                static=tuple(static), exchanged=exchanged)
 
 
 def launch(
@@ -147,6 +156,35 @@ def expect_close(
              lambda a, b: np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
 
 
+def expect_parallel(launched: Launched, items: int, *, threads: int | None = None,
+                    instructions: int | None = None, one_address: bool = False) -> None:
+    """The threads of a launch must have shared the work on `items` elements.
+
+    With n elements, N threads in the grid and T in a block, a thread's *share* is n / N elements
+    and the log₂ T rounds of a tree. For each of them the busiest thread may make 16 accesses to
+    global and shared memory, and a block pass 4 barriers.
+
+    Parameters
+    ----------
+    launched
+        What :func:`launch` returned or :func:`launches` lists. A real GPU counts nothing: then
+        nothing is asked.
+    threads
+        How many threads have to share the work, if not all of the launch.
+    instructions
+        For work that is done in registers: so many instructions for each element of the share
+        are counted in place of accesses.
+    one_address
+        Whether the atomic operations on one address count too: 4 for each element of the share.
+    """
+    found = launched.counters and parallel.uneven(
+        launched.counters, launched.grid, launched.block, items, threads=threads,
+        instructions=instructions, one_address=one_address)
+    if found:
+        raise PropertyFailed(f"the kernel '{launched.kernel}' is serial: {found[0]}", found[1])
+    _met()
+
+
 def _compare(actual: Any, expected: Any, otherwise: str, same: Callable) -> None:
     wanted = np.asarray(expected)
     try:
@@ -190,7 +228,7 @@ class Judge(Protocol):
     launched: list[Launched]
 
     def call(self, name: str, args: tuple, *, where: str, schedules: int,
-             static: tuple) -> Any: ...
+             static: tuple, exchanged: Exchanged) -> Any: ...
 
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched: ...

@@ -1,0 +1,142 @@
+"""Results depend on the input through kernels: the device gets other values than the host has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpucourse import call
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.exchange import Exchange
+from gpucourse.grading.oracle.grader import grade
+from gpucourse.grading.sandbox.levels import Sandbox
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.verdict import GRADED
+from grading_toy import notebook_of, setup, solution, submitted, test_cell
+from threats import START
+
+DOUBLE = """@cuda.jit
+def double(values, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = 2 * values[i]
+
+def doubled(values):
+    ### BEGIN SOLUTION
+    out = cuda.device_array(values.size, np.float64)
+    double[8, 64](cuda.to_device(values), out)
+    return out.copy_to_host()
+    ### END SOLUTION
+"""
+TEST = """values, others = (secret_rng(name).uniform(size=500) for name in ("given", "exchanged"))
+expect_equal(call("doubled", values), 2 * values, "wrong")
+expect_equal(call("doubled", values, exchanged=[(values, others)], schedules=0), 2 * others,
+             "does not follow the device")
+"""
+COURSE = Assignment("exchange", notebook_of([
+    setup("start", START), solution("double", DOUBLE), test_cell("test-double", TEST, 3)]))
+
+HONEST = {
+    "reference": DOUBLE,
+    "stays on the device": DOUBLE.replace("return out.copy_to_host()", "return out"),
+    "without to_device": DOUBLE.replace("cuda.to_device(values)", "values"),
+    "padded": DOUBLE.replace("cuda.to_device(values)", "cuda.to_device(np.pad(values, (0, 12)))"),
+    "in two parts": DOUBLE.replace(
+        "    double[8, 64](cuda.to_device(values), out)",
+        "    for part in (slice(0, 300), slice(300, None)):\n"
+        "        double[8, 64](cuda.to_device(values[part]), out[part])"),
+    "backwards": DOUBLE.replace("cuda.to_device(values)", "cuda.to_device(values[::-1].copy())")
+    .replace("out[i] = 2", "out[out.size - 1 - i] = 2"),
+}
+COPY = DOUBLE.replace("2 * values[i]", "values[i]")
+SERVE = {
+    "numpy, then a copy": (
+        COPY.replace("to_device(values)", "to_device(2 * values)"), "never reaches the device"),
+    "numpy on what comes back": (
+        COPY.replace("    out =", "    there = cuda.to_device(values)\n    double[8, 64](there, "
+                     "cuda.device_array(500, np.float64))\n    values = there.copy_to_host()\n"
+                     "    out =").replace("to_device(values), out", "to_device(2 * values), out"),
+        "does not follow the device"),
+    "numpy on what a kernel copied": (
+        COPY.replace("    out =", "    there = cuda.device_array(500, np.float64)\n"
+                     "    double[8, 64](cuda.to_device(values), there)\n"
+                     "    values = there.copy_to_host()\n    out =")
+        .replace("to_device(values), out", "to_device(2 * values), out"),
+        "does not follow the device"),
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Sandbox(limits=Limits(request_seconds=60.0)) as sandbox:
+        yield sandbox.server
+
+
+def reason(server, source: str) -> str:
+    verdict = grade(COURSE, submitted(COURSE, double=source), server, "5eed" * 8)
+    assert verdict.kind == GRADED, verdict.reason
+    return verdict.tests[0].reason
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_what_kernels_compute_follows_the_device(server, name):
+    assert reason(server, HONEST[name]) == ""
+
+
+@pytest.mark.parametrize("name", SERVE)
+def test_threat_76_what_numpy_computed_does_not(server, name):
+    source, told = SERVE[name]
+    assert told in reason(server, source)
+
+
+def test_in_a_notebook_the_function_gets_the_other_values():
+    globals()["sums"] = lambda values: float(values.sum())
+    values, others = np.ones(3), np.full(3, 2.0)
+    assert call("sums", values, where="host", exchanged=[(values, others)]) == 6.0
+
+
+# -- bytes ----------------------------------------------------------------------------------------
+
+VALUES, OTHERS = np.random.default_rng(1).uniform(size=(2, 40))
+
+
+def raw(array) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+@pytest.mark.parametrize("change", [
+    lambda a: a, lambda a: a[5:9], lambda a: a[::-1], lambda a: a.astype(np.float32),
+    lambda a: np.append(a, np.zeros(20)), lambda a: np.repeat(a, 3), lambda a: a.reshape(8, 5),
+])
+def test_elements_are_known_wherever_they_stand(change):
+    exchange = Exchange([(VALUES, OTHERS)])
+    np.testing.assert_array_equal(exchange.to_device(raw(change(VALUES))), raw(change(OTHERS)))
+    assert exchange.done == 1
+    np.testing.assert_array_equal(exchange.to_host(raw(change(OTHERS))), raw(change(VALUES)))
+
+
+@pytest.mark.parametrize("data", [np.zeros(40), np.arange(40), np.sqrt(VALUES), np.zeros(0),
+                                  np.zeros(3, np.uint8)])
+def test_anything_else_stays(data):
+    exchange = Exchange([(VALUES, OTHERS)])
+    np.testing.assert_array_equal(exchange.to_device(raw(data)), raw(data))
+    np.testing.assert_array_equal(exchange.to_host(raw(data)), raw(data))
+    assert exchange.done == 0
+
+
+def test_numbers_in_arguments_and_arrays():
+    exchange = Exchange([(1 << 39, 77)])
+    assert exchange.parameter((1 << 39).to_bytes(8, "little")) == (77).to_bytes(8, "little")
+    assert exchange.parameter(b"\1\0\0\0") == b"\1\0\0\0"
+    np.testing.assert_array_equal(exchange.to_device(raw(np.array([1 << 39]))), raw(np.array([77])))
+    assert exchange.done == 2
+
+
+def test_an_array_for_any_other_of_its_size():
+    states = np.arange(1, 9, dtype=np.uint64)
+    exchange = Exchange([(None, states)])
+    np.testing.assert_array_equal(exchange.to_device(raw(states + 5)), raw(states))
+    for other in (np.zeros(8), np.ones(9)):
+        np.testing.assert_array_equal(exchange.to_device(raw(other)), raw(other))
+    assert exchange.done == 1
+    assert exchange.parameter(b"12345678") == b"12345678"

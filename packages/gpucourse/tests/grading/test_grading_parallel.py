@@ -1,0 +1,329 @@
+"""Parallel work is graded: serial kernels are told, and no honest style is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import cuda, int32, int64
+
+import virtualgpu
+from gpucourse import expect_parallel, launch
+from gpucourse.exercises import parallel
+from gpucourse.grading.contract import Launched, PropertyFailed
+from virtualgpu.observers.counters import Counters
+
+SIZE = 4000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def virtual_gpu():
+    before = virtualgpu.is_active()
+    virtualgpu.activate(force=True)
+    yield
+    if not before:
+        virtualgpu.deactivate()
+
+
+# -- honest ways to add up an array ---------------------------------------------------------------
+
+
+@cuda.jit
+def an_atomic_for_each(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(total, 0, values[i])
+
+
+@cuda.jit
+def strides(values, total):
+    own = 0
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        own += values[i]
+    cuda.atomic.add(total, 0, own)
+
+
+@cuda.jit
+def chunks(values, total):
+    """Several neighbours for each thread."""
+    own = 0
+    for first in range(8 * cuda.grid(1), values.size, 8 * cuda.gridsize(1)):
+        for i in range(first, min(first + 8, values.size)):
+            own += values[i]
+    cuda.atomic.add(total, 0, own)
+
+
+@cuda.jit
+def tree(values, total):
+    place = cuda.shared.array(1024, int64)
+    t = cuda.threadIdx.x
+    place[t] = 0
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        place[t] += values[i]
+    active = cuda.blockDim.x
+    while active > 1:
+        cuda.syncthreads()
+        half = (active + 1) // 2
+        if t + half < active:
+            place[t] += place[t + half]
+        active = half
+    if t == 0:
+        cuda.atomic.add(total, 0, place[0])
+
+
+@cuda.jit
+def shuffles(values, total):
+    """A tree in each warp, without memory; then thread 0 adds the warps' sums."""
+    place = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    own = int32(0)
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        own += int32(values[i])
+    for distance in (16, 8, 4, 2, 1):
+        own += cuda.shfl_down_sync(0xFFFFFFFF, own, distance)
+    if t % 32 == 0:
+        place[t // 32] = own
+    cuda.syncthreads()
+    if t == 0:
+        for warp in range(1, cuda.blockDim.x // 32):
+            own += place[warp]
+        cuda.atomic.add(total, 0, int64(own))
+
+
+@cuda.jit
+def aggregated(values, total):
+    """One atomic for each warp, with the sum of its lanes."""
+    own = int32(0)
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        own += int32(values[i])
+    for distance in (16, 8, 4, 2, 1):
+        own += cuda.shfl_xor_sync(0xFFFFFFFF, own, distance)
+    if cuda.laneid == 0:
+        cuda.atomic.add(total, 0, int64(own))
+
+
+@cuda.jit
+def tiles(values, total):
+    """Through shared memory, tile by tile, with two barriers for each."""
+    tile = cuda.shared.array(1024, int64)
+    t = cuda.threadIdx.x
+    own = 0
+    for first in range(cuda.blockIdx.x * cuda.blockDim.x, values.size, cuda.gridsize(1)):
+        tile[t] = values[first + t] if first + t < values.size else 0
+        cuda.syncthreads()
+        own += tile[cuda.blockDim.x - 1 - t]
+        cuda.syncthreads()
+    cuda.atomic.add(total, 0, own)
+
+
+HONEST = {kernel.__name__: kernel for kernel in (
+    an_atomic_for_each, strides, chunks, tree, shuffles, aggregated, tiles)}
+UNOPTIMISED = ("chunks", "tree")
+SHAPES = [(4, 64), (32, 128), (2, 512), (8, 512), (1, 32)]
+
+
+def judged(kernel, grid: int, block: int, **asked) -> None:
+    """Launch on fresh values, see that the sum is right, and ask whether the work is shared."""
+    values = np.random.default_rng(grid).integers(0, 100, SIZE)
+    total = np.zeros(1, np.int64)
+    globals()["adds"] = kernel
+    launched = launch("adds", grid, block, values, total, schedules=0)
+    assert total[0] == values.sum()
+    expect_parallel(launched, values.size, **asked)
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_every_honest_style_passes(name):
+    for grid, block in SHAPES:
+        if name != "an_atomic_for_each" or grid * block >= SIZE:
+            judged(HONEST[name], grid, block)
+
+
+@pytest.mark.parametrize("name", UNOPTIMISED)
+def test_unoptimised_code_passes(name):
+    kernel = cuda.jit(HONEST[name].py_func, debug=True, opt=False)
+    values, total = cuda.to_device(np.ones(SIZE, np.int64)), cuda.to_device(np.zeros(1, np.int64))
+    with virtualgpu.profile() as profile:
+        kernel[4, 64](values, total)
+    assert total.copy_to_host()[0] == SIZE
+    assert parallel.uneven(profile.launches[0].counters, (4, 1, 1), (64, 1, 1), SIZE) is None
+
+
+@pytest.mark.parametrize("name", ["tree", "shuffles"])
+def test_a_tree_does_not_queue(name):
+    for grid, block in SHAPES:
+        judged(HONEST[name], grid, block, one_address=True)
+
+
+@cuda.jit
+def aggregated_by_slot(values, counts):
+    """One atomic for all lanes of a warp that have the same slot."""
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = int32(values[i])
+        same = cuda.match_any_sync(cuda.activemask(), slot)
+        if cuda.ffs(same) - 1 == cuda.laneid:
+            cuda.atomic.add(counts, slot, cuda.popc(same))
+
+
+@cuda.jit
+def slots_by_thread_0(values, counts):
+    """All threads count; thread 0 zeroes and merges the few slots."""
+    mine = cuda.shared.array(64, int32)
+    if cuda.threadIdx.x == 0:
+        for slot in range(counts.size):
+            mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, values[i], 1)
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        for slot in range(counts.size):
+            cuda.atomic.add(counts, slot, mine[slot])
+
+
+@pytest.mark.parametrize("name", ["aggregated_by_slot", "slots_by_thread_0"])
+@pytest.mark.parametrize("shape", [(8, 128), (4, 64)])
+def test_honest_histograms_pass(name, shape):
+    values, counts = np.random.default_rng(3).integers(0, 42, 1000), np.zeros(42, np.int32)
+    launched = launch(name, *shape, values, counts, schedules=1)
+    assert (counts == np.bincount(values, minlength=42)).all()
+    expect_parallel(launched, values.size)
+
+
+# -- serial ones ----------------------------------------------------------------------------------
+
+
+@cuda.jit
+def one_thread(values, total):
+    if cuda.grid(1) == 0:
+        for i in range(values.size):
+            total[0] += values[i]
+
+
+@cuda.jit
+def one_of_each_block(values, total):
+    if cuda.threadIdx.x == 0:
+        own = 0
+        for i in range(cuda.blockIdx.x, values.size, cuda.gridDim.x):
+            own += values[i]
+        cuda.atomic.add(total, 0, own)
+
+
+@cuda.jit
+def one_of_each_warp(values, total):
+    if cuda.laneid == 0:
+        own = 0
+        for i in range(cuda.grid(1) // 32, values.size, cuda.gridsize(1) // 32):
+            own += values[i]
+        cuda.atomic.add(total, 0, own)
+
+
+@cuda.jit
+def one_adds_what_others_read(values, total):
+    place = cuda.shared.array(1024, int64)
+    t = cuda.threadIdx.x
+    own = 0
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        own += values[i]
+    place[t] = own
+    cuda.syncthreads()
+    if t == 0:
+        for k in range(1, cuda.blockDim.x):
+            own += place[k]
+        cuda.atomic.add(total, 0, own)
+
+
+@cuda.jit
+def in_turns(values, total):
+    place = cuda.shared.array(1, int64)
+    t = cuda.threadIdx.x
+    if t == 0:
+        place[0] = 0
+    for turn in range(cuda.blockDim.x):
+        cuda.syncthreads()
+        if turn == t:
+            for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+                place[0] += values[i]
+    cuda.syncthreads()
+    if t == 0:
+        cuda.atomic.add(total, 0, place[0])
+
+
+@cuda.jit
+def behind_a_lock(values, total):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        while cuda.atomic.cas(total, 1, 0, 1) != 0:
+            pass
+        cuda.threadfence()
+        total[0] += values[i]
+        cuda.threadfence()
+        cuda.atomic.exch(total, 1, 0)
+
+
+ALONE = "one thread does the work of many"
+SERIAL = [
+    (one_thread, 4, 64, ALONE), (one_thread, 1, 512, ALONE), (one_of_each_block, 4, 64, ALONE),
+    (one_of_each_block, 16, 128, ALONE), (one_of_each_warp, 4, 64, ALONE),
+    (one_adds_what_others_read, 2, 512, ALONE), (in_turns, 2, 512, "one after the other"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "grid", "block", "told"), SERIAL)
+def test_serial_kernels_are_told(kernel, grid, block, told):
+    with pytest.raises(PropertyFailed, match=told) as failed:
+        judged(kernel, grid, block)
+    assert "threads touch memory at all" in failed.value.detail
+    # What may be told holds no count: a kernel could spell an input with one.
+    assert not any(number.isdigit() and number not in ("16", "4")
+                   for number in failed.value.reason.replace(",", "").split())
+
+
+def test_a_queue_at_one_address_is_told_where_it_is_asked():
+    judged(strides, 2, 512)
+    with pytest.raises(PropertyFailed, match="threads queue at one address"):
+        judged(strides, 2, 512, one_address=True)
+
+
+def test_a_lock_is_a_queue():
+    values, total = np.ones(600, np.int64), np.zeros(2, np.int64)
+    launched = launch("behind_a_lock", 4, 64, values, total, schedules=0)
+    assert list(total) == [600, 0]
+    with pytest.raises(PropertyFailed, match=ALONE):
+        expect_parallel(launched, values.size)
+
+
+# -- the rule itself ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("items", "threads", "block", "fair"), [
+    (1000, 256, 64, 4 + 6), (1024, 1024, 512, 1 + 9), (0, 64, 64, 6), (7, 1, 1, 7), (1, 64, 33, 7),
+])
+def test_a_share(items, threads, block, fair):
+    assert parallel.share(items, threads, block) == fair
+
+
+@pytest.mark.parametrize(("counts", "asked"), [
+    ({"busiest_accesses": 160}, {}),
+    ({"barriers": 4 * 40}, {}),
+    ({"busiest_instructions": 500}, {"instructions": 50}),
+    ({"atomic_hottest": 40}, {"one_address": True}),
+])
+def test_bounds_are_where_they_are_said_to_be(counts, asked):
+    """1,000 elements, 256 threads in blocks of 64: a share is 10."""
+    shape = (4, 1, 1), (64, 1, 1), 1000
+    assert parallel.uneven(Counters(**counts), *shape, **asked) is None
+    more = {name: count + 1 for name, count in counts.items()}
+    assert parallel.uneven(Counters(**more), *shape, **asked) is not None
+
+
+def test_accesses_are_not_asked_of_work_in_registers():
+    counters = Counters(busiest_accesses=10**6)
+    assert parallel.uneven(counters, (4, 1, 1), (64, 1, 1), 1000, instructions=50) is None
+
+
+def test_a_launch_too_small_to_tell_is_asked_nothing():
+    for kernel in (one_thread, one_of_each_block):
+        judged(kernel, 1, 1)
+
+
+def test_a_real_gpu_counts_nothing():
+    expect_parallel(Launched("k", (1, 1, 1), (64, 1, 1)), 10**9)
