@@ -7,12 +7,44 @@ lies between its elements, so its strides hold on the device too.
 
 from __future__ import annotations
 
+import inspect
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from virtualgpu import devices
+from virtualgpu.machine.array_names import ArrayParameter
+
+
+def array_parameters(py_func, argument_types: Iterable) -> tuple[ArrayParameter, ...]:
+    """Where the arrays among a kernel's arguments lie in its parameters.
+
+    None are told from the first argument on whose parameters only an extension knows.
+    """
+    from numba.cuda import types
+
+    found: list[ArrayParameter] = []
+    position = 0
+
+    def add(name: str, kind) -> bool:
+        nonlocal position
+        if isinstance(kind, types.BaseTuple):
+            return all(add(f"{name}[{k}]", item) for k, item in enumerate(kind))
+        if isinstance(kind, types.Array):
+            # As numba-cuda hands it over: meminfo, parent, size, itemsize, data, shape, strides.
+            if kind.ndim:
+                found.append(ArrayParameter(name, position + 4, kind.ndim))
+            position += 5 + 2 * kind.ndim
+            return True
+        position += 2 if isinstance(kind, types.Complex) else 1
+        return isinstance(kind, (types.Number, types.Boolean, types.CPointer, types.Record))
+
+    code = py_func.__code__
+    names = code.co_varnames[: code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)]
+    all(add(name, kind) for name, kind in zip(names, argument_types, strict=False))
+    return tuple(found)
 
 
 def view_class(devicearray):
