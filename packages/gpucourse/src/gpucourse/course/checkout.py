@@ -8,6 +8,7 @@ A checkout is a folder with ``course/course.toml``. A learner's folder may be a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from gpucourse.course.registry import Course, Lecture, Lesson, load_course
@@ -70,6 +71,15 @@ def result_files(name: str) -> Iterator[Path]:
     for folder in checkouts(Path.cwd()):
         yield folder / "benchmarks" / "results" / name
     yield PACKAGE / "recorded" / name
+
+
+def solution_path(id: str) -> Path | None:
+    """Where the answers to a lesson lie, seen from the course's folder; None where they are not,
+    as in a handout."""
+    path = Path("solutions") / f"{id}.ipynb"
+    with suppress(NotInTheCourse):
+        return path if (course_folder() / path).is_file() else None
+    return None
 
 
 def notebook_path(lesson: Lesson) -> Path:

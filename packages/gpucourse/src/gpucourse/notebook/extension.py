@@ -20,12 +20,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpucourse.adapters import awkward_cuda, without_pycuda
-from gpucourse.notebook import last_kernel, numba_errors, standin_errors
+from gpucourse.notebook import errors, last_kernel
 from gpucourse.system import after_import
 from gpucourse.system.device import DeviceInfo, device
+from virtualgpu.observers import instruments
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+    from virtualgpu.errors import Location
 
 #: Set unless the user has set them: variables that libraries read once, when they start.
 ENVIRONMENT = {
@@ -51,8 +54,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
     awkward_cuda.mend_iteration()
     awkward_cuda.hand_over()
-    numba_errors.shorten()
-    standin_errors.shorten(shell)
+    errors.shorten(shell)
+    instruments.tell_of_long_launches(still_running)
     found = device()
     replaced = []
     if found.virtual:
@@ -75,8 +78,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
     after_import.forget("numba.cuda")
     awkward_cuda.undo()
-    numba_errors.undo()
-    standin_errors.undo(shell)
+    errors.undo(shell)
+    instruments.tell_of_long_launches(None)
     without_pycuda.withdraw()
     activation.deactivate()
     if namer := shell.__dict__.pop("_gpucourse_namer", None):
@@ -172,6 +175,13 @@ def name_cells(shell: InteractiveShell) -> None:
         sources.unregister_namer(previous)
     shell._gpucourse_namer = name  # type: ignore[attr-defined]
     sources.register_namer(name)
+
+
+def still_running(location: Location, seconds: float) -> None:
+    """Say where a launch is that has taken so many seconds."""
+    place = location.place().split("\n")[0]
+    print(f"kernel {location.kernel} after {seconds:.0f} s: still in {place}; ■ stops it",
+          file=sys.stderr, flush=True)
 
 
 def tick_cells(shell: InteractiveShell) -> None:

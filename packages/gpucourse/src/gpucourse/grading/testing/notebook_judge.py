@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from gpucourse.adapters import awkward_arguments as awkward
-from gpucourse.exercises.orders import checked, order_matters
+from gpucourse.exercises.orders import OF_A_LAUNCH, checked, order_matters
 from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.testing.compiling import gist, is_compile_error
 from gpucourse.grading.testing.jaxprs import operations, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
 from gpucourse.grading.testing.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
+from virtualgpu.observers.instruments import hurried
 
 
 class NotebookJudge:
@@ -44,6 +45,7 @@ class NotebookJudge:
                 f"'{name}' is not defined", "run the cell that defines it"
             ) from None
 
+    @hurried(OF_A_LAUNCH)
     def call(self, name: str, args: tuple, *, where: str, schedules: int) -> Any:
         import virtualgpu
 
@@ -83,6 +85,7 @@ class NotebookJudge:
             raise PropertyFailed(f"'{stub}' is not written yet")
         return operations(function, args, static)
 
+    @hurried(OF_A_LAUNCH)
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched:
         import virtualgpu
