@@ -45,7 +45,6 @@ class NotebookJudge:
                 f"'{name}' is not defined", "run the cell that defines it"
             ) from None
 
-    @hurried(OF_A_LAUNCH)
     def call(self, name: str, args: tuple, *, where: str, schedules: int) -> Any:
         import virtualgpu
 
@@ -62,12 +61,13 @@ class NotebookJudge:
         if not virtualgpu.is_active():
             return once()
         try:
-            with virtualgpu.profile() as profile:
-                result, found = checked(once)
-            if found is not None:
-                raise PropertyFailed(f"'{name}': {found.message}")
-            if order_matters(once, result, range(schedules), agree):
-                raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+            with hurried(OF_A_LAUNCH):
+                with virtualgpu.profile() as profile:
+                    result, found = checked(once)
+                if found is not None:
+                    raise PropertyFailed(f"'{name}': {found.message}")
+                if order_matters(once, result, range(schedules), agree):
+                    raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
         except virtualgpu.VirtualGPUError as error:
             raise explain(error, name) from None
         self.launched = [
@@ -85,7 +85,6 @@ class NotebookJudge:
             raise PropertyFailed(f"'{stub}' is not written yet")
         return operations(function, args, static)
 
-    @hurried(OF_A_LAUNCH)
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched:
         import virtualgpu
@@ -114,7 +113,8 @@ class NotebookJudge:
 
         counters = None
         if virtualgpu.is_active():
-            counters = watched(run, name, args, schedules, seed=0)
+            with hurried(OF_A_LAUNCH):
+                counters = watched(run, name, args, schedules, seed=0)
         else:
             run(list(args))
         launched = Launched(name, grid, block, counters)
