@@ -76,6 +76,9 @@ SAYS = {
     KERNEL.format("x[i] = 1"): [
         "line 6: wrong[1, 128](x)", "x[64] of 64 (63 more threads do the same)",
         "line 4, thread 64 of block 0"],
+    "add[1, 32](x=x, y=x)": ["----> 1 add[1, 32](x=x", "→ a launch takes its arguments by"],
+    "check('half', 1)": ["----> 1 check('half', 1)", "not defined", "→ check comes with the cell"],
+    "secret_rng('x')": ["----> 1 secret_rng(", "→ secret_rng comes with the cell at the top"],
     PYTHON: ["line 5: total({", "Cannot determine Numba type of <class 'dict'>"],
     DEEP: ["line 13: begin()", "line 5: three()", "line 8: np.linalg.inv", "Singular matrix"],
     ENDLESS: ["line 10: endless[1, 64](x)", "KeyboardInterrupt: stopped in kernel endless, cell",

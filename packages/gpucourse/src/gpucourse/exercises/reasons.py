@@ -63,8 +63,13 @@ def told(error: BaseException) -> list[str]:
     first = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
     if len(lines) > _MOST_REASON:
         lines[_MOST_REASON - 1 :] = [CUT]
+    return [shortened(line) for line in [first, *lines[1:], *advised(error)]]
+
+
+def advised(error: BaseException) -> list[str]:
+    """The mend on a line of its own; none where it is not known."""
     advice = mend(error)
-    return [shortened(line) for line in [first, *lines[1:], *([f"→ {advice}"] if advice else [])]]
+    return [f"→ {advice}"] if advice else []
 
 
 def reason(error: BaseException) -> str:

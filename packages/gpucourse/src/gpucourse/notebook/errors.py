@@ -1,8 +1,8 @@
 """Errors in a notebook: what leaves a cell, in twelve lines at most, the rest behind ``%tb``.
 
 IPython shows every frame between a cell and an error: forty of a launch, hundreds of Numba's
-compiler. What it shows in twelve lines stays as it is; anything longer becomes the learner's own
-lines, the reason and the mend (:mod:`gpucourse.exercises.reasons`).
+compiler. What it shows in twelve lines stays, with what to do below it; anything longer becomes the
+learner's own lines, the reason and the mend (:mod:`gpucourse.exercises.reasons`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import traceback
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from gpucourse.exercises.reasons import CUT, MOST_LINES, explained, places
+from gpucourse.exercises.reasons import CUT, MOST_LINES, advised, explained, places
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -54,6 +54,7 @@ def _lines(shell: InteractiveShell, value: BaseException, tb: TracebackType,
     if sum(1 for _ in traceback.walk_tb(tb)) <= _MOST_FRAMES:
         shown = shell.InteractiveTB.structured_traceback(
             type(value), value, tb, tb_offset=tb_offset)
+        shown += advised(value)
         if sum(len(part.split("\n")) for part in shown) <= MOST_LINES:
             return shown
     return [*explained(value), _KEY]
