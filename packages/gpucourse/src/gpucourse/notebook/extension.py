@@ -47,22 +47,9 @@ TICKS = {"pre_run_cell": "_gpucourse_start", "post_run_cell": "_gpucourse_tick"}
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Make this kernel ready for the course and print which device answers."""
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    name_cells(shell)
     tick_cells(shell)
-    shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
-    awkward_cuda.mend_iteration()
-    awkward_cuda.hand_over()
-    errors.shorten(shell)
-    instruments.tell_of_long_launches(still_running)
-    found = device()
-    replaced = []
-    if found.virtual:
-        replaced = prepare_virtual(shell)
-    else:
-        without_pycuda.offer()
-    print(message(found))
+    replaced = make_ready(shell)
+    print(message(device()))
     for news in (last_kernel.watch(shell), full_disk()):
         if news:
             print(news)
@@ -70,6 +57,22 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         print(f"{' and '.join(replaced)}, imported before this, cannot work here and "
               f"{'are' if replaced[1:] else 'is'} replaced by a stand-in; run cells with "
               f"`from {replaced[0]} import ...` again")
+
+
+def make_ready(shell: InteractiveShell) -> list[str]:
+    """All of that which prints nothing; returns what :func:`prepare_virtual` does."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    name_cells(shell)
+    shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
+    awkward_cuda.mend_iteration()
+    awkward_cuda.hand_over()
+    errors.shorten(shell)
+    instruments.tell_of_long_launches(still_running)
+    if device().virtual:
+        return prepare_virtual(shell)
+    without_pycuda.offer()
+    return []
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
