@@ -133,6 +133,14 @@ def test_a_long_launch_says_where_it_is_and_how_to_stop_it(shown):
                      "block 0; ■ stops it", said)
 
 
+def test_a_copy_at_each_launch_is_warned_of_once_and_at_its_cell(shown):
+    said = "".join(one.text for outputs in shown.values() for one in outputs
+                   if one.output_type == "stream")
+    assert said.count("Host array") == 1
+    assert re.search(r"^cell In\[\d+\] line \d+: NumbaPerformanceWarning: \S*Host array used .* in "
+                     r"each launch: cuda.to_device\(array\) copies it once", said, re.MULTILINE)
+
+
 def test_unloading_gives_ipythons_own_back(shown):
     (told,) = (cell for cell in shown if cell.startswith("%unload"))
     assert shown[told][-1]["data"]["text/plain"] == "()"

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gpucourse.exercises.reasons import CUT, MOST_LINES, advised, explained, places
+from virtualgpu import sources
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+_formatwarning = warnings.formatwarning
+_advice_given: set[str] = set()
 _KEY = "(%tb shows the whole traceback)"
 # A frame takes IPython two lines or more: rendering hundreds would take a second.
 _MOST_FRAMES = 6
@@ -26,12 +30,29 @@ def shorten(shell: InteractiveShell) -> None:
     """Have ``shell`` show errors in short."""
     if not shell.custom_exceptions:  # a handler that is set already stays
         shell.set_custom_exc((BaseException,), _show)
+    warnings.formatwarning = _warning
 
 
 def undo(shell: InteractiveShell) -> None:
     """Show whole tracebacks again."""
     if shell.custom_exceptions == (BaseException,):
         shell.set_custom_exc((), None)
+    warnings.formatwarning = _formatwarning
+
+
+def _warning(message: Warning | str, category: type[Warning], filename: str, lineno: int,
+             line: str | None = None) -> str:
+    """As Python writes it, but for a cell: its number in place of a temporary file's name.
+
+    Numba's advice on speed comes once; IPython forgets in each cell what it has shown.
+    """
+    if category.__name__ == "NumbaPerformanceWarning":
+        if str(message) in _advice_given:
+            return ""
+        _advice_given.add(str(message))
+    if (name := sources.name(filename)).startswith("cell "):
+        return f"{name} line {lineno}: {category.__name__}: {message}\n"
+    return _formatwarning(message, category, filename, lineno, line)
 
 
 def _show(shell: InteractiveShell, etype: type[BaseException], value: BaseException,

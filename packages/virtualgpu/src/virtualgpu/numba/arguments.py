@@ -8,6 +8,8 @@ lies between its elements, so its strides hold on the device too.
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -96,7 +98,8 @@ def to_strided_memory_view(devicearray, DeviceView):
                 devicearray.config.DISABLE_PERFORMANCE_WARNINGS or user_explicit):
             if isinstance(obj, np.ndarray):
                 devicearray.warn(devicearray.NumbaPerformanceWarning(
-                    "Host array used in CUDA kernel will incur copy overhead to/from device."))
+                    "Host array used in CUDA kernel will incur copy overhead to/from device "
+                    "in each launch: cuda.to_device(array) copies it once"), stacklevel=_outside())
         if not host.size:
             return make(0, host.shape, host.strides, host.dtype), True
         low, high = np.lib.array_utils.byte_bounds(host)
@@ -111,6 +114,16 @@ def to_strided_memory_view(devicearray, DeviceView):
         return view, True
 
     return convert
+
+
+def _outside() -> int:
+    """How many frames above the caller's code lies that is neither Numba's nor ours."""
+    inside = tuple(os.path.join(os.path.dirname(module.__file__ or ""), "")
+                   for module in (sys.modules["virtualgpu"], sys.modules["numba.cuda"]))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def out_to_device(convert):
