@@ -18,6 +18,11 @@ CELLS = (
     "check('half', 1)",
     "@cuda.jit\ndef beyond(x):\n    x[cuda.grid(1)] = 1\n\nbeyond[1, 4](np.zeros(3))",
     "%load_ext gpucourse",
+    # What JAX does when it is imported.
+    "import os, warnings\n"
+    "def warn(): warnings.warn('os.fork() was called. That will deadlock.', RuntimeWarning)\n"
+    "os.register_at_fork(before=warn)",
+    "!echo said",
 )
 
 
@@ -27,12 +32,13 @@ def text(outputs: list) -> str:
 
 
 def test_the_first_cell_finds_the_virtual_gpu_and_errors_that_teach():
-    first, name, bad, loaded = run_alone(*CELLS)
+    first, name, bad, loaded, _, command = run_alone(*CELLS)
     assert first[-1]["data"]["text/plain"].startswith("(6, ")
     assert "Virtual GPU (CPU)" in first[-1]["data"]["text/plain"]
     assert "→ check comes with the cell at the top of the lesson" in text(name)
     assert "writes x[3] of 3" in text(bad) and "cell In[3] line 3" in text(bad)
     assert loaded[0].text.startswith("Virtual GPU (CPU), compute capability")
+    assert [one.text.strip() for one in command] == ["said"]
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch):

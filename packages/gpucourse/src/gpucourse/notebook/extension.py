@@ -15,6 +15,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import warnings
 from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -69,6 +70,7 @@ def make_ready(shell: InteractiveShell) -> list[str]:
     awkward_cuda.hand_over()
     errors.shorten(shell)
     instruments.tell_of_long_launches(still_running)
+    quiet_commands(shell)
     if device().virtual:
         return prepare_virtual(shell)
     without_pycuda.offer()
@@ -83,6 +85,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     awkward_cuda.undo()
     errors.undo(shell)
     instruments.tell_of_long_launches(None)
+    shell.__dict__.pop("system", None)
     without_pycuda.withdraw()
     activation.deactivate()
     if namer := shell.__dict__.pop("_gpucourse_namer", None):
@@ -178,6 +181,22 @@ def name_cells(shell: InteractiveShell) -> None:
         sources.unregister_namer(previous)
     shell._gpucourse_namer = name  # type: ignore[attr-defined]
     sources.register_namer(name)
+
+
+def quiet_commands(shell: InteractiveShell) -> None:
+    """Have ``!command`` start without JAX's warning that forks deadlock: its child is another
+    program at once."""
+    if "system" in shell.__dict__:
+        return
+    system = shell.system
+
+    def quiet(command: str) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message=r"os\.fork\(\) was called|This process .*fork")
+            system(command)
+
+    shell.system = quiet  # type: ignore[method-assign]
 
 
 def still_running(location: Location, seconds: float) -> None:
