@@ -44,6 +44,12 @@ endless[1, 64](-1.0 - x)  # ends, and is compiled
 threading.Timer(0.2, _thread.interrupt_main).start()
 endless[1, 64](x)"""
 LONG = "from virtualgpu.observers import instruments\ninstruments.LONG = 0.05\n" + ENDLESS
+DEBUGGED = """get_ipython().debugger = lambda force: print("debugging")
+get_ipython().call_pdb = True
+try:
+    get_ipython().CustomTB(KeyError, KeyError(1), None)
+finally:
+    get_ipython().call_pdb = False"""
 CALLBACK = """import cupy as cp
 
 def wrong(x):
@@ -90,7 +96,8 @@ SAYS = {
 
 @pytest.fixture(scope="module")
 def shown() -> dict[str, list]:
-    cells = [*SAYS, "%tb", LONG, "a = 1\nb = (a +\nc = 4", "def f():\n    raise ValueError\nf()",
+    cells = [*SAYS, "%tb", LONG, "%no_such_magic", DEBUGGED, "a = 1\nb = (a +\nc = 4",
+             "def f():\n    raise ValueError\nf()",
              "%unload_ext gpucourse\nget_ipython().custom_exceptions", *list(SAYS)[:1]]
     _, _, *outputs = run_cells(START, *cells)
     return dict(zip([*cells[:-1], "unloaded"], outputs, strict=True))
@@ -131,6 +138,12 @@ def test_a_long_launch_says_where_it_is_and_how_to_stop_it(shown):
     said = "".join(one.text for one in shown[LONG] if one.output_type == "stream")
     assert re.search(r"kernel endless after 0 s: still in cell In\[\d+\] line \d, thread 0 of "
                      "block 0; ■ stops it", said)
+
+
+def test_magics_and_the_debugger_work_as_ever(shown):
+    (error,) = shown["%no_such_magic"]
+    assert error.output_type == "stream" and error.text.startswith("UsageError: Line magic")
+    assert any("debugging" in one.get("text", "") for one in shown[DEBUGGED])
 
 
 def test_a_copy_at_each_launch_is_warned_of_once_and_at_its_cell(shown):

@@ -60,8 +60,12 @@ def _show(shell: InteractiveShell, etype: type[BaseException], value: BaseExcept
     sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb  # for %tb
     if isinstance(value, SyntaxError) and not places(value):
         shell.showsyntaxerror()  # the cell itself cannot be read: its line is in the message
-        return
-    shell._showtraceback(etype, value, _lines(shell, value, tb, tb_offset))
+    elif etype.__name__ == "UsageError":
+        shell.show_usage_error(value)  # of a magic: one line
+    else:
+        shell._showtraceback(etype, value, _lines(shell, value, tb, tb_offset))
+        if shell.call_pdb:
+            shell.debugger(force=True)
 
 
 def _lines(shell: InteractiveShell, value: BaseException, tb: TracebackType,

@@ -45,9 +45,11 @@ def new_schedule() -> Lockstep | Adversarial:
 
 def new_patience() -> Patience | None:
     """Tells the listener, if there is one, when the next launch takes long."""
+    if not _listeners:
+        return None
     from virtualgpu.machine.launch import Patience
 
-    return Patience(_listeners[-1], LONG) if _listeners else None
+    return Patience(_listeners[0], LONG)
 
 
 def tell_of_long_launches(listener: Callable[[Location, float], None] | None) -> None:
