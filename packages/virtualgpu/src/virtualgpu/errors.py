@@ -14,12 +14,12 @@ class Index(tuple[int, int, int]):
     """The index ``(x, y, z)`` of a block or a thread, written as its launch counts them: ``5`` in
     one dimension, ``(5, 1)`` in two.
 
-    ``size`` is that of the grid or the block.
+    ``size`` is that of the grid or the block; where it is not known, all three are written.
     """
 
     size: tuple[int, int, int]
 
-    def __new__(cls, index: Iterable[int], size: tuple[int, int, int]) -> Index:
+    def __new__(cls, index: Iterable[int], size: tuple[int, int, int] = (2, 2, 2)) -> Index:
         self = super().__new__(cls, index)
         self.size = size
         return self
@@ -44,8 +44,8 @@ class Location:
     kernel: str
     filename: str | None = None
     line: int | None = None
-    block: tuple[int, int, int] | None = None
-    thread: tuple[int, int, int] | None = None
+    block: Index | None = None
+    thread: Index | None = None
 
     def __str__(self) -> str:
         place = self.place()

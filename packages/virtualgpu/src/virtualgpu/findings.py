@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from virtualgpu.errors import Location, VirtualGPUError
+from virtualgpu.errors import Index, Location, VirtualGPUError
 
 KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "arguments", "other")
 
@@ -25,8 +25,8 @@ class Finding:
     filename : str or None
     line : int or None
         In the kernel's own source.
-    block, thread : tuple of three ints or None
-        Indices (x, y, z).
+    block, thread : Index or None
+        Tuples (x, y, z), written as the launch counts them.
     other : Location or None
         The other party: of a race the other access.
     count : int
@@ -40,8 +40,8 @@ class Finding:
     kernel: str
     filename: str | None = None
     line: int | None = None
-    block: tuple[int, int, int] | None = None
-    thread: tuple[int, int, int] | None = None
+    block: Index | None = None
+    thread: Index | None = None
     other: Location | None = None
     count: int = 1
     launch: int = 0

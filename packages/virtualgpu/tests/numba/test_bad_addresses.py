@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 import virtualgpu
 from virtualgpu import devices
-from virtualgpu.errors import Index, MemoryAccessError
+from virtualgpu.errors import Index, Location, MemoryAccessError
 
 virtualgpu.activate(force=True)
 
@@ -95,4 +97,7 @@ def test_an_index_is_written_in_the_dimensions_of_its_launch():
     assert str(Index((0, 0, 0), (1, 1, 1))) == "0"
     assert str(Index((5, 0, 0), (8, 2, 1))) == "(5, 0)"
     assert str(Index((0, 0, 1), (1, 1, 2))) == "(0, 0, 1)"
-    assert Index((5, 0, 0), (8, 1, 1)) == (5, 0, 0)
+    five = Index((5, 0, 0), (8, 1, 1))
+    assert five == (5, 0, 0)
+    assert str(pickle.loads(pickle.dumps(five))) == "5"
+    assert str(asdict(Location("k", thread=five))["thread"]) == "(5, 0, 0)"  # plain data
