@@ -101,10 +101,10 @@ def first_mass(mass):
 first_mass[1, 32](d_mass)
 
 # %% [markdown] id="kernel-returns-why"
-# An error, and before anything ran. `No conversion from float32 to none`: the function gives a `float32`,
-# and a kernel must give *nothing*. Then comes the line, by its number: Numba does not find
-# the text of a notebook's cell (`source missing`). (Outside of this course, some two hundred lines from inside
-# Numba come before it. Read such messages from the end.)
+# An error, and before anything ran: first the lines of the cell, the launch's and the kernel's, then the
+# reason. `No conversion from float32 to none`: the function gives a `float32`, and a kernel must give
+# *nothing*. (Outside of this course the reason stands among some hundred lines from inside Numba; `%tb`
+# shows them here. Read such messages from the end.)
 #
 # There are 32 threads here: whose number should the caller get? And the caller wouldn't be waiting for it: a
 # launch returns at once, and the GPU does the work in its own time. So a kernel writes its results into

@@ -164,10 +164,10 @@ with virtualgpu.check():
     energies_unguarded[555, 128](d_muon_pt, d_muon_eta, d_energy)
 
 # %% [markdown] id="guard-missing-why"
-# Read the message from the end. The last lines say *where*: kernel, line, block and thread. Block 554
+# Read the message from the end. The last lines say *where*: kernel, line, thread and block. Block 554
 # is the last one, and its thread 97 is the first loose thread: 554 × 128 + 97 = 71,009, one past the
-# last index. The first lines say *what*: it reads 4 bytes just after the end of an array, and 30 more
-# threads do likewise.
+# last index. Before them stands *what*: it reads `pt[71009]` of 71009 elements, and 30 more threads do
+# likewise.
 #
 # The virtual GPU stops at once. A real one may stop too ("illegal address"), some time after the launch
 # and without naming a thread; or the 31 threads read and write whatever lies there. Then all three

@@ -53,7 +53,7 @@ def test_the_first_loose_thread_reaches_too_far(shown):
     assert isinstance(error, virtualgpu.errors.MemoryAccessError)
     assert error.location.block == (554, 0, 0)
     assert error.location.thread == (97, 0, 0)
-    assert "reads 4 bytes" in str(error)
+    assert "reads pt[71009] of 71009" in str(error)
     assert "30 more threads" in str(error)
 
 

@@ -81,7 +81,8 @@ def restore(
 @app.command()
 def grade(
     what: Annotated[Path, typer.Argument(
-        help="your project notebook; or, for a class, nbgrader's course directory", exists=True,
+        help="your project's notebook, folder or name; or, for a class, nbgrader's course "
+             "directory",
     )] = Path("."),
     assignment: Annotated[list[str] | None, typer.Option(
         help="of the class; default: all that have a submission")] = None,
@@ -93,8 +94,13 @@ def grade(
         "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
 ) -> None:
     """Grade a project notebook with its hidden tests, or a class in its course directory."""
+    from gpucourse.course.checkout import NotInTheCourse, work_meant
     from gpucourse.grading.oracle import fork_server
 
+    try:
+        what = work_meant(what)
+    except NotInTheCourse as unknown:
+        raise typer.BadParameter(str(unknown)) from None
     if not scheduler:
         notebooks = [what] if what.is_file() else what.glob("source/*/*.ipynb")
         fork_server.warm_up([__name__, *fork_server.heavy_imports(notebooks)])

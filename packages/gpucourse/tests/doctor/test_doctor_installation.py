@@ -161,10 +161,13 @@ def test_settings_of_an_old_install_are_told(old_install: Path):
     settings = old_install / "course" / COURSE.parent / "jupyter"
     (settings / "labconfig" / "default.json").write_text('{"new": 1}')
     (settings / "more.json").write_text("{}")
+    (settings.parent / "ipython").mkdir()
+    (settings.parent / "ipython" / "start.py").touch()
     found = finding(doctor.checkout, "gpucourse")
     assert found.status == WARN
     assert found.found == (f"older here than in {old_install}/course: "
-                           "etc/jupyter/labconfig/default.json, etc/jupyter/more.json")
+                           "etc/jupyter/labconfig/default.json, etc/jupyter/more.json, "
+                           "etc/ipython/start.py")
     assert f"--no-deps --editable {old_install}/course/packages/virtualgpu" in found.mend
 
 

@@ -87,7 +87,7 @@ def test_a_finding_fails_the_check_and_names_both_places():
         launched(add_all, 1, 64, np.ones(64), np.zeros(1))
     assert failed.value.message.startswith("race: ")
     assert failed.value.look.count("test_trials.py line") == 2
-    assert "`total[0] += values[i]` (block 0, thread 0)" in failed.value.look
+    assert "`total[0] += values[i]` (thread 0 of block 0)" in failed.value.look
 
 
 def test_threads_that_have_ended_are_no_place_to_look_at():
@@ -99,7 +99,7 @@ def test_threads_that_have_ended_are_no_place_to_look_at():
 
     with pytest.raises(CheckFailed) as failed:
         launched(some_leave, 1, 64, np.zeros(64))
-    assert "32 threads of block (0, 0, 0) ended" in failed.value.message
+    assert "32 threads of block 0 ended" in failed.value.message
     assert failed.value.look.count(" line ") == 1
     assert "unknown" not in failed.value.look
 

@@ -53,7 +53,7 @@ def lacks_an_argument(values, low):
     (calls_a_plain_function, "'plain' is an ordinary Python function.*cuda.jit.device=True"),
     (misspells, "name 'valeus' is not defined"),
     (floors_with_numpy, "NumPy's function 'floor' does not exist in kernels"),
-    (wants_a_shared_array_of_any_size, "TypingError: No implementation of function .*array"),
+    (wants_a_shared_array_of_any_size, "TypingError: no implementation of array.*is a constant"),
     (lacks_an_argument, "missing a required argument: 'low'|takes 2 .*arguments"),
 ], ids=lambda case: getattr(case, "__name__", ""))
 def test_the_learner_reads_one_line(kernel, says):
@@ -61,7 +61,9 @@ def test_the_learner_reads_one_line(kernel, says):
     with pytest.raises(PropertyFailed, match=says) as told:
         judge.launch("kernel", (1, 1, 1), (32, 1, 1), (np.zeros(3),), shared=0, schedules=0)
     assert told.value.reason == "the kernel 'kernel' cannot be compiled"
-    assert len(told.value.detail) <= 320
+    if kernel is not lacks_an_argument:  # of which no line is wrong
+        assert told.value.detail.startswith("test_grading_compiling.py line ")
+    assert len(told.value.detail) <= 300
     assert " at 0x" not in told.value.detail
 
 

@@ -8,8 +8,12 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 def run_cells(*sources: str) -> list:
     """The outputs of each cell, run in a kernel after ``%load_ext gpucourse``."""
-    cells = [new_code_cell("%load_ext gpucourse"), *map(new_code_cell, sources)]
-    notebook = new_notebook(cells=cells)
+    return run_alone("%load_ext gpucourse", *sources)
+
+
+def run_alone(*sources: str) -> list:
+    """The outputs of each cell, run in a kernel."""
+    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
     client = nbclient.NotebookClient(
         notebook, timeout=120, allow_errors=True, extra_arguments=["--log-level=ERROR"]
     )

@@ -6,7 +6,30 @@ next. All derive from :class:`VirtualGPUError`, so one ``except`` catches them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+
+class Index(tuple[int, int, int]):
+    """The index ``(x, y, z)`` of a block or a thread, written as its launch counts them: ``5`` in
+    one dimension, ``(5, 1)`` in two.
+
+    ``size`` is that of the grid or the block; where it is not known, all three are written.
+    """
+
+    size: tuple[int, int, int]
+
+    def __new__(cls, index: Iterable[int], size: tuple[int, int, int] = (2, 2, 2)) -> Index:
+        self = super().__new__(cls, index)
+        self.size = size
+        return self
+
+    def __reduce__(self) -> tuple:
+        return Index, (tuple(self), self.size)
+
+    def __str__(self) -> str:
+        dimensions = max((axis + 1 for axis in range(3) if self.size[axis] > 1), default=1)
+        return str(self[0] if dimensions == 1 else self[:dimensions])
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +44,24 @@ class Location:
     kernel: str
     filename: str | None = None
     line: int | None = None
-    block: tuple[int, int, int] | None = None
-    thread: tuple[int, int, int] | None = None
+    block: Index | None = None
+    thread: Index | None = None
 
     def __str__(self) -> str:
+        place = self.place()
+        return f"kernel {self.kernel}, {place}" if place else f"kernel {self.kernel}"
+
+    def place(self) -> str:
+        """The line, the thread and, on a line of its own, the code; without the kernel's name."""
         from virtualgpu import sources
 
-        where = f"kernel {self.kernel}"
-        if self.line:
-            where += f", {sources.name(self.filename)} line {self.line}"
-        if self.block is not None:
-            where += f", block {self.block}"
+        parts = [f"{sources.name(self.filename)} line {self.line}"] if self.line else []
         if self.thread is not None:
-            where += f", thread {self.thread}"
+            parts.append(f"thread {self.thread} of block {self.block}")
+        elif self.block is not None:
+            parts.append(f"block {self.block}")
         code = sources.text(self.filename, self.line)
-        return f"{where}\n    {code}" if code else where
+        return ", ".join(parts) + (f"\n    {code}" if code else "")
 
 
 class VirtualGPUError(Exception):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from virtualgpu import sources
-from virtualgpu.errors import Location, VirtualGPUError
+from virtualgpu.errors import Index, Location, VirtualGPUError
 
 KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "arguments", "other")
 
@@ -26,8 +25,8 @@ class Finding:
     filename : str or None
     line : int or None
         In the kernel's own source.
-    block, thread : tuple of three ints or None
-        Indices (x, y, z).
+    block, thread : Index or None
+        Tuples (x, y, z), written as the launch counts them.
     other : Location or None
         The other party: of a race the other access.
     count : int
@@ -41,8 +40,8 @@ class Finding:
     kernel: str
     filename: str | None = None
     line: int | None = None
-    block: tuple[int, int, int] | None = None
-    thread: tuple[int, int, int] | None = None
+    block: Index | None = None
+    thread: Index | None = None
     other: Location | None = None
     count: int = 1
     launch: int = 0
@@ -54,7 +53,7 @@ class Finding:
     def __str__(self) -> str:
         text = f"{self.message}\n  at {self.location}"
         if self.other is not None and self.other.line:
-            text += f"\n  and {_place(self.other)}"
+            text += f"\n  and {self.other.place()}"
         if self.count > 1:
             text += f"\n  ({self.count:,} times in this launch)"
         return text
@@ -108,13 +107,3 @@ def from_error(error: VirtualGPUError, kernel: str, launch: int) -> Finding:
     at = error.location or Location(kernel)
     return Finding(kind, error.message, at.kernel, at.filename, at.line, at.block, at.thread,
                    launch=launch)
-
-
-def _place(location: Location) -> str:
-    where = f"{sources.name(location.filename)} line {location.line}"
-    if location.block is not None:
-        where += f", block {location.block}"
-    if location.thread is not None:
-        where += f", thread {location.thread}"
-    code = sources.text(location.filename, location.line)
-    return f"{where}\n    {code}" if code else where

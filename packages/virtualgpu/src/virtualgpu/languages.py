@@ -17,6 +17,8 @@ class Language:
         What orders the threads of a block, those of a warp, and a thread's own accesses.
     atomic : str
         What reads, computes and writes back in one step.
+    decisive : str
+        What reads, compares and writes back in one step.
     shared, local : str
         Where the size of a shared or local array is given.
     fresh : str
@@ -27,6 +29,7 @@ class Language:
     warp_barrier: str
     fence: str
     atomic: str
+    decisive: str
     shared: str
     local: str
     fresh: str
@@ -34,13 +37,15 @@ class Language:
 
 NUMBA = Language(
     barrier="cuda.syncthreads()", warp_barrier="cuda.syncwarp()", fence="cuda.threadfence()",
-    atomic="cuda.atomic", shared="given to cuda.shared.array", local="given to cuda.local.array",
+    atomic="cuda.atomic", decisive="cuda.atomic.max (or min, or compare_and_swap)",
+    shared="given to cuda.shared.array", local="given to cuda.local.array",
     fresh="cuda.device_array gives memory as it is; fill the array before the launch "
           "(cuda.to_device(np.zeros(...)))",
 )
 CPP = Language(
     barrier="__syncthreads()", warp_barrier="__syncwarp()", fence="__threadfence()",
-    atomic="an atomic (atomicAdd)", shared="in its __shared__ declaration",
+    atomic="an atomic (atomicAdd)", decisive="atomicMax (or atomicMin, or atomicCAS)",
+    shared="in its __shared__ declaration",
     local="in its declaration",
     fresh="memory comes as it is (cupy.empty, gpuarray.empty, cudaMalloc); fill it before the "
           "launch (cupy.zeros, a copy from the host)",

@@ -78,3 +78,4 @@ def test_a_cached_kernel_in_another_process_keeps_its_name_and_lines(kept, tmp_p
                           capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stderr
     assert "kernel write_at, kept.py line 8" in said.stdout
+    assert "writes x[4] of 4;" in said.stdout

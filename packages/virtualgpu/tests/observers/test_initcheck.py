@@ -57,7 +57,7 @@ def test_message(out):
     assert found.line == copy.py_func.__code__.co_firstlineno + 3
     assert (found.block, found.thread, found.count) == ((0, 0, 0), (0, 0, 0), 64)
     assert found.message.startswith(
-        "uninitialised: thread (0, 0, 0) of block (0, 0, 0) reads 4 bytes of global memory "
+        "uninitialised: thread 0 of block 0 reads 4 bytes of global memory "
         f"(element 0 of an array of 64 elements of 4 bytes) at line {found.line} that nobody has "
         "written: cuda.device_array gives memory as it is")
 

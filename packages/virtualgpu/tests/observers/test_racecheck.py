@@ -57,7 +57,7 @@ def test_message_names_both_threads_lines_and_the_element():
     assert race.count == 128
     element = race.thread[0]
     assert race.message == (
-        f"race: thread {race.thread} of block (0, 0, 0) writes 4 bytes of shared memory "
+        f"race: thread {race.thread} of block 0 writes 4 bytes of shared memory "
         f"(element {element} of a shared array of 64 elements of 4 bytes) at line {TURNED + 4} "
         f"while thread {race.other.thread} of the same block reads them at line {TURNED + 5}, and "
         "nothing orders the two: put cuda.syncthreads() between")
@@ -110,6 +110,46 @@ def test_an_update_at_an_index_that_was_looked_up_is_advised_to_be_atomic():
         report = check(tallied, 1, 64, bins, np.zeros(7, np.int32), seed=seed)
         assert all("use cuda.atomic" in finding.message for finding in report.findings), seed
         assert report.findings
+
+
+@cuda.jit
+def greatest(x, best):
+    i = cuda.grid(1)
+    if x[i] > best[0]:
+        best[0] = x[i]
+
+
+@cuda.jit
+def until_enough(x, best):
+    i = cuda.grid(1)
+    seen = best[0] * 2 + 1
+    if seen < 2000:
+        best[0] = x[i]
+
+
+def test_a_test_and_a_write_are_advised_to_be_one_step():
+    x = np.arange(128, dtype=np.int64)
+    for kernel, blocks in ((greatest, 1), (greatest, 2), (until_enough, 1)):
+        report = check(kernel, blocks, 64, x, np.full(1, -1))
+        apart = [found for found in report.findings if found.line != found.other.line]
+        assert apart, kernel
+        for found in apart:
+            assert "use cuda.atomic.max (or min, or compare_and_swap)" in found.message, kernel
+            assert "syncthreads" not in found.message and "second launch" not in found.message
+
+
+@cuda.jit
+def looks_elsewhere(x, out):
+    """What is tested is another thread's element: a barrier is missing, no atomic."""
+    t = cuda.threadIdx.x
+    if x[t ^ 33] > 5:
+        x[t] = 1
+
+
+def test_a_test_of_another_element_is_advised_a_barrier():
+    report = check(looks_elsewhere, 1, 64, np.arange(64), np.zeros(64))
+    assert report.findings
+    assert all("put cuda.syncthreads()" in found.message for found in report.findings)
 
 
 @cuda.jit

@@ -44,8 +44,8 @@ def test_threads_that_ended_before_the_barrier():
     assert found.block == (2, 0, 0)
     assert found.other.thread == (22, 0, 0)
     assert found.message == (
-        f"barrier: 42 threads of block (2, 0, 0) ended before the barrier at line {found.line} "
-        "(the first is (22, 0, 0)), where the other 22 wait; every thread must reach it: guard "
+        f"barrier: 42 threads of block 2 ended before the barrier at line {found.line} "
+        "(the first is 22), where the other 22 wait; every thread must reach it: guard "
         "the work and not the barrier, and do not return before it")
 
 

@@ -7,7 +7,9 @@ A checkout is a folder with ``course/course.toml``. A learner's folder may be a 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from gpucourse.course.registry import Course, Lecture, Lesson, load_course
@@ -70,6 +72,41 @@ def result_files(name: str) -> Iterator[Path]:
     for folder in checkouts(Path.cwd()):
         yield folder / "benchmarks" / "results" / name
     yield PACKAGE / "recorded" / name
+
+
+def solution_path(id: str) -> Path | None:
+    """Where the answers to a lesson lie, seen from the course's folder; None where they are not,
+    as in a handout."""
+    path = Path("solutions") / f"{id}.ipynb"
+    with suppress(NotInTheCourse):
+        return path if (course_folder() / path).is_file() else None
+    return None
+
+
+def work_meant(given: Path) -> Path:
+    """The project notebook, or nbgrader's course directory, that somebody means by ``given``.
+
+    A name without ``.ipynb``, a project's folder and a project's id mean its notebook. Raises
+    :class:`NotInTheCourse` with what was looked for, and the nearest project.
+    """
+    if given.is_file() or (given / "source").is_dir():
+        return given
+    here = given.resolve()
+    found = [path for path in (here.with_name(f"{here.name}.ipynb"), here / f"{here.name}.ipynb")
+             if path.is_file()]
+    if found:
+        return found[0]
+    projects: list[Path] = []
+    with suppress(NotInTheCourse):
+        projects = sorted((course_folder() / "projects").glob("*/*.ipynb"))
+    by_name = {path.stem: path for path in projects if path.stem == path.parent.name}
+    if given.name in by_name:
+        return by_name[given.name]
+    if given.is_dir():
+        return given
+    close = difflib.get_close_matches(given.stem, by_name, n=1, cutoff=0.3)
+    advice = f": did you mean {by_name[close[0]]}?" if close else ""
+    raise NotInTheCourse(f"there is no notebook {given}{advice}")
 
 
 def notebook_path(lesson: Lesson) -> Path:

@@ -79,11 +79,12 @@ def checkout() -> Iterator[Finding]:
                     *(importlib.metadata.requires("virtualgpu") or [])]
     if _specifiers(read_projects(root).dependencies) - _specifiers(requirements):
         stale.append("the list of what it needs")
-    settings = root / COURSE.parent / "jupyter"
-    for path in sorted(settings.rglob("*.json")):
-        copy = Path(sys.prefix, "etc", "jupyter", path.relative_to(settings))
-        if not copy.is_file() or copy.read_bytes() != path.read_bytes():
-            stale.append(f"{copy.relative_to(sys.prefix)}")
+    for folder in ("jupyter", "ipython"):
+        settings = root / COURSE.parent / folder
+        for path in sorted(filter(Path.is_file, settings.rglob("*.*"))):
+            copy = Path(sys.prefix, "etc", folder, path.relative_to(settings))
+            if not copy.is_file() or copy.read_bytes() != path.read_bytes():
+                stale.append(f"{copy.relative_to(sys.prefix)}")
     if stale:
         yield Finding(group, name, WARN, f"older here than in {root}: {', '.join(stale)}",
                       f"{install('--no-deps', *editable(root))}, then start Jupyter again")

@@ -41,10 +41,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gpucourse.course.checkout import check_files
+from gpucourse.course.checkout import check_files, solution_path
+from gpucourse.exercises.orders import OF_A_LAUNCH
 from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
 from gpucourse.exercises.waiting import waiting
 from gpucourse.progress import records
+from virtualgpu.observers.instruments import hurried
 
 Check = Callable[..., str | None]
 
@@ -156,7 +158,8 @@ class Lesson:
         answered = answers and not any(answer is None or answer is ... for answer in answers)
         try:
             require(answered, "nothing here yet", look="write your answer above and run its cell")
-            return Outcome(name, True, exercise.function(*answers) or exercise.praise)
+            with hurried(OF_A_LAUNCH):
+                return Outcome(name, True, exercise.function(*answers) or exercise.praise)
         except CheckFailed as failure:
             message, look = failure.message, failure.look
         except Exception as error:  # the learner's code may raise anything
@@ -169,12 +172,16 @@ class Lesson:
         texts = self._find(name).hints
         count = min(self._unfolded.get(name, 0) + 1, len(texts))
         self._unfolded[name] = count
-        show_hints(name, texts[:count], len(texts), f"solutions/{self.id}.ipynb")
+        show_hints(name, texts[:count], len(texts), solution_path(self.id))
 
-    def _find(self, name: str) -> Exercise:
-        if name in self.exercises:
+    def _find(self, name: object) -> Exercise:
+        if isinstance(name, str) and name in self.exercises:
             return self.exercises[name]
-        close = difflib.get_close_matches(name, self.exercises, n=1)
+        meant = name if isinstance(name, str) else str(getattr(name, "__name__", ""))
+        close = difflib.get_close_matches(meant.replace("_", "-"), self.exercises, n=1)
+        if not isinstance(name, str):
+            wanted = f'"{close[0]}"' if close else f"one of {', '.join(self.exercises)}"
+            raise UnknownExercise(f"the name of the exercise comes first, in quotes: {wanted}")
         known = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(self.exercises)}"
         raise UnknownExercise(f"{self.id} has no exercise {name!r}: {known}")
 

@@ -14,6 +14,10 @@ from virtualgpu.findings import Finding
 
 T = TypeVar("T")
 
+#: The share of a launch's time limit (60 s) that a launch in a check or a test may take: both
+#: launch often, and with small inputs.
+OF_A_LAUNCH = 1 / 12
+
 
 def checked(run: Callable[[], T]) -> tuple[T, Finding | None]:
     """What ``run`` returns under every checker, and the first thing that they found."""

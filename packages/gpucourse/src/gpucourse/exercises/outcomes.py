@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 import re
 import sys
-import traceback
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from virtualgpu import sources
+from gpucourse.exercises.reasons import places, told
 
 #: The machine-readable part of a check's output, for tests that run notebooks.
 CHECK_MIME = "application/vnd.gpucourse.check+json"
@@ -17,9 +17,6 @@ CHECK_MIME = "application/vnd.gpucourse.check+json"
 # Blue and vermilion of Okabe and Ito's palette: told apart by colour-blind readers too.
 # Hints take its orange.
 _PASSED, _FAILED, _HINT = "#0072B2", "#D55E00", "#E69F00"
-# A compiler's message can fill pages; its reason is near the top.
-_MESSAGE_LINES = 14
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +80,14 @@ def show(shown: object, place: Any = None) -> Any:
     return place
 
 
-def show_hints(name: str, hints: tuple[str, ...], total: int, solution: str) -> None:
+def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | None) -> None:
     """Show the hints unfolded so far, of ``total``, and what comes after them."""
     if len(hints) < total:
         more = f'hint("{name}") once more shows the next one'
+    elif solution is not None:
+        more = f"that was the last hint; the answer is in {solution.as_posix()}"
     else:
-        more = f"that was the last hint; the answer is in {solution}"
+        more = "that was the last hint; your teacher has the answer"
     lines = [f"Hint {number} of {total}: {hint}" for number, hint in enumerate(hints, start=1)]
     markup = "<br>".join(
         f"<b>Hint {number} of {total}</b> {marked_up(hint)}"
@@ -100,21 +99,8 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: str) -> 
 
 def describe_error(error: Exception) -> tuple[str, str | None]:
     """An exception out of the learner's code as (what is wrong, where to look)."""
-    # Errors of the virtual GPU name the cell, the line and the thread by themselves.
-    lines = [line for line in _ANSI.sub("", str(error)).split("\n") if line.strip()]
-    if len(lines) > _MESSAGE_LINES:
-        lines = [*lines[:_MESSAGE_LINES], "… (call the function yourself to see it all)"]
-    message = f"{type(error).__name__}: " + ("\n".join(lines) or "no message")
-    return message, _last_line_of_the_learner(error)
-
-
-def _last_line_of_the_learner(error: Exception) -> str | None:
-    """The innermost notebook cell in the traceback, where the error came through one."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if (cell := sources.name(frame.filename)).startswith("cell "):
-            code = f": `{frame.line}`" if frame.line else ""
-            return f"{cell}, line {frame.lineno}{code}"
-    return None
+    where = places(error)[-1:]
+    return "\n".join(told(error)), str(where[0]) if where else None
 
 
 def marked_up(text: str) -> str:

@@ -140,4 +140,4 @@ def _place(location: Location) -> str:
     where = f"{sources.name(location.filename)} line {location.line}: `{code}`"
     if location.block is None or location.thread is None:
         return where
-    return f"{where} (block {location.block[0]}, thread {location.thread[0]})"
+    return f"{where} (thread {location.thread} of block {location.block})"

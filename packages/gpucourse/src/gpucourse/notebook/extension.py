@@ -15,18 +15,22 @@ import importlib.util
 import os
 import shutil
 import sys
+import warnings
 from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpucourse.adapters import without_pycuda
-from gpucourse.notebook import last_kernel, numba_errors, standin_errors
+from gpucourse.notebook import errors, last_kernel
 from gpucourse.system.device import DeviceInfo, device
 from virtualgpu import after_import
 from virtualgpu.awkward.kernels import mend_iteration
+from virtualgpu.observers import instruments
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+    from virtualgpu.errors import Location
 
 #: Set unless the user has set them: variables that libraries read once, when they start.
 ENVIRONMENT = {
@@ -45,21 +49,9 @@ TICKS = {"pre_run_cell": "_gpucourse_start", "post_run_cell": "_gpucourse_tick"}
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Make this kernel ready for the course and print which device answers."""
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    name_cells(shell)
     tick_cells(shell)
-    shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
-    mend_iteration()
-    numba_errors.shorten()
-    standin_errors.shorten(shell)
-    found = device()
-    replaced = []
-    if found.virtual:
-        replaced = prepare_virtual(shell)
-    else:
-        without_pycuda.offer()
-    print(message(found))
+    replaced = make_ready(shell)
+    print(message(device()))
     for news in (last_kernel.watch(shell), full_disk()):
         if news:
             print(news)
@@ -69,13 +61,30 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
               f"`from {replaced[0]} import ...` again")
 
 
+def make_ready(shell: InteractiveShell) -> list[str]:
+    """All of that which prints nothing; returns what :func:`prepare_virtual` does."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    name_cells(shell)
+    shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
+    mend_iteration()
+    errors.shorten(shell)
+    instruments.tell_of_long_launches(still_running)
+    quiet_commands(shell)
+    if device().virtual:
+        return prepare_virtual(shell)
+    without_pycuda.offer()
+    return []
+
+
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Undo :func:`load_ipython_extension`: no hooks, no stand-ins; variables stay."""
     from virtualgpu import activation, sources
 
     after_import.forget("numba.cuda")
-    numba_errors.undo()
-    standin_errors.undo(shell)
+    errors.undo(shell)
+    instruments.tell_of_long_launches(None)
+    shell.__dict__.pop("system", None)
     without_pycuda.withdraw()
     activation.deactivate()
     if namer := shell.__dict__.pop("_gpucourse_namer", None):
@@ -169,6 +178,29 @@ def name_cells(shell: InteractiveShell) -> None:
         sources.unregister_namer(previous)
     shell._gpucourse_namer = name  # type: ignore[attr-defined]
     sources.register_namer(name)
+
+
+def quiet_commands(shell: InteractiveShell) -> None:
+    """Have ``!command`` start without JAX's warning that forks deadlock: its child is another
+    program at once."""
+    if "system" in shell.__dict__:
+        return
+    system = shell.system
+
+    def quiet(command: str) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message=r"os\.fork\(\) was called|This process .*fork")
+            system(command)
+
+    shell.system = quiet  # type: ignore[method-assign]
+
+
+def still_running(location: Location, seconds: float) -> None:
+    """Say where a launch is that has taken so many seconds."""
+    place = location.place().split("\n")[0]  # native code does not know it
+    print(f"kernel {location.kernel} after {seconds:.0f} s: "
+          f"still {f'in {place}' if place else 'running'}; ■ stops it", file=sys.stderr, flush=True)
 
 
 def tick_cells(shell: InteractiveShell) -> None:

@@ -89,11 +89,8 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
 
 def _name(block: tuple, thread: tuple, other: tuple) -> str:
     """``thread 3``, with its block where the other thread is of another one."""
-    def short(index: tuple) -> str:
-        return str(index[0]) if not any(index[1:]) else str(index)
-
-    where = "" if block == other else f" of block {short(block)}"
-    return f"thread {short(thread)}{where}"
+    where = "" if block == other else f" of block {block}"
+    return f"thread {thread}{where}"
 
 
 @dataclass(frozen=True, slots=True)

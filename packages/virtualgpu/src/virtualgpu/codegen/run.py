@@ -210,7 +210,9 @@ class Run:
             raise BudgetExceeded(
                 f"the kernel ran for {launch.budget.seconds:g} s of processor time and was "
                 "stopped: does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow "
-                "more)", Location(launch.kernel, None, None))
+                "more)", Location(launch.kernel))
+        if launch.patience and time.monotonic() > launch.patience.due:
+            launch.patience.tell(Location(launch.kernel))
 
     # -- what went wrong -----------------------------------------------------------------------
 

@@ -144,8 +144,9 @@ class VirtualDevice:
             schedule = instruments.new_schedule()
             launch = Launch(
                 self.memory, module.program(entry, schedule.fine), grid, block, parameters,
-                shared_bytes, cooperative, instruments.observers(), schedule, self.budget,
-                native=_natively if self.compiles else None,
+                shared_bytes, cooperative, instruments.observers(), schedule,
+                instruments.budget(self.budget), native=_natively if self.compiles else None,
+                patience=instruments.new_patience(),
             )
             launch.run()
 

@@ -19,7 +19,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -29,7 +28,7 @@ from virtualgpu.devices.child import Child, ChildEnded, Message, own_streams, re
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.devices.remote import RemoteDevice, RemoteModule
 from virtualgpu.devices.virtual import VirtualDevice
-from virtualgpu.errors import Location, MemoryAccessError, VirtualGPUError
+from virtualgpu.errors import Index, Location, MemoryAccessError, VirtualGPUError
 from virtualgpu.machine.mapping import Mapping, shared_file
 from virtualgpu.machine.schedule import Lockstep
 from virtualgpu.observers import instruments
@@ -95,7 +94,11 @@ def _described(error: Exception) -> dict[str, Any]:
     told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, VirtualGPUError):
         told["message"] = error.message
-        told["location"] = asdict(error.location) if error.location else None
+        place = error.location
+        told["location"] = place and {
+            "kernel": place.kernel, "filename": place.filename, "line": place.line,
+            "block": place.block and (place.block, place.block.size),
+            "thread": place.thread and (place.thread, place.thread.size)}
     if isinstance(error, MemoryAccessError):
         told["more"] = {"address": error.address, "space": error.space}
     return told
@@ -242,8 +245,8 @@ def _rebuilt(told: dict[str, Any]) -> Exception:
         return getattr(builtins, told["kind"], RuntimeError)(told["message"])
     location = None
     if told["location"] is not None:
-        parts: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
-                                 for name, value in told["location"].items()}
+        parts: dict[str, Any] = {name: Index(*map(tuple, value)) if isinstance(value, list)
+                                 else value for name, value in told["location"].items()}
         location = Location(**parts)
     return kind(told["message"], location, **told.get("more", {}))
 

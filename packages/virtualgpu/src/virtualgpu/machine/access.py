@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu.errors import Location, MemoryAccessError, MisalignedAddressError
 from virtualgpu.languages import language_of
-from virtualgpu.machine import atomics, compiled
+from virtualgpu.machine import array_names, atomics, compiled
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.mapping import BASE
@@ -270,20 +270,24 @@ def _illegal(site: Site, group: Group, space: str, address: np.ndarray,
     lane = int(group.lanes[position])
     several = int(np.count_nonzero(bad))
     language = language_of(site.instruction.source)
+    launch, named, numbered = group.wave.launch, None, None
     if space == "global":
-        where = group.wave.launch.memory.describe(wrong, site.size)
+        where = launch.memory.describe(wrong, site.size)
+        named = array_names.element(launch, wrong)
+        numbered = None if named else array_names.argument(launch, wrong, site.size)
         help_ = "guard the index (if i < array.size, in C++ if (i < n)) or launch fewer threads"
     elif space == "shared":
-        where = group.wave.launch.shared_layout.describe(wrong)
+        where = launch.shared_layout.describe(wrong)
         help_ = f"check the index against the size {language.shared}"
     else:
         where = f"offset {wrong}, outside the thread's local arrays"
         help_ = f"check the index against the size {language.local}"
     others = ("" if several == 1 else " (1 more thread does the same)" if several == 2
               else f" ({several - 1} more threads do the same)")
+    what = named or f"{site.size} bytes of {space} memory, {where}"
+    which = f", element {numbered}" if numbered else ""
     raise MemoryAccessError(
-        f"illegal address: the thread {_verb(site)} {site.size} bytes of {space} memory, "
-        f"{where}{others}; {help_}",
+        f"illegal address: the thread {_verb(site)} {what}{others}{which}; {help_}",
         site.location(group, lane), address=wrong, space=space,
     )
 

@@ -12,7 +12,13 @@ from typing import cast
 
 import numpy as np
 
-from virtualgpu.errors import BudgetExceeded, LaunchError, OutOfMemory, VirtualGPUError
+from virtualgpu.errors import (
+    BudgetExceeded,
+    LaunchError,
+    Location,
+    OutOfMemory,
+    VirtualGPUError,
+)
 from virtualgpu.machine import barriers, simt
 from virtualgpu.machine.access import SharedLayout
 from virtualgpu.machine.events import Observer
@@ -74,6 +80,25 @@ class Budget:
 Native = Callable[["Launch", int], bool]
 
 
+class Patience:
+    """Tells ``listener`` of a launch that takes long: where a thread is, after how many seconds.
+
+    First after ``seconds``, then each time that twice as many have passed.
+    """
+
+    def __init__(self, listener: Callable[[Location, float], None], seconds: float):
+        self._listener, self._seconds = listener, seconds
+        self._start = time.monotonic()
+
+    @property
+    def due(self) -> float:
+        return self._start + self._seconds
+
+    def tell(self, location: Location) -> None:
+        self._listener(location, self._seconds)
+        self._seconds *= 2
+
+
 class Launch:
     """Run ``program`` over a grid of blocks.
 
@@ -92,6 +117,8 @@ class Launch:
     native : callable, optional
         ``native(launch, first)`` is asked before every wave whether it runs the blocks from
         ``first`` on instead (:func:`virtualgpu.codegen.natively`).
+    patience : Patience, optional
+        Is told where the kernel is when the launch takes long.
 
     Raises
     ------
@@ -107,7 +134,8 @@ class Launch:
                  block: Iterable[int], parameters: Sequence[bytes], dynamic_shared: int = 0,
                  cooperative: bool = False, observers: Iterable[Observer] = (),
                  schedule: Schedule | None = None, budget: Budget | None = None,
-                 stream: object = None, native: Native | None = None):
+                 stream: object = None, native: Native | None = None,
+                 patience: Patience | None = None):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
         self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
@@ -128,6 +156,7 @@ class Launch:
         self._parameter_address: int | None = None
         self._workspace: int | None = None
         self.deadline = time.thread_time() + self.budget.seconds
+        self.patience = patience
         self._ticks = 0
         self.packed_shared = program.packed_shared + self.dynamic_shared
         extents = [*program.shared_extents]
@@ -223,11 +252,15 @@ class Launch:
                 f"{self.budget.instructions:,.0f}: does this loop end?",
                 barriers.location(wave, group))
         # Observers can make one block cost as much as a thousand.
-        if (self.observers or not self._ticks & 63) and time.thread_time() > self.deadline:
+        if not self.observers and self._ticks & 63:
+            return
+        if time.thread_time() > self.deadline:
             raise BudgetExceeded(
                 f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped: "
                 "does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more)",
                 barriers.location(wave, group))
+        if self.patience and time.monotonic() > self.patience.due:
+            self.patience.tell(barriers.location(wave, group))
 
     def reserve(self, nbytes: int, what: str) -> None:
         if nbytes > self.budget.nbytes:
@@ -250,6 +283,9 @@ class Launch:
         except VirtualGPUError as error:
             for observer in self.observers:
                 observer.failed(self, error)
+            raise
+        except KeyboardInterrupt as stop:
+            stop.add_note(f"stopped in {simt.interrupted(stop) or f'kernel {self.kernel}'}")
             raise
         finally:
             for address in (self._parameter_address, self._workspace):

@@ -203,11 +203,18 @@ class GlobalMemory:
         bad: np.ndarray = ~(inside & (addresses < ends[at]) & (room >= np.uint64(size)))
         return bad
 
+    def freed(self, address: int) -> int:
+        """The bytes of the array at ``address`` that was freed lately; 0 for none."""
+        if self.extent(address) is None:
+            for start, end in reversed(self._freed):
+                if start <= address < end:
+                    return end - start
+        return 0
+
     def describe(self, address: int, size: int) -> str:
         """Where an illegal ``address`` lies with respect to the allocations, in words."""
-        for start, end in reversed(self._freed):
-            if start <= address < end and self.extent(address) is None:
-                return f"in an array of {end - start} bytes that was freed (use after free)"
+        if nbytes := self.freed(address):
+            return f"in an array of {nbytes} bytes that was freed (use after free)"
         at = bisect.bisect(self.starts, address) - 1
         near = []
         if at >= 0:

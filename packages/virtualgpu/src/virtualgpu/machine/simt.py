@@ -7,12 +7,13 @@ thirty thousand lanes than for one.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from virtualgpu.errors import TrapError, VirtualGPUError
+from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.machine import barriers, calls, fuse, if_conversion, warp_sync
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import Block, Program
@@ -91,6 +92,15 @@ def run(wave: Wave) -> bool:
             if streak > STARVATION and wave.pending:
                 wave.yielded.append(group)
                 break
+
+
+def interrupted(stop: BaseException) -> Location | None:
+    """Where a thread of the kernel was when ``stop`` came, from the frame of :func:`run`."""
+    place = None
+    for frame, _ in traceback.walk_tb(stop.__traceback__):
+        if frame.f_code is run.__code__ and (group := frame.f_locals.get("group")) is not None:
+            place = barriers.location(frame.f_locals["wave"], group)
+    return place
 
 
 def _warm(program: Program, block: Block, group: Group) -> None:

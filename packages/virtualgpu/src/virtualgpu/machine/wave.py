@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.errors import LaunchError
+from virtualgpu.errors import Index, LaunchError
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.memory import POISON
 
@@ -66,6 +66,14 @@ class Geometry:
 
 
 geometry = lru_cache(maxsize=8)(Geometry)
+
+
+def indices(launch: Any, thread: int) -> tuple[Index, Index]:
+    """``(block index, thread index)`` of a thread's number in the grid of a launch."""
+    block, thread = divmod(thread, launch.threads)
+    (gx, gy, _), (bx, by, _) = launch.grid, launch.block
+    return (Index((block % gx, block // gx % gy, block // (gx * gy)), launch.grid),
+            Index((thread % bx, thread // bx % by, thread // (bx * by)), launch.block))
 
 
 class Wave:
@@ -127,15 +135,9 @@ class Wave:
             return index[:1]
         return np.repeat(index, self.threads)
 
-    def where(self, lane: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-        """``(block index, thread index)`` of a lane, each (x, y, z)."""
-        gx, gy, _ = self.launch.grid
-        bx, by, _ = self.launch.block
-        block, thread = self.first + int(lane) // self.threads, int(lane) % self.threads
-        return (
-            (block % gx, block // gx % gy, block // (gx * gy)),
-            (thread % bx, thread // bx % by, thread // (bx * by)),
-        )
+    def where(self, lane: int) -> tuple[Index, Index]:
+        """``(block index, thread index)`` of a lane."""
+        return indices(self.launch, self.first * self.threads + int(lane))
 
     # -- memories of the wave ------------------------------------------------------------------
 

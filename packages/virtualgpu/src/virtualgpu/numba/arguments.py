@@ -7,12 +7,46 @@ lies between its elements, so its strides hold on the device too.
 
 from __future__ import annotations
 
+import inspect
+import os
+import sys
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from virtualgpu import devices
+from virtualgpu.machine.array_names import ArrayParameter
+
+
+def array_parameters(py_func, argument_types: Iterable) -> tuple[ArrayParameter, ...]:
+    """Where the arrays among a kernel's arguments lie in its parameters.
+
+    None are told from the first argument on whose parameters only an extension knows.
+    """
+    from numba.cuda import types
+
+    found: list[ArrayParameter] = []
+    position = 0
+
+    def add(name: str, kind) -> bool:
+        nonlocal position
+        if isinstance(kind, types.BaseTuple):
+            return all(add(f"{name}[{k}]", item) for k, item in enumerate(kind))
+        if isinstance(kind, types.Array):
+            # As numba-cuda hands it over: meminfo, parent, size, itemsize, data, shape, strides.
+            if kind.ndim:
+                found.append(ArrayParameter(name, position + 4, kind.ndim))
+            position += 5 + 2 * kind.ndim
+            return True
+        position += 2 if isinstance(kind, types.Complex) else 1
+        return isinstance(kind, (types.Number, types.Boolean, types.CPointer, types.Record))
+
+    code = py_func.__code__
+    names = code.co_varnames[: code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)]
+    all(add(name, kind) for name, kind in zip(names, argument_types, strict=False))
+    return tuple(found)
 
 
 def view_class(devicearray):
@@ -64,7 +98,8 @@ def to_strided_memory_view(devicearray, DeviceView):
                 devicearray.config.DISABLE_PERFORMANCE_WARNINGS or user_explicit):
             if isinstance(obj, np.ndarray):
                 devicearray.warn(devicearray.NumbaPerformanceWarning(
-                    "Host array used in CUDA kernel will incur copy overhead to/from device."))
+                    "Host array used in CUDA kernel will incur copy overhead to/from device "
+                    "in each launch: cuda.to_device(array) copies it once"), stacklevel=_outside())
         if not host.size:
             return make(0, host.shape, host.strides, host.dtype), True
         low, high = np.lib.array_utils.byte_bounds(host)
@@ -79,6 +114,16 @@ def to_strided_memory_view(devicearray, DeviceView):
         return view, True
 
     return convert
+
+
+def _outside() -> int:
+    """How many frames above the caller's code lies that is neither Numba's nor ours."""
+    inside = tuple(os.path.join(os.path.dirname(module.__file__ or ""), "")
+                   for module in (sys.modules["virtualgpu"], sys.modules["numba.cuda"]))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def out_to_device(convert):

@@ -12,6 +12,7 @@ from virtualgpu import devices
 from virtualgpu.compilers.nvrtc import CompilationError, compile_to_ptx
 from virtualgpu.cuda.driver_api import API, CONTEXT
 from virtualgpu.cuda.kernel_resources import find_kernel, resources
+from virtualgpu.machine import array_names
 
 kernel_names: dict[str, str] = {}  # entry in the PTX → the Python function's name
 
@@ -103,7 +104,8 @@ class ObjectCode:
     def __reduce__(self):
         # Numba's cache on disk pickles it: what comes back is loaded and numbered afresh.
         names = {e: n for e, n in kernel_names.items() if any(e in text for text in self.texts)}
-        return _from_cache, (self.texts, names)
+        arrays = {entry: array_names.registered(entry) for entry in names}
+        return _from_cache, (self.texts, names, arrays)
 
     def loaded(self):
         if self._loaded is None or self._device is not devices.current():
@@ -120,8 +122,10 @@ class ObjectCode:
         self._loaded = None
 
 
-def _from_cache(texts: list[str], names: dict[str, str]) -> ObjectCode:
+def _from_cache(texts: list[str], names: dict[str, str], arrays: dict[str, tuple]) -> ObjectCode:
     kernel_names.update(names)
+    for entry, known in arrays.items():
+        array_names.register(entry, known)
     return ObjectCode(texts)
 
 

@@ -39,6 +39,7 @@ import numpy as np
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
+from virtualgpu.machine import array_names
 from virtualgpu.numba import arguments
 from virtualgpu.numba.core import (
     CoreDevice,
@@ -206,6 +207,8 @@ def _kernel_init(original):
         else:
             _with_lines(self, py_func, argtypes, *args, **kwargs)
         kernel_names[self.entry_name] = py_func.__name__
+        array_names.register(
+            self.entry_name, arguments.array_parameters(py_func, self.argument_types))
 
     def _with_lines(self, py_func, argtypes, *args, **kwargs):
         """Compile with line information that the user did not ask for and must not feel."""

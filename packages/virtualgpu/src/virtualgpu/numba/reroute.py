@@ -28,6 +28,8 @@ from virtualgpu import devices
 from virtualgpu.awkward import kernels as awkward
 from virtualgpu.devices import Device
 from virtualgpu.devices.presence import gpu_is_present
+from virtualgpu.machine import array_names
+from virtualgpu.numba.arguments import array_parameters
 from virtualgpu.numba.machine_array import MachineArray, give_back, host_copy
 from virtualgpu.observers import instruments
 
@@ -172,6 +174,7 @@ def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool
         module = machine.load(ptx, {entry: dispatcher.py_func.__name__})
         # As numba-cuda tells a cooperative kernel.
         known[key] = machine, (module, entry, "cudaCGGetIntrinsicHandle" in ptx)
+        array_names.register(entry, array_parameters(dispatcher.py_func, signature))
         if gpu_is_present():
             # As after a launch on the GPU, inspect_asm() and overloads know these types.
             with suppress(Exception):

@@ -5,20 +5,27 @@ Each is a context manager and holds for the launches inside it. They nest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.schedule import Adversarial, Lockstep
 
 if TYPE_CHECKING:
+    from virtualgpu.errors import Location
     from virtualgpu.findings import Report
+    from virtualgpu.machine.launch import Budget, Patience
     from virtualgpu.observers.profiling import Profile
     from virtualgpu.observers.trace import Trace
 
 _observers: list[Observer] = []
 _schedules: list[Adversarial] = []
+_shares: list[float] = []
+_listeners: list[Callable[[Location, float], None]] = []
+
+LONG = 5.0  # seconds after which a launch takes long
 
 
 def observers() -> list[Observer]:
@@ -34,6 +41,35 @@ def watching() -> bool:
 def new_schedule() -> Lockstep | Adversarial:
     """The schedule of the next launch."""
     return _schedules[-1] if _schedules else Lockstep()
+
+
+def new_patience() -> Patience | None:
+    """Tells the listener, if there is one, when the next launch takes long."""
+    if not _listeners:
+        return None
+    from virtualgpu.machine.launch import Patience
+
+    return Patience(_listeners[0], LONG)
+
+
+def tell_of_long_launches(listener: Callable[[Location, float], None] | None) -> None:
+    """Call ``listener(location, seconds)`` from launches that take long; None: no more."""
+    _listeners[:] = [listener] if listener else []
+
+
+def budget(whole: Budget) -> Budget:
+    """What is left of a device's budget for the next launch."""
+    return replace(whole, seconds=whole.seconds * min(_shares)) if _shares else whole
+
+
+@contextmanager
+def hurried(share: float) -> Iterator[None]:
+    """Launches inside the ``with`` may use ``share`` of the time that others may."""
+    _shares.append(share)
+    try:
+        yield
+    finally:
+        _shares.remove(share)
 
 
 @contextmanager

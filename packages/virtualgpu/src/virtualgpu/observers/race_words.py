@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +11,8 @@ from virtualgpu.errors import Location
 from virtualgpu.findings import Finding, Report
 from virtualgpu.languages import language_of
 from virtualgpu.machine.events import Access
-from virtualgpu.machine.wave import WARP
-from virtualgpu.ptx import Address
+from virtualgpu.machine.wave import WARP, indices
+from virtualgpu.ptx import Address, Register, Vector
 
 _DOES = {"load": "reads", "store": "writes", "atomic": "updates"}
 
@@ -88,15 +89,6 @@ class Races:
         self.found = {}
 
 
-def indices(launch, thread: int) -> tuple[tuple, tuple]:
-    """Block and thread index (x, y, z) of a thread's number in the grid."""
-    block, thread = divmod(thread, launch.threads)
-    gx, gy, _ = launch.grid
-    bx, by, _ = launch.block
-    return ((block % gx, block // gx % gy, block // (gx * gy)),
-            (thread % bx, thread // bx % by, thread // (bx * by)))
-
-
 def element(launch, access: Access, address: int) -> str:
     """Which element of which array an address is, in words."""
     if access.space == "shared":
@@ -155,6 +147,9 @@ def _advice(launch, first: Party, second: Party) -> str:
                 f"{'write' if plain.writes else 'read'} beside the atomic atomic too")
     if kinds == {"atomic"}:
         return "an atomic whose scope is the block does not reach other blocks; use gpu scope"
+    if _tested(launch, first.access, second.access):
+        return ("testing and writing are separate steps, between which another thread may write; "
+                f"use {language.decisive}")
     if first.access.instruction.source == second.access.instruction.source and first.line:
         if kinds == {"store"} and first.access.instruction is second.access.instruction:
             return ("let each thread write an element of its own, let one thread write, or use "
@@ -169,6 +164,34 @@ def _advice(launch, first: Party, second: Party) -> str:
         return ("no barrier spans the blocks of a launch; use a second launch, grid.sync() in a "
                 f"cooperative launch, or atomics with {language.fence} on both sides")
     return f"put {_barrier(launch, first, second)} between"
+
+
+def _tested(launch, one: Access, other: Access) -> bool:
+    """Whether a load and a store are ``if x > a[k]: a[k] = x``: a test of what was read decides."""
+    load, store = (one, other) if one.kind == "load" else (other, one)
+    if store.kind == "load" or not _in_place(load, store):
+        return False
+    for code in launch.program.functions.values():
+        places = {id(instruction): k for k, instruction in enumerate(code.function.body)}
+        start, end = places.get(id(load.instruction)), places.get(id(store.instruction))
+        if start is None or end is None:
+            continue
+        follows = set(_names(load.instruction.operands[:1]))
+        for instruction in code.function.body[start + 1 : end]:
+            if follows.intersection(_names(instruction.operands[1:])):
+                if instruction.opcode == "setp":
+                    return True
+                follows.update(_names(instruction.operands[:1]))
+    return False
+
+
+def _names(operands: Iterable) -> Iterator[str]:
+    """The registers that operands mention."""
+    for operand in operands:
+        if isinstance(operand, Register):
+            yield operand.name
+        elif isinstance(operand, Vector):
+            yield from _names(operand.items)
 
 
 def _in_place(one: Access, other: Access) -> bool:

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import EXTENSIONS, without_awkward
-from gpucourse.exercises.orders import checked, order_matters
+from gpucourse.exercises.orders import OF_A_LAUNCH, checked, order_matters
 from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.testing.compiling import gist, is_compile_error
 from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
 from gpucourse.grading.testing.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
 from virtualgpu.awkward.kernels import is_awkward, to_device
+from virtualgpu.observers.instruments import hurried
 
 
 class NotebookJudge:
@@ -70,12 +71,13 @@ class NotebookJudge:
         if not virtualgpu.is_active():
             return once()
         try:
-            with virtualgpu.profile() as profile:
-                result, found = checked(once)
-            if found is not None:
-                raise PropertyFailed(f"'{name}': {found.message}")
-            if order_matters(once, result, range(schedules), agree):
-                raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+            with hurried(OF_A_LAUNCH):
+                with virtualgpu.profile() as profile:
+                    result, found = checked(once)
+                if found is not None:
+                    raise PropertyFailed(f"'{name}': {found.message}")
+                if order_matters(once, result, range(schedules), agree):
+                    raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
         except virtualgpu.VirtualGPUError as error:
             raise explain(error, name) from None
         self.launched = [
@@ -121,7 +123,8 @@ class NotebookJudge:
 
         counters = None
         if virtualgpu.is_active():
-            counters = watched(run, name, args, schedules, seed=0)
+            with hurried(OF_A_LAUNCH):
+                counters = watched(run, name, args, schedules, seed=0)
         else:
             run(list(args))
         launched = Launched(name, grid, block, counters)

@@ -1,0 +1,70 @@
+"""What to do about the errors that beginners meet, in a line each."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable
+
+Mend = str | Callable[[re.Match, BaseException], str | None]
+
+
+def _similar(found: re.Match, error: BaseException) -> str | None:
+    module, name = sys.modules.get(found[1]), found[2]
+    close = difflib.get_close_matches(name, dir(module), n=1) if module else []
+    return f"did you mean {found[1].rpartition('.')[2]}.{close[0]}?" if close else None
+
+
+def _signature(found: re.Match, error: BaseException) -> str | None:
+    function = next((frame.f_locals["py_func"]
+                     for frame, _ in traceback.walk_tb(error.__traceback__)
+                     if "py_func" in frame.f_locals), None)
+    if function is None:
+        return None
+    names = [*inspect.signature(function).parameters]
+    many = f"{len(names)} argument{'' if len(names) == 1 else 's'}"
+    return f"{function.__name__}({', '.join(names)}) takes {many} and was given {found[1]}"
+
+
+_MENDS: tuple[tuple[str, Mend], ...] = (
+    (r"module '([\w.]+)' has no attribute '(\w+)'", _similar),
+    (r"Signature mismatch: (\d+) argument types given", _signature),
+    (r"Untyped global name '(\w+)'(?s:.*)<class 'function'>",
+     r"'\1' is an ordinary Python function, and kernels can call only compiled ones: decorate it "
+     r"with @cuda.jit(device=True)"),
+    (r"^name '(check|hint|call|launch|launches|secret_rng|unwritten|expect\w*)' is not defined",
+     r"\1 comes with the cell at the top of the lesson that begins with %load_ext gpucourse: run "
+     "that first (Run › Run All Above Selected Cell)"),
+    (r"^<ufunc '(\w+)'>",
+     r"NumPy's function '\1' does not exist in kernels: use Python's or math's"),
+    (r"Function\(<function (\w+).*\) found for signature:\s+>>> \w+\(array\(",
+     r"\1 of a whole array does not exist in kernels: write a loop, or let each thread do one"),
+    (r"found for signature:\s+>>> array\(int", "the size of an array in a kernel is a constant, "
+     "known when it is compiled: a number or a global name"),
+    (r"No conversion from \S+ to none", "a kernel returns nothing: it writes its results into an "
+     "array that it is given"),
+    (r"Function\(<class 'str'>\)|signature:\s+>>> .*(unicode_type|Literal\[str\])",
+     'kernels have no text, except in print("thread", i): words and numbers, commas between'),
+    (r"NRT required but not enabled", "kernels cannot make lists, nor arrays of any size: hand "
+     "over arrays (np.array), make small ones with cuda.local.array"),
+    (r"(grid|block)dim must be a sequence of integers",
+     "the numbers of blocks and threads are whole: (n + 127) // 128 in place of n / 128"),
+    (r"_LaunchConfiguration.__call__\(\) got an unexpected keyword",
+     "a launch takes its arguments by their order, without names"),
+    (r"Cannot determine Numba type of <class '([\w.]+)'>",
+     r"kernels and compiled functions take arrays and numbers, not a \1"),
+    (r"<intrinsic (\w+)> is not usable in pure-python",
+     r"\1 tells a thread its place: call it in a function under @cuda.jit"),
+)
+
+
+def mend(error: BaseException) -> str | None:
+    """What to do about ``error``, where that is known."""
+    text = str(error)
+    for pattern, advice in _MENDS:
+        if found := re.search(pattern, text):
+            return found.expand(advice) if isinstance(advice, str) else advice(found, error)
+    return None

@@ -1,0 +1,147 @@
+"""An exception as a learner reads it: their own lines, the reason, the mend.
+
+One rule for cells, checks and project tests. Of a traceback the learner's own frames stay; of a
+compiler's message (Numba's have hundreds of lines) what is about the code (:mod:`.mends` says what
+to do).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from itertools import groupby
+from types import FrameType
+from typing import Any, NamedTuple
+
+import virtualgpu
+from gpucourse.exercises.mends import mend
+from virtualgpu import sources
+
+#: Of what is shown of an error, the line that tells how to see the rest among them.
+MOST_LINES = 12
+CUT = "…"
+_MOST_PLACES, _MOST_REASON, _LENGTH = 3, 7, 300
+
+# Colours, and where in this process's memory a function happens to be.
+_IRRELEVANT = re.compile(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+")
+_NUMBAS_PLACE = re.compile(r'File "([^"]+)", line (\d+):| at (\S+) \((\d+)\)$', re.MULTILINE)
+_NO_IMPLEMENTATION = re.compile(
+    r"No implementation of function .* found for signature:\s+>>> (.+)")
+# Where Numba turns from the reason to its own progress and to the sources, which are told apart.
+_PROGRESS = re.compile(r"^(During: |File \"|There (is|are) \d+ candidate)", re.MULTILINE)
+_FAILED = re.compile(r"^Failed in \w+ mode pipeline .*\n?", re.MULTILINE)
+_ARGUMENTS = re.compile(r"^This error may have been caused by .*", re.MULTILINE | re.DOTALL)
+
+
+class Place(NamedTuple):
+    """A line of the learner's."""
+
+    filename: str
+    line: int
+
+    def __str__(self) -> str:
+        code = sources.text(self.filename, self.line)
+        return f"{sources.name(self.filename)} line {self.line}" + (f": {code}" if code else "")
+
+
+def explained(error: BaseException) -> list[str]:
+    """Where, why and what to do, one line fewer than :data:`MOST_LINES` at most."""
+    found = places(error)
+    if len(found) > _MOST_PLACES:
+        found = [found[0], *found[1 - _MOST_PLACES :]]
+    return [*map(str, found), *told(error)]
+
+
+def told(error: BaseException) -> list[str]:
+    """The kind of error, its reason and the mend."""
+    lines = [reason(error), *getattr(error, "__notes__", ())]
+    lines = [line for text in lines for line in text.split("\n") if line.strip()]
+    first = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+    if len(lines) > _MOST_REASON:
+        lines[_MOST_REASON - 1 :] = [CUT]
+    return [shortened(line) for line in [first, *lines[1:], *advised(error)]]
+
+
+def advised(error: BaseException) -> list[str]:
+    """The mend on a line of its own; none where it is not known."""
+    advice = mend(error)
+    return [f"→ {advice}"] if advice else []
+
+
+def reason(error: BaseException) -> str:
+    """What ``error`` says, less what a compiler adds about itself."""
+    text = _IRRELEVANT.sub("", str(error))
+    if not is_compilers(error):
+        return text
+    if missing := _NO_IMPLEMENTATION.match(_FAILED.sub("", text)):
+        return f"no implementation of {missing[1]}"
+    arguments = _ARGUMENTS.search(text)
+    head = _FAILED.sub("", _PROGRESS.split(text, maxsplit=1)[0])
+    return f"{head.strip()}\n{arguments[0] if arguments else ''}".strip()
+
+
+def is_compilers(error: BaseException) -> bool:
+    """Whether Numba's compiler raises ``error`` about the code that it compiles."""
+    return type(error).__module__.endswith("core.errors")
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
+
+
+def places(error: BaseException) -> list[Place]:
+    """The learner's lines on the way to ``error``: those that called, then the compiled one."""
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    called = [Place(frame.f_code.co_filename, line) for frame, line in frames if _is_theirs(
+        frame.f_code.co_filename, frame.f_globals.get("__name__"))]
+    compiled = [*_named(str(error))] or [*_in_compiler([frame for frame, _ in frames])]
+    return [place for place, _ in groupby([*called, *compiled])]
+
+
+def _named(message: str) -> Iterator[Place]:
+    """The learner's places that Numba's message names, the cause last."""
+    for path, line, other, other_line in reversed(_NUMBAS_PLACE.findall(message)):
+        place = _place(path or other, int(line or other_line))
+        if place is not None:
+            yield place
+
+
+def _in_compiler(frames: list[FrameType]) -> Iterator[Place]:
+    """What the compiler was at, by its own variables: many of its errors do not say."""
+    for frame in reversed(frames):
+        if "numba" not in frame.f_code.co_filename:
+            continue
+        for value in frame.f_locals.values():
+            where: Any = value if type(value).__name__ == "Loc" else getattr(value, "loc", None)
+            if type(where).__name__ == "Loc":
+                place = _place(where.filename, where.line)
+                if place is not None:
+                    yield place
+                    return
+
+
+def _place(path: str, line: int) -> Place | None:
+    """A line that a compiler names, where the learner wrote it."""
+    filename = path if path.startswith("<") else os.path.abspath(path)
+    theirs = sources.text(filename, line) and _is_theirs(filename, None)
+    return Place(filename, line) if theirs else None
+
+
+def _is_theirs(path: str, module: object) -> bool:
+    if sources.name(path).startswith("cell "):
+        return True
+    return (os.path.isfile(path) and not path.startswith(_installed())
+            and not str(module).startswith("course_checks_"))
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Folders of code that no learner wrote."""
+    ours = (os.path.dirname(os.path.dirname(path)) for path in (virtualgpu.__file__, __file__))
+    paths = sysconfig.get_paths()
+    libraries = (paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    return tuple(os.path.join(folder, "") for folder in (*libraries, *ours))

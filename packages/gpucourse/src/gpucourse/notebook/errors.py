@@ -1,0 +1,85 @@
+"""Errors in a notebook: what leaves a cell, in twelve lines at most, the rest behind ``%tb``.
+
+IPython shows every frame between a cell and an error: forty of a launch, hundreds of Numba's
+compiler. What it shows in twelve lines stays, with what to do below it; anything longer becomes the
+learner's own lines, the reason and the mend (:mod:`gpucourse.exercises.reasons`).
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from gpucourse.exercises.reasons import CUT, MOST_LINES, advised, explained, places
+from virtualgpu import sources
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_formatwarning = warnings.formatwarning
+_advice_given: set[str] = set()
+_KEY = "(%tb shows the whole traceback)"
+# A frame takes IPython two lines or more: rendering hundreds would take a second.
+_MOST_FRAMES = 6
+
+
+def shorten(shell: InteractiveShell) -> None:
+    """Have ``shell`` show errors in short."""
+    if not shell.custom_exceptions:  # a handler that is set already stays
+        shell.set_custom_exc((BaseException,), _show)
+    warnings.formatwarning = _warning
+
+
+def undo(shell: InteractiveShell) -> None:
+    """Show whole tracebacks again."""
+    if shell.custom_exceptions == (BaseException,):
+        shell.set_custom_exc((), None)
+    warnings.formatwarning = _formatwarning
+
+
+def _warning(message: Warning | str, category: type[Warning], filename: str, lineno: int,
+             line: str | None = None) -> str:
+    """As Python writes it, but for a cell: its number in place of a temporary file's name.
+
+    Numba's advice on speed comes once; IPython forgets in each cell what it has shown.
+    """
+    if category.__name__ == "NumbaPerformanceWarning":
+        if str(message) in _advice_given:
+            return ""
+        _advice_given.add(str(message))
+    if (name := sources.name(filename)).startswith("cell "):
+        return f"{name} line {lineno}: {category.__name__}: {message}\n"
+    return _formatwarning(message, category, filename, lineno, line)
+
+
+def _show(shell: InteractiveShell, etype: type[BaseException], value: BaseException,
+          tb: TracebackType, tb_offset: int | None = None) -> None:
+    sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb  # for %tb
+    if isinstance(value, SyntaxError) and not places(value):
+        shell.showsyntaxerror()  # the cell itself cannot be read: its line is in the message
+    elif etype.__name__ == "UsageError":
+        shell.show_usage_error(value)  # of a magic: one line
+    else:
+        shell._showtraceback(etype, value, _lines(shell, value, tb, tb_offset))
+        if shell.call_pdb:
+            shell.debugger(force=True)
+
+
+def _lines(shell: InteractiveShell, value: BaseException, tb: TracebackType,
+           tb_offset: int | None) -> list[str]:
+    if hasattr(value, "_render_traceback_"):
+        # Errors of the course's own tools say it all; those of a launch get the line of the launch.
+        if type(value).__module__.startswith("gpucourse."):
+            return value._render_traceback_()
+        shown = explained(value)
+        return [*shown, _KEY] if CUT in shown else shown
+    if sum(1 for _ in traceback.walk_tb(tb)) <= _MOST_FRAMES:
+        shown = shell.InteractiveTB.structured_traceback(
+            type(value), value, tb, tb_offset=tb_offset)
+        shown += advised(value)
+        if sum(len(part.split("\n")) for part in shown) <= MOST_LINES:
+            return shown
+    return [*explained(value), _KEY]

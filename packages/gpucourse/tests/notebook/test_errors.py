@@ -1,0 +1,160 @@
+"""What leaves a cell: the learner's lines, the reason and the mend, in twelve lines at most."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from notebook_cells import run_cells
+
+START = """import numpy as np
+from numba import cuda, njit
+x = np.arange(64.0)
+
+@cuda.jit
+def add(x, y):
+    i = cuda.grid(1)
+    x[i] = y[i]
+"""
+KERNEL = "@cuda.jit\ndef wrong(x):\n    i = cuda.grid(1)\n    {}\n\nwrong[1, 128](x)"
+NOTHING = "@cuda.jit(device=True)\ndef inner(v):\n    return v.nothing\n\n"
+INNER = NOTHING + KERNEL.format("x[i] = inner(x[i])")
+DEEP = """def one():
+    two()
+
+def two():
+    three()
+
+def three():
+    np.linalg.inv(np.zeros((2, 2)))
+
+def begin():
+    one()
+
+begin()"""
+ENDLESS = """import _thread, threading
+
+@cuda.jit
+def endless(x):
+    while x[0] >= 0:
+        x[1] += 1
+
+endless[1, 64](-1.0 - x)  # ends, and is compiled
+threading.Timer(0.2, _thread.interrupt_main).start()
+endless[1, 64](x)"""
+LONG = "from virtualgpu.observers import instruments\ninstruments.LONG = 0.05\n" + ENDLESS
+DEBUGGED = """get_ipython().debugger = lambda force: print("debugging")
+get_ipython().call_pdb = True
+try:
+    get_ipython().CustomTB(KeyError, KeyError(1), None)
+finally:
+    get_ipython().call_pdb = False"""
+CALLBACK = """import cupy as cp
+
+def wrong(x):
+    return x / nothing
+
+cp.apply_along_axis(wrong, 0, cp.ones((2, 2)))"""
+PYTHON = """@njit
+def total(table):
+    return sum(table.values())
+
+total({"a": 1.0})"""
+
+# cell → what its error says: the learner's lines, the reason, the mend
+SAYS = {
+    KERNEL.format("i = cuda.gird(1)"): [
+        "line 6: wrong[1, 128](x)", "line 4: i = cuda.gird(1)", "no attribute 'gird'",
+        "→ did you mean cuda.grid?"],
+    "add[1, 32](x)": ["line 1: add[1, 32](x)", "→ add(x, y) takes 2 arguments and was given 1"],
+    KERNEL.format("print(f'thread {i}')"): [
+        "line 6: wrong[1, 128](x)", "line 4: print(f'thread {i}')", 'print("thread", i)'],
+    "n = 64\nadd[n/128, 128](x, x)": ["line 2: add[n/128, 128]", "(n + 127) // 128"],
+    INNER: ["line 10: wrong[", "line 8: x[i] = inner", "line 3: return v.nothing",
+            "Unknown attribute 'nothing' of type float64"],
+    KERNEL.format("x[i] = np.floor(x[i])"): ["line 4: x[i] = np.floor", "use Python's or math's"],
+    KERNEL.format("x[i] = np.cumsum(x)"): ["line 4: x[i] = np.cumsum", "of a whole array"],
+    KERNEL.format("return x[i]"): ["line 4: return x[i]", "a kernel returns nothing"],
+    KERNEL.format("with open('f') as f: pass"): ["line 6: wrong[1, 128](x)", "not supported"],
+    "add[1, 32](x, {'a': 1})": ["line 1: add[1, 32](x, {", "numbers, not a dict"],
+    "add[1, 2048](x, x)": ["line 1: add[1, 2048](x, x)", "a block has at most 1024"],
+    KERNEL.format("x[i] = 1"): [
+        "line 6: wrong[1, 128](x)", "x[64] of 64 (63 more threads do the same)",
+        "line 4, thread 64 of block 0"],
+    "add[1, 32](x=x, y=x)": ["----> 1 add[1, 32](x=x", "→ a launch takes its arguments by"],
+    "check('half', 1)": ["----> 1 check('half', 1)", "not defined", "→ check comes with the cell"],
+    "secret_rng('x')": ["----> 1 secret_rng(", "→ secret_rng comes with the cell at the top"],
+    PYTHON: ["line 5: total({", "Cannot determine Numba type of <class 'dict'>"],
+    DEEP: ["line 13: begin()", "line 5: three()", "line 8: np.linalg.inv", "Singular matrix"],
+    ENDLESS: ["line 10: endless[1, 64](x)", "KeyboardInterrupt: stopped in kernel endless, cell",
+              "thread 0 of block 0"],
+    "import cupy as cp\ncp.arange(3).reshape(2)": ["line 2: cp.arange(3)", "cannot reshape"],
+    CALLBACK: ["line 6: cp.apply_along_axis", "line 4: return x / nothing", "NameError"],
+}
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, list]:
+    cells = [*SAYS, "%tb", LONG, "%no_such_magic", DEBUGGED, "a = 1\nb = (a +\nc = 4",
+             "def f():\n    raise ValueError\nf()",
+             "%unload_ext gpucourse\nget_ipython().custom_exceptions", *list(SAYS)[:1]]
+    _, _, *outputs = run_cells(START, *cells)
+    return dict(zip([*cells[:-1], "unloaded"], outputs, strict=True))
+
+
+def text(outputs: list) -> str:
+    (error,) = (one for one in outputs if one.output_type == "error")
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback))
+
+
+@pytest.mark.parametrize("cell", SAYS, ids=range(len(SAYS)))
+def test_an_error_has_the_learners_lines_the_reason_and_the_mend(shown, cell):
+    told = text(shown[cell])
+    assert len(told.splitlines()) <= 12
+    places = [told.index(words) for words in SAYS[cell]]
+    assert places == sorted(places)
+    for inside in ("site-packages", "ipykernel", "source missing", "hooks.py", "standins"):
+        assert inside not in told
+
+
+def test_the_rest_is_behind_a_key(shown):
+    assert text(shown[PYTHON]).endswith("(%tb shows the whole traceback)")
+    # of the last error before it
+    assert "standins" in text(shown["%tb"]) and "NameError" in text(shown["%tb"])
+
+
+def test_what_ipython_says_in_few_lines_stays(shown):
+    assert "----> 3 f()" in text(shown["def f():\n    raise ValueError\nf()"])
+
+
+def test_a_cell_that_cannot_be_read_shows_its_own_line_first(shown):
+    told = text(shown["a = 1\nb = (a +\nc = 4"])
+    assert "'(' was never closed" in told and "interactiveshell" not in told
+    assert re.match(r"\s*Cell In\[\d+\], line 2\n    b = \(a \+\n", told)
+
+
+def test_a_long_launch_says_where_it_is_and_how_to_stop_it(shown):
+    said = "".join(one.text for one in shown[LONG] if one.output_type == "stream")
+    assert re.search(r"kernel endless after 0 s: still in cell In\[\d+\] line \d, thread 0 of "
+                     "block 0; ■ stops it", said)
+
+
+def test_magics_and_the_debugger_work_as_ever(shown):
+    (error,) = shown["%no_such_magic"]
+    assert error.output_type == "stream" and error.text.startswith("UsageError: Line magic")
+    assert any("debugging" in one.get("text", "") for one in shown[DEBUGGED])
+
+
+def test_a_copy_at_each_launch_is_warned_of_once_and_at_its_cell(shown):
+    said = "".join(one.text for outputs in shown.values() for one in outputs
+                   if one.output_type == "stream")
+    assert said.count("Host array") == 1
+    assert re.search(r"^cell In\[\d+\] line \d+: NumbaPerformanceWarning: \S*Host array used .* in "
+                     r"each launch: cuda.to_device\(array\) copies it once", said, re.MULTILINE)
+
+
+def test_unloading_gives_ipythons_own_back(shown):
+    (told,) = (cell for cell in shown if cell.startswith("%unload"))
+    assert shown[told][-1]["data"]["text/plain"] == "()"
+    assert "site-packages" in text(shown["unloaded"])

@@ -1,0 +1,103 @@
+"""A bad address is told by the argument's name and the index, a thread as its launch counts it."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+import virtualgpu
+from virtualgpu import devices
+from virtualgpu.errors import Index, Location, MemoryAccessError
+
+virtualgpu.activate(force=True)
+
+from numba import cuda  # noqa: E402
+
+
+@cuda.jit
+def scale(low, values, factor):
+    i = cuda.grid(1)
+    values[i] = factor * values[i] + low[0]
+
+
+@cuda.jit
+def at(image, i, j):
+    image[i, j] = 1
+
+
+@cuda.jit
+def in_pairs(pair, events, z):
+    events[cuda.grid(1)].pt = pair[1][cuda.grid(1)] + z.real
+
+
+def told(kernel, grid, block, *arguments) -> str:
+    with (warnings.catch_warnings(action="ignore"), virtualgpu.check() as report,
+          pytest.raises(MemoryAccessError) as caught):
+        kernel[grid, block](*arguments)
+    assert report.findings[0].message == caught.value.message
+    return str(caught.value)
+
+
+def test_an_index_past_the_end_is_told_by_its_array():
+    text = told(scale, 2, 32, np.zeros(1), np.zeros(40), 2.0)
+    assert "the thread reads values[40] of 40 (23 more threads do the same); guard" in text
+    assert "thread 8 of block 1\n" in text
+
+
+@cuda.jit
+def before(values, back):
+    values[cuda.grid(1) - back] = 1
+
+
+def test_an_index_before_the_start_is_told_in_bytes():
+    """Python's negative indices count from the end, and Numba's too."""
+    assert "writes 16 bytes before values;" in told(before, 1, 1, np.zeros(3), 5)
+
+
+@pytest.mark.parametrize(("image", "i", "j", "says"), [
+    (np.zeros((3, 5)), 3, 1, "image[3, 1] of (3, 5)"),
+    (np.zeros((3, 5), order="F"), 1, 5, "image[1, 5] of (3, 5)"),
+    (np.zeros((3, 5))[:, :2], 3, 1, "image[3, 1] of (3, 2)"),
+    (np.zeros((3, 5))[::-1], 3, 1, "image[3, 1] of (3, 5)"),
+    (np.zeros((0, 5)), 0, 2, "image, which has no elements"),
+], ids=["rows", "columns", "a view", "backwards", "empty"])
+def test_indices_in_two_dimensions(image, i, j, says):
+    assert f"writes {says};" in told(at, 1, 1, image, i, j)
+
+
+def test_arrays_in_tuples_and_fields_of_records_have_names():
+    events = np.zeros(4, [("pt", "f4"), ("eta", "f4")])
+    pair = (np.zeros(9, np.float32), np.zeros(3, np.float32))
+    assert "reads pair[1][3] of 3" in told(in_pairs, 1, 4, pair, events, 1j)
+    assert "writes events[4] of 4" in told(in_pairs, 1, 5, (pair[0], pair[0]), events, 1j)
+
+
+def test_what_was_freed_is_told_as_freed():
+    device = devices.current()
+    address = device.allocate(64)
+    device.free(address)
+    other = virtualgpu.Module.from_cuda('extern "C" __global__ void f(double *p) { *p = 1; }')
+    with pytest.raises(MemoryAccessError, match="freed"):
+        other.launch("f", 1, 1, [np.uint64(address)])
+
+
+def test_an_array_of_cuda_cpp_goes_by_the_arguments_number():
+    module = virtualgpu.Module.from_cuda(
+        'extern "C" __global__ void f(int n, float *x) { x[threadIdx.x] = n; }')
+    with pytest.raises(MemoryAccessError, match=r"after the end .*, element 7 of 7 of argument 1;"):
+        module.launch("f", 1, 8, [np.int32(1), np.zeros(7, np.float32)])
+
+
+def test_an_index_is_written_in_the_dimensions_of_its_launch():
+    assert str(Index((5, 0, 0), (8, 1, 1))) == "5"
+    assert str(Index((0, 0, 0), (1, 1, 1))) == "0"
+    assert str(Index((5, 0, 0), (8, 2, 1))) == "(5, 0)"
+    assert str(Index((0, 0, 1), (1, 1, 2))) == "(0, 0, 1)"
+    five = Index((5, 0, 0), (8, 1, 1))
+    assert five == (5, 0, 0)
+    assert str(pickle.loads(pickle.dumps(five))) == "5"
+    assert str(asdict(Location("k", thread=five))["thread"]) == "(5, 0, 0)"  # plain data
