@@ -207,7 +207,9 @@ ATTEMPTS = [
     attempt(23, "orphan", "starts a process and threads that outlive the run", ORPHAN,
             honest={"double": THREADS}),
     attempt(24, "forks", "starts processes", FORKS),
-    attempt(24, "thread-bomb", "starts 300 threads", THREAD_BOMB, honest={"double": THREADS}),
+    # The system's limit stops it, or for root the worker's keeper: row 83 asks for the words.
+    attempt(24, "thread-bomb", "starts 300 threads", THREAD_BOMB, honest={"double": THREADS},
+            says=""),
     attempt(25, "memory-bomb", "takes 6 GB of memory", MEMORY),
     Attempt(26, "endless", "a loop without an end", {"double": ENDLESS}, limits=IMPATIENT,
             says="took longer than 3 s"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -189,7 +190,8 @@ def test_a_process_plays_launches_and_a_wrong_one_is_named(tmp_path):
         assert "PTX" in rows[2].detail
         assert gpu.name == "Virtual GPU (CPU)"
         # Gone in the middle: told, and started again for the next.
-        gpu.child.process.kill()
+        os.kill(gpu.child.process.pid, signal.SIGSTOP)
+        threading.Timer(0.3, gpu.child.process.kill).start()
         with pytest.raises(GPUFault, match="ended"):
             gpu.play(good)
         assert agreement.compare(good, gpu.play(good)).verdict == agreement.EQUAL

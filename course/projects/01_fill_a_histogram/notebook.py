@@ -328,9 +328,9 @@ for n, grid, block, R, bins in cases:
 # than threads, or none at all. Shared memory needs a size that is known when the kernel is
 # compiled: `cuda.shared.array(MAX_THREADS, int32)`.
 #
-# Counted are the busiest thread's accesses and the barriers of a block, and that no address takes more
-# than 4 atomic additions for each element of a share: T additions to one address are no tree, but a
-# queue. Elements are the entries of `rows`.
+# Counted are the busiest thread's accesses, the barriers of a block and the atomic additions to one
+# address, of which 4 are allowed for each element of a share: T additions to one address are no tree,
+# but a queue. Elements are the entries of `rows`.
 #
 # Hints: `hint("merge-rows")`.
 

@@ -54,18 +54,18 @@ def test_a_cell_that_fails_is_named_and_nothing_is_kept(tmp_path: Path):
     assert not (tmp_path / CACHE).exists()
 
 
-def test_a_traceback_does_not_tell_where_this_machine_keeps_things(tmp_path: Path):
+def test_an_error_does_not_tell_where_this_machine_keeps_things(tmp_path: Path):
     write_course(tmp_path, {
         f"course/lectures/{LECTURE}.py": (
             "1 / 0", "import json\nfrom pathlib import Path\nprint(Path.cwd().name)\n"
-                     "json.loads('{')"),
+                     "raise OSError(f'{json.__file__}, {Path.cwd()}/a')"),
     })
-    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "ZeroDivisionError", "JSONDecodeError")
+    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "ZeroDivisionError", "OSError")
     first, _ = shown(tmp_path)
     error = next(output for cell in first[0].notebook.cells for output in cell.get("outputs", ())
                  if output.output_type == "error")
     text = "\n".join(error.traceback)
-    assert "json/decoder.py" in text
+    assert "json/__init__.py" in text
     assert str(tmp_path) not in text and "/lib/python" in text
     assert sys.base_prefix not in text
 
