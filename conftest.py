@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -41,6 +42,16 @@ def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(home / "data"))
         patch.setenv("IPYTHONDIR", str(home / "ipython"))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_collector_looks_at_what_is_new() -> Iterator[None]:
+    """Changing devices collects garbage: 2 s in a process that holds all that the tests before
+    have imported, compiled and cached."""
+    gc.freeze()
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
