@@ -299,7 +299,7 @@ def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) ->
     assert job["strategy"]["matrix"]["python"] == promised
     assert "make test" in [step.get("run") for step in job["steps"]]
     script = (repository / ".ci" / "run").read_text()
-    assert script.rstrip().endswith("\nmake test")
+    assert script.rstrip().endswith("\nmake test\nmake check")
 
 
 def test_contributing_opens_with_the_one_rule(repository: Path) -> None:
