@@ -93,6 +93,7 @@ release: setup ## The handout for learners as one zip file, into build/release
 
 bench: setup ## Measure the virtual GPU, the stand-in for CuPy, and the pictures
 	$(IN_VENV) -m benchmarks.virtualgpu_speed
+	$(IN_VENV) -m benchmarks.native_speed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m benchmarks.cupy_arrays
 	$(IN_VENV) -m benchmarks.views_speed
 
