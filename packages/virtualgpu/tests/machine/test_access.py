@@ -400,7 +400,8 @@ def test_a_fault_names_kernel_block_thread_and_address():
 def test_just_outside_an_array(verb, offset, words):
     access = {"reads": "ld.global.u32 %r0, [%rd3];", "writes": "st.global.u32 [%rd3], 1;",
               "updates": "red.global.add.u32 [%rd3], 1;"}[verb]
-    error = fault(f"add.u64 %rd3, %rd2, {offset}; {access}", np.zeros(4, np.uint32))
+    with devices.use(virtualgpu.VirtualDevice(1 << 20)):  # no array of another test anywhere
+        error = fault(f"add.u64 %rd3, %rd2, {offset}; {access}", np.zeros(4, np.uint32))
     assert f"{verb} 4 bytes of global memory, {words}" in error.message
 
 
