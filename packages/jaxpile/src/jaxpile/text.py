@@ -6,19 +6,20 @@ from collections import Counter
 from contextlib import contextmanager
 
 from jaxpile.expressions import Expr, dim, ordered
+from jaxpile.memos import Memos
 from jaxpile.program import Loop, Nest, Set, Store, Until, When, walk
 
 #: A longer expression is given a name, so that lines stay readable.
 LONG = 70
 
 
-class TextWriter:
+class TextWriter(Memos):
     """Writes statements as lines; a language fills in how its words look."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.lines: list[str] = []
         self.depth = 0
-        self.memos: list[dict[Expr, str]] = [{}]
         self.declared: set[str] = set()
         self.count = 0
 
@@ -55,14 +56,6 @@ class TextWriter:
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text if text else "")
-
-    @contextmanager
-    def fresh(self):
-        self.memos.append({})
-        try:
-            yield
-        finally:
-            self.memos.pop()
 
     # --- statements ---
 
@@ -107,18 +100,6 @@ class TextWriter:
             if isinstance(item, Set) and item.name not in self.declared:
                 self.declared.add(item.name)
                 self.declare(item.name, item.value.dtype)
-
-    def changed(self, what) -> None:
-        for memo in self.memos:
-            for node in [node for node in memo if what in node.reads]:
-                del memo[node]
-
-    def forget(self, body: list) -> None:
-        for item in walk(body):
-            if isinstance(item, Set):
-                self.changed(item.name)
-            elif isinstance(item, Store):
-                self.changed(item.buffer)
 
     # --- expressions ---
 

@@ -14,6 +14,7 @@ from llvmlite import ir
 from jaxpile.expressions import Expr, dim, ordered, transform
 from jaxpile.llvm.operations import constant, convert, emit, memory_type, type_of
 from jaxpile.mathematics import WRITTEN_OUT
+from jaxpile.memos import Memos
 from jaxpile.program import (
     Branch,
     Buffer,
@@ -27,7 +28,6 @@ from jaxpile.program import (
     When,
     While,
     reads_of,
-    walk,
     writes_of,
 )
 
@@ -74,17 +74,17 @@ def extent(step) -> tuple[int, int]:
     return step.ranges[0] if isinstance(step, Nest) and step.ranges else (0, 1)
 
 
-class StepWriter:
+class StepWriter(Memos):
     """Writes the body of one step; ``memos`` hold what has been computed and is still so."""
 
     def __init__(self, function: ir.Function, passed: list[Buffer], stack: list[Buffer]):
+        super().__init__()
         self.function = function
         self.entry = function.append_basic_block("entry")
         self.builder = ir.IRBuilder(self.entry)
         self.pointers = dict(zip(passed, function.args, strict=False))
         self.locals: dict[str, ir.AllocaInstr] = {}
         self.loop_values: dict[Expr, ir.Value] = {}
-        self.memos: list[dict[Expr, ir.Value]] = [{}]
         self.written: dict[Expr, Expr] = {}
         for buffer in stack:
             self.pointers[buffer] = self.alloca(memory_type(buffer.dtype), max(buffer.size, 1))
@@ -160,15 +160,6 @@ class StepWriter:
     # --- loops ---
 
     @contextmanager
-    def fresh(self):
-        """What is computed within holds only there."""
-        self.memos.append({})
-        try:
-            yield
-        finally:
-            self.memos.pop()
-
-    @contextmanager
     def counting(self, variable: Expr, low, high):
         """A loop of the variable over low <= v < high (numbers or LLVM values)."""
         low, high = (ir.Constant(I64, end) if isinstance(end, int) else end for end in (low, high))
@@ -241,20 +232,6 @@ class StepWriter:
     def address(self, buffer: Buffer, position):
         return self.builder.gep(self.pointers[buffer], [position], inbounds=True,
                                 source_etype=memory_type(buffer.dtype))
-
-    def changed(self, what) -> None:
-        """A buffer or a local variable is not what it was: values made of it are computed anew."""
-        for memo in self.memos:
-            for node in [node for node in memo if what in node.reads]:
-                del memo[node]
-
-    def forget(self, body: list) -> None:
-        """Everything that the statements change."""
-        for item in walk(body):
-            if isinstance(item, Set):
-                self.changed(item.name)
-            elif isinstance(item, Store):
-                self.changed(item.buffer)
 
     # --- expressions ---
 
