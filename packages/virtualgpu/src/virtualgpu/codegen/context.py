@@ -20,7 +20,7 @@ FIELDS = (
     "dynamic_smem_size", "total_smem_size",
     # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on.
     "fuel", "tick", "ended", "fault", "fault_mask",
-)  # fmt: skip
+)
 AT = {name: number for number, name in enumerate(FIELDS)}
 
 LANES = 32

@@ -15,7 +15,7 @@ import numpy as np
 from virtualgpu import operations
 from virtualgpu.codegen.control_flow import Passing, Place
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.machine import access, control
+from virtualgpu.machine import access, memory_access
 from virtualgpu.machine.fuse import UFUNCS
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.operations import Operation
@@ -30,7 +30,7 @@ MEMORY = {"ld", "ldu", "st", "atom", "red"}
 NOTHING = {
     "bra", "ret", "exit", "brkpt", "membar", "fence", "setmaxnreg", "griddepcontrol", "pmevent",
     "prefetch", "prefetchu", "discard", "applypriority", "bar", "barrier", "trap",
-}  # fmt: skip
+}
 ATOMICS = {"add", "exch", "and", "or", "xor", "min", "max", "inc", "dec", "cas"}
 
 
@@ -191,7 +191,7 @@ class _Decoder:
 
     def memory(self) -> Step:
         instruction = self.instruction
-        site = control.site(self.program.display, instruction)
+        site = memory_access.site_of(self.program.display, instruction)
         operands = list(instruction.operands)
         targets: Sequence[Operand] = ()
         if instruction.opcode in ("ld", "ldu", "atom"):

@@ -33,7 +33,7 @@ _FIELDS = {
     "%dynamic_smem_size": "dynamic_smem_size", "%total_smem_size": "total_smem_size",
     **{f"%{name}.{axis}": f"{name}_{axis}"
        for name in ("ntid", "nctaid", "ctaid") for axis in "xyz"},
-}  # fmt: skip
+}
 _BY_LANE = {
     "%laneid": IOTA,
     "%lanemask_eq": 1 << IOTA,
@@ -143,8 +143,8 @@ class Registers:
         program = self.program
         if symbol.name == "WARP_SZ":
             return WARP + symbol.offset
-        if symbol.name in program.shared_addresses:
-            return program.shared_addresses[symbol.name] + symbol.offset
+        if symbol.name in program.shared.addresses:
+            return program.shared.addresses[symbol.name] + symbol.offset
         code = self.place.block.function
         if symbol.name in code.frame:
             return self.place.frame + code.frame[symbol.name] + symbol.offset

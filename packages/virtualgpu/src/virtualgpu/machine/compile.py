@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from virtualgpu.machine import emit, if_conversion, liveness
-from virtualgpu.machine.program import Linked, Program
+from virtualgpu.machine.linked import Linked
+from virtualgpu.machine.program import Program
 
 
 def compile_program(module: Linked, entry: str, fine: bool = False) -> Program:

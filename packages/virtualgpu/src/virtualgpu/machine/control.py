@@ -15,9 +15,8 @@ import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import warp
-from virtualgpu.machine.access import Site
-from virtualgpu.machine.atomics import HALF_SUMS, OPERATIONS
 from virtualgpu.machine.group import Group
+from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Instruction, Register, Symbol
@@ -26,73 +25,6 @@ Emitter: TypeAlias = Any  # machine.emit's, whose module is made of this one
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
-_SPACES = {"global", "shared", "local", "const", "param"}
-_CACHE_HINTS = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "noftz", "aligned"}
-_ORDERS = {"relaxed", "acquire", "release", "acq_rel", "sc"}
-_SCOPES = {"cta": "cta", "cluster": "gpu", "gpu": "gpu", "sys": "sys"}
-
-
-def site(kernel: str, instruction: Instruction) -> Site:
-    """The decoded site of a memory instruction of ``kernel``."""
-    opcode, modifiers = instruction.opcode, list(instruction.modifiers)
-    kind = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
-    if not modifiers or modifiers[-1] not in DTYPES:
-        raise UnsupportedInstruction(f"{instruction.name}: no type that the machine has")
-    element = modifiers.pop()
-    space, width, order, scope, operation = "generic", 1, "", "", ""
-    strong = kind == "atomic"
-    for modifier in modifiers:
-        plain = modifier.split(":")[0]
-        if plain in _SPACES and not operation:
-            if modifier == "shared:cluster":
-                raise UnsupportedInstruction("distributed shared memory of clusters")
-            space = plain
-        elif modifier in ("v2", "v4"):
-            width = int(modifier[1:])
-        elif modifier in ("volatile", "mmio"):
-            strong, order = True, "relaxed"
-        elif modifier == "weak" or modifier in _CACHE_HINTS:
-            pass
-        elif plain in ("L1", "L2", "level"):
-            pass  # cache hints change no result
-        elif modifier in _ORDERS:
-            strong, order = True, modifier
-        elif modifier in _SCOPES:
-            scope = _SCOPES[modifier]
-        elif kind == "atomic" and modifier in OPERATIONS and not operation:
-            operation = modifier
-        else:
-            raise UnsupportedInstruction(f"{instruction.name}: .{modifier}")
-    dtype = DTYPES[element]
-    if kind == "atomic":
-        dtype, operation = _atomic_type(instruction, operation, element, dtype)
-        if width > 1:
-            raise UnsupportedInstruction(f"{instruction.name}: vector atomics")
-        order = order or "relaxed"
-        scope = scope or "gpu"
-    quiet = space in ("const", "param")
-    if kind != "load" and space == "const":
-        raise PTXSyntaxError(f"{instruction.name}: nothing writes to .const")
-    return Site(instruction, kernel, kind, "global" if space == "const" else space, dtype, width,
-                strong=strong, order=order, scope=scope, quiet=quiet, operation=operation)
-
-
-def _atomic_type(instruction: Instruction, operation: str, element: str,
-                 dtype: np.dtype) -> tuple[np.dtype, str]:
-    allowed = {
-        "add": {"u32", "s32", "u64", "s64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},
-        "min": {"u32", "s32", "u64", "s64"}, "max": {"u32", "s32", "u64", "s64"},
-        "inc": {"u32"}, "dec": {"u32"},
-        "exch": {"b32", "b64", "u32", "s32", "u64", "s64", "f32", "f64"},
-        "cas": {"b16", "b32", "b64", "u16", "u32", "s32", "u64", "s64"},
-    }
-    bitwise = {"b32", "b64", "u32", "s32", "u64", "s64"}
-    if element not in allowed.get(operation, bitwise) or not operation:
-        raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type")
-    packed = {"f16x2": "packed_f16", "bf16": "packed_one_bf16", "bf16x2": "packed_bf16"}
-    operation = packed.get(element, operation)
-    assert operation in OPERATIONS or operation in HALF_SUMS
-    return dtype, operation
 
 
 def emit(emitter: Emitter, instruction: Instruction) -> bool:
@@ -121,7 +53,7 @@ def _cvta(emitter: Emitter, instruction: Instruction) -> None:
     """``cvta``: to and from generic addresses (PTX ISA, "cvta")."""
     modifiers = instruction.modifiers
     target, source = instruction.operands
-    space = next((m.split(":")[0] for m in modifiers if m.split(":")[0] in _SPACES), None)
+    space = next((m.split(":")[0] for m in modifiers if m.split(":")[0] in SPACES), None)
     if space is None:
         raise UnsupportedInstruction(instruction.name)
     width = DTYPES[modifiers[-1]]

@@ -8,20 +8,20 @@ as the type that an instruction needs, so nothing is looked up while lanes run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
 from typing import Any
 
 import numpy as np
 
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
-from virtualgpu.machine import access, control
+from virtualgpu.machine import control, memory_access
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.special import SPECIAL
 from virtualgpu.machine.wave import WARP
 from virtualgpu.operations.types import REGISTER_DTYPES, UNSIGNED
-from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx import Immediate, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
 
 # A block's function gives what the block's ending needs (machine.program.Block).
@@ -30,7 +30,7 @@ Run = Callable[[Group], Any]
 # kind fails on the way, and `prepare` says that the instruction cannot be decoded.
 
 U64 = np.dtype("u8")
-_MEMORY = {"ld", "st", "ldu", "atom", "red", "prefetch", "prefetchu", "discard", "applypriority"}
+MEMORY = {"ld", "st", "ldu", "atom", "red", "prefetch", "prefetchu", "discard", "applypriority"}
 
 
 def prepare(program: Program, block: Block) -> None:
@@ -75,13 +75,6 @@ def literal(value: Immediate, want: np.dtype) -> np.ndarray:
 
 def _address(address: int) -> np.ndarray:
     return np.array([address & (1 << 64) - 1], U64)
-
-
-def _check_parts(instruction: Instruction, operand: Operand, width: int) -> None:
-    """Memory is checked for ``width`` elements, so there must be as many values."""
-    parts = len(operand.items) if isinstance(operand, Vector) else 1
-    if parts != width or isinstance(operand, Vector) != (width > 1):
-        raise PTXSyntaxError(f"{parts} values where {instruction.name} moves {width}")
 
 
 def compile_block(block: Block) -> Run:
@@ -160,9 +153,9 @@ class Emitter:
         program = self.program
         if name == "WARP_SZ":  # PTX ISA, "Predefined Constants"
             return self.constant(np.array([WARP + symbol.offset], U64))
-        if name in program.shared_addresses:
+        if name in program.shared.addresses:
             return self.constant(
-                _address(program.shared_addresses[name] + symbol.offset))
+                _address(program.shared.addresses[name] + symbol.offset))
         if name in self.code.frame:
             offset = self.code.frame[name] + symbol.offset
             return f"{self.put(_address, 'f')}(group.frame + {offset})"
@@ -235,8 +228,8 @@ class Emitter:
 
     def emit(self, instruction: Instruction) -> None:
         opcode = instruction.opcode
-        if opcode in _MEMORY:
-            self.memory(instruction)
+        if opcode in MEMORY:
+            memory_access.emit(self, instruction)
         elif opcode == "mov":
             self.move(instruction)
         elif control.emit(self, instruction):
@@ -304,101 +297,3 @@ class Emitter:
                     self.set(item, f"(whole >> {shift}).astype({self.dtype(part)})", part)
         else:
             self.set(target, self.get(source, want), want)
-
-    # -- memory --------------------------------------------------------------------------------
-
-    def memory(self, instruction: Instruction) -> None:
-        if instruction.opcode in ("prefetch", "prefetchu", "discard", "applypriority"):
-            return  # hints: nothing that a program can see
-        site = control.site(self.program.display, instruction)
-        name = self.put(site, "site")
-        operands: tuple[Any, ...] = instruction.operands
-        if instruction.opcode in ("ld", "ldu"):
-            target, where = operands
-            _check_parts(instruction, target, site.width)
-            if site.space == "param" and self.parameter_load(site, target, where):
-                return
-            call = f"{self.put(access.load, 'f')}({name}, group, {self.address(site, where)})"
-            if isinstance(target, Vector):
-                self.lines.append(f" values = {call}")
-                parts: tuple[Any, ...] = target.items
-                for i, item in enumerate(parts):
-                    if item.name != "_":
-                        self.set(item, f"values[{i}]", site.dtype)
-            else:
-                self.set(target, call, site.dtype)
-        elif instruction.opcode == "st":
-            where, value = operands
-            _check_parts(instruction, value, site.width)
-            values = value.items if isinstance(value, Vector) else (value,)
-            if site.space == "param" and self.parameter_store(site, where, values):
-                return
-            arguments = [self.get(v, site.dtype) for v in values]
-            self.lines.append(
-                f" {self.put(access.store, 'f')}({name}, group, {self.address(site, where)}, "
-                f"{', '.join(arguments)})")
-        else:
-            has_result = instruction.opcode == "atom"
-            where, *given = operands[1:] if has_result else operands
-            if len(given) != 1 + (site.operation == "cas"):
-                raise PTXSyntaxError(f"an atomic with {len(given)} values: {instruction.text}")
-            arguments = [self.get(v, site.dtype) for v in given]
-            call = (f"{self.put(access.atomic, 'f')}({name}, group, "
-                    f"{self.address(site, where)}, {', '.join(arguments)})")
-            if has_result:
-                self.set(operands[0], call, site.dtype)
-            else:
-                self.lines.append(f" {call}")
-
-    def address(self, site: access.Site, where: Operand) -> str:
-        """The address operand as u64; a constant offset goes to the site."""
-        if not isinstance(where, Address):
-            raise PTXSyntaxError(f"expected an address, found {where}")
-        base = where.base
-        if isinstance(base, Immediate):
-            return self.constant(literal(Immediate(base.value + where.offset), U64))
-        if isinstance(base, Symbol):
-            if site.space == "param":
-                site.space = "local" if base.name in self.code.frame else self._param_space()
-            return self.symbol_address(Symbol(base.name, base.offset + where.offset))
-        site.offset = where.offset
-        if site.space == "param":
-            site.space = self._param_space()
-        return self.get(base, U64)
-
-    def _param_space(self) -> str:
-        return "global" if self.code.function.is_entry else "local"
-
-    def parameter_load(self, site: access.Site, target: Any, where: Address) -> bool:
-        """A load of a parameter that is held like a register; False where memory holds it."""
-        if not isinstance(where.base, Symbol):
-            return False
-        name, offset = where.base.name, where.offset + where.base.offset
-        program = self.program
-        if self.code is program.entry_code and name in program.parameter_offsets:
-            offset += program.parameter_offsets[name]
-            targets = target.items if isinstance(target, Vector) else (target,)
-            for i, item in enumerate(targets):
-                at = offset + i * site.dtype.itemsize
-                if at + site.dtype.itemsize > program.parameter_bytes or at < 0:
-                    raise PTXSyntaxError(f"ld.param beyond the parameters of {program.name}")
-                value = f"group.wave.launch.parameter({at}, {self.dtype(site.dtype)})"
-                if item.name != "_":
-                    self.set(item, value, site.dtype)
-            return True
-        slot = self.code.slots.get(name)
-        if slot is None or name in self.code.frame or offset or isinstance(target, Vector):
-            return False
-        self.set(target, self.cast(*self.read(slot), site.dtype), site.dtype)
-        return True
-
-    def parameter_store(self, site: access.Site, where: Address,
-                        values: Sequence[Operand]) -> bool:
-        if not isinstance(where.base, Symbol):
-            return False
-        name, offset = where.base.name, where.offset + where.base.offset
-        slot = self.code.slots.get(name)
-        if slot is None or name in self.code.frame or offset or len(values) != 1:
-            return False
-        self.write_slot(slot, self.get(values[0], site.dtype), site.dtype)
-        return True

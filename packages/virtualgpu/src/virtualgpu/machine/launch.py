@@ -20,13 +20,13 @@ from virtualgpu.errors import (
     VirtualGPUError,
 )
 from virtualgpu.machine import barriers, simt
-from virtualgpu.machine.access import SharedLayout
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.intrinsics import PRINTED
 from virtualgpu.machine.memory import GlobalMemory
 from virtualgpu.machine.program import Program
 from virtualgpu.machine.schedule import Lockstep, Schedule
+from virtualgpu.machine.shared import SharedLayout
 from virtualgpu.machine.wave import WARP, Wave
 
 # Lanes that run together. One NumPy array of 64-bit values over 32,768 lanes has 256 kB: the
@@ -158,10 +158,10 @@ class Launch:
         self.deadline = time.thread_time() + self.budget.seconds
         self.patience = patience
         self._ticks = 0
-        self.packed_shared = program.packed_shared + self.dynamic_shared
-        extents = [*program.shared_extents]
-        start = program.dynamic_start
-        if program.has_dynamic_shared or self.dynamic_shared:
+        self.packed_shared = program.shared.packed + self.dynamic_shared
+        extents = [*program.shared.extents]
+        start = program.shared.dynamic_start
+        if program.shared.has_dynamic or self.dynamic_shared:
             extents.append((start, start + self.dynamic_shared, "dynamic"))
         self.shared_layout = SharedLayout(extents)
         self.shared_bytes = start + self.dynamic_shared
@@ -189,7 +189,7 @@ class Launch:
         if wanted.maximum_threads and self.threads > wanted.maximum_threads:
             raise LaunchError(
                 f"the kernel was compiled for at most {wanted.maximum_threads} threads a block")
-        shared = self.program.packed_shared + self.dynamic_shared
+        shared = self.program.shared.packed + self.dynamic_shared
         if self.dynamic_shared < 0 or shared > MAX_SHARED:
             raise LaunchError(
                 f"{shared:,} bytes of shared memory per block; at most {MAX_SHARED:,}")

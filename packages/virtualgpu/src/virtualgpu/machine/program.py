@@ -7,15 +7,15 @@ that brings the lanes of a warp together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from virtualgpu.errors import LinkError, Location, PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine.access import SharedLayout
+from virtualgpu.machine import shared
 from virtualgpu.machine.group import Group
+from virtualgpu.machine.linked import Linked
 from virtualgpu.machine.reach import shared_accesses
 from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.ptx import (
@@ -25,7 +25,6 @@ from virtualgpu.ptx import (
     Register,
     SourceLine,
     Symbol,
-    Variable,
     Vector,
 )
 
@@ -99,25 +98,6 @@ class FunctionCode:
         return self.blocks[0].index
 
 
-class Linked(Protocol):
-    """What a program asks of the module that it is in."""
-
-    variables: dict[str, Variable]
-    debug: bool
-
-    def function(self, name: str) -> Function | None: ...
-
-    def function_at(self, offset: int) -> str | None: ...
-
-    def functions_in_tables(self) -> list[str]: ...
-
-    def display_name(self, entry: str) -> str: ...
-
-    def address(self, name: str) -> int: ...
-
-    def is_constant(self, address: int) -> bool: ...
-
-
 class Program:
     """An entry with everything it can reach, as blocks; :mod:`.compile` makes them run.
 
@@ -154,7 +134,8 @@ class Program:
         self._collect(entry)
         self.entry_code = self.functions[entry]
         self._lay_out_parameters()
-        self._lay_out_shared()
+        self.shared = shared.lay_out([code.function for code in self.functions.values()],
+                                     module.variables)
         for code in self.functions.values():
             self._split(code)
         self.length = sum(len(code.function.body) for code in self.functions.values())
@@ -221,41 +202,6 @@ class Program:
             self.parameter_offsets[variable.name] = offset
             offset += variable.size
         self.parameter_bytes = offset
-
-    def _lay_out_shared(self) -> None:
-        """Static shared variables, gaps between them; dynamic shared memory comes last."""
-        variables: dict[str, Variable] = {}
-        for code in self.functions.values():
-            variables |= {v.name: v for v in code.function.variables.values()
-                          if v.space == "shared"}
-        used = {
-            item.name
-            for code in self.functions.values() for i in code.function.body
-            for item in _symbols(i)
-        }
-        for name, variable in self.module.variables.items():
-            if variable.space == "shared" and name in used:
-                variables[name] = variable
-        self.shared_addresses: dict[str, int] = {}
-        self.shared_extents: list[tuple[int, int, str]] = []
-        packed = gap = 0
-        dynamic = []
-        for variable in variables.values():
-            if variable.size == 0:
-                dynamic.append(variable)
-                continue
-            packed = -(-packed // variable.align) * variable.align
-            start = packed + gap
-            self.shared_addresses[variable.name] = start
-            self.shared_extents.append((start, start + variable.size, variable.name))
-            packed += variable.size
-            gap += SharedLayout.GAP
-        self.packed_shared = packed
-        align = max((v.align for v in dynamic), default=16)
-        self.has_dynamic_shared = bool(dynamic)
-        self.dynamic_start = -(-packed // align) * align + gap
-        for variable in dynamic:
-            self.shared_addresses[variable.name] = self.dynamic_start
 
     def frame_limit(self, group: Group) -> int:
         """Bytes of local memory above the group's frame that its function may touch."""
@@ -388,11 +334,3 @@ def brings_warp_together(instruction: Instruction) -> bool:
     if instruction.opcode in BARRIERS:
         return "warp" in instruction.modifiers
     return instruction.opcode in WARP_SYNC and "sync" in instruction.modifiers
-
-
-def _symbols(instruction: Instruction) -> Iterator[Symbol]:
-    for operand in instruction.operands:
-        for item in operand.items if isinstance(operand, Vector) else (operand,):
-            base = getattr(item, "base", item)
-            if isinstance(base, Symbol):
-                yield base

@@ -12,6 +12,7 @@ from virtualgpu.findings import Finding, Report
 from virtualgpu.languages import language_of
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.wave import WARP, indices
+from virtualgpu.observers.shadow import Shadow
 from virtualgpu.ptx import Address, Register, Vector
 
 _DOES = {"load": "reads", "store": "writes", "atomic": "updates"}
@@ -223,3 +224,26 @@ def _barrier(launch, first: Party, second: Party) -> str:
         if one == other:
             return f"{language.barrier} or, within a warp, {language.warp_barrier}"
     return language.barrier
+
+
+def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int, area: Shadow,
+                 granule: int) -> int | None:
+    """One of the several threads that a record stands for which is not ``me`` itself.
+
+    ``latest`` is the last access of the record's instruction with its addresses, ``example``
+    the thread that the record names, ``granule`` the place in ``area``, whose unit of memory
+    the race is about.
+    """
+    if example != me:
+        return example
+    if latest is None:
+        return None
+    access, addresses = latest
+    wave = access.group.wave
+    offset = addresses.astype(np.int64) - area.start >> area.shift
+    if access.space == "shared":
+        offset += wave.block_of[access.lanes] * (wave.shared_stride >> area.shift)
+    width = max(1, access.size >> area.shift)
+    threads = wave.first * wave.threads + access.lanes
+    others = threads[(offset <= granule) & (granule < offset + width) & (threads != me)]
+    return int(others[0]) if len(others) else None

@@ -31,7 +31,7 @@ from virtualgpu.machine.wave import Wave
 from virtualgpu.observers import race_loop, shadow
 from virtualgpu.observers.clocks import Knowledge, Time, has_count, joins_some
 from virtualgpu.observers.loops import pointer
-from virtualgpu.observers.race_words import Party, Races
+from virtualgpu.observers.race_words import Party, Races, other_thread
 from virtualgpu.observers.release_acquire import Messages, orders_memory
 from virtualgpu.observers.shadow import Shadow
 
@@ -323,28 +323,12 @@ class Racecheck(Observer):
         key = now.key(older)
         if self.races.again(key, len(chosen)):
             return
-        thread: int | None = record & race_loop.MAXIMUM_THREAD
+        example = record & race_loop.MAXIMUM_THREAD
+        thread: int | None = example
         if record >> race_loop.SCOPE & 3:
-            thread = self._other_thread(state, record, area, granule, lane, thread)
+            latest = self.recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
+            thread = other_thread(latest, state.first + lane, example, area, granule)
         self.races.add(key, now, Party(older, thread, None), area, len(chosen))
-
-    def _other_thread(self, state, record, area, granule, lane, example) -> int | None:
-        """One of the several threads of a record that is not ``lane`` itself."""
-        me = state.first + lane
-        if example != me:
-            return example
-        latest = self.recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
-        if latest is None:
-            return None
-        access, addresses = latest
-        wave = access.group.wave
-        offset = addresses.astype(np.int64) - area.start >> area.shift
-        if access.space == "shared":
-            offset += wave.block_of[access.lanes] * (wave.shared_stride >> area.shift)
-        width = max(1, access.size >> area.shift)
-        threads = wave.first * wave.threads + access.lanes
-        others = threads[(offset <= granule) & (granule < offset + width) & (threads != me)]
-        return int(others[0]) if len(others) else None
 
 
 def _is_strong(instruction) -> bool:
