@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test test-quick coverage build check demo slides site release bench gpu-check bench-gpu evidence lock clean
+.PHONY: help setup course test test-quick rehearse coverage build check demo slides site release bench gpu-check bench-gpu evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -45,8 +45,11 @@ course: setup ## Open JupyterLab on the course
 	  $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
 	  --LabApp.default_url=/lab/tree/welcome.ipynb $(COURSE_ARGS)
 
-test: setup $(SITE_STAMP) ## Run every test
-	$(PYTEST) $(TEST_ARGS)
+test: setup ## Run the tests: the packages, the grader, every lesson's exercises
+	$(PYTEST) -m "not rehearsal" $(TEST_ARGS)
+
+rehearse: setup $(SITE_STAMP) ## Run the tests in browsers, on servers, of the site, the releases
+	$(PYTEST) -m rehearsal $(TEST_ARGS)
 
 # What tells a newcomer whether the machine works: a room of each floor.
 QUICK := packages/virtualgpu/tests/ptx packages/virtualgpu/tests/operations/test_operations_integer.py \

@@ -97,7 +97,7 @@ def has_sandbox() -> bool:
 
 @cache
 def has_site_tools() -> bool:
-    """What `make test`, `make site` and `make slides` install apart."""
+    """What `make rehearse`, `make site` and `make slides` install apart."""
     return (REPOSITORY / ".tools" / "site" / "bin" / "python").exists()
 
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from gpucourse.cli import app
 from jupyter_lab import Server, Tab, chromium
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 ANSWER = "answer = 0"
 FILL = """\

@@ -23,7 +23,7 @@ from gpucourse.publish.source import read_course
 from jupyter_lab import Server, Tab, chromium, copy_course
 from nbgrader_commands import nbgrader_command
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 PROJECT = "01_fill_a_histogram"
 # As a learner types it: the editor indents, and closes brackets.

@@ -17,7 +17,7 @@ from grading_toy import submission, toy_course, write_submission
 from jupyter_lab import SCREENSHOTS, TOKEN, Server, chromium
 from nbgrader_commands import nbgrader_command
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 # Each sets `fired` where it acts.
 ACTS = "document.title = window.fired = 'fired'"

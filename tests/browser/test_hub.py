@@ -28,7 +28,7 @@ from gpucourse.publish import hub
 from gpucourse.publish.notebooks import notebook_text
 from jupyter_lab import Server
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 #: Where the image has the repository.
 IN_IMAGE = Path("/srv/course")

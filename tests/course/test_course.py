@@ -1,9 +1,7 @@
-"""The course's tests of itself: everything that course.toml lists, run as a learner runs it."""
+"""What is generated from course/ is current. `make check` runs every lesson from top to bottom."""
 
 from __future__ import annotations
 
-import random
-import zlib
 from pathlib import Path
 
 import nbformat
@@ -13,7 +11,6 @@ from conftest import REPOSITORY
 from gpucourse.course.registry import Project
 from gpucourse.publish.notebooks import notebook_text
 from gpucourse.publish.outputs import plan
-from gpucourse.publish.rehearsal import rehearse
 from gpucourse.publish.source import Source, read_course
 from released_by_nbgrader import nbgrader_release
 
@@ -23,12 +20,6 @@ PROJECTS = [source for source in SOURCES if isinstance(source.lesson, Project)]
 
 def by_id(source: Source) -> str:
     return source.lesson.id
-
-
-def sample(sources: list[Source], number: int) -> list[Source]:
-    """Some of them, chosen by what all of them say: the same in every process of a test run."""
-    said = "".join(cell.source for source in sources for cell in source.cells)
-    return random.Random(zlib.crc32(said.encode())).sample(sources, number)
 
 
 def test_the_generated_notebooks_are_current():
@@ -47,23 +38,7 @@ def test_no_other_notebook_hides_in_the_generated_folders():
         assert {path for path in found if ".ipynb_checkpoints" not in path.parts} <= texts.keys()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("source", sample(SOURCES, 3), ids=by_id)
-def test_a_released_lesson_runs_as_promised(source: Source):
-    """From top to bottom in a kernel: see gpucourse.publish.rehearsal for the rules. Three of them,
-    other ones after each change of the course's sources; ``make check``, which CI runs too, all."""
-    assert [str(problem) for problem in rehearse(COURSE, source, which=["starter"])] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("source", sample(SOURCES, 2), ids=by_id)
-def test_a_solved_lesson_runs_as_promised(source: Source):
-    """Two of them, other ones after each change of the course's sources. ``make check`` runs all;
-    test_lectures runs the cells of every solved lecture, test_project_NN grades every solution."""
-    assert [str(problem) for problem in rehearse(COURSE, source, which=["solution"])] == []
-
-
-@pytest.mark.slow
+@pytest.mark.rehearsal
 @pytest.mark.parametrize("source", PROJECTS, ids=by_id)
 def test_a_released_project_is_what_nbgrader_releases(source: Source, tmp_path: Path):
     id = source.lesson.id

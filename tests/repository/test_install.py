@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 # What the course needs and the virtual GPU does not.
 STRANGERS = ("jupyterlab", "IPython", "jax", "nbgrader", "awkward", "gpucourse")

@@ -173,14 +173,14 @@ def installed(handout: Path, tmp_path_factory: pytest.TempPathFactory):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.rehearsal
 def test_doctor_is_content_with_the_handout_alone(installed):
     done = installed(".venv/bin/gpucourse", "doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Ready: nothing to mend" in done.stdout and "✗" not in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.rehearsal
 def test_a_lecture_runs_from_the_handout_alone(installed, handout: Path):
     done = installed("../.venv/bin/jupyter", "execute", "--inplace", "05_numba_cuda.ipynb",
                      folder="lectures")
@@ -190,7 +190,7 @@ def test_a_lecture_runs_from_the_handout_alone(installed, handout: Path):
     assert "application/vnd.gpucourse.check+json" in text, "its checks are found and run"
 
 
-@pytest.mark.slow
+@pytest.mark.rehearsal
 def test_a_hint_is_given_and_grading_says_why_it_cannot(installed):
     program = ("from gpucourse.exercises.checks import project\n"
                "project('01_fill_a_histogram')('bin-index')")
@@ -202,7 +202,7 @@ def test_a_hint_is_given_and_grading_says_why_it_cannot(installed):
     assert "a handout leaves them out" in " ".join(done.stdout.split())
 
 
-@pytest.mark.slow
+@pytest.mark.rehearsal
 def test_the_server_keeps_versions_and_saves_soon(installed):
     program = (
         "from jupyter_core.paths import jupyter_config_path\n"

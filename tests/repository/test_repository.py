@@ -297,9 +297,9 @@ def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) ->
     promised = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
     job = workflow(repository)["jobs"]["test"]
     assert job["strategy"]["matrix"]["python"] == promised
-    assert "make test" in [step.get("run") for step in job["steps"]]
+    assert {"make test", "make rehearse"} <= {step.get("run") for step in job["steps"]}
     script = (repository / ".ci" / "run").read_text()
-    assert script.rstrip().endswith("\nmake test\nmake check")
+    assert script.rstrip().endswith("\nmake test\nmake rehearse\nmake check")
 
 
 def test_contributing_opens_with_the_one_rule(repository: Path) -> None:

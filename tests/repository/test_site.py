@@ -17,7 +17,7 @@ from gpucourse.publish.offline import mistakes
 from gpucourse.publish.showcase import Shown, show_course
 from gpucourse.publish.slides import assets
 
-pytestmark = [pytest.mark.site_tools, pytest.mark.slow]
+pytestmark = [pytest.mark.site_tools, pytest.mark.rehearsal]
 
 PYTHON = REPOSITORY / ".tools" / "site" / "bin" / "python"
 

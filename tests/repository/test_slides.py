@@ -132,6 +132,7 @@ def decks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.site_tools
+@pytest.mark.rehearsal
 def test_each_deck_has_its_slides(decks: Path):
     _course, shown = show_course(REPOSITORY, run=False)
     index = (decks / "index.html").read_text(encoding="utf-8")
@@ -150,8 +151,8 @@ def test_each_deck_has_its_slides(decks: Path):
 
 
 @pytest.mark.site_tools
+@pytest.mark.rehearsal
 @pytest.mark.browser
-@pytest.mark.slow
 def test_no_slide_overflows(decks: Path):
     names = sorted(path.name for path in decks.glob("*.html") if path.name != "index.html")
     # All in one browser, which takes a second to start and a hundred megabytes.
@@ -174,6 +175,7 @@ def test_no_slide_overflows(decks: Path):
 
 
 @pytest.mark.site_tools
+@pytest.mark.rehearsal
 @pytest.mark.browser
 def test_what_is_too_large_is_made_to_fit(decks: Path, tmp_path: Path):
     shutil.copytree(decks, tmp_path / "decks")
@@ -191,6 +193,7 @@ def test_what_is_too_large_is_made_to_fit(decks: Path, tmp_path: Path):
 
 
 @pytest.mark.site_tools
+@pytest.mark.rehearsal
 @pytest.mark.browser
 def test_a_deck_asks_nothing_of_the_network(decks: Path):
     """Whatever the page asks of anybody arrives at a proxy that this test listens at."""

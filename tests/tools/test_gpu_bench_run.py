@@ -15,7 +15,7 @@ import gpu_bench_workers as workers
 from benchmarks import gpu_cub, gpu_provenance, gpu_run, gpu_work, report
 from benchmarks.gpu_worker import GROUPS, Task, tasks
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 TODO = [Task("one", 8), Task("two", 8), Task("three", 8)]
 
