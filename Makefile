@@ -48,9 +48,6 @@ course: setup ## Open JupyterLab on the course
 test: setup ## Run the tests: the packages, the grader, every lesson's exercises
 	$(PYTEST) -m "not rehearsal" $(TEST_ARGS)
 
-rehearse: setup $(SITE_STAMP) ## Run the tests in browsers, on servers, of the site, the releases
-	$(PYTEST) -m rehearsal $(TEST_ARGS)
-
 # What tells a newcomer whether the machine works: a room of each floor.
 QUICK := packages/virtualgpu/tests/ptx packages/virtualgpu/tests/operations/test_operations_integer.py \
   packages/virtualgpu/tests/machine/test_simt.py packages/virtualgpu/tests/observers/test_racecheck.py \
@@ -61,6 +58,9 @@ QUICK := packages/virtualgpu/tests/ptx packages/virtualgpu/tests/operations/test
 
 test-quick: setup ## Run a part of the tests, in less than a minute
 	$(PYTEST) -q $(QUICK) $(TEST_ARGS)
+
+rehearse: setup $(SITE_STAMP) ## Run the tests in browsers, on servers, of the site, the releases
+	$(PYTEST) -m rehearsal $(TEST_ARGS)
 
 # A report, not a bar to pass. What runs in the grader's sandbox cannot write down what it ran.
 coverage: setup $(SITE_STAMP) ## Run the tests and report the lines that they reach, into build/coverage
