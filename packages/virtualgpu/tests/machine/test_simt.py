@@ -460,6 +460,13 @@ def test_a_kernel_that_never_ends_is_stopped(body, seed):
     assert time.thread_time() - begin < 5
 
 
+def test_the_limit_of_time_may_be_set_while_programs_run(monkeypatch):
+    with devices.use(virtualgpu.VirtualDevice(1 << 20)):
+        monkeypatch.setenv("VIRTUALGPU_TIME_LIMIT", "0.2")
+        with pytest.raises(BudgetExceeded, match=r"ran for 0\.2 s"):
+            run(None, "Again: bra Again;")
+
+
 def test_a_kernel_is_not_charged_for_the_time_that_others_have_the_processor(monkeypatch):
     clock = iter(range(0, 10**9, 1000))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))

@@ -176,6 +176,24 @@ def exchanged(x, out):
     out[t] = x[t ^ 1]
 
 
+def test_behind_a_barrier_the_thread_that_is_named_is_of_another_block():
+    """Its own block's updates come before: a read of a total that all blocks still add to."""
+
+    @cuda.jit
+    def normalise(values, total):
+        i = cuda.grid(1)
+        cuda.atomic.add(total, 0, values[i])
+        cuda.syncthreads()
+        values[i] /= total[0]
+
+    with virtualgpu.check() as report:
+        normalise[4, 64](cuda.to_device(np.ones(256)), cuda.to_device(np.zeros(1)))
+    (finding,) = report.findings
+    assert finding.block != finding.other.block
+    assert "of the same block" not in finding.message
+    assert "wait for another launch" in finding.message
+
+
 def test_lanes_of_a_warp_hear_of_syncwarp():
     report = check(exchanged, 1, 32, np.zeros(32, np.int32), np.zeros(32, np.int32))
     assert "cuda.syncwarp()" in report.findings[0].message

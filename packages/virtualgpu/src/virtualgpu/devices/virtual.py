@@ -26,8 +26,8 @@ class VirtualDevice:
     ----------
     total_memory : int
         Bytes of device memory; by default half of the host's, at most 16 GiB.
-    budget : Budget
-        What one launch may use.
+    budget : Budget, optional
+        What one launch may use; by default ``Budget()``, whose time is looked up at each launch.
     file : int, optional
         The descriptor of a file to hold the memory, for another process to reach it
         (:func:`virtualgpu.machine.mapping.shared_file`).
@@ -52,7 +52,7 @@ class VirtualDevice:
                  file: int | None = None):
         self.total_memory = total_memory or _default_memory()
         self.memory = GlobalMemory(self.total_memory, file)
-        self.budget = budget or Budget()
+        self.budget = budget
         self.compiles = os.environ.get("VIRTUALGPU_NATIVE") != "0"
         self._lock = threading.RLock()
 
@@ -145,8 +145,8 @@ class VirtualDevice:
             launch = Launch(
                 self.memory, module.program(entry, schedule.fine), grid, block, parameters,
                 shared_bytes, cooperative, instruments.observers(), schedule,
-                instruments.budget(self.budget), native=_natively if self.compiles else None,
-                patience=instruments.new_patience(),
+                instruments.budget(self.budget or Budget()),
+                native=_natively if self.compiles else None, patience=instruments.new_patience(),
             )
             launch.run()
 

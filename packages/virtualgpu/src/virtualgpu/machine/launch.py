@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -73,7 +73,8 @@ class Budget:
     """
 
     instructions: float = float("inf")
-    seconds: float = float(os.environ.get("VIRTUALGPU_TIME_LIMIT", "60"))
+    seconds: float = field(
+        default_factory=lambda: float(os.environ.get("VIRTUALGPU_TIME_LIMIT", "60")))
     nbytes: int = 1 << 30
 
 

@@ -226,24 +226,30 @@ def _barrier(launch, first: Party, second: Party) -> str:
     return language.barrier
 
 
-def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int, area: Shadow,
-                 granule: int) -> int | None:
-    """One of the several threads that a record stands for which is not ``me`` itself.
+def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int, several: int,
+                 area: Shadow, granule: int) -> int | None:
+    """One of the several threads that a record stands for, which ``me`` is in conflict with.
 
     ``latest`` is the last access of the record's instruction with its addresses, ``example``
-    the thread that the record names, ``granule`` the place in ``area``, whose unit of memory
-    the race is about.
+    the thread that the record names, ``several`` its group (:mod:`.race_loop`, bits 28 and 29),
+    ``granule`` the place in ``area``. Where threads of several blocks are meant, those of my own
+    may well have met me at a barrier: one of another block is named.
     """
-    if example != me:
-        return example
     if latest is None:
-        return None
+        return example if example != me else None
     access, addresses = latest
     wave = access.group.wave
+    threads = wave.first * wave.threads + access.lanes
     offset = addresses.astype(np.int64) - area.start >> area.shift
     if access.space == "shared":
         offset += wave.block_of[access.lanes] * (wave.shared_stride >> area.shift)
     width = max(1, access.size >> area.shift)
-    threads = wave.first * wave.threads + access.lanes
-    others = threads[(offset <= granule) & (granule < offset + width) & (threads != me)]
-    return int(others[0]) if len(others) else None
+    there = threads[(offset <= granule) & (granule < offset + width) & (threads != me)]
+    others = [*([example] if example != me else []), *there.tolist()]
+
+    def company(thread: int) -> tuple[int, ...]:
+        block, number = divmod(thread, wave.threads)
+        return {1: (thread,), 2: (block, number // WARP), 3: (block,)}[several]
+
+    apart = (other for other in others if company(other) != company(me))
+    return next(apart, others[0] if others else None)

@@ -325,9 +325,10 @@ class Racecheck(Observer):
             return
         example = record & race_loop.MAXIMUM_THREAD
         thread: int | None = example
-        if record >> race_loop.SCOPE & 3:
+        if several := record >> race_loop.SCOPE & 3:
             latest = self.recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
-            thread = other_thread(latest, state.first + lane, example, area, granule)
+            thread = other_thread(latest, state.first + lane, example, several, area,
+                                  granule)
         self.races.add(key, now, Party(older, thread, None), area, len(chosen))
 
 

@@ -7,13 +7,14 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
 
 import pytest
 
 from virtualgpu import devices
+from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import BudgetExceeded, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
+from virtualgpu.machine.launch import Budget
 from virtualgpu.observers import instruments
 from virtualgpu.pytest_plugin import settings
 from virtualgpu.pytest_plugin.settings import SEED, Settings
@@ -190,12 +191,12 @@ def _as_finding(error: VirtualGPUError) -> Finding:
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
     """Launches on the current device may use so much processor time."""
-    device: Any = devices.current()
-    before = getattr(device, "budget", None)
-    if before is None:  # a device in another process keeps its own
+    device = devices.current()
+    if not isinstance(device, VirtualDevice):  # one in another process keeps its own
         yield
         return
-    device.budget = replace(before, seconds=seconds)
+    before = device.budget
+    device.budget = replace(before or Budget(), seconds=seconds)
     try:
         yield
     finally:
