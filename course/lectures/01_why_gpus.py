@@ -16,10 +16,12 @@ import gpucourse
 import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.system.device import device, pick
 from gpucourse.views.picture import COLOURS, Picture, canvas
 
 check, hint = lecture("01_why_gpus")
+predict = predictions("01_why_gpus")
 DT, GRAVITY = 0.001, 9.81  # s; m/s², for a pendulum of 1 m
 
 
@@ -91,17 +93,21 @@ else:
 # one number of 8 bytes and waits, how many threads must be waiting at any moment to keep 3.35 TB/s busy: 100, 10,000
 # or 100,000? (Settle on an answer before you run a cell. The wrong ones teach most.)
 
+# %% id="throughput-guess"
+predict("throughput", "100", "10,000", "100,000")
+
 # %% id="throughput"
 LATENCY, BANDWIDTH = 400 / 1.755e9, 3.35e12  # s, bytes/s
 for threads in (1, 100, 10_000, 100_000):
     reached = min(threads * 8 / LATENCY, BANDWIDTH)
     print(f"{threads:7,} threads: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
-# %% [markdown] id="throughput-why"
+# %% [markdown] id="throughput-why" tags=["why"]
 # Nearly 100,000. The ship isn't faster than the bicycle, but it is *full*. What must be under way is latency times
 # throughput, as with any pipe (queueing theory calls it Little's law). A CPU hides latency with caches and guesses;
 # a GPU with other threads that are ready to go on. With one thread it has nothing to hide behind: 0.035 GB/s.
-#
+
+# %% [markdown] id="throughput-then"
 # So the first question about any job is: **are there a hundred thousand things to do at once?** Steps in time that
 # need the step before them are one thing.
 
@@ -135,6 +141,12 @@ check("in-flight", threads_needed)
 #
 # *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take? And 33?
 
+# %% id="warps-guess"
+predict("warps",
+        "32 times, and 33 times",
+        "hardly more for 32, about twice for 33",
+        "hardly more for 32, and hardly more for 33")
+
 # %% id="warps"
 from numba import cuda
 
@@ -159,11 +171,12 @@ for pendulums in (1, 32, 33, 64):
     print(f"{pendulums:3} pendulums: {issued[pendulums]:6,} instructions issued, "
           f"{issued[pendulums] / issued[1]:.2f} times as many")
 
-# %% [markdown] id="warps-why"
+# %% [markdown] id="warps-why" tags=["why"]
 # Thirty-two cost hardly more than one, and the 33rd costs as much as all the others together. (The few more are for `sin`, which takes
 # another way for larger angles.) The hardware doesn't run single threads: it runs **warps** of 32, which take each
 # instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all 32.
-#
+
+# %% [markdown] id="divergence-predict" tags=["predict"]
 # And when lanes have to do different things? Then the warp runs both sides, one after the other, with some lanes masked off:
 #
 # ![Time runs to the right, eight lanes of a warp lie below each other. Together they reach an if on odd
@@ -173,6 +186,12 @@ for pendulums in (1, 32, 33, 64):
 #
 # *Predict:* this kernel makes negative numbers 0 and takes the root of all others. How many of a warp's 32 lanes work in
 # each step?
+
+# %% id="divergence-guess"
+predict("divergence",
+        "all 32, in every step",
+        "only some where signs are mixed, all 32 where they are not",
+        "half of them, always")
 
 # %% id="divergence"
 @cuda.jit
@@ -189,7 +208,7 @@ mixed = np.random.default_rng(1).normal(size=64)
 mixed[32:] = abs(mixed[32:])
 gpucourse.timeline(root_or_zero, 1, 64, mixed)
 
-# %% [markdown] id="divergence-why"
+# %% [markdown] id="divergence-why" tags=["why"]
 # The first warp has both kinds and walks both ways: 14 lanes write a zero while the other 18, pale, wait, then those
 # 18 write their roots. (Rest the pointer on a step, and it names its line and lanes.) The second has one kind, and all
 # its lanes work. No error, no warning: a GPU needs many threads that do *the same thing* to different data.
@@ -222,7 +241,7 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # - OpenMP and OpenACC mark loops of ordinary C and Fortran; Metal is Apple's, Vulkan a graphics standard that
 #   computes as well.
 
-# %% [markdown] id="memories-text"
+# %% [markdown] id="memories-text" tags=["predict"]
 # ## 4. Where the numbers live
 #
 # ![A pyramid of memories, from small and near to large and far: the registers of a thread, at most 255 of 4 bytes
@@ -235,14 +254,21 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # memory is fixed. *Predict:* what happens if you ask for a terabyte? (When your computer runs out of its own memory, it moves
 # some of it to the disk.)
 
+# %% id="too-much-guess"
+predict("too-much",
+        "it gets slow: the rest goes to the disk",
+        "an error",
+        "it gets slow: the rest stays on the host")
+
 # %% id="too-much" raises="OutOfMemoryError"
 cp.empty(2**40, np.uint8)
 
-# %% [markdown] id="too-much-why"
+# %% [markdown] id="too-much-why" tags=["why"]
 # Read it to the end: it says how much was asked for, and how much was held already. A GPU doesn't swap.
 # (There is *managed* memory, which the driver moves to and fro: over that same link.) If your data don't fit, work on
 # them in pieces, use several GPUs, or stay on the CPU.
-#
+
+# %% [markdown] id="too-much-then"
 # Now for the carrying. This class counts the bytes and the trips, and on a GPU it measures how long they take.
 
 # %% id="ferry"
@@ -283,7 +309,10 @@ H100 = GPU("H100 SXM (2023)", 3.35e12, 64e9)  # PCIe 5.0 x16
 
 # %% [markdown] id="transfer-predict" tags=["predict"]
 # *Predict:* to double a million numbers of 8 bytes on a GPU, they go there, are doubled, and come back. Which part of the
-# time is the doubling: a half, a tenth, a hundredth?
+# time is the doubling?
+
+# %% id="transfer-guess"
+predict("transfer", "a half", "a tenth", "a twentieth or less")
 
 # %% id="transfer"
 for count in (1_000, 1_000_000):
@@ -300,10 +329,13 @@ for count in (1_000, 1_000_000):
         print(f"  {gpu.name:15} at least {trips * 1e6:7.1f} µs for the trips, {work * 1e6:5.1f} µs for the work: "
               f"{work / (trips + work):.0%}")
 
-# %% [markdown] id="transfer-why"
-# For a million numbers it's a twentieth or less: the link decides. (For a thousand, nearly all of the time is starting up.) These are bounds
-# from published figures and our 4 µs; real copies are slower, above all from ordinary, *pageable* memory, since the
-# driver first moves it to where the link can fetch it. What helps is to carry less:
+# %% [markdown] id="transfer-why" tags=["why"]
+# For a million numbers it's a twentieth or less: the link decides. (For a thousand, nearly all of the time is
+# starting up.) These are bounds from published figures and our 4 µs; real copies are slower, above all from
+# ordinary, *pageable* memory, since the driver first moves it to where the link can fetch it.
+
+# %% [markdown] id="transfer-then"
+# What helps is to carry less:
 #
 # ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there and
 # back: most of the time goes into six copies. Below, the array is copied once, the host launches three
@@ -443,6 +475,12 @@ check("crossover", crossover)
 # *Predict:* which of the four jobs will never pay on a T4, and which pays soonest? (Until your `crossover` is
 # right, the table says "never" throughout.)
 
+# %% id="lab-guess"
+predict("lab",
+        "the first never, and the third soonest",
+        "those that carry data each time may never; soonest the one that carries once",
+        "none: enough elements make each of them pay")
+
 # %% id="lab"
 cpu_each = {job.on_cpu: seconds(job.on_cpu(100_000)) / 100_000 for job in JOBS}  # measured here
 verdicts = {}
@@ -455,13 +493,14 @@ for job in JOBS:
     told = [f"n = {n:,}" if n else "never" for n in sizes]
     print(f"{job.name:37}{nanoseconds[0]:10.2f}{nanoseconds[1]:9.2f}{nanoseconds[2]:9.2f}{told[0]:>16}{told[1]:>13}")
 
-# %% [markdown] id="lab-why"
+# %% [markdown] id="lab-why" tags=["why"]
 # (The GPUs' columns are the model's: at least so long. The CPU's was measured with 100,000 numbers, which may fit
 # into its caches; many more cost it more.) "Never" stands where an element costs the GPU more than your CPU,
 # mostly for the link alone: then no number of elements helps. The first and the third line are at risk, and
 # whether they say it depends on your CPU and on the link. The last line is the same job as the third, but it carries the
 # data once. **The computation is the same: what decides is how often you carry.**
-#
+
+# %% [markdown] id="lab-then"
 # And the pendulum of the beginning? With one of them, the GPU loses. Here are more:
 
 # %% id="lab-picture"

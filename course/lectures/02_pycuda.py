@@ -17,11 +17,13 @@ import pycuda.autoinit  # picks the GPU
 import pycuda.driver as drv
 import virtualgpu
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.data import dimuons
 from gpucourse.views.picture import Picture, canvas
 from pycuda.compiler import SourceModule
 
 check, hint = lecture("02_pycuda")
+predict = predictions("02_pycuda")
 
 follow_source = r"""
 __global__ void follow(const float *pt, const float *phi, const int *charge,
@@ -88,6 +90,9 @@ draw_tracks(x, y, "Muons in a field of 3.8 T")
 # *Predict:* two blocks of four threads, ten numbers. What is printed? (Settle on an answer first. The
 # wrong ones teach most.)
 
+# %% id="launch-guess"
+predict("launch", "eight ones, two zeros", "ten ones", "four twos, six zeros")
+
 # %% id="launch"
 module = SourceModule(r"""
 __global__ void increment(int *counts)
@@ -102,12 +107,13 @@ counts = np.zeros(10, np.int32)
 increment(drv.InOut(counts), block=(4, 1, 1), grid=(2, 1))
 print(counts)
 
-# %% [markdown] id="launch-why"
+# %% [markdown] id="launch-why" tags=["why"]
 # Eight ones: there were eight threads, and each ran the body *once*. The kernel has no loop because
 # the launch is the loop. `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number,
 # `blockDim.x` how many threads a block has, so `i` runs from 0 to 7 over the grid. (`block` has always three
 # numbers, for blocks may have three dimensions. A `grid` left out is one block. "Thinking in threads" has more on all this.)
-#
+
+# %% [markdown] id="launch-then"
 # What there is to know of C++ for such a kernel, if you know Python:
 #
 # | C++ | what it says |
@@ -130,16 +136,23 @@ print(counts)
 # Eight threads can't cover ten elements, so the last two are still 0. *Predict:* with three blocks there are twelve threads. What do threads 10 and 11
 # do?
 
+# %% id="guard-missing-guess"
+predict("guard-missing",
+        "nothing: the GPU sees that the array has ended",
+        "they write behind the end of the array",
+        "they begin again at element 0")
+
 # %% id="guard-missing" raises="IllegalAddress"
 increment(drv.InOut(counts), block=(4, 1, 1), grid=(3, 1))
 
-# %% [markdown] id="guard-why"
+# %% [markdown] id="guard-why" tags=["why"]
 # They write behind the end of the array: an address has no length that anyone could check. The virtual GPU
 # knows where each array ends, and stops at the first access outside, with line, block and thread. A real
 # GPU most likely shows *nothing* here: memory is handed out in pieces larger than 40 bytes, and the rest of
 # this one is nobody's. A few thousand bytes further on is another array, which changes without a word; or
 # nothing at all, and then this call and all later ones fail.
-#
+
+# %% [markdown] id="guard-then"
 # So a kernel is told how many elements there are, and its threads look before they leap: `if (i < n)`, the
 # **bounds guard**. Now read the kernel at the top again. Is there a line that you cannot explain?
 # (`x[k * muons + i]` is what NumPy calls `x[k, i]`: row after row lies in memory, `muons` numbers in each. A step
@@ -177,6 +190,12 @@ check("first-kernel", radius_source)
 # *Predict:* one character is missing below. When do you hear of it: at `SourceModule`, at `get_function`
 # or at the launch? And which line will be blamed?
 
+# %% id="error-guess"
+predict("error",
+        "at SourceModule, and the line after the mistake",
+        "at SourceModule, and the line with the mistake",
+        "at the launch")
+
 # %% id="error" raises="CompileError"
 module = SourceModule(r"""
 __global__ void shift(float *phi, float by, int n)
@@ -187,9 +206,12 @@ __global__ void shift(float *phi, float by, int n)
 }
 """)
 
-# %% [markdown] id="error-why"
-# At `SourceModule`, before anything ran; and line 5 is blamed, where line 4 lacks its semicolon. (Line 1 is
-# the empty one after the quotes.) The compiler noticed only when the next thing was an `if`. How to read it:
+# %% [markdown] id="error-why" tags=["why"]
+# At `SourceModule`, before anything ran; and line 5 is blamed, where line 4 lacks its semicolon. (Line 1 is the
+# empty one after the quotes.) The compiler noticed only when the next thing was an `if`.
+
+# %% [markdown] id="false-friends-predict" tags=["predict"]
+# How to read it:
 #
 # - **from the top**: the first error is real, later ones often follow from it;
 # - **the caret** `^` is where the compiler gave up: look there, *and just before*;
@@ -201,6 +223,9 @@ __global__ void shift(float *phi, float by, int n)
 # instead, whose words are the same; and since it puts a line above your text, it counts one line more.
 #
 # Some Python is also valid C++, but means something else. *Predict* the four numbers:
+
+# %% id="false-friends-guess"
+predict("false-friends", "0.5 -3.5 -1.0 8.0", "0 -3 -1 1", "0 -4 2 8")
 
 # %% id="false-friends"
 module = SourceModule(r"""
@@ -217,7 +242,7 @@ module.get_function("false_friends")(drv.Out(out), block=(1, 1, 1))
 print("C++:   ", *out)
 print("Python:", 1 / 2, -7 // 2, -7 % 3, 2**3)
 
-# %% [markdown] id="false-friends-why"
+# %% [markdown] id="false-friends-why" tags=["why"]
 # An `int` divided by an `int` is an `int`, rounded towards 0 (Python's `//` rounds down, and its `%` follows).
 # Write `1.0f / 2` or `0.5f` (not `1f`: there must be a point). And `^` is "exclusive or", bit by bit; `**` does not compile: write `x * x`, or
 # `powf(x, 3.0f)`.
@@ -276,6 +301,12 @@ check("mend", reach_source)
 #
 # *Predict:* this launch hands a Python `10` to `int n`. What happens?
 
+# %% id="python-int-guess"
+predict("python-int",
+        "it is converted: 10 fits into an int",
+        "an error from PyCUDA",
+        "the kernel sees a wrong number")
+
 # %% id="python-int" raises="TypeError"
 scale = SourceModule(r"""
 __global__ void scale(float *values, float by, int n)
@@ -288,21 +319,31 @@ __global__ void scale(float *values, float by, int n)
 values = np.arange(10, dtype=np.float32)
 scale(drv.InOut(values), np.float32(3), 10, block=(32, 1, 1))
 
-# %% [markdown] id="python-int-why"
+# %% [markdown] id="python-int-why" tags=["why"]
 # `invalid type on parameter #2 (0-based)`: a Python `int` has no size, so PyCUDA does not know how many bytes
 # to send. It needs `np.int32(10)`. PyCUDA checks no more than that.
-#
+
+# %% [markdown] id="silence-predict" tags=["predict"]
 # *Predict:* the same launch, done right, but for one thing: `masses` is made as one makes arrays in
 # NumPy, of `float64`. An error? The right numbers? Others?
+
+# %% id="silence-guess"
+predict("silence",
+        "an error: the types do not fit",
+        "the right numbers, converted on the way",
+        "wrong numbers, and no message")
 
 # %% id="silence"
 masses = np.array([1.0, 2.0, 3.0, 91.1876])
 scale(drv.InOut(masses), np.float32(3), np.int32(4), block=(32, 1, 1))
 print(masses)
 
-# %% [markdown] id="silence-why"
-# You get wrong numbers and no message. The kernel read each `double` as two `float`s, the four lowest bytes first; it
-# multiplied four of these halves by 3, and left the other four alone. Here are the `float`s that it saw:
+# %% [markdown] id="silence-why" tags=["why"]
+# You get wrong numbers and no message. The kernel read each `double` as two `float`s, the four lowest bytes
+# first; it multiplied four of these halves by 3, and left the other four alone.
+
+# %% [markdown] id="silence-then"
+# Here are the `float`s that it saw:
 
 # %% id="silence-bytes"
 print("float64:       ", np.array([1.0, 2.0]))
@@ -353,17 +394,21 @@ check("fitting-types", scaled)
 #
 # *Predict:* each of these three launches doubles the numbers 1, 2, 3. What is in the array afterwards?
 
+# %% id="in-out-guess"
+predict("in-out", "2, 4, 6 each time", "2, 4, 6 with InOut only", "2, 4, 6 with InOut and Out")
+
 # %% id="in-out"
 for wrap in (drv.InOut, drv.In, drv.Out):
     numbers = np.array([1, 2, 3], np.float32)
     scale(wrap(numbers), np.float32(2), np.int32(3), block=(32, 1, 1))
     print(f"{wrap.__name__:6}", numbers)
 
-# %% [markdown] id="in-out-why"
+# %% [markdown] id="in-out-why" tags=["why"]
 # With `In`, the result never comes back. With `Out`, the kernel doubles what happens to lie in fresh memory:
 # zeros on a lucky day; the virtual GPU fills fresh memory with a pattern, so that luck does not hide it. No
 # error in either case. `In` is for what the kernel only reads, `Out` for what it *entirely* writes.
-#
+
+# %% [markdown] id="by-hand-predict" tags=["predict"]
 # Each launch pays for its copies. For ten launches on the same array, take them into your own hands:
 #
 # ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there
@@ -372,6 +417,9 @@ for wrap in (drv.InOut, drv.In, drv.Out):
 # back.](../img/host_device_transfers.svg)
 #
 # *Predict*, before you read the cell: 201 numbers of `float32` go there. Which number must `mem_alloc` be given?
+
+# %% id="by-hand-guess"
+predict("by-hand", "201", "804", "1608")
 
 # %% id="by-hand"
 x_half = np.ascontiguousarray(x[:, 0])  # the path of the first muon, 201 numbers
@@ -383,7 +431,7 @@ drv.memcpy_dtoh(x_half, d_x)  # device to host, and wait for the launches
 print(f"{x_half.nbytes} bytes for {x_half.size} numbers; ten halvings right:",
       np.allclose(x_half, x[:, 0] / 1024))
 
-# %% [markdown] id="by-hand-why"
+# %% [markdown] id="by-hand-why" tags=["why"]
 # Bytes, not elements: `.nbytes`, not `.size`. `d_x` is an address and nothing else: no type, no length, no
 # shape. It goes to the kernel as it is. The memory is given back when Python forgets `d_x`.
 #
@@ -425,6 +473,9 @@ check("copy-once", after_layers)
 # `d_charge` is `int32`? And how often does the GPU read or write whole arrays, compared with the
 # `ElementwiseKernel`?
 
+# %% id="arrays-guess"
+predict("arrays", "float32, as much traffic", "float32, more traffic", "float64, more traffic")
+
 # %% id="arrays"
 from pycuda import gpuarray
 from pycuda.elementwise import ElementwiseKernel
@@ -442,12 +493,13 @@ turn_of(d_pt, d_charge, np.float32(3.8), d_turn)
 print("operators:        ", by_operators.dtype, by_operators.get()[:3])
 print("ElementwiseKernel:", d_turn.dtype, d_turn.get()[:3])
 
-# %% [markdown] id="arrays-why"
+# %% [markdown] id="arrays-why" tags=["why"]
 # Two launches against one. The operators read `d_pt` and write a temporary array, then read that and
 # `d_charge` and write the result: five arrays' worth of traffic, where the `ElementwiseKernel` has three. And the
 # result is `float64`, since to NumPy, whose rules PyCUDA follows here, `float32` times `int32` is that. In C++
 # *you* say what becomes of what. ("CuPy: NumPy on the device" goes on from here.)
-#
+
+# %% [markdown] id="constant-memory-predict" tags=["predict"]
 # Now for more C++ rather than less. Outside of the magnet's coil, at 3 metres, the field of such a detector
 # comes back through the iron, the other way round: roughly -2 T. The kernel needs a small table, the field at
 # each metre from the beam, that all threads read and nobody changes. CUDA has a place for such tables,
@@ -456,6 +508,12 @@ print("ElementwiseKernel:", d_turn.dtype, d_turn.get()[:3])
 # string, Python may fill in what Python knows: here the number of rings, by the compiler's option `-D`.
 #
 # *Predict:* what will the paths look like?
+
+# %% id="constant-memory-guess"
+predict("constant-memory",
+        "circles, as before",
+        "they bend one way, then the other",
+        "they bend, then go straight")
 
 # %% id="constant-memory"
 field = np.array([3.8, 3.8, 3.8, -2, -2, -2, -2], np.float32)  # tesla, ring by ring
@@ -493,10 +551,11 @@ in_iron.get_function("follow")(
     np.int32(40), np.int32(201), block=(64, 1, 1), grid=(1, 1))
 draw_tracks(x_iron, y_iron, "Muons through magnet and iron")
 
-# %% [markdown] id="constant-memory-why"
+# %% [markdown] id="constant-memory-why" tags=["why"]
 # They bend one way, then back: an S, as in the pictures of the CMS detector, which has such a magnet. Constant
 # memory is constant for the *kernel*; between launches, the host may write another table.
-#
+
+# %% [markdown] id="constant-memory-then"
 # A mistake worth knowing: leave out the `memcpy_htod`, and the table holds zeros. All paths are straight lines, and
 # nothing complains. (Global variables of C++ start at zero. Memory from `mem_alloc` does not.)
 
@@ -540,6 +599,9 @@ check("field-table", paths_through, pt, phi, charge)
 #
 # *Predict:* how much of `follow_source` must change for CuPy?
 
+# %% id="raw-kernel-guess"
+predict("raw-kernel", "nothing", "a word or two in front", "each line that touches an array")
+
 # %% id="raw-kernel"
 import cupy as cp
 
@@ -549,11 +611,12 @@ d_x, d_y = cp.empty((2, 201, 40), cp.float32)
 follow_in_cupy((1,), (64,), (d_pt, d_phi, d_charge, d_x, d_y, np.int32(40), np.int32(201)))
 print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y))
 
-# %% [markdown] id="today-why"
+# %% [markdown] id="today-why" tags=["why"]
 # Only an `extern "C"` in front is new, which keeps the kernel's name as you wrote it (PyCUDA puts it
 # there for you). The launch reads `kernel(grid, block, arguments)`. Arrays know where they live, so there is no `In`
 # and no `Out`. And everything in section 3 holds here too: `RawKernel` does not look at types either.
-#
+
+# %% [markdown] id="today-then"
 # `cuda.core` needs a GPU's driver even to compile, so it can't run here. It looks
 # like this (see its [first example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html)):
 #

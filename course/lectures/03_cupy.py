@@ -13,10 +13,12 @@ import gpucourse
 import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.system.device import device, pick
 from gpucourse.views.picture import COLOURS, Picture, canvas
 
 check, hint = lecture("03_cupy")
+predict = predictions("03_cupy")
 RADIUS, LIGHT = 1.1, 0.3  # m, m/ns
 n = pick(gpu=4_000_000, virtual=100_000)
 
@@ -53,13 +55,17 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 # device, `a` is not. What is `d_a - a`: a CuPy array, a NumPy array, or an error? (Settle on an answer before you
 # run a cell. The wrong ones teach most.)
 
+# %% id="mixing-guess"
+predict("mixing", "a CuPy array", "a NumPy array", "an error")
+
 # %% id="mixing" raises="TypeError"
 d_a - a
 
-# %% [markdown] id="mixing-why"
+# %% [markdown] id="mixing-why" tags=["why"]
 # An error: `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to travel, and the path
 # between host and device is the slowest on the whole machine: CuPy makes you say which one, and when.
-#
+
+# %% [markdown] id="mixing-then"
 # So you always write copies out. There are more ways to write one than you may think:
 
 # %% id="crossings"
@@ -96,6 +102,12 @@ Picture(figure, f"Histogram of times to the wall from 3 to 13 ns: a sharp rise t
 #
 # *Predict:* the cell runs five lines with both libraries. Where do they differ? One of the differences is dangerous.
 
+# %% id="differences-guess"
+predict("differences",
+        "nowhere: CuPy is NumPy",
+        "sums, lists of indices, lists, texts; an index out of bounds is quiet",
+        "only in speed")
+
 # %% id="differences"
 lines = {
     "layers.sum()": lambda xp: xp.arange(4).sum(),
@@ -112,7 +124,7 @@ for line, run in lines.items():
             answer = f"{type(error).__name__}: {error}"
         print(f"{line:18} {xp.__name__:6} {answer}")
 
-# %% [markdown] id="differences-why"
+# %% [markdown] id="differences-why" tags=["why"]
 # - **Sums are arrays.** A `np.int64` lives on the host; to make one, CuPy would have to wait for the device.
 #   So `sum`, `max`, `mean` give arrays without dimensions, still on the device. Go on calculating with them, and
 #   say `float(…)` at the very end.
@@ -120,7 +132,8 @@ for line, run in lines.items():
 #   warning. An error would have to travel to the host, for every lookup. A single number is known on the
 #   host; there, CuPy can and does complain.
 # - Lists are not arrays, and arrays hold numbers only: no text, no objects.
-#
+
+# %% [markdown] id="differences-then"
 # And one that this page cannot show: with `a[indices] = values` and an index that occurs twice, NumPy keeps
 # the last value. On a GPU, any of the threads may come last.
 
@@ -153,6 +166,9 @@ check("lookup", offsets_of)
 # `time_to_wall` gets three arrays and returns one. *Predict:* how many arrays must fit on the device? And does
 # the memory of a deleted array show as free, say in `nvidia-smi`, NVIDIA's list of who uses its GPUs?
 
+# %% id="pool-guess"
+predict("pool", "four, and free at once", "seven, and free at once", "seven, and not free")
+
 # %% id="pool"
 pool = cp.cuda.MemoryPool()  # a pool of our own, to see this formula alone
 
@@ -172,20 +188,24 @@ with cp.cuda.using_allocator(pool.malloc):
 pool.free_all_blocks()  # back to the driver with all that is not in use
 held("free_all_blocks()")
 
-# %% [markdown] id="pool-why"
+# %% [markdown] id="pool-why" tags=["why"]
 # Seven arrays. While NumPy's expression is worked out, up to four intermediate results live at once: `-b`, `b**2`,
 # `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as taken; a
 # memory leak it is not. `free_all_blocks()` gives it back, where somebody else needs it. (The pool that CuPy uses
 # unasked is `cp.get_default_memory_pool()`.)
-#
+
+# %% [markdown] id="out-of-memory-predict" tags=["predict"]
 # *Predict:* the data fit twice. Is that enough? Here the pool may hold six arrays:
+
+# %% id="out-of-memory-guess"
+predict("out-of-memory", "yes: it needs three and makes one", "no")
 
 # %% id="out-of-memory" raises="OutOfMemoryError"
 pool.set_limit(size=6 * d_a.nbytes + 4096)
 with cp.cuda.using_allocator(pool.malloc):
     time_to_wall(*three)
 
-# %% [markdown] id="out-of-memory-why"
+# %% [markdown] id="out-of-memory-why" tags=["why"]
 # It isn't enough. Read the message from the left: what was asked for last (one array), what was held by then (six), and the limit.
 # On a full GPU you get the same error without the limit. What helps, in this order: delete what you no longer
 # need, use `float32`, work in chunks, make fewer intermediate results (section 4).
@@ -220,6 +240,12 @@ check("in-chunks", times_in_chunks)
 # how many arrays does each read or write? (`virtualgpu.launches()` lists what CuPy would launch. Where a real GPU
 # answers, only a profiler can tell.)
 
+# %% id="launches-guess"
+predict("launches",
+        "two or three: one or two in, one out",
+        "three each: two in, one out",
+        "all nine together read three and write one")
+
 # %% id="launches"
 with virtualgpu.launches() as launched:
     d_times = time_to_wall(d_a, d_b, d_c)
@@ -228,14 +254,15 @@ arrays = [one.details["dtypes"].count("float64") for one in launched] or [2, 2, 
 print(f"arrays read or written by each: {arrays}, together {sum(arrays)}: "
       f"{8 * sum(arrays)} bytes for each particle")
 
-# %% [markdown] id="launches-why"
+# %% [markdown] id="launches-why" tags=["why"]
 # Nine: `-b`, `b**2` (which is `square` here, not a power), `4*a`, times `c`, the difference, the root, the sum,
 # `2*a`, and the division. The names tell their types: `float64` is an array, `float` a Python number.
 #
 # Each kernel fetches its arrays from memory and writes a result there, for the next one to fetch. A GPU does
 # such arithmetic faster than it can fetch numbers, by far; so what counts is bytes. The formula needs three
 # arrays and makes one: 32 bytes for each particle. It moves 176.
-#
+
+# %% [markdown] id="launches-then"
 # `cp.fuse` watches a function once, with placeholders for arrays, and makes *one* kernel of it:
 
 # %% id="fused"
@@ -296,10 +323,16 @@ print("broadcast:", wall_kernel(d_a[:2, None], d_b[:3], -1.21).shape,
 # In NumPy, `float32` and `float64` arrays may meet, and the result is `float64`. *Predict:* may they meet as
 # `T a` and `T b`?
 
+# %% id="mismatch-guess"
+predict("mismatch",
+        "yes, and the result is float64",
+        "no: an error",
+        "yes, and the result is float32")
+
 # %% id="mismatch" raises="TypeError"
 wall_kernel(d_a.astype(np.float32), d_b, d_c)
 
-# %% [markdown] id="mismatch-why"
+# %% [markdown] id="mismatch-why" tags=["why"]
 # No. `T` is one type; the message names both. Give them two letters (`"T a, U b"`), fix a type (`"float64 a"`:
 # then arguments are converted), or convert the array where it is made.
 
@@ -380,6 +413,12 @@ check("reduction", first_at_lid)
 # Here is our formula once more: thread `i` takes particle `i`. `gpucourse.report` runs a kernel on copies of its
 # arguments and says what it did. 1,000 particles, 8 blocks of 128 threads. *Predict:* is the answer right?
 
+# %% id="raw-guess"
+predict("raw",
+        "yes",
+        "the 1,000 are, and 24 threads too many write behind them",
+        "no: threads overwrite each other's results")
+
 # %% id="raw"
 UNGUARDED = r"""
 extern "C" __global__
@@ -392,10 +431,13 @@ void wall(const double *a, const double *b, const double *c, double *time)
 few = [d_array[:1000].copy() for d_array in (d_a, d_b, d_c)]
 gpucourse.report(cp.RawKernel(UNGUARDED, "wall"), 8, 128, *few, cp.zeros(1000))
 
-# %% [markdown] id="raw-why"
+# %% [markdown] id="raw-why" tags=["why"]
 # 8 × 128 is 1,024, and 24 threads have no particle. They compute one all the same, from what lies behind the
-# arrays, and write it behind `time`. On a GPU that is often another array of CuPy's pool: nothing fails, and some
-# other result is wrong. `ElementwiseKernel` had guarded you. Now the guard is yours:
+# arrays, and write it behind `time`. On a GPU that is often another array of CuPy's pool: nothing fails, and
+# some other result is wrong. `ElementwiseKernel` had guarded you.
+
+# %% [markdown] id="raw-then"
+# Now the guard is yours:
 
 # %% id="raw-guarded"
 GUARDED = r"""
@@ -416,6 +458,9 @@ print("the same times:", bool(cp.allclose(d_raw, d_times)))
 # It's `np.int32(n)` because the kernel says `int n`. *Predict:* what if an array has the wrong type? Here is one of
 # `float32` for a `double *`:
 
+# %% id="raw-types-guess"
+predict("raw-types", "an error", "the numbers are converted", "nonsense, and no error")
+
 # %% id="raw-types"
 single = cp.arange(10, dtype=np.float32) + 1
 d_out = cp.zeros(5)
@@ -424,7 +469,7 @@ with virtualgpu.check() as findings:
 print(d_out)
 print(findings)
 
-# %% [markdown] id="raw-types-why"
+# %% [markdown] id="raw-types-why" tags=["why"]
 # It isn't noticed. A pointer carries no type: the kernel takes eight bytes where you meant four, and the numbers are
 # nonsense. `virtualgpu.check()` compares what you hand over with what the kernel declares. (On a machine with a
 # GPU, CuPy's launches do not pass by it: use `gpucourse.report`.)
@@ -460,17 +505,20 @@ gaps = cp.RawKernel(GAPS, "gaps")
 # %% id="raw-check"
 check("raw", gaps)
 
-# %% [markdown] id="raw-memory-text"
+# %% [markdown] id="raw-memory-text" tags=["predict"]
 # Two neighbouring threads read each time: one as its own, the other as its next. *Predict:* 64 times are 16 pieces of 32 bytes, which memory moves as a
 # whole. How many pieces do your kernel's **warps** (32 threads, which read together) ask for? (The picture is
 # empty as long as your kernel is.)
+
+# %% id="raw-memory-guess"
+predict("raw-memory", "16", "about twice as many", "128: two for each thread")
 
 # %% id="raw-memory"
 in_order = cp.sort(d_times[:64])
 gpucourse.memory(gaps, 1, 64, in_order, cp.zeros(63), np.int32(64), array="argument 0",
                  title="gaps reads the times")
 
-# %% [markdown] id="raw-memory-why"
+# %% [markdown] id="raw-memory-why" tags=["why"]
 # Each warp asks twice, for 8 pieces and, shifted by one element, for up to 9: 33 in all. Neighbours side by side are
 # what a GPU likes, and a real one has a small cache that will hold the second request's pieces already. "Thinking
 # in threads" looks at patterns that it does not like.
@@ -481,6 +529,9 @@ gpucourse.memory(gaps, 1, 64, in_order, cp.zeros(63), np.int32(64), array="argum
 # A kernel may be written in Python just as well: Numba's CUDA kernels (there is a lecture on them, "Numba CUDA:
 # kernels in Python") take CuPy's arrays as they are. *Predict:* the kernel below changes `d_few`. Do CuPy's
 # numbers change, or those of a copy?
+
+# %% id="interchange-guess"
+predict("interchange", "CuPy's own", "those of a copy")
 
 # %% id="interchange"
 from numba import cuda
@@ -503,11 +554,12 @@ print("Numba sees", made_by_numba.copy_to_host())
 for array in (made_by_numba, seen_by_cupy):
     print({key: array.__cuda_array_interface__[key] for key in ("data", "shape", "typestr")})
 
-# %% [markdown] id="interchange-why"
+# %% [markdown] id="interchange-why" tags=["why"]
 # CuPy's own. No number moves: an attribute, `__cuda_array_interface__`, tells where the memory begins, its shape
 # and its type, and whoever reads it works on the spot. Same address, one array, two names. So **whoever changes
 # it changes it for all**, and someone must hold on to it (CuPy does, for as long as its view exists).
-#
+
+# %% [markdown] id="interchange-then"
 # | library | takes a CuPy array | CuPy takes its array |
 # |---|---|---|
 # | Numba | as it is, or `cuda.as_cuda_array(x)` | `cp.asarray(y)` |
@@ -535,6 +587,12 @@ for array in (made_by_numba, seen_by_cupy):
 # device's own clock, and waits for them. On a GPU it prints two times for each function: the host's, and the
 # GPU's.
 
+# %% id="measuring-guess"
+predict("measuring",
+        "the time of nine kernels",
+        "how long it takes to write nine notes",
+        "the time of the last kernel")
+
 # %% id="measuring"
 from cupyx.profiler import benchmark
 
@@ -545,10 +603,11 @@ for function in (time_to_wall, fused_time):
     else:
         print(result)
 
-# %% [markdown] id="measuring-why"
+# %% [markdown] id="measuring-why" tags=["why"]
 # `time_to_wall` returns when nine notes are in the box, long before the ninth kernel has run. So the clock of the host
 # measures how long it takes to write nine notes and, at the first call, to compile. Not one kernel. `benchmark` shows it too, as `CPU`, beside the time that counts.
-#
+
+# %% [markdown] id="measuring-then"
 # Without a GPU there is no such time, and nothing here will make one up. What there is: counts. A kernel that
 # only reads, adds and writes cannot be faster than memory delivers. An H100 (SXM) moves at most 3.35 TB per
 # second, says NVIDIA's data sheet of 2023:
@@ -565,7 +624,7 @@ for name, bytes_each in (("nine kernels", 8 * sum(arrays)), ("one kernel", fused
 # launches: with these two counts you can tell most of what CuPy code will do before you run it.
 #
 # Here are recorded times of the formula on a real GPU (rows `quadratic.float64`), with the share that each reaches of
-# the bandwidth of a plain copy. *Predict* the ratio of the longest bar to those of one kernel. (As long as nobody has
+# the bandwidth of a plain copy. Compare the ratio of the longest bar to those of one kernel. (As long as nobody has
 # measured, the cell says so.)
 
 # %% id="recorded"

@@ -17,11 +17,13 @@ import time
 import awkward as ak
 import numpy as np
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.data import dimuons
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from numba import njit
 
 check, hint = lecture("04_compiling_python")
+predict = predictions("04_compiling_python")
 
 muons = dimuons().muons
 two = muons[ak.num(muons.pt) == 2]
@@ -66,6 +68,9 @@ for _ in range(4):
 # more? `py_func` is the function as you wrote it. (Settle on an answer before you run a cell. The wrong ones
 # teach most.)
 
+# %% id="first-call-guess"
+predict("first-call", "less than the first call", "more than the first call")
+
 # %% id="first-call"
 start = time.perf_counter()
 mass_around_z.py_func(*columns)
@@ -75,13 +80,21 @@ print(f"first call   {numba_ms[0]:8.1f} ms: compiles, then runs")
 print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
 print("compiled for", mass_around_z.signatures)
 
-# %% [markdown] id="first-call-why"
+# %% [markdown] id="first-call-why" tags=["why"]
 # Most likely it takes less: for one pass over thirteen thousand pairs, compiling doesn't pay. From the second call
 # on, it pays very well. So **never time the first call** unless you want to know what compiling costs, and
 # compile what is called often or loops long.
-#
+
+# %% [markdown] id="types-predict" tags=["predict"]
 # *Predict:* which of these calls compile again: `float32` arrays; arrays of half the length; arrays of every
 # second element?
+
+# %% id="types-guess"
+predict("types",
+        "all three",
+        "float32 and every second element",
+        "only float32",
+        "none: Python doesn't care for types")
 
 # %% id="types"
 for what, arguments in {
@@ -94,7 +107,7 @@ for what, arguments in {
     again = len(mass_around_z.signatures) > before
     print(f"{what:16} {'compiled again' if again else 'known already'}")
 
-# %% [markdown] id="types-why"
+# %% [markdown] id="types-why" tags=["why"]
 # The type of an array is that of its elements, its number of dimensions, and whether it lies in memory without
 # gaps; its length is not part of it. That makes three versions of the function by now. (With
 # `@njit(cache=True)` they are kept on disk for the next session.)
@@ -128,6 +141,9 @@ check("count-window", count_window)
 # NumPy needs no compiler: each of its operations is compiled code already. *Predict:* how many arrays does the
 # expression in `masses_by_numpy` make, and how many bytes are that for 13,114 pairs?
 
+# %% id="passes-guess"
+predict("passes", "one, 105 kB", "four, 420 kB", "nine, about 944 kB")
+
 # %% id="passes"
 class Counted(np.ndarray):
     """An array that counts the arrays which NumPy makes out of it."""
@@ -147,11 +163,12 @@ def masses_by_numpy(pt1, eta1, phi1, pt2, eta2, phi2):
 masses = np.asarray(masses_by_numpy(*(column.view(Counted) for column in columns)))
 print(f"{Counted.made} arrays of {masses.nbytes:,} bytes")
 
-# %% [markdown] id="passes-why"
+# %% [markdown] id="passes-why" tags=["why"]
 # Nine, and you need only the last. Each is written to memory and read again by the next operation; for large arrays
 # that, not arithmetic, is what takes the time. A loop keeps the nine numbers of one pair in registers and
 # makes one pass. Doing several operations in one pass is called **fusing** them.
-#
+
+# %% [markdown] id="passes-then"
 # A loop is not always nice to write. `@vectorize` makes a NumPy function (a *ufunc*) out of a function of
 # single numbers: the loop, the broadcasting and `out=` come by themselves.
 
@@ -200,6 +217,9 @@ check("vectorize", delta_phi)
 #
 # *Predict:* in one of these two functions the threads disturb each other. In which?
 
+# %% id="prange-guess"
+predict("prange", "in the sum: all add to one total", "in the histogram", "in both")
+
 # %% id="prange"
 import numba
 from numba import prange
@@ -229,7 +249,7 @@ for _ in range(10):
     missing.append(int(many.size - counts.sum()))
 print("histogram:  values not counted, in ten runs:", *missing)
 
-# %% [markdown] id="prange-why"
+# %% [markdown] id="prange-why" tags=["why"]
 # The histogram. Numba knows `total += …` as a *reduction*: it gives each thread a total of its own and adds
 # those up at the end. But `counts[…] += 1` is three steps (load, add, store), and a thread may load a number
 # that another is just about to change. Then one count is lost. That is a **race**, and it shows when two
@@ -242,6 +262,9 @@ print("histogram:  values not counted, in ten runs:", *missing)
 # Machine code needs a type for every variable. *Predict:* a dictionary of cuts, as one might well have it in an
 # analysis. Does Numba take it, run it slowly, or refuse it?
 
+# %% id="refuses-guess"
+predict("refuses", "it takes it", "it runs it slowly", "it refuses")
+
 # %% id="refuses" raises="TypingError"
 @njit
 def passes(pt, eta, cuts):
@@ -250,7 +273,7 @@ def passes(pt, eta, cuts):
 
 passes(45.0, 1.2, {"pt": 25.0, "eta": 2.4})
 
-# %% [markdown] id="refuses-why"
+# %% [markdown] id="refuses-why" tags=["why"]
 # It refuses: `Cannot determine Numba type of <class 'dict'>`. (Outside of this course, Numba's own functions come
 # before it; read such messages from the end.) A Python dictionary may hold anything, so its values have no
 # type. The same holds for lists of mixed things, objects of your classes, and most libraries. What does
@@ -277,6 +300,12 @@ print(passes(45.0, 1.2, Cuts(pt=25.0, eta=2.4)))
 # %% [markdown] id="stale-predict" tags=["predict"]
 # Now one that compiles, and is wrong. *Predict:* what are the two numbers?
 
+# %% id="stale-guess"
+predict("stale",
+        "two different numbers, both right",
+        "the same number twice",
+        "an error at the second call")
+
 # %% id="stale"
 cut = 60.0
 
@@ -290,10 +319,11 @@ print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cu
 cut = 85.0
 print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cut))
 
-# %% [markdown] id="stale-why"
+# %% [markdown] id="stale-why" tags=["why"]
 # The same number twice. While compiling, Numba took the value of the global `cut` and built it into the machine
 # code as a constant, and never looks at the name again. JAX does likewise, as you will see. No error, no warning.
-#
+
+# %% [markdown] id="stale-then"
 # ### Exercise: fresh cuts
 #
 # Write `count_above(values, cut)` so that it answers for the cut that it is *given*, compiled once however
@@ -341,6 +371,12 @@ print("same masses:", np.allclose(by_jax, masses, rtol=1e-3, atol=0.05))
 # Four calls, and Python ran the function *once*. It prints while it is traced; what is compiled has no `print`
 # in it. Here are the two compilers side by side. *Predict:* what does the picture of four calls look like?
 
+# %% id="calls-picture-guess"
+predict("calls-picture",
+        "a high first bar for both, then low ones",
+        "a high first bar for Numba only",
+        "all bars alike")
+
 # %% id="calls-picture"
 figure, axes = canvas(7, 2.6)
 numbers = np.arange(4)
@@ -355,6 +391,10 @@ Picture(figure, "Times of four calls on this processor, on a logarithmic scale: 
                 + ", ".join(f"{t:.2g}" for t in numba_ms) + " ms, with JAX "
                 + ", ".join(f"{t:.2g}" for t in jax_ms)
                 + f" ms; plain Python takes {python_ms:.2g} ms.")
+
+# %% [markdown] id="calls-picture-why" tags=["why"]
+# For both, the first call stands far above the others (mind the logarithmic scale): that's where Numba and XLA
+# compile. The later calls find what was compiled, and Python is not asked again.
 
 # %% [markdown] id="below-text"
 # ## 6. What they compiled
@@ -399,6 +439,9 @@ print(*sorted({line.split(" = ")[1].strip() for line in llvm.splitlines() if "fm
 #
 # While tracing there are no values. *Predict:* what happens at this `if`?
 
+# %% id="branch-guess"
+predict("branch", "it takes the branch that is right", "it computes both sides", "an error")
+
 # %% id="branch" raises="TracerBoolConversionError"
 @jax.jit
 def correction(mass):
@@ -409,12 +452,19 @@ def correction(mass):
 
 correction(91.2)
 
-# %% [markdown] id="branch-why"
+# %% [markdown] id="branch-why" tags=["why"]
 # An error, `TracerBoolConversionError`: `if` has to know whether `mass` is above 60, and `mass` is a stand-in that has
 # no value. The message shows which function was traced, which line asked, and on which argument it depends.
 # Numba compiles the same function without complaint: an `if` is part of the *code* that it reads.
-#
+
+# %% [markdown] id="mask-predict" tags=["predict"]
 # *Predict:* and this one, which has no `if`?
+
+# %% id="mask-guess"
+predict("mask",
+        "the sum of those above 60",
+        "an error",
+        "the sum of all, with zeros for the others")
 
 # %% id="mask" raises="NonConcreteBooleanIndexError"
 @jax.jit
@@ -424,7 +474,7 @@ def sum_of_heavy(masses):
 
 sum_of_heavy(by_jax)
 
-# %% [markdown] id="mask-why"
+# %% [markdown] id="mask-why" tags=["why"]
 # `masses[masses > 60]` has a *length* that depends on the values. Every array in a jaxpr has a fixed shape, so
 # there is none for this one. The way out of both: **compute for all, and choose**. `jnp.where(condition, a, b)`
 # takes `a` where the condition holds and `b` elsewhere, element by element; `jnp.sum(x, where=condition)` adds
@@ -453,6 +503,9 @@ check("where", corrected)
 # Last, the trap from section 4 again, in JAX. *Predict:* the two numbers; and a third, for an array of another
 # length.
 
+# %% id="jax-stale-guess"
+predict("jax-stale", "right, right, right", "right, wrong, wrong", "right, wrong, right")
+
 # %% id="jax-stale"
 cut = 60.0
 
@@ -467,7 +520,7 @@ cut = 85.0
 print(f"above {cut}:", count_heavy_by_jax(by_jax), "and NumPy says", np.sum(masses > cut))
 print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 
-# %% [markdown] id="jax-stale-why"
+# %% [markdown] id="jax-stale-why" tags=["why"]
 # The second number is stale. The third is right, by accident: for JAX, another length is another type, so it
 # traced anew and saw the new cut. A program that is wrong for some lengths only is harder to find than one that
 # is always wrong. So: **what a compiled function needs, it gets as an argument.**
@@ -483,6 +536,13 @@ print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 # the result is there: JAX returns before that, so its call ends in `block_until_ready()`.
 #
 # *Predict:* put the five in order. And how many times as long as NumPy does plain Python take: about three, thirty or a thousand?
+
+# %% id="five-ways-guess"
+predict("five-ways",
+        "Python, NumPy, Numba, then the others; about three times",
+        "Python, NumPy, Numba, then the others; about thirty times",
+        "Python, NumPy, Numba, then the others; about a thousand times",
+        "all compiled ones alike")
 
 # %% id="five-ways"
 count = 1_000_000
@@ -551,7 +611,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
                 + ", ".join(f"{name} {ms * 1e6 / count:.2g} ns" for name, ms in best_ms.items())
                 + ". Published: " + ", ".join(f"{name} {ms / 5:.2g} ns" for name, ms in PUBLISHED.items()) + ".")
 
-# %% [markdown] id="five-ways-why"
+# %% [markdown] id="five-ways-why" tags=["why"]
 # The orange bars are from a tutorial notebook, "JIT-compilation with Numba and JAX": 22.3 ms with NumPy, 6.86 ms with
 # Numba, 1.98 ms with Numba in parallel and 2.24 ms with JAX, for five million roots. It doesn't name its processor; its
 # error messages show that it was a Mac. So compare ratios within one colour, not bars across the two.

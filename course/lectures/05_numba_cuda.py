@@ -18,11 +18,13 @@ import awkward as ak
 import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.data import dimuons
 from gpucourse.views.picture import Picture, canvas
 from numba import cuda, float32
 
 check, hint = lecture("05_numba_cuda")
+predict = predictions("05_numba_cuda")
 
 
 def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
@@ -92,6 +94,9 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # *Predict:* a kernel that ends in `return mass[0]`: does its caller get a number, an array, or an error?
 # (Settle on an answer before you run a cell. The wrong ones teach most.)
 
+# %% id="kernel-returns-guess"
+predict("kernel-returns", "a number", "an array, a number for each thread", "an error")
+
 # %% id="kernel-returns" raises="TypingError"
 @cuda.jit
 def first_mass(mass):
@@ -100,7 +105,7 @@ def first_mass(mass):
 
 first_mass[1, 32](d_mass)
 
-# %% [markdown] id="kernel-returns-why"
+# %% [markdown] id="kernel-returns-why" tags=["why"]
 # An error, and before anything ran: first the lines of the cell, the launch's and the kernel's, then the
 # reason. `No conversion from float32 to none`: the function gives a `float32`, and a kernel must give
 # *nothing*. (Outside of this course the reason stands among some hundred lines from inside Numba; `%tb`
@@ -144,6 +149,12 @@ check("loop-to-kernel", along_the_beam)
 #
 # *Predict:* which of the three launches below gives wrong masses?
 
+# %% id="launch-ways-guess"
+predict("launch-ways",
+        "[10, 128]: too few threads for all pairs",
+        "[1000, 128]: too many threads",
+        "none")
+
 # %% id="launch-ways"
 @cuda.jit
 def masses_in_strides(pt1, eta1, phi1, pt2, eta2, phi2, mass):
@@ -160,7 +171,7 @@ for name, launch in {
     launch(*d_columns, d_again)
     print(name, "the same masses:", np.array_equal(d_again.copy_to_host(), mass))
 
-# %% [markdown] id="launch-ways-why"
+# %% [markdown] id="launch-ways-why" tags=["why"]
 # None. With [10, 128] each thread takes ten or eleven pairs; with [1000, 128] nine of ten threads take
 # none. A grid-stride loop is right for every launch, which leaves you free to choose a fast one. ("Thinking
 # in threads", the next lecture, looks at who goes first, and at what happens when threads meet.)
@@ -172,6 +183,12 @@ for name, launch in {
 # `cuda.device_array` makes room for one without filling it, `copy_to_host` copies one back.
 #
 # *Predict:* a NumPy array is handed to a kernel as it is. Error, or not? And does the NumPy array change?
+
+# %% id="copies-guess"
+predict("copies",
+        "an error",
+        "it works, and the array stays as it was",
+        "it works, and the array changes")
 
 # %% id="copies"
 import warnings
@@ -191,7 +208,7 @@ with warnings.catch_warnings(record=True) as heard:
 print(on_host)
 print(*(warning.message for warning in heard), sep="\n")
 
-# %% [markdown] id="copies-why"
+# %% [markdown] id="copies-why" tags=["why"]
 # It works, and Numba warns: it copied the array to the device, launched, waited, and copied **every**
 # array argument back, also those that the kernel only read. (Only by the copy does your array change: the
 # kernel never saw it.) That's handy for a first try; in a loop over launches, it carries the same bytes back and
@@ -207,6 +224,12 @@ print(*(warning.message for warning in heard), sep="\n")
 # *Predict:* four launches: `float32`, `float64`, `float64` again (of another length), and every second
 # element of a `float64` array. How often is `double` compiled?
 
+# %% id="types-guess"
+predict("types",
+        "once: the function is the same",
+        "twice more: float32, and every second element",
+        "four times")
+
 # %% id="types"
 numbers = np.ones(500)
 d_numbers = cuda.to_device(numbers)
@@ -218,15 +241,19 @@ for values in (cuda.to_device(numbers.astype(np.float32)), d_numbers, d_numbers[
     print(f"{kind:26}{values.size:4} values: {compiled}")
 print(*double.signatures, sep="\n")
 
-# %% [markdown] id="types-why"
+# %% [markdown] id="types-why" tags=["why"]
 # `float32` is new; `float64` was compiled in the section before; the length is no part of the type; the
 # layout is: an array with gaps (`A` for any, where `C` is contiguous) needs other machine code. One
 # compilation takes a good part of a second, so *the first launch is slow*. It is no measure of the kernel,
 # and neither is a launch that you do not wait for: to time a kernel on a GPU, launch it once, then time
 # later launches with `cuda.synchronize()` before you stop the clock.
-#
+
+# %% [markdown] id="what-does-not-compile-predict" tags=["predict"]
 # The other side of it: what has no type cannot be compiled. *Predict:* a list of what a thread has found is
 # a good idea in Python. Will Numba take it?
+
+# %% id="what-does-not-compile-guess"
+predict("what-does-not-compile", "yes", "yes, but slowly", "no")
 
 # %% id="what-does-not-compile" raises="TypingError"
 @cuda.jit
@@ -241,7 +268,7 @@ def heaviest_of_three(mass, out):
 
 heaviest_of_three[35, 128](d_mass, d_mass)
 
-# %% [markdown] id="what-does-not-compile-why"
+# %% [markdown] id="what-does-not-compile-why" tags=["why"]
 # No. `Unknown attribute 'append' of type list(undefined)`: a list grows, and for that it needs memory that some
 # allocator hands out. Here ten thousand threads would all be asking at once. What a kernel may use, in short:
 #
@@ -290,6 +317,12 @@ check("device-function", delta_phi)
 #
 # Energies come in MeV from some detectors. This kernel makes GeV of them.
 
+# %% [markdown] id="pipeline-predict" tags=["predict"]
+# *Predict:* `energy` is `float32`. With how many bits is it multiplied? (The line with `mul.f` will tell.)
+
+# %% id="pipeline-guess"
+predict("pipeline", "32: energy is float32", "64", "16")
+
 # %% id="pipeline"
 import dis
 
@@ -314,15 +347,12 @@ print(f"{len(bytecode)} instructions of bytecode, {len(llvm.splitlines())} lines
       f"{len(ptx_of(mev_to_gev).splitlines())} lines of PTX, which end with:\n")
 print(ptx_of(mev_to_gev).split("@%p1 bra")[1].split("}")[0])
 
-# %% [markdown] id="pipeline-why"
+# %% [markdown] id="pipeline-why" tags=["why"]
 # Most lines work out an address: the start of the array, plus the thread's number, times four bytes. Then
 # comes the body: `ld.global` loads from global memory, `st.global` stores. And `@%p1 bra`, where this print
 # begins, is your guard: a branch to the end, for the threads whose condition `%p1` holds.
 #
-# *Predict:* `energy` is `float32`. With how many bits is it multiplied? Find the line with `mul.f`.
-
-# %% [markdown] id="double-why"
-# `cvt.f64.f32`, `mul.f64`, `cvt.rn.f32.f64`: to 64 bits, times 0.001, and back. In Numba a `float`
+# And the line with `mul.f`: # `cvt.f64.f32`, `mul.f64`, `cvt.rn.f32.f64`: to 64 bits, times 0.001, and back. In Numba a `float`
 # constant is a `float64`, and `float32 * float64` is `float64`, as for NumPy's scalars *before* NumPy 2.
 # One constant has made the kernel compute in double precision, which most GPUs do at a fraction of the
 # speed: 1/64 of it on those for desktops, 1/2 on those built for science, by NVIDIA's
@@ -384,6 +414,12 @@ draw_map(momentum, "momentum per cell")
 # A matrix is indexed `[row, column]`, and neighbours in a *row* are neighbours in memory. *Predict:* which of
 # these two kernels is right, and do they cost the same?
 
+# %% id="x-is-the-column-guess"
+predict("x-is-the-column",
+        "only the first is right",
+        "both are right, and cost the same",
+        "both are right, and the second costs more")
+
 # %% id="x-is-the-column"
 @cuda.jit
 def scale_map(values, factor, out):
@@ -408,9 +444,11 @@ for kernel, blocks in ((scale_map, (2, 10)), (scale_map_crosswise, (2, 16))):
     print(f"{kernel.py_func.__name__:20} right: {right}; pieces of memory moved:",
           profile.counters.global_load_sectors + profile.counters.global_store_sectors)
 
-# %% [markdown] id="x-is-the-column-why"
-# Both are right, and the second moves four times as much. Memory moves in pieces of 32 bytes, called
-# *sectors*. Here are the first two warps of each, as they write:
+# %% [markdown] id="x-is-the-column-why" tags=["why"]
+# Both are right, and the second moves four times as much. Memory moves in pieces of 32 bytes, called *sectors*.
+
+# %% [markdown] id="x-is-the-column-then"
+# Here are the first two warps of each, as they write:
 
 # %% id="x-is-the-column-picture"
 from gpucourse import beside, memory
@@ -431,10 +469,13 @@ beside(
 # %% [markdown] id="too-large-predict" tags=["predict"]
 # Blocks as large as possible, then? *Predict:* 32 × 64 threads in a block: faster, slower, or an error?
 
+# %% id="too-large-guess"
+predict("too-large", "faster: more threads at once", "slower", "an error")
+
 # %% id="too-large" raises=["LaunchError", "CUDAError", "CudaAPIError"]
 scale_map[(2, 1), (32, 64)](d_momentum, 0.5, d_out)
 
-# %% [markdown] id="too-large-why"
+# %% [markdown] id="too-large-why" tags=["why"]
 # An error: a block has at most 1024 threads, however they are arranged. (A real GPU says
 # `CUDA_ERROR_INVALID_VALUE` and leaves the reason to you.) 128 to 256 threads are a good first choice, and
 # in two dimensions an x of 32 or 16.
@@ -505,6 +546,9 @@ print(f"loads from global memory: {naive.counters.global_loads:,} numbers, {a.si
 # of each tile, wait for each other (`cuda.syncthreads()`, a **barrier**), and take 16 products each from shared memory.
 # *Predict:* by what factor do the loads from global memory fall?
 
+# %% id="matmul-tiled-guess"
+predict("matmul-tiled", "2", "16", "256")
+
 # %% id="matmul-tiled"
 TILE = 16
 
@@ -535,12 +579,19 @@ for name, counts in (("naive", naive.counters), ("tiled", tiled.counters)):
     print(f"{name:10}{counts.global_loads:14,}{counts.shared_loads:14,}"
           f"{counts.global_load_sectors:10,}{counts.flops:12,}")
 
-# %% [markdown] id="tile-why"
+# %% [markdown] id="tile-why" tags=["why"]
 # By 16, the side of the tile: each number is now fetched by 6 blocks instead of 96 threads. The number of
 # operations is the same; they find their data nearby. (In sectors it is a factor of 8: in the naive kernel,
 # half a warp asks for the *same* element of `a`, and one sector serves it.)
-#
+
+# %% [markdown] id="barrier-missing-predict" tags=["predict"]
 # *Predict:* leave out the second barrier. What can go wrong?
+
+# %% id="barrier-missing-guess"
+predict("barrier-missing",
+        "nothing: the first barrier is enough",
+        "a fast warp overwrites what a slow one still needs",
+        "the threads hang")
 
 # %% id="barrier-missing"
 @cuda.jit
@@ -576,7 +627,7 @@ with virtualgpu.check() as report:
     matmul_hasty[(2, 2), (TILE, TILE)](*small)
 print(report)
 
-# %% [markdown] id="barrier-missing-why"
+# %% [markdown] id="barrier-missing-why" tags=["why"]
 # A fast warp goes on to the next tile and overwrites numbers that a slow warp still needs. That is a
 # **race**: two threads, one address, at least one write, and nothing that orders them. As it comes, the
 # answer is right, so a test would pass; `virtualgpu.check()` names both lines all the same, and

@@ -17,10 +17,12 @@ import awkward as ak
 import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.data import dimuons
 from numba import cuda, float32, float64
 
 check, hint = lecture("06_thinking_in_threads")
+predict = predictions("06_thinking_in_threads")
 
 muons = dimuons().muons
 muon_pt = ak.to_numpy(ak.flatten(muons.pt))
@@ -62,6 +64,9 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 # *Predict:* launched as `sign_in[2, 4]`, how often does the body of this kernel run: 2, 4 or 8 times?
 # (Settle on an answer before you run a cell. The wrong ones teach most.)
 
+# %% id="who-am-i-guess"
+predict("who-am-i", "2", "4", "8")
+
 # %% id="who-am-i"
 from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
 from gpucourse.views.tree import draw_levels  # they draw what your kernels wrote
@@ -79,8 +84,11 @@ d_thread = cuda.to_device(np.full(8, -1))
 sign_in[2, 4](d_block, d_thread)
 draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 
-# %% [markdown] id="who-am-i-why"
-# Eight: two blocks of four. All threads run the same text, and only three numbers tell them apart:
+# %% [markdown] id="who-am-i-why" tags=["why"]
+# Eight: two blocks of four.
+
+# %% [markdown] id="who-am-i-then"
+# All threads run the same text, and only three numbers tell them apart:
 #
 # | | |
 # |---|---|
@@ -101,6 +109,12 @@ draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 #
 # *Predict:* 555 × 128 is 71,040. What do the last 31 threads do?
 
+# %% id="energies-guess"
+predict("energies",
+        "they find no element, and end",
+        "they take the last element again",
+        "they write past the end")
+
 # %% id="energies"
 muon_eta = ak.to_numpy(ak.flatten(muons.eta))
 d_muon_eta = cuda.to_device(muon_eta)
@@ -117,7 +131,7 @@ d_energy = cuda.device_array(muon_pt.size, np.float32)
 energies[555, 128](d_muon_pt, d_muon_eta, d_energy)
 print("NumPy agrees:", np.allclose(d_energy.copy_to_host(), muon_pt * np.cosh(muon_eta)))
 
-# %% [markdown] id="loose-threads-why"
+# %% [markdown] id="loose-threads-why" tags=["why"]
 # They ask `if i < pt.size`, find no element, and end. We call them *loose threads*; that `if` is the
 # **bounds guard**.
 
@@ -153,6 +167,12 @@ check("launch-shape", launch_shape)
 # `with virtualgpu.check():` runs the launches inside it on the virtual GPU and watches every access to
 # memory, also on a machine that has a real GPU.
 
+# %% id="guard-missing-guess"
+predict("guard-missing",
+        "wrong energies",
+        "right energies, and an error",
+        "right energies, and nothing is said")
+
 # %% id="guard-missing" raises="MemoryAccessError"
 @cuda.jit
 def energies_unguarded(pt, eta, energy):
@@ -163,7 +183,7 @@ def energies_unguarded(pt, eta, energy):
 with virtualgpu.check():
     energies_unguarded[555, 128](d_muon_pt, d_muon_eta, d_energy)
 
-# %% [markdown] id="guard-missing-why"
+# %% [markdown] id="guard-missing-why" tags=["why"]
 # Read the message from the end. The last lines say *where*: kernel, line, thread and block. Block 554
 # is the last one, and its thread 97 is the first loose thread: 554 × 128 + 97 = 71,009, one past the
 # last index. Before them stands *what*: it reads `pt[71009]` of 71009 elements, and 30 more threads do
@@ -203,6 +223,9 @@ check("bounds-guard", gaps)
 #
 # *Predict:* eight threads share 20 elements in this way. Which elements does thread 5 take?
 
+# %% id="stride-guess"
+predict("stride", "5", "5, 6 and 7", "5 and 13", "5, 9, 13 and 17")
+
 # %% id="stride"
 @cuda.jit
 def who_visits(turn):
@@ -217,11 +240,12 @@ d_turn = cuda.to_device(np.zeros((8, 20), np.int64))
 who_visits[2, 4](d_turn)
 draw_visits(d_turn.copy_to_host())
 
-# %% [markdown] id="stride-why"
+# %% [markdown] id="stride-why" tags=["why"]
 # Elements 5 and 13, in its first turn and its second (the numbers in the picture). Look along a column:
 # every element has one visitor. Look at one colour: in each turn, neighbouring threads stand at
 # neighbouring elements, which is how the memory of a GPU likes to be read.
-#
+
+# %% [markdown] id="stride-then"
 # Now something real. Each thread adds up its own share and writes the sum to **its own place**, so no
 # thread can disturb another. NumPy then adds the 4,096 partial sums.
 
@@ -246,6 +270,9 @@ print(f"threads: {d_partial.copy_to_host().sum():12,.1f} GeV")
 # Break the loop on purpose: stride by `cuda.blockDim.x`, the threads of *one* block, instead of all.
 # *Predict:* which elements are then visited twice?
 
+# %% id="stride-broken-guess"
+predict("stride-broken", "none", "all from element 4 on", "all of them")
+
 # %% id="stride-broken"
 @cuda.jit
 def who_visits_too_often(turn):
@@ -260,7 +287,7 @@ d_turn = cuda.to_device(np.zeros((8, 20), np.int64))
 who_visits_too_often[2, 4](d_turn)
 draw_visits(d_turn.copy_to_host())
 
-# %% [markdown] id="stride-broken-why"
+# %% [markdown] id="stride-broken-why" tags=["why"]
 # All from element 4 on: each block now walks to the end as if it were alone. With one block the mistake
 # does not show, so always try more than one.
 
@@ -298,6 +325,9 @@ check("grid-stride", count_above)
 # `virtualgpu.schedule(seed)` lets the warps (groups of 32 threads) and the threads of a warp take turns
 # in a random order, one that a real GPU could take too.
 
+# %% id="order-guess"
+predict("order", "thread 0, always", "thread 0 often, others too", "each thread equally often")
+
 # %% id="order"
 @cuda.jit
 def draw_ticket(next_ticket, drawn_by):
@@ -314,10 +344,11 @@ for seed in range(12):
     first_threads.append(int(d_drawn_by[0]))
 print("in twelve orders, the first ticket went to threads", first_threads)
 
-# %% [markdown] id="order-why"
+# %% [markdown] id="order-why" tags=["why"]
 # Often thread 0, but not always: CUDA promises no order between threads or between blocks. What
 # holds is only this: *inside one thread*, one line comes after the other.
-#
+
+# %% [markdown] id="order-then"
 # And a line is not the smallest step. `total[0] += value` is three: **load** the total, **add**,
 # **store** the result. In between, other threads take steps of their own.
 #
@@ -422,6 +453,12 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 #
 # *Predict:* will the sum be right? Will it be the same for every order of the threads?
 
+# %% id="atomic-guess"
+predict("atomic",
+        "right, but another in each order",
+        "right, and the same in each order",
+        "wrong in some orders")
+
 # %% id="atomic"
 @cuda.jit
 def add_all_atomic(values, total):
@@ -436,9 +473,15 @@ for seed in (1, 2, 3):
         add_all_atomic[555, 128](d_muon_pt, d_total)
     print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
 
+# %% [markdown] id="atomic-why" tags=["why"]
+# Right, three times, and the same each time.
+
 # %% [markdown] id="atomic-broken-predict" tags=["predict"]
-# Right, three times. Now the same with the total as a `float32`, which carries about seven digits.
+# Now the same with the total as a `float32`, which carries about seven digits.
 # *Predict:* what changes?
+
+# %% id="atomic-float32-guess"
+predict("atomic-float32", "nothing", "updates get lost again", "another sum in each order")
 
 # %% id="atomic-float32"
 for seed in (1, 2, 3):
@@ -447,12 +490,13 @@ for seed in (1, 2, 3):
         add_all_atomic[555, 128](d_muon_pt, d_total)
     print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
 
-# %% [markdown] id="atomic-float32-why"
+# %% [markdown] id="atomic-float32-why" tags=["why"]
 # No update is lost, and yet each order gives another sum, off by up to several GeV. Each addition rounds, and
 # what it rounds away depends on what is in the total already: for floats, (a + b) + c need not be
 # a + (b + c). Atomics make each step whole; they do not make an order. (The `float64` total had
 # room for every digit: each of these values has 24 bits, and their sum still fits into 53.)
-#
+
+# %% [markdown] id="atomic-float32-then"
 # So compare sums of floats with a tolerance, and add into a wider type where you can.
 
 # %% [markdown] id="check-then-act-task"
@@ -495,6 +539,9 @@ check("check-then-act", hardest)
 # `half` rounds up, so that with an odd number the one in the middle stays where it is.
 # *Predict:* how many launches does it take to fold 13 numbers?
 
+# %% id="tree-guess"
+predict("tree", "3", "4", "12")
+
 # %% id="tree"
 @cuda.jit
 def fold(values, n):
@@ -515,9 +562,12 @@ while n > 1:
     levels.append(d_values[:n].copy_to_host())
 draw_levels(levels)
 
-# %% [markdown] id="tree-why"
-# Four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your
-# kernel left them after each launch. Twice as many values need only one launch more. All 71,009 muons:
+# %% [markdown] id="tree-why" tags=["why"]
+# Four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your kernel
+# left them after each launch. Twice as many values need only one launch more.
+
+# %% [markdown] id="tree-then"
+# All 71,009 muons:
 
 # %% id="tree-real"
 def tree_sum(values):
@@ -535,12 +585,15 @@ print(f"the tree, float32:      {total:,.3f} GeV in {launches} launches")
 print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
 print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 
-# %% [markdown] id="tree-real-why"
+# %% [markdown] id="tree-real-why" tags=["predict"]
 # A bonus: the tree adds numbers of similar size, so it loses less to rounding than a long queue does, where small
 # numbers meet a large total. (NumPy's own `sum` works in a similar way.)
 #
 # Now break it, twice. First, a fold that *rounds down*, as many published ones do. *Predict:* for which
 # lengths is it right?
+
+# %% id="tree-broken-guess"
+predict("tree-broken", "for even lengths", "for powers of two", "for all")
 
 # %% id="tree-broken"
 @cuda.jit
@@ -560,12 +613,16 @@ while n > 1:
     levels.append(d_values[:n].copy_to_host())
 draw_levels(levels)
 
-# %% [markdown] id="tree-one-launch-predict" tags=["predict"]
+# %% [markdown] id="tree-broken-why" tags=["why"]
 # Only for powers of two: at every odd length, the last value falls off (dashed). Tests with 64, 128 and
 # 1024 elements all pass.
-#
+
+# %% [markdown] id="tree-one-launch-predict" tags=["predict"]
 # Second: 17 launches look like a waste. Put the whole loop into the kernel and launch once.
 # *Predict:* right or wrong?
+
+# %% id="tree-one-launch-guess"
+predict("tree-one-launch", "right: the loop is the same", "wrong")
 
 # %% id="tree-one-launch"
 @cuda.jit
@@ -589,7 +646,7 @@ with virtualgpu.check() as report:
     fold_all[278, 128](cuda.to_device(muon_pt))
 print(report)
 
-# %% [markdown] id="tree-one-launch-why"
+# %% [markdown] id="tree-one-launch-why" tags=["why"]
 # Wrong, and another wrong in each order. A thread that has finished its level goes on to the next, and
 # reads values that others have not yet added up. An atomic would not help: no two threads write to the
 # same element at the same level. They must *wait for each other* between levels, and the end of a launch
@@ -682,6 +739,12 @@ print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 # Let us break it three times. First, without the barrier after the filling. *Predict:* will the sum be
 # wrong?
 
+# %% id="barrier-missing-guess"
+predict("barrier-missing",
+        "wrong, each time",
+        "right as it comes, wrong in another order",
+        "right, always: each thread fills its place first")
+
 # %% id="barrier-missing"
 @cuda.jit
 def block_sums_hasty(values, sums):
@@ -711,7 +774,7 @@ with virtualgpu.check() as report:
     block_sums_hasty[555, THREADS](d_muon_pt, d_sums)
 print(report)
 
-# %% [markdown] id="barrier-missing-why"
+# %% [markdown] id="barrier-missing-why" tags=["why"]
 # As it comes, the answer is right: on the virtual GPU all warps go at the same pace unless a schedule
 # says otherwise, and on a real one they often do. In another order, a thread adds a place that its owner
 # has not filled yet. What it finds there is left over from something else: **shared memory does not start
@@ -720,6 +783,9 @@ print(report)
 
 # %% [markdown] id="early-return-predict" tags=["predict"]
 # Second, a loose thread that leaves early. *Predict:* 129 values in two blocks. Which block is wrong?
+
+# %% id="early-return-guess"
+predict("early-return", "block 0", "block 1", "both")
 
 # %% id="early-return"
 @cuda.jit
@@ -748,7 +814,7 @@ with virtualgpu.check() as report:
 print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
 
-# %% [markdown] id="early-return-why"
+# %% [markdown] id="early-return-why" tags=["why"]
 # Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two findings
 # say so: at both barriers, one thread waits for threads that have ended. Every thread of a block must
 # come to a barrier; a GPU that goes on regardless, as this one does, is being kind. The third finding is
@@ -756,6 +822,12 @@ print(report)
 
 # %% [markdown] id="barrier-in-if-predict" tags=["predict"]
 # Third, two lines that look as if they belonged together. *Predict:* will the sum be wrong?
+
+# %% id="barrier-in-if-guess"
+predict("barrier-in-if",
+        "the sum is wrong",
+        "the sum is right, and the program wrong",
+        "the sum is right, and all is well")
 
 # %% id="barrier-in-if"
 @cuda.jit
@@ -782,7 +854,7 @@ with virtualgpu.check() as report:
 print(f"{d_sums.copy_to_host().sum():,.1f} GeV")
 print(report)
 
-# %% [markdown] id="barrier-in-if-why"
+# %% [markdown] id="barrier-in-if-why" tags=["why"]
 # The sum is right, and the program is wrong. At the first level, half of the threads have no partner:
 # they skip the barrier, go round the loop and end, while the others wait. This is called a *divergent
 # barrier*. CUDA leaves open what happens then: a real GPU may go on, mix up two barriers, or hang. So
@@ -860,6 +932,9 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok
 #
 # *Predict:* how many atomics does each of the three versions take?
 
+# %% id="count-guess"
+predict("count", "71,009, 0 and 32", "71,009, 17 and 1", "71,009, 0 and 4,096")
+
 # %% id="count"
 def new_total():
     return cuda.to_device(np.zeros(1))
@@ -878,10 +953,11 @@ for name, run in versions.items():
     traffic = (counts.global_bytes_read + counts.global_bytes_written) / 1000
     print(f"{name:26}{len(profile.launches):9}{counts.global_atomics:9,}{traffic:21,.0f}")
 
-# %% [markdown] id="count-why"
+# %% [markdown] id="count-why" tags=["why"]
 # 32 atomics, one for each block, instead of 71,009; one launch instead of 17; and each muon is read once,
 # which is the least that a sum can do. Such counts tell you *why* a kernel is slow, on any machine.
-#
+
+# %% [markdown] id="count-then"
 # And by the clock of a real GPU? Recorded times of these kernels, of one with shuffles (section 12), and of libraries,
 # for an array far larger than any cache (rows `reduction`); or a line that says that nobody has measured yet:
 
@@ -905,6 +981,12 @@ recorded_times("reduction")
 # In this kernel the ways alternate: with `run = 1` from thread to thread, with `run = 32` from warp to
 # warp.
 
+# %% id="branches-guess"
+predict("branches",
+        "one: the way of the majority",
+        "each lane runs its own way, all at once",
+        "both, one after the other")
+
 # %% id="branches"
 @cuda.jit
 def two_ways(values, run, out):
@@ -926,6 +1008,10 @@ for run in (1, 8, 16, 32, 64):
     idle = counts.lanes_lost / (32 * counts.warp_instructions)
     print(f"{run:3}{counts.divergent_branches:18}{counts.warp_instructions:20,}{idle:20.0%}")
 
+# %% [markdown] id="branches-why" tags=["why"]
+# Both: where lanes part, the warp runs one way with the others masked off, then the other way. Where a whole
+# warp goes one way, it runs only that.
+
 # %% [markdown] id="branches-picture-text"
 # Here are two warps of that kernel, step by step: on the left the ways alternate from thread to thread, on the
 # right from warp to warp. Each band is a warp, 32 lanes high; pale lanes are doing nothing.
@@ -946,6 +1032,9 @@ gpucourse.beside(*(
 # Should you avoid every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
 # negative, at random. *Predict:* at how many of the 128 warps' `if`s do the lanes part?
 
+# %% id="short-if-guess"
+predict("short-if", "at nearly all", "at half of them", "at none")
+
 # %% id="short-if"
 @cuda.jit
 def no_negatives(values, out):
@@ -964,11 +1053,12 @@ print("divergent branches:", profile.counters.divergent_branches)
 ptx = next(iter(no_negatives.inspect_asm().values()))
 print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in line), sep="\n")
 
-# %% [markdown] id="short-if-why"
+# %% [markdown] id="short-if-why" tags=["why"]
 # At none. The compiler saw that both ways are short, and made one instruction of them, `selp`: *select by a
 # predicate*. Every lane computes both values and keeps one, which is what masking comes to, without the
 # branch. Divergence costs where the ways are long.
-#
+
+# %% [markdown] id="short-if-then"
 # A loop diverges too: a warp goes round until its *busiest* lane is done. Let each thread take one
 # event and add up its muons, of which an event has 0 to 7.
 
@@ -1030,6 +1120,12 @@ check("lane-turns", lane_turns)
 # The same events, sorted by their number of muons, so that the lanes of a warp get equally long ones.
 # *Predict:* do the sums change? Does the cost?
 
+# %% id="sorted-guess"
+predict("sorted",
+        "the sums change, and the cost",
+        "the sums stay, the cost falls",
+        "neither: it's the same work")
+
 # %% id="sorted"
 by_length = np.argsort(muons_per_event, kind="stable")
 for name, order_of_events in (("as recorded", as_recorded), ("sorted", by_length)):
@@ -1037,7 +1133,7 @@ for name, order_of_events in (("as recorded", as_recorded), ("sorted", by_length
     print(f"{name:12} same sums: {np.array_equal(again, sums)}; (useful, paid) =", lane_turns(turns))
 draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 
-# %% [markdown] id="sorted-why"
+# %% [markdown] id="sorted-why" tags=["why"]
 # The sums are the same to the last bit; what is paid for fell from more than twice the useful turns to
 # hardly more than those. The picture shows where, in the sorted list, the events with one muon end and
 # those with two begin. Sorting is not free either: it pays where the work of a thread is long and uneven.
@@ -1052,6 +1148,12 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 #
 # Memory moves in **sectors** of 32 bytes, eight `float32` numbers. *Predict:* which of the two moves more
 # sectors on a GPU, and how many times as many?
+
+# %% id="shares-guess"
+predict("shares",
+        "the same: each number is read once",
+        "side by side, twice as many",
+        "the shares, eight times as many")
 
 # %% id="shares"
 @cuda.jit
@@ -1080,7 +1182,7 @@ gpucourse.beside(
                      steps=8, title="a share for each"),
 )
 
-# %% [markdown] id="shares-why"
+# %% [markdown] id="shares-why" tags=["why"]
 # The shares move eight times as much. When a warp loads, its 32 lanes ask at the same moment, and the
 # hardware gathers what they ask for into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and
 # nothing is moved in vain: the access is **coalesced**. In shares, each lane asks for a number of its own
@@ -1110,6 +1212,9 @@ gpucourse.report(sums_of_shares, 32, 128, muon_pt, np.zeros(4096))
 #
 # *Predict:* a kernel adds up only `pt`. How many times as many sectors does it move from the rows?
 
+# %% id="records-guess"
+predict("records", "the same: it reads only pt", "four times", "eight times")
+
 # %% id="records"
 rows = np.column_stack([ak.to_numpy(ak.flatten(muons[name])) for name in
                         ("pt", "eta", "phi", "charge")]).astype(np.float32)
@@ -1121,7 +1226,7 @@ for name, column in (("rows", d_rows[:, 0]), ("columns", d_columns[0])):
     print(f"from {name:8} {profile.counters.global_load_sectors:7,} sectors,",
           f"{d_partial.copy_to_host().sum():,.1f} GeV")
 
-# %% [markdown] id="records-why"
+# %% [markdown] id="records-why" tags=["why"]
 # Four times: the `eta`, `phi` and charge of each muon come along for nothing. Awkward Arrays, cuDF and Parquet
 # files keep each column by itself, and this is one reason. The other question is how to *turn* a table from
 # rows into columns: a warp that reads a row side by side writes down a column, far apart, and the other way
@@ -1136,6 +1241,9 @@ for name, column in (("rows", d_rows[:, 0]), ("columns", d_columns[0])):
 #
 # Two ways to fold 128 numbers, both right. One adds the far half onto the near half, as in section 7; the
 # other adds neighbours, then neighbours of neighbours. *Predict:* which has bank conflicts?
+
+# %% id="banks-guess"
+predict("banks", "the far half: its words lie far apart", "the neighbours", "both")
 
 # %% id="banks"
 @cuda.jit
@@ -1189,20 +1297,28 @@ gpucourse.beside(*(
     for kernel in (fold_halves, fold_neighbours)
 ))
 
-# %% [markdown] id="banks-why"
+# %% [markdown] id="banks-why" tags=["why"]
 # The neighbours. In their first level lane `t` wants word `2t`: lanes 0 and 16 both want bank 0, and so on, so
 # every request takes two turns; in the second level four. Click on requests 3 and 9 to see the rows pile up. In the
 # other fold, lane `t` wants word `t`, and each lane has a bank to itself.
-#
+
+# %% [markdown] id="padding-predict" tags=["predict"]
 # The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`,
 # `tile[2, 3]` … lie 32 words apart: all in bank 3. A warp that reads a column takes 32 turns. *Predict:*
 # what becomes of it if the tile is declared with 33 columns, of which the last is never used?
+
+# %% id="padding-guess"
+predict("padding", "still 32 turns: the last column is unused", "2 turns", "1 turn")
 
 # %% id="padding"
 bank = np.arange(32 * 32).reshape(32, 32) % 32
 padded = np.arange(32 * 33).reshape(32, 33) % 32
 print("32 columns: the banks of tile[:, 3] are", *bank[:, 3])
 print("33 columns: the banks of tile[:, 3] are", *padded[:, 3])
+
+# %% [markdown] id="padding-why" tags=["why"]
+# One turn. 33 is one more than 32, so each row begins one bank further than the row above it: the words of a
+# column lie in 32 different banks.
 
 # %% [markdown] id="turn-task"
 # ### Exercise: turn a table
@@ -1255,6 +1371,9 @@ gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
 # The fold of a tree, then, needs neither shared memory nor barriers within a warp. *Predict:* how many shuffles
 # does it take, and which lane has the sum at the end?
 
+# %% id="shuffle-guess"
+predict("shuffle", "31, and every lane", "5, and every lane", "5, and lane 0")
+
 # %% id="shuffle"
 ALL = 0xFFFFFFFF
 
@@ -1276,10 +1395,11 @@ warp_fold[1, 32](cuda.to_device(muons_per_event[:32]), d_seen)
 levels = [d_seen[k].copy_to_host()[: 32 >> k] for k in range(6)]
 draw_levels(levels)
 
-# %% [markdown] id="shuffle-why"
+# %% [markdown] id="shuffle-why" tags=["why"]
 # Five, and lane 0. (The picture leaves out the upper lanes: they get sums too, which aren't used. A lane
 # that asks beyond the end of the warp gets its own value back.)
-#
+
+# %% [markdown] id="shuffle-then"
 # Now the sum of all muons. Each thread adds up its share, side by side; each warp folds by shuffles; and one
 # lane of each warp adds to the total.
 
@@ -1314,6 +1434,9 @@ for kernel in (sum_all, sum_by_warps):
 # Now break it: put the bounds guard around everything, as you have done in every kernel so far. *Predict:* 100
 # muons in 128 threads. Is the sum right?
 
+# %% id="shuffle-broken-guess"
+predict("shuffle-broken", "yes: the guard keeps the others out", "no")
+
 # %% id="shuffle-broken"
 @cuda.jit
 def sum_guarded(values, total):
@@ -1331,12 +1454,13 @@ for n in (96, 100):
     sum_guarded[1, THREADS](d_muon_pt[:n], d_total)
     print(f"{n} muons: {d_total[0]:,.1f} GeV, should be {muon_pt[:n].sum(dtype=np.float64):,.1f}")
 
-# %% [markdown] id="shuffle-broken-why"
+# %% [markdown] id="shuffle-broken-why" tags=["why"]
 # Right for 96, three whole warps. In the fourth warp of 100, four lanes are at work, and `mask` says that all
 # 32 are: lane 3 asks lane 19, which has nothing to give. CUDA leaves open what comes of that. The virtual GPU
 # hands over an absurd number (so absurd here that the sum overflows), so that you notice; a real one may
 # hand over whatever the register holds. So: as for a barrier, guard the *value*, not the shuffle.
-#
+
+# %% [markdown] id="shuffle-broken-then"
 # ### Exercise: the maximum of a warp
 #
 # Write `warp_maxima`: `maxima[w]` is the largest of the values of warp `w` (values `32 w` to `32 w + 31`), minus

@@ -11,10 +11,12 @@ import math
 
 import numpy as np
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from numba import cuda, uint64
 
 check, hint = lecture("07_random_numbers")
+predict = predictions("07_random_numbers")
 THREADS, POINTS = 4096, 64
 
 
@@ -79,14 +81,21 @@ for seed in same_seed:
 # one seed for all threads, how many different values are there among the 4,096 `hits`? (Settle on an answer
 # before you run a cell. The wrong ones teach most.)
 
+# %% id="same-guess"
+predict("same",
+        "4,096: each thread has its own points",
+        "some hundred: many are equal by chance",
+        "one")
+
 # %% id="same"
 print("different values:", np.unique(hits).size)
 print("spread of the threads' own estimates:", np.std(4 * hits / POINTS))
 
-# %% [markdown] id="same-why"
+# %% [markdown] id="same-why" tags=["why"]
 # One. Every thread threw *the same* 64 points. So there are 64 points, not 262,144, and the true error is that
 # of 64. If you took the spread between the threads as your error, you'd even claim ±0.
-#
+
+# %% [markdown] id="same-then"
 # ### Exercise: an estimate with its error
 #
 # If threads *are* independent, the spread of their results gives the error, without any formula about circles.
@@ -112,6 +121,9 @@ check("estimate", estimate)
 # ## 2. Seeds side by side
 #
 # So each thread gets a seed of its own: its number, plus one. *Predict:* good or bad?
+
+# %% id="neighbours-guess"
+predict("neighbours", "good: no two states are alike", "bad")
 
 # %% id="neighbours"
 side_by_side = np.arange(1, THREADS + 1, dtype=np.uint64)
@@ -156,7 +168,7 @@ def draw_streams(seeds, title):
 
 draw_streams(side_by_side, "seeds 1, 2, 3, …")
 
-# %% [markdown] id="neighbours-why"
+# %% [markdown] id="neighbours-why" tags=["why"]
 # Bad. Small seeds have few bits set, and it takes this generator several steps to spread them: the first numbers
 # are all next to 0, and the second ones come in stripes. A generator promises much of
 # the numbers *along* one stream, and nothing of numbers *across* streams with related seeds.
@@ -177,6 +189,9 @@ draw_streams(side_by_side, "seeds 1, 2, 3, …")
 # it on.
 #
 # *Predict:* the kernel is launched twice. The same hits, or others?
+
+# %% id="xoroshiro-guess"
+predict("xoroshiro", "the same: the seeds are the same", "others")
 
 # %% id="xoroshiro"
 from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float64
@@ -202,7 +217,7 @@ for launch in (1, 2):
     hits = d_hits.copy_to_host()
     print(f"launch {launch}: {hits[:8]} …  π = {4 * hits.mean() / POINTS:.4f} ± {expected_error:.4f}")
 
-# %% [markdown] id="xoroshiro-why"
+# %% [markdown] id="xoroshiro-why" tags=["why"]
 # Others: the states moved on, and stayed in memory for the next launch. That is what you need here; but it means that
 # a result depends on all launches before it, and on *how many threads* there were: thread 5's numbers belong to
 # thread 5. With another launch shape, other elements get them.
@@ -216,6 +231,9 @@ for launch in (1, 2):
 # SplitMix64.
 #
 # *Predict:* three launches of different shapes fill an array. The same numbers?
+
+# %% id="counter-guess"
+predict("counter", "the same", "others: each shape has other threads")
 
 # %% id="counter"
 @cuda.jit(device=True)
@@ -243,10 +261,11 @@ reference = filled(32, 128)
 for blocks, threads in ((1, 96), (200, 64), (64, 256)):
     print(f"[{blocks}, {threads}]: the same numbers:", np.array_equal(filled(blocks, threads), reference))
 
-# %% [markdown] id="counter-why"
+# %% [markdown] id="counter-why" tags=["why"]
 # The same, bit for bit: the number belongs to the *element*, not to the thread. Results can be repeated on any
 # device and with any launch. What you have to make sure of: **no counter twice with one key**.
-#
+
+# %% [markdown] id="counter-then"
 # ### Exercise: points by counter
 #
 # Write `points`: `x[i]` and `y[i]` for every `i`, from `random(key, …)`, in a grid-stride loop. The same points
@@ -301,6 +320,9 @@ check("chi-square", chi_square_z)
 #
 # *Predict:* which of the four pass both? (The table is made by your `chi_square_z`.)
 
+# %% id="autopsy-guess"
+predict("autopsy", "all four", "the last only", "the last two")
+
 # %% id="autopsy"
 def zs(numbers):
     """z along streams and across them, in 16 bins."""
@@ -321,9 +343,12 @@ for name, numbers in specimens.items():
     along, across = zs(numbers)
     print(f"{name:20}{along:10.1f}{across:10.1f}")
 
-# %% [markdown] id="autopsy-why"
+# %% [markdown] id="autopsy-why" tags=["why"]
 # The last two. The other two have perfect-looking streams, each for itself; it is across that they fail, and
-# across is what a launch adds up. The scrambled seeds, drawn like those before:
+# across is what a launch adds up.
+
+# %% [markdown] id="autopsy-then"
+# The scrambled seeds, drawn like those before:
 
 # %% id="scrambled-picture"
 draw_streams(spread_out, "scrambled seeds")
@@ -360,13 +385,16 @@ Picture(figure, "Typical error of π over 32 runs against the number of points, 
 # With good streams, the error falls as 1/√N: four times the points, half the error. With the same seed it
 # stays where 64 points put it. When an error does not fall as 1/√N, suspect the streams.
 
-# %% [markdown] id="jax-text"
+# %% [markdown] id="jax-text" tags=["predict"]
 # ## 6. Keys in JAX
 #
 # JAX's generator is counter-based too (Threefry). What you hold is a key; `split` makes new keys, `fold_in(key, i)`
 # one for each number `i`. No state, so no order: the same key gives the same numbers wherever it is used. Using a
 # key twice is the old mistake in new clothes. JAX can look out for it. *Predict:* when does it complain: while
 # it compiles `point`, or when it has the numbers?
+
+# %% id="key-reuse-guess"
+predict("key-reuse", "while it compiles", "when it has the numbers")
 
 # %% id="key-reuse" raises="KeyReuseError"
 import jax
@@ -381,7 +409,7 @@ print("not watched:", *point(jax.random.key(2026)))
 with jax.debug_key_reuse(True):
     point(jax.random.key(2026))
 
-# %% [markdown] id="key-reuse-why"
+# %% [markdown] id="key-reuse-why" tags=["why"]
 # While it compiles: `argument 0 is already consumed` is found in the list of operations, without any
 # number. Not watched, x and y are equal, and every point lies on the diagonal. The watch is off unless you ask
 # for it, so ask for it while you develop.

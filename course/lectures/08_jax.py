@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.views.picture import COLOURS, Picture, canvas
 
 check, hint = lecture("08_jax")
+predict = predictions("08_jax")
 DT, DRAG, GRAVITY = 0.02, 0.02, 9.81  # s, 1/m, m/s²
 
 
@@ -71,6 +73,12 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
 # So how often is it run? Here is a function that counts. *Predict:* which of these calls make it trace again?
 # (Settle on an answer before you run a cell. The wrong ones teach most.)
 
+# %% id="trace-guess"
+predict("trace",
+        "all of them: each value is another",
+        "30.0, and each array",
+        "30.0, the whole number, the first array of 3, the array of 4")
+
 # %% id="trace"
 traced = 0
 
@@ -95,11 +103,12 @@ for what, speed in {
     energy(0.145, speed)
     print(f"{what:24}", "traced and compiled" if traced > before else "known already")
 
-# %% [markdown] id="trace-why"
+# %% [markdown] id="trace-why" tags=["why"]
 # A *new type or a new shape* means a new trace and a new compilation, which takes from a tenth of a second to
 # minutes; a new value does not. (The last was known: JAX makes `float32` of NumPy's `float64`, unless you
 # set `jax.config.update("jax_enable_x64", True)` at the start.)
-#
+
+# %% [markdown] id="trace-then"
 # A program whose arrays have another length each time compiles each time. The cure is to *pad*: give all the
 # same length, and say which elements count.
 
@@ -128,6 +137,12 @@ check("pad", masked_mean)
 # Some arguments *should* be built in: a number of steps, a method, a flag that an `if` asks for. These are
 # **static**: JAX compiles once for each of their values. *Predict:* a static list of weights?
 
+# %% id="static-guess"
+predict("static",
+        "fine: it is built in, like a number",
+        "an error",
+        "fine, but it compiles at each call")
+
 # %% id="static" raises="ValueError"
 from functools import partial
 
@@ -140,7 +155,7 @@ def weighted(values, weights):
 print("a tuple:", weighted(jnp.ones(2), (0.25, 0.5)))
 print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 
-# %% [markdown] id="static-why"
+# %% [markdown] id="static-why" tags=["why"]
 # `Non-hashable static arguments are not supported`. JAX looks compiled functions up by their static values, as
 # in a dictionary, and a list cannot be a key: it might change. Give a tuple. And give static arguments
 # few values, because each means another compilation.
@@ -150,16 +165,23 @@ print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 #
 # A list of operations has no place for "and then change it". *Predict:* what does this do?
 
+# %% id="immutable-guess"
+predict("immutable", "it changes one element", "it makes a new array called landed", "an error")
+
 # %% id="immutable" raises="TypeError"
 landed = jnp.zeros(5)
 landed[2] = 1.0
 
-# %% [markdown] id="immutable-why"
+# %% [markdown] id="immutable-why" tags=["why"]
 # JAX refuses, and says what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside of `jit`,
 # the compiler sees when nobody needs the old one, and writes in place.) Besides `set` there are `add`,
 # `multiply`, `min` and `max`.
-#
+
+# %% [markdown] id="at-index-predict" tags=["predict"]
 # *Predict:* three times the same index: how much is added? And index 100 of an array of five?
+
+# %% id="at-guess"
+predict("at", "once; and an error", "three times; and an error", "three times; and no error")
 
 # %% id="at"
 same = jnp.array([0, 0, 0])
@@ -171,7 +193,7 @@ print("JAX, .at[].add(): ", jnp.zeros(5).at[same].add(1))
 print("read beyond the end: ", jnp.arange(5.0)[100])
 print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
 
-# %% [markdown] id="at-why"
+# %% [markdown] id="at-why" tags=["why"]
 # `.at[…].add` counts every index, also one that comes three times (on a GPU by atomics); NumPy's `+=` writes
 # once. And an index out of bounds is **no error**: traced code cannot raise, so reading gives the *last* element
 # and writing does nothing. Both are quiet. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)`
@@ -204,6 +226,12 @@ check("at-add", landing_counts)
 # Tracing runs a Python `for` and writes down what happens in it. *Predict:* how long is the list of
 # operations for 100 steps of a Python loop, and for 100 steps of `jax.lax.fori_loop`?
 
+# %% id="loops-guess"
+predict("loops",
+        "equally long: both do the same",
+        "100 bodies for Python's, one for fori_loop",
+        "one body for both")
+
 # %% id="loops"
 def with_python_loop(state, steps):
     for _ in range(steps):
@@ -223,15 +251,19 @@ for steps in (1, 10, 100):
     ]
     print(f"{steps:4} steps: {lines[0]:6,} lines with a Python loop, {lines[1]} with fori_loop")
 
-# %% [markdown] id="loops-why"
+# %% [markdown] id="loops-why" tags=["why"]
 # A Python loop is *unrolled*: a hundred steps are a hundred copies of the body to compile, and the time
 # that takes grows with them. Short loops over fixed things are fine. For long ones there are `fori_loop` (a known number of
 # turns), `scan` (the same, and it collects what each turn gives) and `while_loop` (until something holds; it has
 # no reverse derivative).
-#
+
+# %% [markdown] id="where-trap-predict" tags=["predict"]
 # For a choice there are `jnp.where`, which computes **both** and picks, and `jax.lax.cond`, which runs one of two
 # functions (under `vmap` it turns into `where`: the lanes of a GPU go the same way anyhow). `where` has a trap.
 # *Predict:* the derivative of this function at 0?
+
+# %% id="where-trap-guess"
+predict("where-trap", "0", "infinite", "nan")
 
 # %% id="where-trap"
 def root(x):
@@ -246,7 +278,7 @@ def root_safely(x):
 for function in (root, root_safely):
     print(f"{function.__name__:12} at 0: value {function(0.0)}, slope {jax.grad(function)(0.0)}")
 
-# %% [markdown] id="where-trap-why"
+# %% [markdown] id="where-trap-why" tags=["why"]
 # `nan`, although the value is right. Both sides are computed, the derivative of the square root at 0 is infinite,
 # and the derivative of "not picked" is 0: infinity times zero. So keep bad values out *before* the operation,
 # with a second `where`, as `root_safely` does, and as `advance` does above for the division: look for it.
@@ -281,6 +313,9 @@ check("vmap", table, distance)
 #
 # No two throws are exactly alike. *Predict:* are the two numbers on the first line equal?
 
+# %% id="keys-guess"
+predict("keys", "no: each call draws a new number", "yes")
+
 # %% id="keys"
 key = jax.random.key(1)
 print(jax.random.normal(key), jax.random.normal(key))
@@ -292,7 +327,7 @@ speeds = 30 + jax.random.normal(for_speed, 2000)
 came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
 print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 
-# %% [markdown] id="keys-why"
+# %% [markdown] id="keys-why" tags=["why"]
 # They're equal. JAX has no hidden generator whose state moves on; a traced function couldn't have one. All randomness
 # comes from the **key**: the same key gives the same numbers, wherever and whenever. So never use a key twice:
 # `split` it, use the parts, and forget it. ("Random numbers in parallel" tells more.)
@@ -334,6 +369,12 @@ check("aim", aim, distance)
 # A thousand balls, step by step, from Python: each call makes a new array. If the old one is not needed, **donate**
 # it: its memory becomes the result's. *Predict:* what is in `balls` after the call?
 
+# %% id="donate-guess"
+predict("donate",
+        "the balls before the step",
+        "the balls after the step",
+        "nothing: the array is deleted")
+
 # %% id="donate" raises="RuntimeError"
 step_all = jax.jit(jax.vmap(advance), donate_argnums=0)
 
@@ -342,9 +383,10 @@ moved = step_all(balls)
 print("memory of the old array given away:", balls.is_deleted())
 balls + 1
 
-# %% [markdown] id="donate-why"
+# %% [markdown] id="donate-why" tags=["why"]
 # Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and no name is left for the old one.
-#
+
+# %% [markdown] id="habits-predict" tags=["predict"]
 # The habits, in order of what they bring:
 #
 # 1. **A large part in one `jit`.** Each call from Python costs some microseconds, and fusing ends where a
@@ -357,6 +399,9 @@ balls + 1
 #
 # Here are ten balls, each step on its own without `jit`, in a call of a compiled step, and inside of one
 # compiled loop. *Predict:* by what factors do they differ?
+
+# %% id="habits-guess"
+predict("habits", "not at all: the steps are the same", "by two or three", "by tens to thousands")
 
 # %% id="habits"
 import time
@@ -391,12 +436,12 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
     print(f"{function.__name__:16}{1e6 * best / steps:12,.2f} microseconds a step, on",
           jax.devices()[0].platform.upper())
 
-# %% [markdown] id="habits-why"
+# %% [markdown] id="habits-why" tags=["why"]
 # Factors of ten to thousands. Without `jit`, each step runs Python, and each operation by itself; with ten balls, a
 # compiled call is mostly the way in and out. With ten thousand balls the last two come close to each other:
 # then there is work enough in a call.
 
-# %% [markdown] id="pallas-text"
+# %% [markdown] id="pallas-text" tags=["predict"]
 # ## 8. A kernel of your own: Pallas
 #
 # Where XLA's fusing is not enough, **Pallas** lets you write the kernel: a function that gets *references* to
@@ -404,6 +449,9 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # stands in a `BlockSpec`: its shape, and which block belongs to which step of the grid.
 #
 # *Predict:* this grid has 4 steps, with blocks of 256. How often does the kernel's Python text run?
+
+# %% id="pallas-guess"
+predict("pallas", "4 times, once for each step", "1,024 times", "once")
 
 # %% id="pallas"
 from jax.experimental import pallas as pl
@@ -428,7 +476,7 @@ vx, vy = jax.random.normal(jax.random.key(2), (2, 1024))
 right = np.allclose(drag_of_all(vx, vy), DRAG * np.hypot(vx, vy), rtol=1e-5)
 print(f"right: {right}; traced {kernel_traced} time(s)")
 
-# %% [markdown] id="pallas-why"
+# %% [markdown] id="pallas-why" tags=["why"]
 # Once: it is traced like everything in JAX, and run four times. With `interpret=True` you can develop and test
 # anywhere; on a GPU, leave it out, and blocks should be powers of two. Pallas thinks in blocks where Numba
 # thinks in threads; there are no barriers to forget, and less that you can decide.

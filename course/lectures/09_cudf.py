@@ -19,11 +19,13 @@ import cupy as cp
 import numpy as np
 import pandas as pd
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.data import dimuons
 from gpucourse.system.device import pick
 from gpucourse.views.picture import Picture, canvas
 
 check, hint = lecture("09_cudf")
+predict = predictions("09_cudf")
 
 muons = dimuons().muons
 columns = {"event": np.repeat(np.arange(len(muons)), ak.to_numpy(ak.num(muons.pt)))}
@@ -66,19 +68,26 @@ print(table.head(4), table.dtypes, sep="\n")
 # *Predict:* five muons of three events, in no order. Of the sums by event, which comes first with pandas, and
 # which with cuDF? (Settle on an answer first. The wrong ones teach most.)
 
+# %% id="groups-guess"
+predict("groups",
+        "event 7 with both: it comes first in the table",
+        "event 3 with both: groups are sorted",
+        "event 3 with pandas; with cuDF whatever comes")
+
 # %% id="groups"
 few = cudf.DataFrame({"event": [7, 3, 7, 5, 3], "pt": [20.0, 5.0, 30.0, 8.0, 4.0]})
 print("pandas:", few.to_pandas().groupby("event")["pt"].sum().to_dict())
 print("cuDF:  ", few.groupby("event")["pt"].sum().to_pandas().to_dict())
 print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict())
 
-# %% [markdown] id="groups-why"
+# %% [markdown] id="groups-why" tags=["why"]
 # pandas sorts the groups. cuDF does not unless asked: on a GPU thousands of threads throw rows into a hash table, and
 # the groups come out as they happen to lie there, in another order tomorrow. (Without a GPU they come in the order in
 # which they first occur, here 7, 3, 5: do not count on that either.) The same is true for the rows of a
 # join, and for the order in which a group's floats are added: the last digit of a sum may change.
 # So: never rely on the order; say `sort=True`, or sort afterwards.
-#
+
+# %% [markdown] id="groups-then"
 # ### Exercise: one row for each event
 #
 # Write `events_of(table)`: a DataFrame with one row for each event that occurs, `event` as its index in
@@ -108,6 +117,9 @@ check("per-event", events_of)
 #
 # *Predict:* an event with three muons gives how many rows? And which of these are pairs?
 
+# %% id="joins-guess"
+predict("joins", "3: one for each pair", "6: each with each other", "9, of which 3 are pairs")
+
 # %% id="joins"
 table["number"] = table.groupby("event").cumcount()  # 0, 1, 2, … within the event
 first = table[table["event"] == 0]
@@ -115,7 +127,7 @@ print(first.merge(first, on="event", suffixes=("1", "2"))[["event", "number1", "
 both = table.merge(table, on="event", suffixes=("1", "2"))
 print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 
-# %% [markdown] id="joins-why"
+# %% [markdown] id="joins-why" tags=["why"]
 # Nine: each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A join multiplies: where a key occurs *m*
 # times on the left and *n* times on the right, *m × n* rows come out. On a GPU, whose memory is small, the join
 # that explodes is what ends in `MemoryError`. Count before you join.
@@ -160,6 +172,12 @@ check("pairs", pairs_of)
 # *Predict:* a left join keeps all runs. `tried` holds integers. What stands there for run 3, and of what type
 # is the column then: with pandas, and with cuDF?
 
+# %% id="left-join-guess"
+predict("left-join",
+        "0 with both",
+        "NaN and float64 with both",
+        "pandas NaN and float64, cuDF null and int64")
+
 # %% id="left-join"
 conditions = cudf.DataFrame({
     "run": [0, 1, 2, 4],
@@ -173,11 +191,12 @@ print(known)
 in_pandas = runs.to_pandas().merge(conditions.to_pandas(), on="run", how="left")
 print("cuDF:", known["tried"].dtype, "  pandas:", in_pandas["tried"].dtype)
 
-# %% [markdown] id="left-join-why"
+# %% [markdown] id="left-join-why" tags=["why"]
 # pandas has no way to leave an integer out: the column becomes `float64`, and the hole `NaN`. A column of
 # cuDF may have a **mask** beside its values, one bit for each row, which says whether the row has a value. So every type
 # can have holes, called **null** and shown as `<NA>`, and integers stay integers.
-#
+
+# %% [markdown] id="left-join-then"
 # Text works too. The characters of a column lie in one long array, a second one says where each string begins,
 # and the methods of `.str` go over all of them at once:
 
@@ -194,6 +213,12 @@ print(known[["run", "trigger", "double", "version"]])
 # *Predict:* what is the efficiency of run 3, and what that of run 4? How many of the five does `null_count` count,
 # how many does `isna` find, and how many go into the mean?
 
+# %% id="missing-guess"
+predict("missing",
+        "both null: neither has a value",
+        "null and NaN; one counted, two found, three in the mean",
+        "null and NaN; two counted, two found, three in the mean")
+
 # %% id="missing"
 conditions["efficiency"] = conditions["passed"] / conditions["tried"]
 known = runs.merge(conditions, on="run", how="left").sort_values("run")
@@ -201,9 +226,12 @@ efficiency = known["efficiency"]
 print(efficiency.to_string())
 print("null:", efficiency.null_count, "  isna:", int(efficiency.isna().sum()), "  mean:", efficiency.mean())
 
-# %% [markdown] id="missing-why"
-# Run 3 has *null*: its value is unknown. Run 4 has `NaN`: it was calculated, and 0/0 isn't a number. `null_count` counts
-# the first, `isna` finds both, and reductions leave both out. Two more things to know:
+# %% [markdown] id="missing-why" tags=["why"]
+# Run 3 has *null*: its value is unknown. Run 4 has `NaN`: it was calculated, and 0/0 isn't a number.
+# `null_count` counts the first, `isna` finds both, and reductions leave both out.
+
+# %% [markdown] id="missing-then"
+# Two more things to know:
 #
 # - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and
 #   `~(efficiency > 0.9)` together do not give all rows: run 3 is in neither.
@@ -243,18 +271,25 @@ check("missing", holes)
 #
 # *Predict:* what does a `for` over a column do: work, crawl, or refuse?
 
+# %% id="loop-guess"
+predict("loop", "it works", "it crawls", "it refuses")
+
 # %% id="loop" raises="TypeError"
 heaviest = 0
 for mass in pairs["mass"]:
     heaviest = max(heaviest, mass)
 
-# %% [markdown] id="loop-why"
+# %% [markdown] id="loop-why" tags=["why"]
 # It refuses. Each turn of the loop would fetch four bytes over the slowest path of the machine, and there are tens of
 # thousands of pairs; `pairs["mass"].max()` does it in one go and fetches four bytes in all. cuDF makes you say that you want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where one can see it. The
 # same goes for `iterrows`, `itertuples`, `tolist`, and for handing a column to a NumPy function that needs an array of
 # the host, such as `np.histogram`.
-#
+
+# %% [markdown] id="sharing-predict" tags=["predict"]
 # CuPy and Numba live on the device as well. *Predict:* which of these share the column's memory?
+
+# %% id="sharing-guess"
+predict("sharing", "all of them", "the first three", "none: each library has arrays of its own")
 
 # %% id="sharing"
 mass = pairs["mass"]
@@ -266,7 +301,7 @@ print("mass + 0:             ", (mass + 0).values.data.ptr == where)
 print("two columns, a matrix:", pairs[["mass", "pt1"]].values.data.ptr == where)
 print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.ptr == where)
 
-# %% [markdown] id="sharing-why"
+# %% [markdown] id="sharing-why" tags=["why"]
 # | way | by | copies |
 # |---|---|---|
 # | a column to CuPy, and CuPy to a column | `.values`, `cp.asarray`, `cudf.Series(array)` | nothing; with nulls in it, `.values` makes a copy that has `NaN` for them (of integers, in `float64`), and `cp.asarray` refuses |
@@ -279,7 +314,8 @@ print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.p
 # (Without a GPU there are neither DLPack nor Arrow for columns: the stand-in says so, and what to use.)
 #
 # That nothing is copied cuts both ways: what CuPy writes into `mass.values` stands in the table.
-#
+
+# %% [markdown] id="sharing-then"
 # ### Exercise: no detour
 #
 # Somebody wrote this, and wonders why the GPU does not help:
@@ -313,6 +349,12 @@ check("no-detour", spectrum)
 #
 # *Predict:* two functions, both ordinary Python. Which one can be applied?
 
+# %% id="own-guess"
+predict("own",
+        "both: it's Python",
+        "only the one that computes numbers",
+        "none: a GPU can't run Python")
+
 # %% id="own"
 import math
 
@@ -334,10 +376,13 @@ def label(pt):
 
 table["pt"].apply(label)
 
-# %% [markdown] id="own-why"
-# `user defined function compilation failed.` is the last line, below pages from inside Numba. What Numba cannot compile,
-# cuDF cannot apply: text put together, dicts, lists that grow, calls of libraries. The reason is what the error was
-# raised *from*, its cause. Here it is alone, for another such function:
+# %% [markdown] id="own-why" tags=["why"]
+# `user defined function compilation failed.` is the last line, below pages from inside Numba. What Numba cannot
+# compile, cuDF cannot apply: text put together, dicts, lists that grow, calls of libraries. The reason is what
+# the error was raised *from*, its cause.
+
+# %% [markdown] id="own-then"
+# Here it is alone, for another such function:
 
 # %% id="own-cause"
 try:
@@ -375,7 +420,7 @@ print(table["eta"].apply(region).value_counts().sort_index().to_string())
 # %% id="own-check"
 check("own-function", region)
 
-# %% [markdown] id="fallback-predict" tags=["predict"]
+# %% [markdown] id="fallback-what"
 # ## 6. Without changing a line: `cudf.pandas`
 #
 # You have pandas code and do not want to rewrite it. `%load_ext cudf.pandas` at the top of a notebook, or
@@ -409,14 +454,24 @@ operations = {
 # %% [markdown] id="fallback-text" tags=["predict"]
 # *Predict:* which of the seven fall back?
 
+# %% id="fallback-run-guess"
+predict("fallback-run",
+        "none: cuDF does all that pandas does",
+        "the last three",
+        "all that use text")
+
 # %% id="fallback-run"
 for name, operation in operations.items():
     where, copied = gpu_first(operation, small)
     print(f"{name:28} {where} {copied:8,} bytes copied")
 
-# %% [markdown] id="fallback-why"
-# The last three: a function that does not compile, Python's `list`, a loop over rows. Each fallback carries the table to the host; what is done on the GPU next carries the result
-# back. Code that goes back and forth at every step can be slower than pandas alone, and gives no sign of it. So ask:
+# %% [markdown] id="fallback-why" tags=["why"]
+# The last three: a function that does not compile, Python's `list`, a loop over rows. Each fallback carries the
+# table to the host; what is done on the GPU next carries the result back. Code that goes back and forth at
+# every step can be slower than pandas alone, and gives no sign of it.
+
+# %% [markdown] id="fallback-then"
+# So ask:
 #
 # ```python
 # %%cudf.pandas.profile
@@ -438,6 +493,9 @@ for name, operation in operations.items():
 #
 # *Predict:* how many times could the GPU go over a whole column in the time that the column takes to get there?
 
+# %% id="pays-guess"
+predict("pays", "once: it has to be read as well", "about ten times", "about 75 times")
+
 # %% id="pays"
 MEMORY, JOURNEY = 4.8e12, 64e9  # bytes per second, at best: NVIDIA's data sheet of the H200, 2024
 column = 8 * 10_000_000  # bytes: ten million float64
@@ -455,12 +513,13 @@ Picture(figure, "Share of the time that goes into copying, worked out from bandw
                 "nearly all, half at 75 passes if the data are copied there once, half at 150 if they also come "
                 "back, and still a fifth at 300 passes one way.")
 
-# %% [markdown] id="pays-why"
+# %% [markdown] id="pays-why" tags=["why"]
 # 75. An analysis that loads a table, adds up one column and ends spends nearly all of its time on the way. One that
 # loads once, then filters, joins, groups and fits, and takes home a histogram of 120 numbers, pays. This is arithmetic
 # with the best case of each, not a measurement; for another GPU, look up its two numbers, and divide.
 # (`cudf.read_parquet` carries a compressed file to the device and unpacks it there, so the journey is shorter.)
-#
+
+# %% [markdown] id="pays-then"
 # The fixed cost decides for small tables. Every verb is some Python, then one or several launches of kernels, whether for
 # ten rows or for ten million. The table of conditions with its five rows has nothing to win on a GPU, and neither has
 # a loop over 50,000 small groups. How much it is has to be measured, on the machine in question:

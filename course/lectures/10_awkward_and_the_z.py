@@ -21,10 +21,12 @@ import numpy as np
 import uproot
 import virtualgpu
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.views.picture import Picture, canvas
 from numba import cuda
 
 check, hint = lecture("10_awkward_and_the_z")
+predict = predictions("10_awkward_and_the_z")
 ak.numba.register_and_check()  # from here on Numba knows Awkward Arrays
 
 path = files("gpucourse.data") / "dimuons.root"
@@ -48,7 +50,7 @@ Picture(figure, f"Bars: {', '.join(f'{n:,} events with {k}' for k, n in enumerat
 # thread does what?** At the end stands a peak at 91 GeV. On the way there you'll take the same step
 # twice: with operations on whole arrays, and with a kernel that gives each thread an event.
 
-# %% [markdown] id="file-predict" tags=["predict"]
+# %% [markdown] id="file-text"
 # ## 1. From a file to columns
 #
 # Physics keeps its events in **ROOT files**. A file holds *trees*; a tree is a table whose columns, the
@@ -67,6 +69,12 @@ for branch in tree.branches:
 # *Predict:* how many bytes of the file are read for the `pt` of all events? And for the `pt` of the first
 # hundred?
 
+# %% id="what-is-read-guess"
+predict("what-is-read",
+        "all of it, both times",
+        "one branch; a hundredth of it or less",
+        "one branch; and the same again")
+
 # %% id="what-is-read"
 def bytes_read(branches, **limits):
     with uproot.open(path) as fresh:
@@ -80,7 +88,7 @@ print(f"all branches:        {bytes_read(None):10,} bytes")
 print(f"pt:                  {bytes_read(['Muon_pt']):10,} bytes")
 print(f"pt, 100 events:      {bytes_read(['Muon_pt'], entry_stop=100):10,} bytes")
 
-# %% [markdown] id="what-is-read-why"
+# %% [markdown] id="what-is-read-why" tags=["why"]
 # One branch costs just its own bytes: ask for the columns that you need, and the rest stays on the disk.
 # But 100 events cost as much as all. A basket is compressed as one piece, and this small file has one for
 # each branch; a real file of gigabytes has hundreds, and there `entry_stop`, or `uproot.iterate`, which goes
@@ -137,6 +145,9 @@ draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 # *Predict:* the whole has 1.54 MB. What do these occupy: events 1000 to 1999? The 22,843 muons
 # above 20 GeV, with their events? Settle on less, the same, or more.
 
+# %% id="views-guess"
+predict("views", "less, and less: fewer muons", "nearly the same, and more", "the same, and less")
+
 # %% id="views"
 hard = muons[muons.pt > 20]
 packed = ak.to_packed(hard)
@@ -146,12 +157,13 @@ for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20
     print(f"{name:18}{len(array):7,} events {ak.count(array.pt):7,} muons {array.nbytes:10,} bytes  {inside}")
 print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4], "...")
 
-# %% [markdown] id="views-why"
+# %% [markdown] id="views-why" tags=["why"]
 # A slice copies nothing: a few offsets, which **need not begin at 0**, and *all* of the content. And a cut
 # makes the array *larger*: it writes new offsets, and an index that says which muons of the old content
 # still count (an `IndexedArray`). For the next cut that is cheap. Before you copy an array to a device or
 # read it many times, `ak.to_packed` writes what is left side by side.
-#
+
+# %% [markdown] id="views-then"
 # A kernel that reads muon number `k` has to know whose it is. That is the first exercise.
 
 # %% [markdown] id="owners-task"
@@ -181,6 +193,9 @@ check("owners", owners)
 #
 # *Predict:* which of these two changes the number of events?
 
+# %% id="masks-guess"
+predict("masks", "the mask of muons", "the mask of events", "both")
+
 # %% id="masks"
 hard = muons[muons.pt > 20]
 pairs_at_least = muons[ak.num(muons) >= 2]
@@ -189,21 +204,25 @@ for name, array in {"all": muons, "muons[muons.pt > 20]": hard,
     print(f"{name:28}{len(array):7,} events, the first have {ak.num(array)[:8].to_list()} muons")
 print("highest pt of each:", ak.max(muons.pt, axis=1)[11:16].to_list())
 
-# %% [markdown] id="masks-why"
+# %% [markdown] id="masks-why" tags=["predict", "why"]
 # A mask of muons thins the lists and keeps every event, empty ones included; a mask of events drops events
 # whole. Reductions with `axis=1` go along each list; where a list is empty, a largest value does not exist,
 # and Awkward says `None`.
 #
 # *Predict:* and `muons.pt[:, 0]`, the first muon of each event?
 
+# %% id="first-of-none-guess"
+predict("first-of-none", "a number for each event", "None for the empty events", "an error")
+
 # %% id="first-of-none" raises="IndexError"
 muons.pt[:, 0]
 
-# %% [markdown] id="first-of-none-why"
+# %% [markdown] id="first-of-none-why" tags=["why"]
 # `index out of range while attempting to get index 0`: some list has no element 0. The message says which
 # of Awkward's compiled loops noticed; what it does not say is that 11,133 events are to blame. Either
 # choose the events first (`pairs_at_least.pt[:, 0]`), or take `ak.firsts(muons.pt)`, which has `None` there.
-#
+
+# %% [markdown] id="first-of-none-then"
 # Remember this error. In section 6 you will ask what a thread does about it.
 
 # %% [markdown] id="select-task"
@@ -232,6 +251,9 @@ check("clean-pairs", clean_pairs)
 # `ak.combinations(array, 2)` makes all pairs within each event. *Predict:* how many has the event with seven
 # muons? And one with a single muon?
 
+# %% id="combinations-guess"
+predict("combinations", "49, and 1", "42, and 0", "21, and none")
+
 # %% id="combinations"
 one, other = ak.unzip(ak.combinations(muons.pt, 2))
 print("muons", muons.pt[11:14].to_list())
@@ -239,6 +261,9 @@ print("one  ", one[11:14].to_list())
 print("other", other[11:14].to_list())
 print(f"{ak.count(muons.pt):,} muons make {ak.count(one):,} pairs;",
       f"seven make {ak.num(one)[np.argmax(ak.num(muons))]}, one makes {ak.num(one)[4]}")
+
+# %% [markdown] id="combinations-why" tags=["why"]
+# 7 × 6 / 2 = 21 pairs, and none: a single muon has nobody to pair with, so its event stays, with an empty list.
 
 # %% [markdown] id="vector-text"
 # A particle's **four-momentum** is its energy and the three components of its momentum, in one. Two of them are added
@@ -315,18 +340,24 @@ print("masses on:", ak.backend(d_masses), "- the same as before:",
 # %% [markdown] id="mixing-predict" tags=["predict"]
 # *Predict:* `d_muons.pt / muons.pt`, one on the device, the other on the host: slow, or an error?
 
+# %% id="mixing-guess"
+predict("mixing", "slow: it is copied first", "an error")
+
 # %% id="mixing" raises="ValueError"
 d_muons.pt / muons.pt
 
-# %% [markdown] id="mixing-why"
+# %% [markdown] id="mixing-why" tags=["why"]
 # `incompatible backends`: Awkward never copies between host and device behind your back. You say
 # `ak.to_backend`, once in each direction.
 #
 # What runs where? On a GPU, arithmetic becomes CuPy's kernels, lists are handled by Awkward's own, compiled
-# when they are first needed (which takes a while), and reductions such as `ak.sum` go through
-# NVIDIA's `cuda.compute`. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's own kernels
-# are those for the CPU, working on the virtual GPU's memory: same results, same refusals, but no launch of
-# theirs to look at. What CuPy *would* launch, the stand-in has written down:
+# when they are first needed (which takes a while), and reductions such as `ak.sum` go through NVIDIA's
+# `cuda.compute`. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's own kernels are those
+# for the CPU, working on the virtual GPU's memory: same results, same refusals, but no launch of theirs to look
+# at.
+
+# %% [markdown] id="mixing-then"
+# What CuPy *would* launch, the stand-in has written down:
 
 # %% id="launches"
 def kernels_of(launched):
@@ -439,6 +470,12 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
 # *Predict:* the least that has to move is every muon once, every offset once, every mass once: 1.9 MB. How
 # many times that does the kernel move? And the array expression?
 
+# %% id="traffic-guess"
+predict("traffic",
+        "once, and once",
+        "the kernel 2 to 3 times, the array expression 10 times or more",
+        "the kernel 10 times, the array expression 2 to 3")
+
 # %% id="traffic"
 def counted(muons):
     """MB in sectors and the share of lanes lost, as the virtual GPU counts them."""
@@ -454,15 +491,19 @@ print(f"at least        {(d_muons.nbytes + d_hardest.nbytes) / 1e6:6.1f} MB")
 print(f"kernel          {kernel_moved:6.1f} MB in sectors, 1 launch")
 print(f"whole arrays  > {moved / 1e6:6.1f} MB, {kernels} launches and Awkward's own")
 
-# %% [markdown] id="traffic-why"
+# %% [markdown] id="traffic-why" tags=["why"]
 # Neighbouring events lie side by side, so neighbouring threads read neighbouring sectors; but a
 # warp comes back to the same sectors for the second muon of its events, and for their offsets. That is why
 # it is 2.7 times the least (a GPU's cache takes most of the repeats). The array expression moves six times as
 # much as the kernel, and more, in a hundred launches. This is what a kernel is for: *one* pass, whatever the
 # question.
-#
+
+# %% [markdown] id="turns-predict" tags=["predict"]
 # The kernel pays elsewhere. *Predict:* a warp takes 32 events and loops until the one with the most muons is
 # done. An event has 1.4 muons on average. How many turns does a warp make, on average?
+
+# %% id="turns-guess"
+predict("turns", "1.4", "7, as in the largest event", "nearly 4")
 
 # %% id="turns"
 per_warp = np.zeros(391 * 4 * 32, int)
@@ -478,10 +519,13 @@ from gpucourse import timeline
 
 timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4)
 
-# %% [markdown] id="turns-why"
+# %% [markdown] id="turns-why" tags=["predict", "why"]
 # Nearly four, for 32 events seldom lack one with three muons or more. Pale lanes wait: their events are done,
 # or have no pair. Half of what the warps issue goes to lanes with nothing to do. *Predict:* how could you
 # give a warp events that are alike, without touching the kernel?
+
+# %% id="alike-guess"
+predict("alike", "larger blocks", "sort the events by their number of muons", "more threads")
 
 # %% id="alike"
 order = ak.argsort(ak.num(muons), ascending=False)
@@ -492,7 +536,7 @@ print("the same masses:", same)
 print(f"as they came:       {kernel_lost:4.0%} of lanes lost, {kernel_moved:.1f} MB in sectors")
 print(f"by number of muons: {alike_lost:4.0%} of lanes lost, {alike_moved:.1f} MB in sectors")
 
-# %% [markdown] id="alike-why"
+# %% [markdown] id="alike-why" tags=["why"]
 # Sorted by their number of muons, the events of a warp end together: what is still lost goes to the `if`s.
 # And `ak.to_packed` matters: without it, the sorted array points into the old content, and neighbours no
 # longer read neighbours. Sorting costs passes of its
@@ -527,10 +571,12 @@ check("count-pairs", count_pairs)
 # A kernel writes into arrays whose size is known before the launch. But how many muons will pass a cut?
 # Threads cannot append. *Predict:* thread 7 has three muons to write. What must it know to write them
 # where no other thread does, without asking any?
-#
-# It must know how many those before it have, and that is what offsets are. So: **two passes**. The first
-# counts; a running sum on the device makes offsets of the counts; the second fills. It is how
-# `ak.combinations` does it inside.
+
+# %% id="count-pass-guess"
+predict("count-pass",
+        "nothing: it takes the next free place",
+        "how many muons it has itself",
+        "how many those before it have")
 
 # %% id="count-pass"
 import cupy
@@ -551,6 +597,11 @@ count_hard[391, 128](d_muons, 20, counts)
 offsets = cupy.concatenate([cupy.zeros(1, np.int64), cupy.cumsum(counts)])
 print("counts ", counts[:8])
 print("offsets", offsets[:8], "... the last one says how much room:", offsets[-1])
+
+# %% [markdown] id="count-pass-why" tags=["why"]
+# It must know how many those before it have, and that is what offsets are. So: **two passes**. The first
+# counts; a running sum on the device makes offsets of the counts; the second fills. It is how
+# `ak.combinations` does it inside.
 
 # %% [markdown] id="fill-task"
 # ### Exercise: the second pass

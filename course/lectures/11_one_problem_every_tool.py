@@ -12,10 +12,12 @@ import time
 import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.system.device import device, pick
 from gpucourse.views.picture import Picture, canvas
 
 check, hint = lecture("11_one_problem_every_tool")
+predict = predictions("11_one_problem_every_tool")
 
 WIDTH, HEIGHT = pick(gpu=(3072, 2048), virtual=(384, 256))
 LIMIT = 100  # steps at most
@@ -58,6 +60,9 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
 #
 # *Predict:* the loop has 100 turns. How many kernels does CuPy launch?
 
+# %% id="cupy-arrays-guess"
+predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each turn", "1,000")
+
 # %% id="cupy-arrays"
 import cupy as cp
 
@@ -72,11 +77,12 @@ print("the same picture:", np.array_equal(answer, picture))
 if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
     print(f"{len(launched):,} launches; the first ten:", *launched[:10], sep="\n")
 
-# %% [markdown] id="arrays-why"
+# %% [markdown] id="arrays-why" tags=["why"]
 # A thousand: ten for each turn, one for each operation. CuPy does not look ahead. (Without a GPU,
 # `virtualgpu.launches()` lists what it would launch.) Each of them reads whole arrays from memory and writes one
 # back.
-#
+
+# %% [markdown] id="arrays-then"
 # JAX takes the same text too, with two changes: the loop becomes `lax.fori_loop`, because otherwise a hundred
 # copies of its body would be compiled, and `jit` compiles the whole.
 
@@ -140,19 +146,23 @@ def numba_picture(real, imag, limit):
 
 print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), picture))
 
-# %% [markdown] id="numba-why"
+# %% [markdown] id="numba-why" tags=["predict"]
 # It isn't the same. Keep that in mind for section 3; first come the others.
 #
 # *Predict:* `jax.vmap` maps a function over an axis. Does it take `stays`?
 
+# %% id="jax-refuses-guess"
+predict("jax-refuses", "yes", "no")
+
 # %% id="jax-refuses" raises="TracerBoolConversionError"
 jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
 
-# %% [markdown] id="jax-refuses-why"
+# %% [markdown] id="jax-refuses-why" tags=["why"]
 # No: `Attempted boolean conversion of traced array`. JAX does not compile Python; it runs it once with
 # stand-ins for the numbers, and asks `while` for a decision that depends on them. The loop has to be JAX's
 # own, `lax.while_loop`: see "JAX: arrays, compiled".
-#
+
+# %% [markdown] id="jax-refuses-then"
 # Now CUDA C++, which two libraries take. CuPy's `ElementwiseKernel` takes the body alone, and does indices,
 # guards and shapes itself:
 
@@ -281,6 +291,9 @@ by_numba_cuda(real, imag, LIMIT).shape
 # All of them compute in `float32` (or so it seems), the same formula, and count whole steps. *Predict:* how
 # many of the pixels differ from NumPy's: none, a few, or many?
 
+# %% id="agree-guess"
+predict("agree", "none: it's the same formula", "a few", "many: float32 is coarse")
+
 # %% id="agree"
 tools = {
     "NumPy": lambda *arguments: whole_picture(np, *arguments),
@@ -316,7 +329,7 @@ Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pi
                 f"differs from NumPy. All lie at the edge of the set. They differ by {spread.min()} to "
                 f"{spread.max()} steps.")
 
-# %% [markdown] id="agree-why"
+# %% [markdown] id="agree-why" tags=["why"]
 # A few, in two families, and all at the edge of the set, where neighbouring points part company: there a
 # difference in the last digit doubles with every step or so, until it decides when the point leaves.
 #
@@ -326,8 +339,12 @@ Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pi
 #   `fastmath`. Neither is wrong; the fma is a little closer.
 # - **Double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy lets
 #   the arrays decide; Numba makes `float64` of both (see "Numba CUDA: kernels in Python").
-#
+
+# %% [markdown] id="agree-exactly-predict" tags=["predict"]
 # So can they be made to agree? *Predict:* which of these give exactly NumPy's picture?
+
+# %% id="agree-exactly-guess"
+predict("agree-exactly", "none: each has its own arithmetic", "those on the CPU", "all four")
 
 # %% id="agree-exactly"
 from numba.cuda import libdevice
@@ -359,11 +376,12 @@ for name, answer in {
 }.items():
     print(f"{differing(answer):6} differ: {name}")
 
-# %% [markdown] id="agree-exactly-why"
+# %% [markdown] id="agree-exactly-why" tags=["why"]
 # All of them: pixel for pixel. `--fmad=false` works for everything that NVRTC compiles, PyCUDA and
 # `ElementwiseKernel` included; Numba's CUDA target has no such switch, so there one asks for the product that
 # may not be fused. (XLA gives no such promise for code under `jit`.)
-#
+
+# %% [markdown] id="agree-exactly-then"
 # Should you? To *debug* a port, yes: switch contraction off, demand equality, and you have one source of
 # differences less. In production, leave the fma on, and compare with a tolerance that you can defend: here
 # "fewer than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break
@@ -410,6 +428,9 @@ check("ship", burning_ship)
 # *Predict:* how many bytes of memory does the array version move for each byte that one kernel moves? 10, 100 or
 # 1,000?
 
+# %% id="cost-guess"
+predict("cost", "10", "100", "1,000")
+
 # %% id="cost"
 A_TURN = [  # of the loop of whole_picture: (kernels, flops for a pixel, bytes for a pixel)
     (8, 1, 4 + 4 + 4),  # multiply, add, subtract: two float32 in, one out
@@ -441,12 +462,13 @@ for name, (launches, flops, nbytes) in work.items():
     print(f"{name:24}{launches:6,} launches{flops / 1e6:8,.1f} Mflop{nbytes / 1e6:10,.1f} MB"
           f"{flops / nbytes:8.2f} flops per byte")
 
-# %% [markdown] id="cost-why"
+# %% [markdown] id="cost-why" tags=["why"]
 # Nearly a thousand times as many. (And more operations: whole arrays cannot stop early for the points that have
 # left.) The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one number.
 # That is what *fusing* is about. JAX, which fuses each turn of the loop into a few passes over memory, lies between
 # the two.
-#
+
+# %% [markdown] id="cost-then"
 # But its lanes part: neighbours stay for different numbers of steps. Here is its card.
 
 # %% id="cost-card"
@@ -528,6 +550,9 @@ gpucourse.compare(tools, *small, LIMIT)
 # what does it carry back and forth? (In CuPy, the names of arrays in the body are references: `steps` is not a variable
 # beside the array, it *is* the array's element.)
 
+# %% id="outlier-guess"
+predict("outlier", "the picture's coordinates", "the number of steps", "x and y")
+
 # %% id="outlier"
 COUNT_IN_A_REGISTER = (
     BODY.replace("steps = 0", "int k = 0").replace("steps <", "k <").replace("++steps", "++k")
@@ -550,11 +575,12 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
         moved = 32 * (counts.global_load_sectors + counts.global_store_sectors)
         print(f"{name:24}{counts.global_stores:10,} stores{moved / 1000:10,.1f} kB moved")
 
-# %% [markdown] id="outlier-why"
+# %% [markdown] id="outlier-why" tags=["why"]
 # `++steps` stores into global memory in every turn. With a variable of its own the loop stays in registers, and one
 # store at the end is enough. The answer was right all along; only the count showed it. (The RawKernel had it by luck:
 # its `steps` was a local variable.)
-#
+
+# %% [markdown] id="outlier-then"
 # And the times on a real GPU? They stand at the end of the next section, with what bounds them.
 
 # %% [markdown] id="roofline-text"
@@ -595,6 +621,12 @@ check("roofline", attainable)
 # %% [markdown] id="roofline-predict" tags=["predict"]
 # *Predict:* where do the two programs lie: under the slope, or under the ceiling?
 
+# %% id="roofline-guess"
+predict("roofline",
+        "both under the slope",
+        "the arrays under the slope, the kernel near the corner",
+        "both under the ceiling")
+
 # %% id="roofline"
 GPUS = {
     "T4": {"peak": 8.1e12, "bandwidth": 320e9, "host": 16e9},
@@ -618,7 +650,7 @@ told = [
 ]
 Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".join(told) + ".")
 
-# %% [markdown] id="roofline-why"
+# %% [markdown] id="roofline-why" tags=["why"]
 # The arrays lie far down the slope. There, the 67 TFLOPS of an H100 are of no use: with 0.07 operations for each
 # byte it can do a quarter of one TFLOPS. The kernel lies near the corner, where memory and arithmetic are used up
 # together; with a larger `LIMIT` it moves to the right, under the ceiling.
@@ -627,7 +659,8 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 # types, keep things in registers and shared memory, coalesce). Under the ceiling: do fewer operations, or
 # cheaper ones, and keep the lanes together. And a bound is a bound: a kernel may be far below it for reasons that the
 # roofline does not know, divergence and waiting first of all.
-#
+
+# %% [markdown] id="roofline-then"
 # Here is a real GPU as it was *measured*: the times of this lecture's programs, without copies, for the picture of
 # 3,072 × 2,048 points (rows `mandelbrot.picture`), and its roofline with kernels of this course under it. (If it hasn't
 # been measured yet, the cell says so.)
@@ -675,6 +708,9 @@ check("crossover", crossover)
 # Now with numbers: the time of Numba on *this* machine's processor, measured, against the model of a T4. *Predict:*
 # from how many pixels on would a T4 be faster, at best? A hundred, ten thousand, a million?
 
+# %% id="crossover-here-guess"
+predict("crossover-here", "a hundred or so", "ten thousand", "a million")
+
 # %% id="crossover-here"
 numba_picture(real, imag, LIMIT)
 cpu = min(seconds(lambda: numba_picture(real, imag, LIMIT)) for _ in range(5)) / picture.size
@@ -713,7 +749,7 @@ crossings = "; ".join(f"{name}: {f'at {n:,} pixels' if n else 'never'}" for name
 Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's line is straight; the model's "
                 f"lines for a T4 are level at first, then rise. They cross the processor's: {crossings}.")
 
-# %% [markdown] id="crossover-why"
+# %% [markdown] id="crossover-why" tags=["why"]
 # Some tens or hundreds of pixels for the kernel; some ten thousands or more for a thousand launches; about a million
 # if the kernel is compiled for this one picture. (The numbers depend on your processor; with many cores it may stay
 # ahead of the arrays for ever, and then there is `None`. Where this machine has a GPU,
@@ -746,7 +782,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # [the study for CUG 2023](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html),
 # and *High-Level GPU Code: A Case Study Examining JAX and OpenMP*, workshops of SC23.)
 
-# %% [markdown] id="pad-predict" tags=["predict"]
+# %% [markdown] id="pad-task"
 # ### Exercise: pad and mask
 #
 # That port stood or fell with one trick. A telescope's signal comes in intervals of unequal length; for each, a
@@ -756,10 +792,8 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # sums = [signal[start:stop].sum() for start, stop in zip(starts, stops)]
 # ```
 #
-# *Predict:* with `jit` around the sum of one slice, how often would JAX compile for 1,000 intervals of 300 different
-# lengths?
-#
-# Once for each length. So do it with arrays of one shape: for each interval take `longest` elements from its start, set those that lie beyond
+# With `jit` around the sum of one slice, JAX would compile once for each length: 300 times, if 1,000 intervals have 300
+# different ones. So do it with arrays of one shape: for each interval take `longest` elements from its start, set those that lie beyond
 # its stop to zero, and add up. No Python loop, and one compilation for all intervals. (`jnp.where`; an index
 # past the end is clamped to the last element, so the mask must take care of it.)
 

@@ -23,11 +23,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 check, hint = lecture("12_more_than_one_gpu")
+predict = predictions("12_more_than_one_gpu")
 
 devices = (jax.devices() if len(jax.devices()) >= 8 else jax.devices("cpu"))[:8]
 mesh = jax.make_mesh((8,), ("rows",), axis_types=(AxisType.Auto,), devices=devices)
@@ -57,6 +59,12 @@ print(f"mean temperature {jnp.mean(plate):.3f}, of all eight")
 # *Predict:* how many bytes does the plate of 1,048,576 occupy on all devices together, for each of the
 # three?
 
+# %% id="mesh-guess"
+predict("mesh",
+        "an eighth of it, each time",
+        "1,048,576 each time",
+        "1,048,576 twice, then eight times as much")
+
 # %% id="mesh"
 def where(name, array):
     shards = array.addressable_shards
@@ -69,19 +77,24 @@ for spec in (P("rows"), P(None, "rows"), P()):
 grid = jax.make_mesh((4, 2), ("y", "x"), axis_types=(AxisType.Auto,) * 2, devices=devices)
 where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", "x"))))
 
-# %% [markdown] id="mesh-why"
+# %% [markdown] id="mesh-why" tags=["why"]
 # However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it: eight times the bytes. For a few
 # constants that is right; for what fills a GPU's memory it is not.
-#
+
+# %% [markdown] id="indivisible-predict" tags=["predict"]
 # *Predict:* 500 rows instead of 512, on eight devices?
+
+# %% id="indivisible-guess"
+predict("indivisible", "seven strips of 63 rows and one of 59", "it pads to 504", "an error")
 
 # %% id="indivisible" raises=["IndivisibleError", "ValueError"]
 jax.device_put(plate[:500], NamedSharding(mesh, P("rows")))
 
-# %% [markdown] id="indivisible-why"
+# %% [markdown] id="indivisible-why" tags=["why"]
 # `partitioned 8 times, but the dimension size is 500`: JAX cuts evenly or not at all. Pad the array to
 # a multiple (and keep what you padded out of sums), or choose a mesh that fits.
-#
+
+# %% [markdown] id="indivisible-then"
 # By the way: the *number* of devices is fixed when JAX starts. If you change your mind later, JAX says:
 
 # %% id="too-late" raises="RuntimeError"
@@ -124,6 +137,12 @@ print(messages(jnp.mean, plate))
 # *Predict:* which of these need no message at all? Which need *everything* on every device? (The plate is cut
 # along axis 0.)
 
+# %% id="operations-guess"
+predict("operations",
+        "only 2 * plate + 1 needs none; sort needs everything",
+        "all that stays in a row needs none; cumsum needs everything",
+        "sums need everything")
+
 # %% id="operations"
 operations = {
     "2 * plate + 1": lambda t: 2 * t + 1,
@@ -140,7 +159,7 @@ for name, operation in operations.items():
     sent = messages(operation, plate)
     print(f"{name:24}", ", ".join(f"{kind} of {size:,} bytes" for kind, size in sent) or "nothing")
 
-# %% [markdown] id="operations-why"
+# %% [markdown] id="operations-why" tags=["why"]
 # Along a row each device has all it needs. Across the cuts:
 #
 # | collective | what happens | here |
@@ -158,6 +177,12 @@ for name, operation in operations.items():
 # *Predict:* a matrix product `a @ b`, where `a` is cut by rows. How should `b` lie so that nothing needs to
 # be sent? And what does that cost instead?
 
+# %% id="matmul-guess"
+predict("matmul",
+        "by rows, like a; nothing more",
+        "by columns; nothing more",
+        "all of it on every device; that costs memory")
+
 # %% id="matmul"
 by_rows, by_columns, everywhere = (
     jax.device_put(plate, NamedSharding(mesh, spec)) for spec in (P("rows"), P(None, "rows"), P())
@@ -167,13 +192,13 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
     held = (a.addressable_shards[0].data.nbytes + b.addressable_shards[0].data.nbytes) / 1e6
     print(f"{name:18} {held:.2f} MB of inputs on each device; sends {messages(jnp.matmul, a, b)}")
 
-# %% [markdown] id="matmul-why"
+# %% [markdown] id="matmul-why" tags=["why"]
 # With all of `b` on every device nothing is sent, and every device needs the memory. With `b` by
 # rows, it is gathered for the product. With `a` by columns each device makes a part of *every* element, and an
 # all-reduce adds them. Less memory or fewer messages: the layout decides. Large neural networks are cut in just
 # these ways.
 
-# %% [markdown] id="shard-map-text"
+# %% [markdown] id="shard-map-text" tags=["predict"]
 # ## 3. Your own messages: `shard_map`
 #
 # The other way round: write what *one* device does with its part, and say what it sends. `jax.shard_map`
@@ -187,6 +212,12 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
 # *Predict:* each device returns the sum of its own part, and `out_specs=P()` says that the result is the same
 # on all. Is it?
 
+# %% id="not-the-same-guess"
+predict("not-the-same",
+        "yes: JAX adds them up",
+        "no, and JAX says so",
+        "no, and one of the sums comes back")
+
 # %% id="not-the-same" raises="ValueError"
 def total_of(mine):
     return mine.sum()
@@ -194,11 +225,13 @@ def total_of(mine):
 
 jax.shard_map(total_of, mesh=mesh, in_specs=P("rows"), out_specs=P())(plate)
 
-# %% [markdown] id="not-the-same-why"
+# %% [markdown] id="not-the-same-why" tags=["why"]
 # `out_specs which require replication which can't be statically inferred`: eight devices have eight different
 # sums, and you promised one. JAX follows through the function what is the same everywhere. (Do not take up its
-# offer, `check_vma=False`: then one device's sum is handed out for that of all, without a word.) A `psum` makes
-# it so:
+# offer, `check_vma=False`: then one device's sum is handed out for that of all, without a word.)
+
+# %% [markdown] id="not-the-same-then"
+# A `psum` makes it so:
 
 # %% id="psum"
 def total_of(mine):
@@ -265,6 +298,12 @@ print(f"on the sharded plate, XLA adds {len(sent)} messages, {sum(size for _, si
 #
 # *Predict:* where will the result be wrong, and how far from there after 200 steps?
 
+# %% id="seams-guess"
+predict("seams",
+        "nowhere: the strips are independent",
+        "at the cuts; up to 200 rows",
+        "at the cuts; one row")
+
 # %% id="seams"
 alone = jax.shard_map(step, mesh=mesh, in_specs=P("rows"), out_specs=P("rows"))
 error = np.asarray(repeat(alone, plate) - expected)
@@ -278,10 +317,11 @@ Picture(figure, f"Map of the error: bands along the seams between strips, bright
                 f"with up to {worst.max():.0f} degrees; {np.count_nonzero(worst > 1)} of {n} rows are off "
                 "by more than one degree.")
 
-# %% [markdown] id="seams-why"
+# %% [markdown] id="seams-why" tags=["why"]
 # At the seams, where each strip took the cold outside for its neighbour; and from there it spreads, a row with
 # each step. No error, no message: a number of devices that changes the answer.
-#
+
+# %% [markdown] id="seams-then"
 # The cure is a **halo**: before each step a device gets its neighbours' outermost rows, and pads with them
 # where it would have padded with zeros.
 
@@ -354,6 +394,9 @@ check("step-time", step_time)
 #
 # *Predict:* a plate of 8192 × 8192. On 64 devices, is a step 64, 30, or 10 times as fast?
 
+# %% id="scaling-guess"
+predict("scaling", "64 times", "30 times", "10 times")
+
 # %% id="scaling"
 def draw_scaling(step_time, side=8192):
     many = 2 ** np.arange(9)
@@ -378,10 +421,12 @@ def draw_scaling(step_time, side=8192):
 
 draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 
-# %% [markdown] id="scaling-why"
-# Ten and a half times. The strips get thinner, and the messages stay: two of them, with rows as long as ever. Of
-# the 25.5 µs of a step they take 21.3, of which 20 are latency. More devices don't make the latency any shorter, so in
-# the end it decides.
+# %% [markdown] id="scaling-why" tags=["why"]
+# Ten and a half times. The strips get thinner, and the messages stay: two of them, with rows as long as ever.
+# Of the 25.5 µs of a step they take 21.3, of which 20 are latency. More devices don't make the latency any
+# shorter, so in the end it decides.
+
+# %% [markdown] id="strips-or-squares-predict" tags=["predict"]
 # Two laws put it in a line each, for a share *s* of the work that does not shrink:
 #
 # - **Amdahl** (1967), the same work: at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With *s* = 5%,
@@ -396,6 +441,9 @@ draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 # *Predict:* strips or squares? On 64 devices the plate could be cut into 8 × 8 squares: four neighbours
 # instead of two, but shorter edges. Which sends fewer bytes?
 
+# %% id="strips-or-squares-guess"
+predict("strips-or-squares", "strips: two neighbours instead of four", "squares")
+
 # %% id="strips-or-squares"
 def edge_bytes(n, devices, squares):
     """Bytes that a device in the middle sends in a step."""
@@ -407,7 +455,7 @@ print(f"{'devices':>8}{'strips':>18}{'squares':>18}")
 for p in (4, 16, 64, 256):
     print(f"{p:8}{edge_bytes(8192, p, False):10,} bytes, 2{edge_bytes(8192, p, True):9,} bytes, 4")
 
-# %% [markdown] id="squares-why"
+# %% [markdown] id="squares-why" tags=["why"]
 # On four devices as much; from there on squares send less, and their edges shrink with the root of
 # the number of devices, where those of strips stay. But they send twice as many messages, and 10 µs are the
 # time of half a megabyte here. For our plate, strips win in this model. Count both before you choose.
@@ -494,6 +542,9 @@ def try_orders(pipeline, orders=100, count=4):
 # *Predict:* in how many of a hundred allowed orders is `hasty` right? Now wait for the copy, with an event.
 # Enough?
 
+# %% id="race-guess"
+predict("race", "in half of them; enough", "in hardly any; enough", "in hardly any; not enough")
+
 # %% id="race"
 def one_wait(gpu, chunks, results):
     copying, working, copied = gpu.stream(), gpu.stream(), gpu.event()
@@ -523,7 +574,7 @@ def two_waits(gpu, chunks, results):
 for pipeline in (hasty, one_wait, two_waits):
     print(f"{pipeline.__name__:10}", try_orders(pipeline))
 
-# %% [markdown] id="race-why"
+# %% [markdown] id="race-why" tags=["why"]
 # It's hardly ever right, and one wait isn't enough. A buffer has *two* hazards: to be read before it is filled, and to be
 # **filled again before it was read**. The second is the one that people forget. With both waits it is right in
 # every order. (In the first turn `done` has no mark yet: such a wait waits for nothing.) And what has become of
@@ -598,6 +649,9 @@ print(f"{len(client.scheduler_info()['workers'])} workers, in processes of their
 # added in pairs until one is left. *Predict:* how many bytes reach you? How many if you gathered the
 # masses and filled the histogram yourself?
 
+# %% id="dask-histogram-guess"
+predict("dask-histogram", "16 MB, and 16 MB", "about a kB, and 16 MB", "about 8 kB, and 16 MB")
+
 # %% id="dask-histogram"
 def make_masses(seed):
     return np.random.default_rng(seed).normal(91.2, 3.0, 250_000)
@@ -623,11 +677,18 @@ counts, masses = level[0].result(), client.gather(parts)
 print(f"the histogram: {received(counts):10,} bytes to you; the masses: {received(masses):,}")
 print("the same:", np.array_equal(counts, fill(np.concatenate(masses))))
 
-# %% [markdown] id="dask-why"
+# %% [markdown] id="dask-why" tags=["why"]
 # A thousand bytes instead of sixteen million. **Move the work to the data**, and bring back what is small. (The
 # scheduler tries to: it runs `fill` where its part lies.)
-#
+
+# %% [markdown] id="dask-closure-predict" tags=["predict"]
 # *Predict:* and the other direction? Here a function needs a table of 16 MB, and simply uses it.
+
+# %% id="dask-closure-guess"
+predict("dask-closure",
+        "the workers know it: it's a global",
+        "it travels inside the task, each time",
+        "it travels once")
 
 # %% id="dask-closure"
 table = np.random.default_rng(1).normal(size=2_000_000)
@@ -640,10 +701,11 @@ print("from the scattered table:", client.submit(lambda table, k: table[k], ther
 client.close()
 cluster.close()
 
-# %% [markdown] id="dask-closure-why"
+# %% [markdown] id="dask-closure-why" tags=["why"]
 # The table travelled *inside the task*, and would do so with every other task. The warning is worth a search for
 # the variable. `scatter` sends it once, and tasks name it.
-#
+
+# %% [markdown] id="dask-closure-then"
 # With GPUs the rules are the same, and each byte costs more: between workers, an array of CuPy's goes over the host
 # unless the cluster speaks UCX (`protocol="ucx"`, with the package `distributed-ucxx`), which uses NVLink where
 # there is one. And *a worker is a process*: what it makes on its GPU, no other process can reach by itself.

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from conftest import REPOSITORY
+from gpucourse.course.predictions import read_predictions
 from gpucourse.course.registry import Lecture, load_course
 from gpucourse.exercises.checks import load_lesson
+from gpucourse.publish import notebooks, questions
 from gpucourse.publish.source import read_source
 from lecture_cells import outcome, solved
 
@@ -68,6 +70,25 @@ def test_a_lecture_has_all_its_parts(lecture):
     (keypoints,) = (cell.source for cell in cells if "keypoints" in cell.tags)
     assert 3 <= len(re.findall(r"^- ", keypoints, re.MULTILINE)) <= 5
     assert "\n## Where to read on\n" in "\n".join(["", *(cell.source for cell in cells)])
+
+
+@pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.id)
+def test_no_answer_to_a_prediction_stands_in_sight(lesson):
+    """Every prediction is asked by predict(); what explains it is in a fold, and only there."""
+    source = read_source(COURSE, lesson)
+    assert [text for _, text in questions.mistakes(COURSE, source)] == []
+    assert sum("predict" in cell.tags for cell in source.cells) == len(
+        read_predictions(COURSE.predictions(lesson)))
+    lecture = isinstance(lesson, Lecture)
+    derive = notebooks.lecture_notebook if lecture else notebooks.project_release
+    text = "\n".join(cell.source for cell in derive(COURSE, source).cells)
+    in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    whys = [cell.source for cell in source.cells if "why" in cell.tags]
+    assert whys or not any("predict" in cell.tags for cell in source.cells)
+    assert [why for why in whys if why in in_sight or why not in text] == []
+    reasons = [reason for asked in read_predictions(COURSE.predictions(lesson)).values()
+               for reason in asked.wrong.values()]
+    assert [reason for reason in reasons if reason in text] == []
 
 
 def figures() -> list:

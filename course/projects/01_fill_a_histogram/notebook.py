@@ -88,9 +88,16 @@ print(f"{masses.size:,} pairs, masses from {masses.min():.2f} to {masses.max():.
 #
 # The kernel below gives each mass a thread of its own, and each thread adds one to the same
 # counter. What will the counter say?
-#
-# (a) 29,448 — (b) a few less — (c) less than a tenth of it — (d) a different number each time, but
-# always more than half
+
+# %% id="hopeful-guess"
+from gpucourse.exercises.predictions import predictions
+
+predict = predictions("01_fill_a_histogram")
+predict("hopeful",
+        "29,448",
+        "a few less",
+        "less than a tenth of it",
+        "always more than half, another number each time")
 
 # %% id="hopeful"
 @cuda.jit
@@ -104,12 +111,13 @@ total = cuda.to_device(np.zeros(1, np.int32))
 count_hopefully[math.ceil(masses.size / 128), 128](device_masses, total)
 print(f"{total.copy_to_host()[0]:,} of {masses.size:,}")
 
-# %% [markdown] id="hopeful-why"
+# %% [markdown] id="hopeful-why" tags=["why"]
 # (c). `total[0] += 1` is three steps: load, add, store. The 32 threads of a warp load the same
 # number together, each adds one to it, and all 32 store the same sum: at best one event of each
 # warp is counted, and warps that run at the same time overwrite one another as well. How many are
 # lost depends on the device and on chance.
-#
+
+# %% [markdown] id="hopeful-then"
 # ## The specification
 #
 # `counts` has `bins + 2` **slots**. Slot 0 counts underflow, slots 1 to `bins` the bins of equal
@@ -736,6 +744,9 @@ for n in (0, 1, 31, 33, 129, 1009):
 # - With many bins, which of the two data sets needs more turns?
 # - Most updates of a single address: how does `fill_shared` compare with `fill_atomic`?
 
+# %% id="count-turns-guess"
+predict("count-turns", "at 1 turn: one bin, one update", "at 16 turns", "at 32 turns")
+
 # %% id="count-turns"
 import virtualgpu
 from gpucourse.system.device import device
@@ -799,7 +810,7 @@ if measured:
                 f"counted as dots, predicted as lines; for the masses {', '.join(turns)} bins. Right: "
                 f"updates of the address that gets most, by fill_atomic and by fill_shared.")
 
-# %% [markdown] id="turns-why"
+# %% [markdown] id="turns-why" tags=["why"]
 # With one bin every lane of a warp wants the same slot: 32 turns. With more bins the even values
 # spread out and a warp needs fewer and fewer. The masses do not spread: half of them lie below
 # 20 GeV, many in the narrow peaks of J/ψ and Υ, so a few slots stay hot however many bins there are.

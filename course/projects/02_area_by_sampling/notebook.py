@@ -91,9 +91,16 @@ BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 #
 # A thousand threads estimate π from 1,000 points each, and each has a generator of its own. By
 # mistake all generators begin with the same seed. How good is the estimate from the million points?
-#
-# (a) As good as from a million points — (b) as good as from 1,000 points — (c) it comes out as 0
-# or 4 — (d) it is right on average, so it does not matter
+
+# %% id="same-seed-guess"
+from gpucourse.exercises.predictions import predictions
+
+predict = predictions("02_area_by_sampling")
+predict("same-seed",
+        "as good as from a million points",
+        "as good as from 1,000 points",
+        "it comes out as 0 or 4",
+        "it's right on average, so it doesn't matter")
 
 # %% id="same-seed"
 def spread(threads, same, tries=200):
@@ -108,12 +115,13 @@ def spread(threads, same, tries=200):
 print(f"a seed for each thread: π ± {spread(1000, same=False):.4f}")
 print(f"one seed for all:       π ± {spread(1000, same=True):.4f}")
 
-# %% [markdown] id="same-seed-why"
+# %% [markdown] id="same-seed-why" tags=["why"]
 # (b). All threads draw the same 1,000 points, and counting a point a thousand times tells nothing
 # new. Answer (d) is the dangerous one: the estimate *is* right on average. No single number looks
 # wrong. Only its scatter gives it away, and whoever computes the error from a million points
 # believes it thirty times too small.
-#
+
+# %% [markdown] id="same-seed-then"
 # ## 1. An autopsy of streams
 #
 # A *stream* is the sequence of numbers that one thread draws. In an array `streams` of shape
@@ -645,8 +653,9 @@ for hits, n, box in ((0, 10, 1.0), (10, 10, 2.5), (3 * 10**11, 10**12, 6.25), (1
 # The next cell estimates π from 1,000 points, from 4,000, from 16,000 and so on, each 30 times with
 # other seeds, and draws how far off the estimates are (the root of the mean square). How many points
 # does one more decimal digit cost?
-#
-# (a) 10 times as many — (b) 20 times — (c) 100 times
+
+# %% id="convergence-guess"
+predict("convergence", "10 times as many", "20 times", "100 times as many")
 
 # %% id="convergence"
 try:
@@ -670,13 +679,14 @@ else:
                 f"logarithmic: measured {errors[0]:.2g} to {errors[-1]:.2g}, with slope {slope:.2f}; "
                 f"by your estimate {claimed[0]:.2g} to {claimed[-1]:.2g}.")
 
-# %% [markdown] id="convergence-why"
+# %% [markdown] id="convergence-why" tags=["why"]
 # (c). The error falls with the square root of the number of points: ten times better is a hundred
 # times the work. Thirty repetitions give each dot an uncertainty of 13%, so the slope comes out as
 # −0.5 within a few hundredths. The line is what `estimate` claims, from single runs. That the dots lie
 # on it is a test that no single run can pass or fail: **where streams repeat each other, the dots leave
 # the line.**
-#
+
+# %% [markdown] id="convergence-then"
 # ## 6. No state at all
 #
 # A state for each thread has to be kept and written back, and the result depends on the launch: with

@@ -119,8 +119,12 @@ print(events.muons.pt[:6].to_list())
 # The kernel below writes the pt of each event's first muon. Each of its 512 threads takes an event,
 # then the one 512 further on, and so on: about a hundred events each. One event in five has no muon.
 # The output is full of −1 beforehand. How much of it is −1 afterwards?
-#
-# (a) none, there is an error message — (b) one in five — (c) nearly all
+
+# %% id="leading-guess"
+from gpucourse.exercises.predictions import predictions
+
+predict = predictions("03_z_mass")
+predict("leading", "none: there's an error message", "one in five", "nearly all")
 
 # %% id="leading"
 @cuda.jit(extensions=[ak.numba.cuda])
@@ -135,11 +139,12 @@ leading_pt[4, 128](device_events, pts)
 empty = np.mean(ak.num(events.muons) == 0)
 print(f"{empty:.0%} of the events have no muon; {np.mean(pts.copy_to_host() == -1):.0%} of pts is -1")
 
-# %% [markdown] id="leading-why"
+# %% [markdown] id="leading-why" tags=["why"]
 # (c). `muons[0]` of an empty list is an `IndexError`, and **an exception ends its thread without a
 # word**, on a real GPU too. The thread never comes to the events that it had still to do. So look at
 # `len(muons)` before you index; a loop over `muons` does it by itself.
-#
+
+# %% [markdown] id="leading-then"
 # ## 1. A number for each event
 #
 # Two kernels to begin with.
@@ -661,6 +666,12 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 # offset has 8. Which way moves more, and is it a few per cent more, or twice as much? And for *ten*
 # histograms of the same masses, with other bins?
 
+# %% id="sectors-guess"
+predict("sectors",
+        "storing first, twice as many; for ten as well",
+        "storing first, a little more; for ten far fewer",
+        "on the fly, a little more; for ten ten times as many")
+
 # %% id="sectors" role="setup"
 def sectors_of(kernel, *arguments):
     """Sectors of global memory that one launch reads and writes; None on a real GPU."""
@@ -686,6 +697,10 @@ if written(best_mass, fill_masses, fill_events):
     traffic["on the fly"] = sectors_of(fill_events, device_events, 60.0, 120.0, counts)
     for name, sectors in traffic.items():
         print(f"{name:10}: " + (f"{sectors:,} sectors" if sectors else "a GPU does not count"))
+
+# %% [markdown] id="sectors-why" tags=["why"]
+# For one histogram both have to read the muons, and there's little else to move. For ten, on the fly reads the
+# muons ten times. Your own figures are in the output above; what follows from them is the next step.
 
 # %% [markdown] id="step-7"
 # ## 7. When does keeping pay?

@@ -54,6 +54,25 @@ def progress() -> None:
 
 
 @app.command()
+def room(
+    folder: Annotated[Path, typer.Argument(help="that the whole room can write to")],
+    join: Annotated[bool, typer.Option(
+        "--join", help="as a learner: share your guesses from now on, without your name")] = False,
+    leave: Annotated[bool, typer.Option("--leave", help="share nothing more")] = False,
+) -> None:
+    """Count what a room guessed, question by question; or join it, so that yours count too."""
+    from gpucourse.progress import room
+
+    with _telling():
+        if join or leave:
+            typer.echo(room.leave() if leave else room.join(folder))
+            return
+        found = room.counts(folder)
+        typer.echo("\n\n".join(map(str, found)) or f"Nobody has answered yet. Learners join with: "
+                   f"gpucourse room {folder} --join")
+
+
+@app.command()
 def save(
     to: Annotated[Path | None, typer.Argument(
         help="a folder, or the file's name; default: the course's folder")] = None,

@@ -325,7 +325,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_written(
     assert commands.build() == 1
     said = capsys.readouterr().out
     assert said.startswith("2 problems in the course's source:\n")
-    assert f"{LECTURE_FILE}:11: the cell has no id" in said
+    assert f"{LECTURE_FILE}:17: the cell has no id" in said
     assert not list(course.rglob("*.ipynb"))
 
 

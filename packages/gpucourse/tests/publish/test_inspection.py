@@ -94,7 +94,7 @@ def test_names_that_something_brings(tmp_path: Path, code: str):
 ])
 def test_names_that_nothing_brings(tmp_path: Path, code: str, name: str):
     assert with_code(tmp_path, code) == [
-        f"lectures/{LECTURE}.py:30: cell 'extra' uses the name {name!r}, which nothing defines"]
+        f"lectures/{LECTURE}.py:39: cell 'extra' uses the name {name!r}, which nothing defines"]
 
 
 def test_a_name_may_be_missing_on_purpose(tmp_path: Path):
@@ -105,7 +105,7 @@ def test_a_name_that_only_the_answer_brings_is_missing_in_the_starter(tmp_path: 
     write_course(tmp_path)
     edit(tmp_path / SOURCE, "half = None\n", "")
     assert found(tmp_path) == [
-        f"lectures/{LECTURE}.py:23: cell 'half-exercise' uses the name 'half', which nothing "
+        f"lectures/{LECTURE}.py:32: cell 'half-exercise' uses the name 'half', which nothing "
         "defines"]
 
 

@@ -38,8 +38,17 @@ check, hint = lecture("01_first_steps")
 # ## Why two?
 # Because one is *not* enough.
 
+# %% id="too-far-guess"
+from gpucourse.exercises.predictions import predictions
+
+predict = predictions("01_first_steps")
+predict("too-far", "1", "an error")
+
 # %% id="too-far" raises="ZeroDivisionError"
 1 / 0
+
+# %% [markdown] id="too-far-why" tags=["why"]
+# An error: nothing is shared out among nobody.
 
 # %% id="double-exercise" tags=["exercise"]
 def double(x):
@@ -59,6 +68,14 @@ check("half", half)
 
 # %% [markdown] id="in-the-room" tags=["room"]
 # People stall at the half.
+"""
+
+LECTURE_PREDICTIONS = """\
+[too-far]
+right = "an error"
+
+[too-far.wrong]
+1 = "Nought goes into one as often as you like, which is no number."
 """
 
 LECTURE_CHECKS = '''\
@@ -133,6 +150,7 @@ FILES = {
     "course/course.toml": TOML,
     f"course/lectures/{LECTURE}.py": LECTURE_SOURCE,
     f"course/checks/{LECTURE}.py": LECTURE_CHECKS,
+    f"course/checks/{LECTURE}.toml": LECTURE_PREDICTIONS,
     f"course/projects/{PROJECT}/notebook.py": PROJECT_SOURCE,
     f"course/checks/{PROJECT}.py": PROJECT_CHECKS,
 }

@@ -67,6 +67,12 @@ def check_files(id: str) -> Iterator[Path]:
     yield PACKAGE / "lessons" / f"{id}.py"
 
 
+def prediction_files(id: str) -> Iterator[Path]:
+    """Where the predictions of a lesson may lie: beside its checks."""
+    for path in check_files(id):
+        yield path.with_suffix(".toml")
+
+
 def result_files(name: str) -> Iterator[Path]:
     """Where a recorded result may lie, the likeliest first."""
     for folder in checkouts(Path.cwd()):

@@ -73,6 +73,10 @@ class Course:
         """The file with a lesson's checks and hints."""
         return self.root / "course" / "checks" / f"{lesson.id}.py"
 
+    def predictions(self, lesson: Lesson) -> Path:
+        """The file with the reasons of a lesson's predictions; not every lesson has one."""
+        return self.checks(lesson).with_suffix(".toml")
+
 
 def load_course(root: Path, path: Path | None = None) -> Course:
     """Read the registry of the course in ``root``; a :class:`CourseError` lists every mistake.

@@ -15,8 +15,9 @@ from gpucourse.exercises.reasons import places, told
 CHECK_MIME = "application/vnd.gpucourse.check+json"
 
 # Blue and vermilion of Okabe and Ito's palette: told apart by colour-blind readers too.
-# Hints take its orange.
+# Hints take its orange, predictions its sky blue.
 _PASSED, _FAILED, _HINT = "#0072B2", "#D55E00", "#E69F00"
+ASKED = "#56B4E9"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Outcome:
             body += f"<br><i>Where to look:</i> {marked_up(self.look)}"
         if self.next_step:
             body += f"<br><i>For a hint:</i> <code>{html.escape(self.next_step)}</code>"
-        return _box(body, _PASSED if self.passed else _FAILED)
+        return edged(body, _PASSED if self.passed else _FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | N
         for number, hint in enumerate(hints, start=1)
     )
     markup += f"<br><small>{html.escape(more)}</small>"
-    show(_Hints("\n".join([*lines, f"({more})"]), _box(markup, _HINT)))
+    show(_Hints("\n".join([*lines, f"({more})"]), edged(markup, _HINT)))
 
 
 def describe_error(error: Exception) -> tuple[str, str | None]:
@@ -110,6 +111,7 @@ def marked_up(text: str) -> str:
     return f'<span style="white-space: pre-wrap">{coded}</span>'
 
 
-def _box(body: str, colour: str) -> str:
+def edged(body: str, colour: str) -> str:
+    """A box with a coloured edge around HTML."""
     style = f"border-left: 4px solid {colour}; padding: 0.3em 0.8em; margin: 0.3em 0"
     return f'<div style="{style}">{body}</div>'

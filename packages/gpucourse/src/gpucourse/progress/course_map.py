@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gpucourse.course.checkout import check_files, course_folder, notebook_path, registry
+from gpucourse.course.predictions import find_predictions
 from gpucourse.course.registry import Lecture, Lesson
 from gpucourse.progress import records
 from gpucourse.progress.records import Records
@@ -22,7 +23,7 @@ class LessonProgress:
     """One lesson on the map: how many of its ``parts`` (exercises or tests) are ``done``.
 
     ``path`` leads from the course's folder to the notebook; ``points`` are (earned, of) by the last
-    `gpucourse grade`.
+    `gpucourse grade`; ``guessed`` of ``asked`` predictions were answered.
     """
 
     title: str
@@ -32,6 +33,8 @@ class LessonProgress:
     parts: int
     done: int
     points: tuple[float, float] | None = None
+    asked: int = 0
+    guessed: int = 0
 
     @property
     def finished(self) -> bool:
@@ -47,6 +50,8 @@ class LessonProgress:
 
     def __str__(self) -> str:
         text = f"{self.done} of {self.parts} {self.what}" if self.parts else ""
+        if self.guessed:
+            text += f", {self.guessed} of {self.asked} predictions"
         if self.points:
             text += f", {self.points[0]:g} of {self.points[1]:g} points by `gpucourse grade`"
         return text
@@ -129,7 +134,10 @@ def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgre
         done = parts & known.cells
         what = "tests"
     points = known.points.get(lesson.id)
-    return LessonProgress(lesson.title, path, lesson.minutes, what, len(parts), len(done), points)
+    asked = find_predictions(lesson.id).keys()
+    guessed = asked & known.guesses.get(lesson.id, {}).keys()
+    return LessonProgress(lesson.title, path, lesson.minutes, what, len(parts), len(done), points,
+                          len(asked), len(guessed))
 
 
 def _exercises(id: str) -> Iterator[str]:

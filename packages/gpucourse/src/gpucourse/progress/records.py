@@ -4,6 +4,7 @@ One JSON object a line, added at the end, so two kernels that write at once lose
 that a full disk has cut off spoils no other. Each line names what is done, the first time it is::
 
     {"lesson": "06_thinking_in_threads", "done": "bounds-guard", "at": "2026-03-02T09:30:00+00:00"}
+    {"lesson": "06_thinking_in_threads", "asked": "who-am-i", "guess": "4", "at": …}
     {"cell": "3f1c…", "at": …}                                    a project's test cell that passed
     {"lesson": "01_fill_a_histogram", "points": 30, "of": 36, "at": …}     by `gpucourse grade`
 
@@ -29,9 +30,13 @@ _LONGEST_NAME = 200
 
 @dataclass(slots=True)
 class Records:
-    """``exercises`` by lesson, ``cells`` of projects, ``points`` by project: (earned, of)."""
+    """``exercises`` by lesson, ``cells`` of projects, ``points`` by project: (earned, of).
+
+    ``guesses``: by lesson, what was answered first to each prediction that was asked.
+    """
 
     exercises: dict[str, set[str]] = field(default_factory=dict)
+    guesses: dict[str, dict[str, str]] = field(default_factory=dict)
     cells: set[str] = field(default_factory=set)
     points: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -39,14 +44,19 @@ class Records:
         """Whether the file says so already; points are news unless they are the latest."""
         if "done" in record:
             return record["done"] in self.exercises.get(record["lesson"], ())
+        if "asked" in record:
+            return record["asked"] in self.guesses.get(record["lesson"], ())
         if "cell" in record:
             return record["cell"] in self.cells
         return self.points.get(record["lesson"]) == (record["points"], record["of"])
 
     def take(self, record: dict) -> None:
-        """One record more; the latest points of a project count."""
+        """One record more; of points the latest count, of guesses the first."""
         if "done" in record:
             self.exercises.setdefault(record["lesson"], set()).add(record["done"])
+        elif "asked" in record:
+            known = self.guesses.setdefault(record["lesson"], {})
+            known.setdefault(record["asked"], record["guess"])
         elif "cell" in record:
             self.cells.add(record["cell"])
         else:
@@ -170,6 +180,8 @@ def _is_record(record: object) -> bool:
         return False
     if "done" in record:
         return _is_name(record["done"])
+    if "asked" in record:
+        return _is_name(record["asked"]) and _is_name(record.get("guess"))
     numbers = record.get("points"), record.get("of")
     return all(isinstance(n, int | float) and not isinstance(n, bool) and 0 <= n < 1e6
                for n in numbers)

@@ -115,7 +115,8 @@ def fingerprint(course: Course, source: Source) -> str:
     """Changes whenever something changes that may change the outputs of a lesson."""
     digest = hashlib.sha256(notebooks.notebook_text(solution(course, source)).encode())
     digest.update(sys.version.encode())
-    files = [course.checks(source.lesson), course.root / "requirements" / "base.txt",
+    files = [course.checks(source.lesson), course.predictions(source.lesson),
+             course.root / "requirements" / "base.txt",
              course.root / "benchmarks" / "results" / results.NAME]
     files += sorted(
         path

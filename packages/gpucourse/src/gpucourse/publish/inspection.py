@@ -3,6 +3,7 @@
 - every picture in its text has words for those who cannot see it, and its file is there;
 - no name in its code is unknown, in branches and kernels that a rehearsal may never enter too;
 - every link to another page of the course leads somewhere;
+- every prediction is asked with choices, and its explanation is folded (:mod:`.questions`);
 - the timetable in its notes for the room takes the minutes that ``course.toml`` gives the lesson.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from gpucourse.course.problems import Problem
 from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, unwrap_regions
 from gpucourse.course.registry import Course, Lecture
+from gpucourse.publish import questions
 from gpucourse.publish.links import links, places, slug
 from gpucourse.publish.notebooks import starter_source
 from gpucourse.publish.source import Cell, Source
@@ -39,7 +41,7 @@ Mistakes = Iterator[tuple[Cell, str]]
 def inspect(course: Course, source: Source) -> list[Problem]:
     """Every mistake of one lesson that is to be seen without running it."""
     path = source.path.relative_to(course.root)
-    rules = (_pictures, _links, _names, _timetable)
+    rules = (_pictures, _links, _names, _timetable, questions.mistakes)
     return [Problem(path, cell.line, text) for rule in rules for cell, text in rule(course, source)]
 
 

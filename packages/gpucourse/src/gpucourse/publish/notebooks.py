@@ -40,6 +40,9 @@ LECTURE_STUB = "# your code here"
 CPP_STUB = "// your code here"
 _CPP_STRING = re.compile(r"(\"{3}|'{3})(?:(?!\1).)*__(?:global|device)__.*?\1", re.DOTALL)
 
+#: What stands in sight of the answer to a prediction, below the cell that shows it.
+WHY = "What came out, and why"
+
 #: Jupyter's tag for a cell whose error does not stop Run All.
 RAISES = "raises-exception"
 
@@ -187,7 +190,14 @@ def _nbgrader_metadata(cell: Cell) -> dict:
     return metadata
 
 
+def fold(summary: str, body: str) -> str:
+    """Markdown that a reader opens with a click."""
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
 def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode:
+    if "why" in cell.tags:
+        text = fold(WHY, text)
     id = cell_id(source.lesson.id, cell.name)
     return _NEW_CELL[cell.kind](text, id=id, metadata=metadata)
 

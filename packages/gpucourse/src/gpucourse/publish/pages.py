@@ -20,7 +20,8 @@ from gpucourse.course.registry import Lecture, Lesson, Project
 from gpucourse.exercises.checks import Exercise
 from gpucourse.exercises.outcomes import CHECK_MIME, marked_up
 from gpucourse.publish.gallery import LESSON as GALLERY
-from gpucourse.publish.notebooks import cell_id, starter_source
+from gpucourse.publish.notebooks import cell_id, fold, starter_source
+from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
 from gpucourse.publish.source import ANSWERS, Cell, Source
 
@@ -85,8 +86,10 @@ def _parts(lesson: Lesson, origin: Cell, cell: NotebookNode) -> Iterator[Noteboo
         if cell.cell_type == "markdown":
             yield new_markdown_cell(cell.source, id=cell.id)
         else:
+            # A question's choices are in what it shows.
+            hidden = {"tags": ["remove-input"]} if asked(origin) and cell.outputs else {}
             yield new_code_cell(cell.source, id=cell.id, outputs=_readable(cell.outputs),
-                                execution_count=cell.execution_count)
+                                execution_count=cell.execution_count, metadata=hidden)
         return
     if cell.cell_type == "markdown":
         yield new_markdown_cell(unsolved, id=cell.id)
@@ -133,11 +136,6 @@ def starter(lesson: Lesson, cell: Cell) -> str | None:
     if cell.role not in ANSWERS:
         return None
     return released_source(cell.source, code=cell.kind == "code")
-
-
-def fold(summary: str, body: str) -> str:
-    """Markdown that a reader opens with a click."""
-    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
 def room_notes(lessons: list[Shown]) -> str:

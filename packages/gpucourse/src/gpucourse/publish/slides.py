@@ -3,8 +3,9 @@
 A deck is one HTML file beside reveal.js's own files. What a lecture holds stands in it as blocks:
 paragraphs, pieces of code, outputs. ``docs/site/deck.js`` lays them out on slides when the deck is
 opened, where their heights are known; so no slide is fuller than the screen. A ``##`` begins a new
-column of slides, an exercise's answer comes after it, an output that was to be predicted appears
-with a further key, and the notes for the room are the speaker's notes (key S) of the first slide.
+column of slides, an exercise's answer comes after it, an output that was to be predicted and its
+explanation appear with a further key each, and the notes for the room are the speaker's notes (key
+S) of the first slide.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from pygments.util import ClassNotFound
 
 from gpucourse.course.projects import read_projects
 from gpucourse.course.registry import Course, Lecture
+from gpucourse.exercises.outcomes import marked_up
 from gpucourse.publish.notebooks import cell_id
 from gpucourse.publish.pages import page_of, starter
+from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
 
 #: Where the site's tools keep what a browser needs, within their site-packages.
@@ -87,16 +90,21 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
             notes += text.blocks(cell.source)
         elif cell.cell_type == "markdown":
             predicting = "predict" in tags
-            for number, block in enumerate(text.blocks(cell.source)):
+            answers = origin is not None and "why" in tags
+            # Unfolded: on a slide, a key opens the answer.
+            shown_text = origin.source if origin is not None and answers else cell.source
+            for number, block in enumerate(text.blocks(shown_text)):
                 if block.startswith("<h2"):
                     columns.append([])
                 begins = number == 0 or re.match("<h[1-6]", block)
-                columns[-1].append(_block(block, "prose", starts=bool(begins),
+                columns[-1].append(_block(block, "prose", starts=bool(begins), fragment=answers,
                                           breaks=predicting and number == 0))
+        elif (question := asked(origin)) is not None:
+            listed = "".join(f"<li>{marked_up(choice)}</li>" for choice in question[1])
+            columns[-1].append(_block(f'<ol type="a">{listed}</ol>', "prose"))
         else:
             assert origin is not None
             columns[-1] += _code_blocks(cell, starter(lesson, origin), predicting)
-            predicting = False
     if notes:
         columns[0].append(f'<aside class="notes">{"".join(notes)}</aside>')
     body = "\n".join(f'<section class="flow">{"".join(blocks)}</section>' for blocks in columns)

@@ -29,6 +29,7 @@ TAGS = {
     "exercise": "a lecture's exercise: its solution regions are released as a starter",
     "room": "a note for the instructor in the room: in solutions/ only",
     "predict": "asks for a prediction before the next cell runs",
+    "why": "what came out of a predicted cell, and why: folded until the learner opens it",
     "keypoints": "the sentences to take away",
 }
 #: Roles a project's cell may have; each becomes nbgrader metadata.

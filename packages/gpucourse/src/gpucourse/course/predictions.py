@@ -1,0 +1,81 @@
+"""The predictions of a lesson: what a learner may say before a cell runs, and why it tempts.
+
+They stand beside the lesson's checks, in ``course/checks/ID.toml``, each under the id of the cell
+that is to be predicted::
+
+    [who-am-i]
+    right = "8"
+
+    [who-am-i.wrong]
+    2 = "That's the number of blocks; the body runs once for each *thread*."
+
+The notebook calls ``predict("who-am-i", "2", "4", "8")``: the choices stand there in the order in
+which a learner reads them, and the reasons here, out of their sight.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucourse.course.checkout import prediction_files
+
+#: Fewer choices are no question, more are no choice.
+FEWEST, MOST = 2, 4
+#: A shorter reason says no more than "no".
+_REASON_LETTERS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """``right`` is one of the choices; ``wrong`` says of each other why it tempts and fails."""
+
+    name: str
+    right: str
+    wrong: dict[str, str]
+
+    @property
+    def choices(self) -> frozenset[str]:
+        """Everything that may be answered, in no order."""
+        return frozenset({self.right, *self.wrong})
+
+    def mistakes(self, choices: Collection[str]) -> Iterator[str]:
+        """What is amiss where a cell offers ``choices``; nothing, if all is well."""
+        if set(choices) != self.choices or len(choices) != len(self.choices):
+            yield (f"offers {', '.join(map(repr, choices))}, and the reasons are for "
+                   f"{', '.join(map(repr, sorted(self.choices)))}")
+        if not FEWEST <= len(self.choices) <= MOST:
+            yield f"has {len(self.choices)} choices; {FEWEST} to {MOST} can be weighed"
+        if self.right in self.wrong:
+            yield f"gives a reason against its right answer {self.right!r}"
+        for choice, reason in self.wrong.items():
+            if len(reason.strip()) < _REASON_LETTERS:
+                yield f"must say why {choice!r} tempts, and why it is wrong"
+
+
+def read_predictions(path: Path) -> dict[str, Prediction]:
+    """A lesson's predictions by name, in order; none where there is no file.
+
+    Raises :class:`ValueError` naming the file and the entry that has another form.
+    """
+    if not path.is_file():
+        return {}
+    found = {}
+    for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        match entry:
+            case {"right": str(right), "wrong": dict(wrong), **rest} if not rest and all(
+                isinstance(reason, str) for reason in wrong.values()
+            ):
+                found[name] = Prediction(name, right, wrong)
+            case _:
+                raise ValueError(f"{path}: [{name}] needs right = \"…\" and a table [{name}.wrong] "
+                                 "of texts, and nothing else")
+    return found
+
+
+def find_predictions(id: str) -> dict[str, Prediction]:
+    """The predictions of the lesson ``id``, wherever its checks are found; none if it has none."""
+    path = next((path for path in prediction_files(id) if path.is_file()), None)
+    return read_predictions(path) if path else {}

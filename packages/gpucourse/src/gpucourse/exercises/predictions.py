@@ -1,0 +1,196 @@
+"""``predict("who-am-i", "2", "4", "8")``: say what a cell will show before it runs.
+
+A lecture's first cell, or a project's first question, fetches the function::
+
+    from gpucourse.exercises.predictions import predictions
+    predict = predictions("06_thinking_in_threads")
+
+In JupyterLab the choices are buttons (Tab and Enter will do). The first answer goes into the
+learner's records (:mod:`gpucourse.progress.records`), and into the room's counts for those who
+joined it (:mod:`gpucourse.progress.room`). Whether it was right, and why a wrong one tempts, stays
+folded, so that the cell can be run first; *show me* unfolds it without a guess.
+
+Where no learner's kernel answers (the site, slides, a notebook that was run elsewhere, Colab, a
+page without ipywidgets), each choice is an HTML ``details`` element with its reason inside. In a
+terminal, ``predict(…, guess="8")`` answers; it does so in a notebook too.
+
+The explanation of what came out is a cell of the lesson, below the one that was predicted; the
+build folds it. Reasons stand in ``course/checks/ID.toml`` (:mod:`gpucourse.course.predictions`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gpucourse.course.predictions import Prediction, find_predictions
+from gpucourse.exercises.outcomes import ASKED, edged, marked_up, show
+from gpucourse.progress import records, room
+
+_NEXT = "Now run the next cell. Then open this:"
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class UnknownPrediction(LookupError):
+    """A name or a choice that the lesson's predictions do not have."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"UnknownPrediction: {self}"]
+
+
+def predictions(id: str) -> Callable[..., None]:
+    """``predict`` of a lesson: ``predict(name, *choices, guess=None)``.
+
+    It shows the choices, or with ``guess`` (one of them, exactly) takes that as the answer. Raises
+    :class:`UnknownPrediction`, with the nearest, for what the lesson does not have.
+    """
+    known = find_predictions(id)
+
+    def predict(name: str, *choices: str, guess: object = None) -> None:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "see course/checks"
+            raise UnknownPrediction(f"{id} has no prediction {name!r}: {hint}")
+        asked = known[name]
+        for mistake in asked.mistakes(choices):
+            raise UnknownPrediction(f"{name!r} {mistake}")
+        counted = records.asked_by_a_learner()
+
+        def keep(given: str) -> None:
+            """Record the first answer, and share it with the room that the learner has joined."""
+            if counted and name not in records.read().guesses.get(id, ()):
+                records.note(lesson=id, asked=name, guess=given)
+                room.share(id, name, given)
+
+        if guess is None:
+            _ask(Question(asked, choices), keep, live=counted)
+            return
+        given = str(guess)
+        if given not in choices:
+            raise UnknownPrediction(f"{given!r} is no choice here: {', '.join(map(repr, choices))}")
+        keep(given)
+        show(Answered(asked, given))
+
+    return predict
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The choices, each folded over its reason; ``live``: the widget that stands in their place."""
+
+    asked: Prediction
+    choices: tuple[str, ...]
+    live: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        return (f"Your guess: {' · '.join(self.choices)}\n(Settle on one, then run the next cell; "
+                'or answer here: predict(…, guess="…"))')
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        bundle: dict = {"text/plain": str(self), "text/html": self.html()}
+        return bundle | {_WIDGET: self.live} if self.live else bundle
+
+    def html(self) -> str:
+        """Without a kernel: one fold for each choice."""
+        folds = "".join(_fold(marked_up(choice), _verdict(self.asked, choice))
+                        for choice in self.choices)
+        return edged(f"<b>Your guess?</b> Settle on one and see what comes out; then open it."
+                     f"{folds}", ASKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A guess, and whether it was right, folded."""
+
+    asked: Prediction
+    guess: str
+
+    def __str__(self) -> str:
+        if self.guess == self.asked.right:
+            return f"Your guess: {self.guess}. Yes."
+        return f"Your guess: {self.guess}. No: {self.asked.wrong[self.guess]}"
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": str(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """The guess, and behind a fold what to say to it."""
+        folded = _fold("Was it right?", _verdict(self.asked, self.guess))
+        return edged(f"<b>Your guess:</b> {marked_up(self.guess)}. {_NEXT}{folded}", ASKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Every choice with its reason, for those who ask to be shown."""
+
+    question: Question
+
+    def __str__(self) -> str:
+        return f"It is: {self.question.asked.right}"
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": str(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """All of it in sight."""
+        asked = self.question.asked
+        told = "".join(f"<p>{marked_up(choice)}: {_verdict(asked, choice)}</p>"
+                       for choice in self.question.choices)
+        return edged(told, ASKED)
+
+
+def _ask(question: Question, keep: Callable[[str], None], *, live: bool) -> None:
+    """Show buttons in a learner's notebook, if it has widgets, else the folds."""
+    buttons = _buttons(question) if live else None
+    if buttons is None:
+        show(question)
+        return
+    widget, pressed = buttons
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    place = show(Question(question.asked, question.choices, view))
+
+    def answer(choice: str | None) -> None:
+        if choice is not None:
+            keep(choice)
+        # The page keeps text, not a widget: it can be read when this kernel is gone.
+        place.update(Told(question) if choice is None else Answered(question.asked, choice))
+        widget.close()
+
+    pressed(answer)
+
+
+def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | None:
+    """(the widget, what sets whom a press tells): a choice, or None for *show me*."""
+    try:
+        import ipywidgets
+    except ImportError:
+        return None
+    wide = ipywidgets.Layout(width="auto", height="auto", min_height="2em")
+    made = {choice: ipywidgets.Button(description=choice.replace("`", ""), layout=wide)
+            for choice in question.choices}
+    told = ipywidgets.Button(description="show me", layout=wide,
+                             tooltip="without a guess")
+    row = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
+    label = ipywidgets.HTML("<b>Your guess:</b>&nbsp;")
+
+    def pressed(answer: Callable) -> None:
+        for choice, button in made.items():
+            button.on_click(lambda _, choice=choice: answer(choice))
+        told.on_click(lambda _: answer(None))
+
+    return ipywidgets.Box([label, *made.values(), told], layout=row), pressed
+
+
+def _verdict(asked: Prediction, choice: str) -> str:
+    """What there is to say to a choice; HTML."""
+    if choice == asked.right:
+        return "<b>Yes.</b> Why, stands folded below the cell."
+    return f"<b>No</b>, it is {marked_up(asked.right)}. {marked_up(asked.wrong[choice])}"
+
+
+def _fold(summary: str, body: str) -> str:
+    style = "margin: 0.2em 0 0.2em 0.4em"
+    return (f'<details style="{style}"><summary style="cursor: pointer">{summary}</summary>'
+            f'<div style="margin-left: 1.1em">{body}</div></details>')

@@ -1,0 +1,122 @@
+"""Predictions: what is shown and recorded; no answer stands in sight before a guess."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpucourse.course.predictions import Prediction, read_predictions
+from gpucourse.exercises import predictions as module
+from gpucourse.exercises.predictions import Answered, Question, Told, UnknownPrediction
+from gpucourse.progress import records, room
+from small_course import LECTURE, write_course
+
+ASKED = Prediction("who-am-i", "8", {
+    "2": "That's the number of blocks, each with threads.",
+    "`4`": "That's the number of threads of one of the two blocks."})
+CHOICES = ("2", "`4`", "8")
+
+
+def in_sight(html: str) -> str:
+    """What a page shows before anything is opened: no tags, and of folds the summaries alone."""
+    closed = re.sub(r"(<details.*?</summary>).*?</details>", r"\1", html, flags=re.DOTALL)
+    return re.sub(r"<[^>]+>", " ", closed)
+
+
+def test_without_a_kernel_each_choice_is_a_fold_over_its_reason():
+    question = Question(ASKED, CHOICES)
+    assert question.html().count("<details") == 3
+    assert "number of blocks" in question.html()
+    shown = in_sight(question.html())
+    assert all(choice.strip("`") in shown for choice in CHOICES)
+    assert "number of" not in shown and "Yes" not in shown and "it is" not in shown
+    assert "8" in str(question) and "number of" not in str(question)
+    assert "widget" not in str(question._repr_mimebundle_())
+
+
+@pytest.mark.parametrize(("guess", "heard"), [("8", "Yes."), ("2", "number of blocks")])
+def test_the_verdict_on_a_guess_is_folded(guess: str, heard: str):
+    answered = Answered(ASKED, guess)
+    assert heard in answered.html()
+    assert heard not in in_sight(answered.html())
+    assert f"Your guess: {guess}" in " ".join(in_sight(answered.html()).split()).replace("  ", " ")
+    assert heard in str(answered)
+
+
+def test_show_me_shows_everything():
+    told = in_sight(Told(Question(ASKED, CHOICES)).html())
+    assert "Yes." in told and "number of blocks" in told and "of one of the two blocks" in told
+
+
+@pytest.fixture
+def predict(tmp_path: Path, monkeypatch):
+    """``predict`` of the small course, in a learner's notebook without widgets."""
+    monkeypatch.chdir(write_course(tmp_path / "course"))
+    monkeypatch.setattr(records, "place", lambda: tmp_path / "progress.jsonl")
+    monkeypatch.setattr(records, "asked_by_a_learner", lambda: True)
+    monkeypatch.setattr(module, "_buttons", lambda question: None)
+    return module.predictions(LECTURE)
+
+
+def test_the_first_guess_is_recorded(predict, capsys):
+    predict("too-far", "1", "an error")
+    assert records.read().guesses == {}
+    predict("too-far", "1", "an error", guess=1)
+    predict("too-far", "1", "an error", guess="an error")
+    assert records.read().guesses == {LECTURE: {"too-far": "1"}}
+    heard = capsys.readouterr().out
+    assert "Your guess: 1 · an error" in heard
+    assert "No: Nought goes" in heard and "Yes." in heard
+
+
+def test_guesses_reach_the_room_once_and_only_after_joining(predict, tmp_path, monkeypatch):
+    folder = tmp_path / "room"
+    folder.mkdir()
+    predict("too-far", "1", "an error", guess="1")
+    assert list(folder.iterdir()) == []
+    (tmp_path / "progress.jsonl").unlink()
+    room.join(folder)
+    predict("too-far", "1", "an error", guess="1")
+    predict("too-far", "1", "an error", guess="an error")
+    (file,) = folder.iterdir()
+    assert records.collect(records.parse(file.read_bytes())).guesses == {LECTURE: {"too-far": "1"}}
+    assert file.read_text().count("\n") == 1 and "at" not in file.read_text().split('"')
+
+
+def test_a_cell_that_no_learner_ran_records_nothing(predict, monkeypatch):
+    monkeypatch.setattr(records, "asked_by_a_learner", lambda: False)
+    predict("too-far", "1", "an error", guess="1")
+    assert records.read().guesses == {}
+
+
+@pytest.mark.parametrize(("arguments", "says"), [
+    (("too-fra", "1", "an error"), "did you mean 'too-far'?"),
+    (("too-far", "1"), "the reasons are for '1', 'an error'"),
+    (("too-far", "1", "an error", "1"), "the reasons are for"),
+])
+def test_what_the_lesson_does_not_have_is_told_with_what_it_has(predict, arguments, says):
+    with pytest.raises(UnknownPrediction, match=re.escape(says)):
+        predict(*arguments)
+    with pytest.raises(UnknownPrediction, match="'2' is no choice here: '1', 'an error'"):
+        predict("too-far", "1", "an error", guess=2)
+
+
+@pytest.mark.parametrize(("asked", "says"), [
+    (Prediction("a", "x", {}), "1 choices"),
+    (Prediction("a", "x", dict.fromkeys("stuv", "why it tempts, at some length.")), "5 choices"),
+    (Prediction("a", "x", {"x": "why it tempts, at some length.", "y": "z" * 40}), "right answer"),
+    (Prediction("a", "x", {"y": "No, it isn't."}), "why 'y' tempts"),
+])
+def test_a_prediction_that_cannot_be_weighed_is_a_mistake(asked: Prediction, says: str):
+    assert any(says in mistake for mistake in asked.mistakes(sorted(asked.choices)))
+
+
+@pytest.mark.parametrize("text", ['[a]\nright = "x"\n', '[a]\nright = 1\n[a.wrong]\n',
+                                  '[a]\nright = "x"\nwhy = "y"\n[a.wrong]\n'])
+def test_a_file_of_another_form_is_named(tmp_path: Path, text: str):
+    path = tmp_path / "01_first.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"01_first\.toml: \[a\] needs"):
+        read_predictions(path)

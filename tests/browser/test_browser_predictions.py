@@ -1,0 +1,87 @@
+"""A prediction in JupyterLab: buttons, a guess by keyboard and by click, the answer folded, and the
+guess in the learner's records and in the room's counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, writes
+from playwright.sync_api import Locator, expect
+
+from gpucourse.progress import records
+from jupyter_lab import Server, Tab, chromium, copy_course
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+FETCH = ('from gpucourse.exercises.predictions import predictions\n'
+         'predict = predictions("06_thinking_in_threads")\npredict("who-am-i", "2", "4", "8")')
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The course, with a notebook that asks twice and then asks how many were recorded."""
+    folder = copy_course(tmp_path_factory.mktemp("learner"))
+    cells = [new_code_cell(FETCH), new_code_cell('predict("stride", "5", "5, 6 and 7", "5 and 13",'
+                                                 ' "5, 9, 13 and 17")')]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"}}
+    (folder / "lectures" / "asked.ipynb").write_text(
+        writes(new_notebook(cells=cells, metadata=kernel)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Tab]:
+    home, room = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("room")
+    (home / "data" / "gpucourse").mkdir(parents=True)
+    (room / "0123456789abcdef.jsonl").touch()
+    (home / "data" / "gpucourse" / "room.json").write_text(
+        json.dumps({"folder": str(room), "name": "0123456789abcdef"}))
+    server = Server(folder, home, environment={"XDG_DATA_HOME": str(home / "data")})
+    server.start()
+    try:
+        with chromium() as browser:
+            tab = Tab(browser.new_page(viewport={"width": 1280, "height": 800}), server)
+            tab.room = room
+            tab.open_notebook("lectures/asked.ipynb")
+            yield tab
+    finally:
+        server.stop()
+
+
+def asked(tab: Tab, name: str) -> Locator:
+    """The output of the question, its cell run."""
+    cell = tab.cell(f'predict("{name}"')
+    tab.run(cell)
+    output = cell.locator(".jp-OutputArea")
+    expect(output.get_by_role("button", name="show me")).to_be_visible()
+    return output
+
+
+def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
+    output = asked(tab, "who-am-i")
+    tab.picture("predict-1-asked")
+    output.get_by_role("button", name="4", exact=True).focus()
+    tab.page.keyboard.press("Enter")
+    expect(output).to_contain_text("Your guess: 4.")
+    verdict = output.get_by_text("threads in one block")
+    expect(verdict).to_have_count(1)
+    expect(verdict).to_be_hidden()
+    output.get_by_text("Was it right?").click()
+    expect(output).to_contain_text("No, it is 8.")
+    tab.picture("predict-2-answered")
+    home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
+    assert records.read(home).guesses == {"06_thinking_in_threads": {"who-am-i": "4"}}
+    (file,) = tab.room.glob("*.jsonl")
+    assert json.loads(file.read_text()) == {
+        "lesson": "06_thinking_in_threads", "asked": "who-am-i", "guess": "4"}
+
+
+def test_show_me_shows_all_and_records_nothing(tab: Tab):
+    output = asked(tab, "stride")
+    output.get_by_role("button", name="show me").click()
+    expect(output).to_contain_text("The step is all threads: eight.")
+    home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
+    assert "stride" not in records.read(home).guesses["06_thinking_in_threads"]
