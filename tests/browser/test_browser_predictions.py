@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, expect
 from gpucourse.progress import records
 from jupyter_lab import Server, Tab, chromium, copy_course
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 FETCH = ('from gpucourse.exercises.predictions import predictions\n'
          'predict = predictions("06_thinking_in_threads")\npredict("who-am-i", "2", "4", "8")')
