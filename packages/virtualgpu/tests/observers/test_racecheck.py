@@ -194,6 +194,30 @@ def test_behind_a_barrier_the_thread_that_is_named_is_of_another_block():
     assert "wait for another launch" in finding.message
 
 
+def test_a_neighbour_added_in_place_is_advised_a_barrier_on_that_line():
+    """`tile[t] += tile[t - d]`: my own read of tile[t] is not the one that races."""
+
+    @cuda.jit
+    def scan(values, sums):
+        tile = cuda.shared.array(128, int32)
+        t = cuda.threadIdx.x
+        tile[t] = values[t]
+        cuda.syncthreads()
+        distance = 1
+        while distance < 128:
+            if t >= distance:
+                tile[t] += tile[t - distance]
+            cuda.syncthreads()
+            distance *= 2
+        sums[t] = tile[t]
+
+    with virtualgpu.check() as report:
+        scan[1, 128](cuda.to_device(np.ones(128, np.int32)), cuda.device_array(128, np.int32))
+    (finding,) = report.findings
+    assert finding.other.thread is not None and finding.other.thread != finding.thread
+    assert "by way of a local variable" in finding.message
+
+
 def test_lanes_of_a_warp_hear_of_syncwarp():
     report = check(exchanged, 1, 32, np.zeros(32, np.int32), np.zeros(32, np.int32))
     assert "cuda.syncwarp()" in report.findings[0].message

@@ -320,16 +320,28 @@ class Racecheck(Observer):
         lane = int(lanes[position])
         older = self.sites[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
         now = Party(access, state.first + lane, int(addresses[position]))
-        key = now.key(older)
-        if self.races.again(key, len(chosen)):
+        if self.races.again(now.key(older), len(chosen)):
             return
-        example = record & race_loop.MAXIMUM_THREAD
-        thread: int | None = example
-        if several := record >> race_loop.SCOPE & 3:
-            latest = self.recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
-            thread = other_thread(latest, state.first + lane, example, several, area,
-                                  granule)
-        self.races.add(key, now, Party(older, thread, None), area, len(chosen))
+        older, thread = self._other(older, record, now.thread, area, granule)
+        if not self.races.again(now.key(older), len(chosen)):
+            self.races.add(now.key(older), now, Party(older, thread, None), area, len(chosen))
+
+    def _other(self, older, record, me, area, granule) -> tuple[Access, int | None]:
+        """The access that a record stands for and the thread that made it, another than ``me``."""
+        thread = record & race_loop.MAXIMUM_THREAD
+        if not (several := record >> race_loop.SCOPE & 3):
+            return older, thread
+        latest = self.recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
+        found = other_thread(latest, me, thread, several, area, granule)
+        if found is not None:
+            return older, found
+        # The instruction that the record names was mine; another one of its kind has joined it.
+        for candidate in filter(None, self.recent):
+            if candidate[0].kind == older.kind and candidate[0].space == older.space:
+                found = other_thread(candidate, me, me, several, area, granule)
+                if found is not None:
+                    return candidate[0], found
+        return older, None
 
 
 def _is_strong(instruction) -> bool:
