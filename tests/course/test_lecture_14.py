@@ -1,0 +1,96 @@
+"""What the text of "Kernel detective" says is what its cells show; other right answers pass."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from numba import cuda, float64
+
+import virtualgpu
+from gpucourse.exercises.checks import load_lesson
+from gpucourse.views.paper_streams import PaperGPU
+from lecture_14_wrong import keeping, program
+from lecture_cells import solved
+
+ID = "14_kernel_detective"
+
+
+@pytest.fixture(scope="module")
+def shown(repository):
+    return solved(repository, ID)
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    return load_lesson(ID)
+
+
+def test_the_reports_are_true(shown):
+    right, wrong = (re.findall(r"[-\d.e+]+ GeV", line) for line in
+                    shown["the-question"].text.splitlines())
+    assert right[0] == right[1] and wrong[0] != wrong[1]
+    assert abs(float(wrong[0].split()[0])) > 1e100, "absurd"
+    assert "maxima[1] of 1" in str(shown["crash"].error)
+    assert "thread 0 of block 1" in str(shown["crash"].error)
+    assert "cut at 0.0 GeV" in shown["hang"].text and "cut at 5.0" not in shown["hang"].text
+
+
+def test_the_tools_name_what_the_text_says(shown):
+    assert "uninitialised" in shown["sum"].text and "(24 times" in shown["sum"].text
+    while_line = shown["hang"].error.location.line
+    assert while_line == 5, "the line of the while in its cell"
+    assert "wait for another launch" in shown["days-found"].text
+    places = re.findall(r"of block (\d+)", shown["days-found"].text.split("\n  at ")[1])
+    assert len(set(places)) == 2, "two blocks"
+
+
+def test_one_block_is_right_in_every_order_and_eight_are_not(shown):
+    one, eight = (re.findall(r"\d\.\d{4}", line) for line in shown["days"].text.splitlines())
+    assert set(one) == {"1.0000"} and len(set(eight)) > 1 and "1.0000" in eight
+
+
+def test_a_thread_for_each_row_moves_four_times_as_much(shown):
+    names = shown["slow-check"].names
+    moved = {}
+    for name, launch in (("row_sums", (2, 128)), ("mended_rows", (256, 32))):
+        with virtualgpu.profile() as profile:
+            names[name][launch](cuda.to_device(names["table"]), cuda.device_array(256))
+        moved[name] = profile.counters.global_load_sectors
+    assert moved["row_sums"] == 256 * 500 and moved["mended_rows"] == 256 * 500 / 4
+
+
+def test_either_half_may_come_too_soon_and_six_units_are_enough(shown):
+    first, second = map(int, re.findall(r"right in (\d+) and half 1 in (\d+)",
+                                        shown["streams"].text)[0])
+    assert 0 < first < 100 and 0 < second < 100
+    assert "half 0 is right in 100 and half 1 in 100" in shown["streams-exercise"].text
+    for one_stream, units in ((True, 8), (False, 6)):
+        gpu = PaperGPU()
+        program(waits=(0, 1), one_stream=one_stream)(gpu, [np.ones(4)] * 2, [np.ones(4)] * 2)
+        assert gpu.timetable() == units
+
+
+def test_other_right_answers_are_accepted(lesson):
+    @cuda.jit
+    def rows_in_shared_memory(table, sums):
+        parts = cuda.shared.array(32, float64)
+        row, lane = cuda.blockIdx.x, cuda.threadIdx.x
+        parts[lane] = 0.0
+        for column in range(lane, table.shape[1], 32):
+            parts[lane] += table[row, column]
+        cuda.syncthreads()
+        half = 16
+        while half:
+            if lane < half:
+                parts[lane] += parts[lane + half]
+            cuda.syncthreads()
+            half //= 2
+        if lane == 0:
+            sums[row] = parts[0]
+
+    assert lesson.outcome("slow", rows_in_shared_memory).passed
+    assert lesson.outcome("hang", keeping()).passed  # gives the lock back on both ways
+    assert lesson.outcome("two-streams", program(waits=(0, 1))).passed
+    assert lesson.outcome("two-streams", program(together=True)).passed  # the host waits: 6 too

@@ -1,0 +1,51 @@
+"""What the text of "Scan" says is what its cells show."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from lecture_cells import solved
+
+
+@pytest.fixture(scope="module")
+def shown(repository):
+    return solved(repository, "15_scan")
+
+
+def test_tickets_give_the_right_ones_in_another_order(shown):
+    lines = shown["the-question"].text.splitlines()
+    assert all("right ones: True, in their order: False" in line for line in lines)
+    assert len({re.search(r"\[.*\]", line)[0] for line in lines}) == len(lines)
+    assert shown["the-question"].names["pt"].size == 71_009
+
+
+def test_with_one_barrier_sums_differ_and_the_checker_says_why(shown):
+    text = shown["one-barrier"].text
+    assert set(re.findall(r"128 ones is (\d+)", text)) != {"128"}
+    assert "race" in text and "by way of a local variable" in text
+
+
+def test_steps_and_additions(shown):
+    steps = [2**k for k in range(7)]
+    assert steps[-1] * 2 == 128 and sum(128 - step for step in steps) == 769
+    levels = shown["block"].names["levels"]
+    np.testing.assert_array_equal(levels[-1], np.cumsum(levels[0]))
+
+
+def test_three_levels_for_a_million_and_five_for_two_thousand_million(shown):
+    assert len(shown["grid"].text.splitlines()) == 3
+    assert 128**4 < 2_000_000_000 < 128**5
+
+
+def test_about_four_times_the_array_moves(shown):
+    times = float(re.search(r"([\d.]+) times the size", shown["traffic"].text)[1])
+    assert times == pytest.approx(4.2, abs=0.2)
+
+
+def test_libraries_and_every_order_agree(shown):
+    assert "False" not in shown["libraries"].text + shown["compact-orders"].text
+    so_far = shown["libraries"].text.splitlines()[-1]
+    assert len(set(re.findall(r"\d+\.\d", so_far))) > 1

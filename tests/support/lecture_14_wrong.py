@@ -1,0 +1,333 @@
+"""Wrong answers to the exercises of "Kernel detective", with what the check must say of each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wrong_answers import collection
+
+WRONG, wrong = collection()
+
+from numba import cuda, float64  # noqa: E402
+
+THREADS = 128
+
+# --- wrong-sum ----------------------------------------------------------------------------------
+
+
+@wrong("wrong-sum", "it should be .*what do threads without a value put")
+@cuda.jit
+def fills_with_ones(values, sums):
+    tile = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    tile[t] = values[i] if i < values.size else 1.0
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            tile[t] += tile[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = tile[0]
+
+
+@wrong("wrong-sum", "uninitialised")
+@cuda.jit
+def as_reported(values, sums):
+    tile = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    if i < values.size:
+        tile[t] = values[i]
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            tile[t] += tile[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = tile[0]
+
+
+@wrong("wrong-sum", "barrier|uninitialised")
+@cuda.jit
+def loose_threads_leave(values, sums):
+    tile = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    if i >= values.size:
+        return
+    tile[t] = values[i]
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            tile[t] += tile[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = tile[0]
+
+
+@wrong("wrong-sum", "the work is not shared")
+@cuda.jit
+def one_thread_adds(values, sums):
+    if cuda.threadIdx.x == 0:
+        total = 0.0
+        first = cuda.blockIdx.x * THREADS
+        for i in range(first, min(first + THREADS, values.size)):
+            total += values[i]
+        sums[cuda.blockIdx.x] = total
+
+
+# --- crash --------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def keep_maxima(values, maxima):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.max(maxima, cuda.blockIdx.x, values[i])
+
+
+def maxima(places, blocks, start=-math.inf):
+    """``run_maxima`` with so many places, so many blocks, and this to begin with."""
+
+    def run_maxima(values):
+        d_maxima = cuda.to_device(np.full(places(values.size), start))
+        keep_maxima[blocks(values.size), THREADS](cuda.to_device(values), d_maxima)
+        return d_maxima.copy_to_host()
+
+    return run_maxima
+
+
+def up(n):
+    return -(-n // THREADS)
+
+
+wrong("crash", "illegal address", "as reported")(maxima(lambda n: n // THREADS, up))
+wrong("crash", "which of the two divisions rounds down", "both round down")(
+    maxima(lambda n: n // THREADS, lambda n: n // THREADS))
+wrong("crash", "with 128 values, there are 2 maxima; 128 values make 1", "one place more")(
+    maxima(lambda n: n // THREADS + 1, lambda n: n // THREADS + 1))
+wrong("crash", "every dimension must be at least 1", "launches no block")(maxima(up, up))
+wrong("crash", "all negative, maximum 0 is 0", "starts at zero")(maxima(up, up, 0.0))
+
+
+@wrong("crash", "not an array with a place for each run")
+def gives_nothing_back(values):
+    maxima(up, up)(values)
+
+
+# --- hang ---------------------------------------------------------------------------------------
+
+
+def keeping(release=True, fences=True, at_least=True):
+    """A kernel that keeps the best one under a lock."""
+
+    @cuda.jit
+    def keep(values, cut, best, lock):
+        i = cuda.grid(1)
+        if i < values.size:
+            while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+                pass
+            if fences:
+                cuda.threadfence()
+            enough = values[i] >= cut if at_least else values[i] <= cut
+            if not enough and not release:
+                return
+            if enough and values[i] > best[0]:
+                best[0] = values[i]
+            if fences:
+                cuda.threadfence()
+            cuda.atomic.exch(lock, 0, 0)
+
+    return keep
+
+
+wrong("hang", "does this loop end", "as reported")(keeping(release=False))
+wrong("hang", "race", "no fences")(keeping(fences=False))
+wrong("hang", "what lies below the cut left out", "keeps what is below")(keeping(at_least=False))
+
+
+@wrong("hang", "race")
+@cuda.jit
+def no_lock(values, cut, best, lock):
+    i = cuda.grid(1)
+    if i < values.size and values[i] >= cut and values[i] > best[0]:
+        best[0] = values[i]
+
+
+@wrong("hang", "the lock is gone")
+@cuda.jit
+def an_atomic_maximum(values, cut, best, lock):
+    i = cuda.grid(1)
+    if i < values.size and values[i] >= cut:
+        cuda.atomic.max(best, 0, values[i])
+
+
+# --- slow ---------------------------------------------------------------------------------------
+
+
+@wrong("slow", r"sums\[1\] was never written|illegal address")
+@cuda.jit
+def a_thread_for_each_row(table, sums):
+    row = cuda.grid(1)
+    if row < table.shape[0] and cuda.threadIdx.x == 0:
+        mine = 0.0
+        for column in range(table.shape[1]):
+            mine += table[row // 32, column]
+        sums[row // 32] = mine
+
+
+@wrong("slow", "which columns do the 32 lanes")
+@cuda.jit
+def a_piece_for_each_lane(table, sums):
+    row, lane = cuda.blockIdx.x, cuda.threadIdx.x
+    piece = (table.shape[1] + 31) // 32
+    mine = 0.0
+    for column in range(lane * piece, min((lane + 1) * piece, table.shape[1])):
+        mine += table[row, column]
+    for k in (16, 8, 4, 2, 1):
+        mine += cuda.shfl_down_sync(0xFFFFFFFF, mine, k)
+    if lane == 0:
+        sums[row] = mine
+
+
+@wrong("slow", "the work is not shared|but still slow")
+@cuda.jit
+def lane_zero_reads_all(table, sums):
+    row = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0:
+        mine = 0.0
+        for column in range(table.shape[1]):
+            mine += table[row, column]
+        sums[row] = mine
+
+
+@wrong("slow", "race|it should be")
+@cuda.jit
+def all_lanes_write(table, sums):
+    row, lane = cuda.blockIdx.x, cuda.threadIdx.x
+    mine = 0.0
+    for column in range(lane, table.shape[1], 32):
+        mine += table[row, column]
+    sums[row] = mine
+
+
+# --- most-days ----------------------------------------------------------------------------------
+
+
+@cuda.jit
+def at_once(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(total, 0, values[i])
+    cuda.syncthreads()
+    if i < values.size:
+        values[i] /= total[0]
+
+
+@cuda.jit
+def at_once_fenced(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(total, 0, values[i])
+    cuda.threadfence()
+    cuda.syncthreads()
+    if i < values.size:
+        values[i] /= total[0]
+
+
+def launching(kernel):
+    def shares(values):
+        d_values, d_total = cuda.to_device(values), cuda.to_device(np.zeros(1))
+        kernel[up(values.size), THREADS](d_values, d_total)
+        return d_values.copy_to_host()
+
+    return shares
+
+
+wrong("most-days", "race.*wait for another launch", "as reported")(launching(at_once))
+wrong("most-days", "race", "a fence")(launching(at_once_fenced))
+
+
+@cuda.jit
+def copy_over(values, other):
+    i = cuda.grid(1)
+    if i < values.size:
+        other[i] = values[i]
+
+
+@wrong("most-days", "kernels did not make them")
+def numpy_and_a_kernel_for_show(values):
+    d_values = cuda.to_device(values / values.sum())
+    d_copy = cuda.device_array_like(d_values)
+    copy_over[up(values.size), THREADS](d_values, d_copy)
+    return d_copy.copy_to_host()
+
+
+@wrong("most-days", "share 0 is")
+def equal_shares(values):
+    return np.full_like(values, 1 / values.size)
+
+
+# --- two-streams --------------------------------------------------------------------------------
+
+
+def add_half(values, totals, which):
+    totals[which] = values.sum()
+
+
+def divide_half(values, totals):
+    values /= totals[0] + totals[1]
+
+
+def program(waits=(), together=False, one_stream=False, early=False, divide=True):
+    """A program in two streams, in which these streams wait for the other's total."""
+
+    def run(gpu, halves, results):
+        totals = gpu.buffer(2)
+        streams = [gpu.stream(), gpu.stream()]
+        if one_stream:
+            streams[1] = streams[0]
+        buffers = [gpu.buffer(half.size) for half in halves]
+        added = [gpu.event(), gpu.event()]
+        for k in (0, 1):
+            streams[k].copy_in(halves[k], buffers[k])
+            if early and k in waits:
+                added[1 - k].wait(streams[k])
+            streams[k].launch(add_half, buffers[k], totals, k)
+            added[k].record(streams[k])
+        if together:
+            gpu.synchronize()
+        for k in (0, 1):
+            if k in waits and not early:
+                added[1 - k].wait(streams[k])
+            if divide:
+                streams[k].launch(divide_half, buffers[k], totals)
+            streams[k].copy_out(buffers[k], results[k])
+
+    return run
+
+
+wrong("two-streams", "which totals does this division need", "as reported")(program())
+wrong("two-streams", "half 1 is garbage", "the first waits")(program(waits=(0,)))
+wrong("two-streams", "half 0 is garbage", "the second waits")(program(waits=(1,)))
+wrong("two-streams", "garbage", "waits before the event is recorded")(
+    program(waits=(0, 1), early=True))
+wrong("two-streams", "each half needs two", "no division")(program(waits=(0, 1), divide=False))
+wrong("two-streams", "6 are enough", "one stream")(program(one_stream=True))
+
+
+@wrong("two-streams", "0 halves are copied in")
+def nothing_queued(gpu, halves, results):
+    pass
