@@ -9,7 +9,6 @@ Implementation", 2015).
 from __future__ import annotations
 
 import ctypes
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from virtualgpu.codegen.decode import Access
 from virtualgpu.codegen.lowering import Lowering
 from virtualgpu.compilers.llvm import machine_code
 from virtualgpu.machine.program import Program
-
-_numbers = itertools.count()
 
 _BLOCKS = """
 define i32 @{name}(ptr noalias %ctx, i64 %first, i64 %count) {{
@@ -148,7 +145,7 @@ class NativeKernel:
 def build(program: Program) -> NativeKernel:
     """Compile a kernel. Raises Refused where native code cannot be the same as the machine."""
     start = time.perf_counter()
-    name = f"native_{next(_numbers)}"
+    name = "native"
     lowering = Lowering(program, name)
     lines = []
     for field in (*_FIELDS, *_STORED):
@@ -159,7 +156,7 @@ def build(program: Program) -> NativeKernel:
     text = str(lowering.module) + _BLOCKS.format(
         name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
         body=(_ROUNDS if rounds else _PLAIN).format(name=name))
-    address = machine_code(text, name, optimise=True)
+    address = machine_code(text, name, "few")
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)
     return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
