@@ -27,6 +27,7 @@ from virtualgpu.codegen.lanes import (
     pointer_to,
     splat,
 )
+from virtualgpu.codegen.order import COMMUTATIVE
 from virtualgpu.compilers.building import (
     count_to,
     each_bit,
@@ -120,7 +121,8 @@ def atomic(operation: str, dtype: np.dtype, space: str) -> str:
     build, (pointer, site, number, mask) = function(name, [POINTER, POINTER, I64, I32])
     context = Context(build, pointer)
     hosts = _places(context, site, number, mask, I64(dtype.itemsize))
-
+    if space != "shared" and operation in COMMUTATIVE and kind[0] != "f":
+        _across_cores(context, hosts, mask, operation, kind)
     with each_bit(build, mask) as lane:
         place = pointer_to(build, item(build, hosts, lane, I64))
         old = Value(build, build.load(place, typ=element), kind)
@@ -136,6 +138,20 @@ def atomic(operation: str, dtype: np.dtype, space: str) -> str:
         build.store(old.node, build.gep(context.at(VALUES), [lane], source_etype=element))
     build.ret(I64(0))
     return linkable(str(build.module), name, "few")
+
+
+def _across_cores(context: Context, hosts: ir.Value, mask: ir.Value, operation: str, kind: str
+                  ) -> None:
+    """Where other cores update the same memory: the processor's own atomics. (They take four times
+    as long.) Kernels that look at the old values never come here: :mod:`.order`."""
+    build, element = context.build, llvm_type(kind, None)
+    signless = operation not in ("min", "max") or kind[0] == "s"
+    with build.if_then(build.icmp_unsigned("!=", context.load("several"), I64(0))):
+        with each_bit(build, mask) as lane:
+            place = pointer_to(build, item(build, hosts, lane, I64))
+            value = item(build, context.at(VALUES), lane, element)
+            build.atomic_rmw(operation if signless else f"u{operation}", place, value, "monotonic")
+        build.ret(I64(0))
 
 
 # -- where an address lies -----------------------------------------------------------------------

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from virtualgpu.codegen import order
 from virtualgpu.codegen.context import AT
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access
@@ -139,6 +140,7 @@ class NativeKernel:
     sites: list[tuple[Access, Place]]
     state_size: int
     local_size: int  # bytes of a thread's local memory, calls included
+    ordered: bool  # whether its blocks have to run in their order (:mod:`.order`)
     seconds: float  # that it took to compile
 
 
@@ -160,4 +162,5 @@ def build(program: Program) -> NativeKernel:
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)
     return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
+                        order.is_ordered(lowering.places, lowering.steps),
                         time.perf_counter() - start)
