@@ -16,6 +16,8 @@ from virtualgpu import codegen
 from virtualgpu.codegen import helpers
 from virtualgpu.codegen import run as native_run
 from virtualgpu.codegen.core import Core
+from virtualgpu.devices import VirtualDevice
+from virtualgpu.errors import MemoryAccessError
 
 CORES = 4
 # Each thread's own element of 4 bytes, %rd3, of the first array.
@@ -175,3 +177,35 @@ def test_control_c_stops_all_cores_and_says_where(runners):
     assert time.process_time() - began < 5  # of the 10 s that the launch may have
     (note,) = caught.value.__notes__
     assert note.startswith("stopped in kernel k, k.py line 77, thread 0 of block ")
+
+
+def test_a_context_serves_the_next_launch_and_knows_what_was_freed(monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    made: list[Core] = []
+    begin = Core.__init__
+    monkeypatch.setattr(Core, "__init__", lambda core, *given: (made.append(core),
+                                                                begin(core, *given))[0])
+    device = VirtualDevice(1 << 20)
+    module = device.load(entry(OWN + "ld.global.u32 %r1, [%rd3]; add.u32 %r1, %r1, %ntid.x;"
+                               "st.global.u32 [%rd3], %r1;", 1))
+    one, other = device.allocate(256), device.allocate(256)
+    for place in (one, other):
+        device.fill(place, 0, 256)
+
+    def launch(place: int, threads: int = 64) -> list[int]:
+        device.launch(module, "k", (1, 1, 1), (threads, 1, 1), [place.to_bytes(8, "little")])
+        return device.read(place, 256).view(np.uint32).tolist()
+
+    assert launch(one) == [64] * 64
+    assert launch(other) == [64] * 64
+    assert launch(one) == [128] * 64
+    assert len(made) == 1
+    assert launch(one, 32) == [160] * 32 + [128] * 32
+    assert len(made) == 2
+    launch(other)
+    device.free(other)
+    with pytest.raises(MemoryAccessError, match="use after free"):
+        launch(other)
+    third = device.allocate(256)
+    device.fill(third, 0, 256)
+    assert launch(third) == [64] * 64

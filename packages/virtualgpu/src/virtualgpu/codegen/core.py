@@ -20,12 +20,14 @@ from virtualgpu.codegen.context import (
     LIMIT,
     SITE_WORDS,
     SITES,
+    SPAN,
     WORD,
     size,
 )
 from virtualgpu.codegen.kernel import NativeKernel
 from virtualgpu.errors import Location
 from virtualgpu.machine import barriers
+from virtualgpu.machine.compiled import pointer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.launch import Launch
 from virtualgpu.machine.mapping import BASE
@@ -33,6 +35,7 @@ from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
 ROUNDS = 20_000  # of loops, between two looks at the clock
+SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between launches
 
 
 class Tables:
@@ -43,46 +46,73 @@ class Tables:
 
     def table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
         """The address of an array with these values."""
-        array = np.ascontiguousarray(values, dtype)
+        array = np.array(values, dtype)
         if not array.size:
             array = np.zeros(1, dtype)
         self.kept.append(array)
-        return int(array.ctypes.data)
+        return pointer(array)
 
     def words(self, count: int) -> np.ndarray:
         """int64, zero, aligned to 64 bytes."""
         raw = np.zeros(count + 8, np.int64)
         self.kept.append(raw)
-        return raw[(-raw.ctypes.data // WORD) % 8 :][:count]
+        return raw[(-pointer(raw) // WORD) % 8 :][:count]
 
     def room(self, nbytes: int) -> int:
-        return int(self.words(-(-nbytes // WORD) + 1).ctypes.data)
+        return pointer(self.words(-(-nbytes // WORD) + 1))
 
 
-def common_fields(launch: Launch, tables: Tables) -> dict[str, int]:
-    """What the contexts of all cores of a launch have in common."""
-    memory = launch.memory
-    x, y, _ = launch.block
-    warps = -(-launch.threads // LANES)
-    thread = np.arange(warps * LANES)
-    extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
-    fields = {
-        "delta": memory.host - BASE, "threads": launch.threads, "warps": warps,
-        "parameters": tables.table(np.frombuffer(launch.parameters, np.uint8), np.uint8),
-        "global_starts": tables.table(memory.starts), "global_ends": tables.table(memory.ends),
-        "global_count": len(memory.starts),
-        "shared_starts": tables.table([start for start, _ in extents]),
-        "shared_ends": tables.table([end for _, end in extents]),
-        "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
-        "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
-        "tid_x": tables.table(thread % x, np.uint32),
-        "tid_y": tables.table(thread // x % y, np.uint32),
-        "tid_z": tables.table(thread // (x * y), np.uint32),
-    }
-    for axis, letter in enumerate("xyz"):
-        fields[f"ntid_{letter}"] = launch.block[axis]
-        fields[f"nctaid_{letter}"] = launch.grid[axis]
-    return fields
+class Common:
+    """What the contexts of all cores of a launch have in common, and later launches with the same
+    dimensions too."""
+
+    def __init__(self, launch: Launch):
+        self.dimensions = _dimensions(launch)
+        self._tables = tables = Tables()
+        self._parameters = np.frombuffer(bytearray(launch.parameters) or bytearray(1), np.uint8)
+        x, y, _ = launch.block
+        warps = -(-launch.threads // LANES)
+        thread = np.arange(warps * LANES)
+        extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
+        self.fields = {
+            "delta": launch.memory.host - BASE, "threads": launch.threads, "warps": warps,
+            "parameters": pointer(self._parameters),
+            "shared_starts": tables.table([start for start, _ in extents]),
+            "shared_ends": tables.table([end for _, end in extents]),
+            "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
+            "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
+            "tid_x": tables.table(thread % x, np.uint32),
+            "tid_y": tables.table(thread // x % y, np.uint32),
+            "tid_z": tables.table(thread // (x * y), np.uint32),
+        }
+        for axis, letter in enumerate("xyz"):
+            self.fields[f"ntid_{letter}"] = launch.block[axis]
+            self.fields[f"nctaid_{letter}"] = launch.grid[axis]
+        self.fields |= self.allocations(launch)
+
+    def allocations(self, launch: Launch) -> dict[str, int]:
+        """The fields that say which global memory there is."""
+        memory, self._allocations = launch.memory, Tables()
+        self.version = memory.version
+        return {"global_starts": self._allocations.table(memory.starts),
+                "global_ends": self._allocations.table(memory.ends),
+                "global_count": len(memory.starts)}
+
+    def renew(self, launch: Launch) -> dict[str, int]:
+        """Go over to another launch that fits; the fields that are new."""
+        self._parameters[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
+        if self.version == launch.memory.version:
+            return {}
+        fields = self.allocations(launch)
+        self.fields |= fields
+        return fields
+
+    def fits(self, launch: Launch) -> bool:
+        return self.dimensions == _dimensions(launch)
+
+
+def _dimensions(launch: Launch) -> tuple[object, ...]:
+    return launch.memory, launch.block, launch.grid, launch.dynamic_shared
 
 
 class Core:
@@ -90,8 +120,6 @@ class Core:
 
     Parameters
     ----------
-    fields : dict
-        From :func:`common_fields`.
     look : callable
         Asked in the midst of long loops whether the core may go on; it may raise.
 
@@ -107,28 +135,47 @@ class Core:
         What was raised meanwhile.
     """
 
-    def __init__(self, launch: Launch, kernel: NativeKernel, fields: dict[str, int],
+    def __init__(self, launch: Launch, kernel: NativeKernel, common: Common,
                  look: Callable[[Core], bool]):
-        self.launch, self.kernel, self._look = launch, kernel, look
-        self.count, self.done = 1, False
-        self.spent = self._began = 0.0
-        self.error: BaseException | None = None
+        self.kernel, self.common = kernel, common
         self._own = own = Tables()
         self.context = own.words(size(len(kernel.sites)))
         stride = -(-kernel.local_size // 16) * 16
-        warps = fields["warps"]
+        warps = common.fields["warps"]
         tick = ctypes.CFUNCTYPE(None)(self._tick)
         own.kept.append(tick)
-        for name, value in (fields | {
-            "shared": own.room(launch.shared_bytes), "local_stride": stride,
-            "local": own.room(warps * LANES * stride), "local_bytes": launch.threads * stride,
-            "states": own.room(warps * kernel.state_size), "state_size": kernel.state_size,
-            "fuel": ROUNDS, "tick": ctypes.cast(tick, ctypes.c_void_p).value or 0,
-        }).items():
-            self.context[AT[name]] = value
+        rooms = (launch.shared_bytes, warps * LANES * stride, warps * kernel.state_size)
+        shared, local, states = map(own.room, rooms)
+        self.is_small = sum(rooms) <= SMALL
+        self._set(common.fields | {
+            "shared": shared, "local_stride": stride, "local": local,
+            "local_bytes": launch.threads * stride, "states": states,
+            "state_size": kernel.state_size,
+            "tick": ctypes.cast(tick, ctypes.c_void_p).value or 0,
+        })
         # A site knows no variable yet: its first access looks one up.
         self.context[SITES + LIMIT :: SITE_WORDS] = [
             place.frame + place.block.function.frame_size for _, place in kernel.sites]
+        self._begin(launch, look)
+
+    def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:
+        """Itself, for another launch with the same dimensions."""
+        if fields := self.common.renew(launch):
+            self._set(fields)
+            self.context[SITES + SPAN :: SITE_WORDS] = 0
+        self._begin(launch, look)
+        return self
+
+    def _begin(self, launch: Launch, look: Callable[[Core], bool]) -> None:
+        self.launch, self._look = launch, look
+        self.count, self.done = 1, False
+        self.spent = self._began = 0.0
+        self.error: BaseException | None = None
+        self._set({"fuel": ROUNDS, "fault_mask": 0, "several": 0, "block": 0})
+
+    def _set(self, fields: dict[str, int]) -> None:
+        for name, value in fields.items():
+            self.context[AT[name]] = value
 
     # -- running -------------------------------------------------------------------------------
 
@@ -142,7 +189,7 @@ class Core:
     def run(self, first: int, count: int) -> bool:
         """Run blocks; False where one stopped. Other threads go on meanwhile."""
         with self._hearing_signals():
-            return not self.kernel.run(self.context.ctypes.data, first, count)
+            return not self.kernel.run(pointer(self.context), first, count)
 
     def _tick(self) -> None:
         """From within a loop. Native code stops unless this comes to its end."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from virtualgpu.codegen import order
 from virtualgpu.codegen.context import AT
@@ -142,6 +142,7 @@ class NativeKernel:
     local_size: int  # bytes of a thread's local memory, calls included
     ordered: bool  # whether its blocks have to run in their order (:mod:`.order`)
     seconds: float  # that it took to compile
+    idle: list[object] = field(default_factory=list)  # contexts of launches that are over
 
 
 def build(program: Program) -> NativeKernel:
@@ -150,10 +151,10 @@ def build(program: Program) -> NativeKernel:
     name = "native"
     lowering = Lowering(program, name)
     lines = []
-    for field in (*_FIELDS, *_STORED):
-        lines.append(f"  %{field}_p = getelementptr i64, ptr %ctx, i64 {AT[field]}")
-        if field in _FIELDS:
-            lines.append(f"  %{_FIELDS[field]} = load i64, ptr %{field}_p")
+    for word in (*_FIELDS, *_STORED):
+        lines.append(f"  %{word}_p = getelementptr i64, ptr %ctx, i64 {AT[word]}")
+        if word in _FIELDS:
+            lines.append(f"  %{_FIELDS[word]} = load i64, ptr %{word}_p")
     rounds = bool(lowering.barriers)
     text = str(lowering.module) + _BLOCKS.format(
         name=name, fields="\n".join(lines), start="reset" if rounds else "warps",

@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from virtualgpu.codegen.context import AT
-from virtualgpu.codegen.core import Core, Tables, common_fields
+from virtualgpu.codegen.core import Common, Core
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.errors import (
@@ -90,11 +90,19 @@ class Run:
         self.halted = False
         self.stopped: list[Core] = []
         self._hand = threading.Lock()
-        self._tables = Tables()
-        self._fields = common_fields(launch, self._tables)
         self.seconds = launch.deadline - time.thread_time()
-        self.cores = [Core(launch, kernel, self._fields, self._look)]
+        self.cores = [self._first_core()]
         self._threads: list[threading.Thread] = []
+
+    def _first_core(self) -> Core:
+        """One that an earlier launch with the same dimensions has left, or a new one (0.1 ms)."""
+        try:
+            idle = self.kernel.idle.pop()
+        except IndexError:
+            idle = None
+        if isinstance(idle, Core) and idle.common.fits(self.launch):
+            return idle.again(self.launch, self._look)
+        return Core(self.launch, self.kernel, Common(self.launch), self._look)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -117,6 +125,8 @@ class Run:
                 self._raise(core, core.error)
         if self.stopped:
             self._stopped(min(self.stopped, key=lambda core: core.word("block")))
+        if self.cores[0].is_small:
+            self.kernel.idle.append(self.cores[0])
 
     def _work(self, core: Core) -> None:
         """Run blocks until there are none, or something stops."""
@@ -166,7 +176,7 @@ class Run:
         if self.kernel.ordered or helpers < 1 or seconds * left < WORTH_SHARING:
             return
         for _ in range(helpers):
-            core = Core(self.launch, self.kernel, self._fields, self._look)
+            core = Core(self.launch, self.kernel, self.cores[0].common, self._look)
             self.cores.append(core)
             self._threads.append(threading.Thread(
                 target=self._work, args=(core,), name="virtualgpu", daemon=True))
