@@ -160,15 +160,17 @@ def test_the_time_limit_is_for_all_cores_together(runners):
     assert time.process_time() - began < 1.5
 
 
-def test_control_c_stops_all_cores_and_says_where(runners):
-    text = ENDLESS.replace("Again:", "setp.lt.u32 %p1, %block, 1; @%p1 ret;\nAgain:")
+@pytest.mark.parametrize(("endless", "grid"), [(1, 100), (2, 3)])
+def test_control_c_stops_all_cores_and_says_where(runners, endless, grid):
+    """In the second case, mostly, the main thread has no block left and waits for the others."""
+    text = ENDLESS.replace("Again:", f"setp.lt.u32 %p1, %block, {endless}; @%p1 ret;\nAgain:")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.process_time()
     timer = threading.Timer(0.4, signal.raise_signal, [signal.SIGINT])
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt) as caught:
-            after(text, codegen.natively, [np.zeros(1)], grid=100, cores=CORES)
+            after(text, codegen.natively, [np.zeros(1)], grid=grid, cores=CORES)
     finally:
         timer.join()
         signal.signal(signal.SIGINT, before)
@@ -209,3 +211,15 @@ def test_a_context_serves_the_next_launch_and_knows_what_was_freed(monkeypatch):
     third = device.allocate(256)
     device.fill(third, 0, 256)
     assert launch(third) == [64] * 64
+
+
+def test_where_no_thread_can_be_started_one_core_does_it_all(runners, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    array = np.zeros(64 * 500, np.uint32)
+    (found,), wrong, _ = after(entry(OWN + "st.global.u32 [%rd3], %gid;", 1), codegen.natively,
+                               [array], grid=500, cores=CORES)
+    assert wrong is None and len(runners) == 1
+    assert (found.view(np.uint32) == np.arange(64 * 500)).all()

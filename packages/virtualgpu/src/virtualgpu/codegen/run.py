@@ -93,6 +93,7 @@ class Run:
         self.seconds = launch.deadline - time.thread_time()
         self.cores = [self._first_core()]
         self._threads: list[threading.Thread] = []
+        self._over = threading.Event()  # all other cores are done
 
     def _first_core(self) -> Core:
         """One that an earlier launch with the same dimensions has left, or a new one (0.1 ms)."""
@@ -110,14 +111,15 @@ class Run:
         self.next = first
         try:
             self._work(self.cores[0])
-            for thread in self._threads:
-                while thread.is_alive():
-                    thread.join(0.1)
-                    self._say_where(next((c for c in self.cores if not c.done), self.cores[0]))
+            # Not Thread.join: until Python 3.13 a thread counts as ended when Ctrl-C comes then.
+            while self._threads and not self._over.wait(0.1):
+                self._say_where(self._at_work())
         except BaseException as error:  # Ctrl-C, while other cores work
-            self.cores[0].error = error
+            self._at_work().error = error
         finally:
             self.halted = True
+            while self._threads and not self._over.wait(1.0):
+                pass
             for thread in self._threads:
                 thread.join()
         for core in self.cores:
@@ -127,6 +129,9 @@ class Run:
             self._stopped(min(self.stopped, key=lambda core: core.word("block")))
         if self.cores[0].is_small:
             self.kernel.idle.append(self.cores[0])
+
+    def _at_work(self) -> Core:
+        return next((core for core in self.cores if not core.done), self.cores[0])
 
     def _work(self, core: Core) -> None:
         """Run blocks until there are none, or something stops."""
@@ -150,12 +155,12 @@ class Run:
                     core.count *= 8 if took < aim / 16 else 2
                 elif took > aim:
                     core.count = max(1, core.count // 2)
-                if not self._threads:
+                if len(self.cores) == 1:
                     self._share(took / blocks[1])
         except BaseException as error:  # from a thread that has nobody to tell
             core.error, self.halted = error, True
         finally:
-            core.done = True
+            self._leave(core)
 
     def _take(self, core: Core) -> tuple[int, int] | None:
         """The next blocks for a core: the first and how many."""
@@ -175,15 +180,27 @@ class Run:
         helpers = min(self.launch.cores - 1, left)
         if self.kernel.ordered or helpers < 1 or seconds * left < WORTH_SHARING:
             return
-        for _ in range(helpers):
-            core = Core(self.launch, self.kernel, self.cores[0].common, self._look)
-            self.cores.append(core)
-            self._threads.append(threading.Thread(
-                target=self._work, args=(core,), name="virtualgpu", daemon=True))
+        cores = [Core(self.launch, self.kernel, self.cores[0].common, self._look)
+                 for _ in range(helpers)]
+        self.cores += cores
         for core in self.cores:
             core.context[AT["several"]] = 1
-        for thread in self._threads:
-            thread.start()
+        for core in cores:
+            thread = threading.Thread(
+                target=self._work, args=(core,), name="virtualgpu", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the process may have no more: fewer must do
+                self._leave(core)
+            else:
+                self._threads.append(thread)
+
+    def _leave(self, core: Core) -> None:
+        """A core runs no more blocks."""
+        with self._hand:
+            core.done = True
+            if all(one.done for one in self.cores[1:]):
+                self._over.set()
 
     def _may_go_on(self, core: Core) -> bool:
         return not self.halted and core.word("block") <= self.end
