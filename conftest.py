@@ -21,6 +21,8 @@ from virtualgpu_fixtures import stand_ins_answer  # noqa: F401
 
 REPOSITORY = Path(__file__).resolve().parent
 
+# What one test compiles, the processes of the others load; `make clean` removes it.
+os.environ["VIRTUALGPU_CACHE"] = str(REPOSITORY / "build" / "code")
 # Figures are drawn to files, never to a window.
 os.environ["MPLBACKEND"] = "agg"
 

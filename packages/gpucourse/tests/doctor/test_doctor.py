@@ -21,6 +21,7 @@ from gpucourse.doctor.finding import install
 from gpucourse.publish import outputs
 from gpucourse.system import device, resources
 from small_course import LECTURE, edit, write_course
+from virtualgpu import processors
 
 
 def finding(part, name: str) -> Finding:
@@ -128,7 +129,8 @@ Memory = namedtuple("Memory", "total available")
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine of 16 GB with 12 GB free and 8 processors; the cgroup folder is the result."""
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(16 * 10**9, 12 * 10**9))
-    monkeypatch.setattr(resources.os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    monkeypatch.setattr(processors.os, "sched_getaffinity", lambda pid: set(range(8)),
+                        raising=False)
     return tmp_path
 
 

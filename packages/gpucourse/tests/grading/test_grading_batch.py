@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,12 @@ from gpucourse.grading.classes import batch
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import fork_server
+from gpucourse.grading.oracle import grader as grader_module
 from gpucourse.grading.sandbox.levels import LIMITS, NAMESPACES, NONE, at_least
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from grading_toy import submitted, toy, toy_notebook
+from virtualgpu.compilers import cache
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +66,25 @@ def test_a_class_with_wrong_and_hostile_submissions(grader, source):
     # Identical work is run once; what is said of the file itself stays each one's own.
     assert verdicts[1].tests == verdicts[5].tests
     assert verdicts[5].notices == ["a remark of its own"]
+
+
+def test_an_oracle_runs_no_machine_code_from_disk(monkeypatch):
+    """Other processes of the user write there; the cache is off before a test runs."""
+    found = []
+
+    def grade(*_, **__):
+        found.append(cache.folder())
+        return Verdict(INFRASTRUCTURE_FAULT, "toy.ipynb")
+
+    monkeypatch.setattr(cache, "_off", False)
+    monkeypatch.setattr(grader_module, "grade", grade)
+    monkeypatch.setattr(batch.os, "setpgid", lambda *_: None)
+    assert cache.folder() is not None
+    answers, told = multiprocessing.Pipe(duplex=False)
+    batch.grade_in_child(told, batch.Job("one", Path("toy.ipynb"), submitted(toy())), toy(),
+                         None, "5eed")
+    answers.close()
+    assert found == [None]
 
 
 def test_the_next_submission_runs_while_a_verdict_is_written(source, monkeypatch):

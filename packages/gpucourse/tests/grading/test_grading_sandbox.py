@@ -60,6 +60,15 @@ def test_a_starter_is_a_fault_with_advice(verdict):
     assert "no solution" in starter.reason
 
 
+def test_a_worker_keeps_no_machine_code(verdict):
+    """What it left on disk, another process might run."""
+    answer = answers(toy())["double"]
+    head, body = answer.split("\n", 1)
+    looks = ("    from virtualgpu.compilers import cache\n"
+             "    assert cache.folder() is None, cache.folder()\n")
+    assert verdict(double=f"{head}\n{looks}{body}").earned == 5.0
+
+
 def test_a_syntax_error_costs_its_own_cell(verdict):
     told = reason(verdict(double="def double(values)\n    return 1\n"))
     assert "syntax error" in told

@@ -3,6 +3,7 @@
     virtualgpu run script.py ARGUMENTS…    exit status 1 if a kernel has a fault, else the script's
     virtualgpu ptx script.py ARGUMENTS…    the PTX of each kernel that the script launches
     virtualgpu doctor                      compilers, versions, a first kernel
+    virtualgpu cache [clear]               where compiled code is kept, and how much; remove it
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import virtualgpu
 from virtualgpu import sources
+from virtualgpu.compilers import cache
 
 #: What the machine rests on; the doctor tells their versions.
 PACKAGES = ("virtualgpu", "numpy", "numba", "numba-cuda", "cuda-bindings", "llvmlite")
@@ -37,9 +39,13 @@ def main(arguments: list[str] | None = None) -> int:
         verb.add_argument("script", type=Path)
         verb.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     verbs.add_parser("doctor", help="look at compilers and versions, and launch a first kernel")
+    verb = verbs.add_parser("cache", help="say where compiled code is kept, or remove it")
+    verb.add_argument("action", nargs="?", choices=["clear"])
     given = parser.parse_args(arguments)
     if given.verb == "doctor":
         return doctor()
+    if given.verb == "cache":
+        return kept_code(clear=given.action == "clear")
     if not given.script.is_file():
         parser.error(f"there is no file {given.script}")
     with command_line(given.script, given.arguments):
@@ -118,6 +124,24 @@ def doctor() -> int:
         return 1
     print("a first kernel: right" if right else "a first kernel: ran, and gave a wrong answer")
     return 0 if right else 1
+
+
+def kept_code(clear: bool) -> int:
+    """Print where machine code is kept for the next process and how much there is; 0."""
+    place = cache.folder()
+    if place is None:
+        print("no cache: VIRTUALGPU_CACHE=0, or a user without a home")
+        return 0
+    if clear:
+        count, nbytes = cache.clear()
+    else:
+        sizes = [size for _, size, _ in cache.entries(place)]
+        count, nbytes = len(sizes), sum(sizes)
+    said = f"{place}: {count} file{'' if count == 1 else 's'}, {nbytes / 1e6:.1f} MB"
+    print(f"{said}, removed" if clear else f"{said} of at most {cache.LIMIT / 1e6:.0f} MB")
+    if place.exists() and not cache.is_private(place):
+        print(f"not used: it is another user's, or others can write it. Mend it: chmod 700 {place}")
+    return 0
 
 
 def first_kernel() -> bool:

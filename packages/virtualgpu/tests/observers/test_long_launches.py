@@ -22,6 +22,12 @@ ENDLESS = entry("""
     add.u32 %r1, %r1, 1; bra Again;""") + '\n.file 1 "kernel.cu"\n'
 
 
+@pytest.fixture(params=["0", "always"], ids=["interpreted", "native"], autouse=True)
+def machine(request, monkeypatch):
+    """What is told is the same, whichever machine runs."""
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", request.param)
+
+
 def endless(seconds: float) -> None:
     with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=seconds))):
         launch(ENDLESS, block=64)

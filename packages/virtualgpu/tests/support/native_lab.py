@@ -13,7 +13,8 @@ from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
 
 
-def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0):
+def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0,
+          cores=1):
     """The arrays after a launch of ``k``, the error's words or None, and the native code."""
     memory = GlobalMemory(1 << 28)
     module = LoadedModule(memory, [text], None)
@@ -24,7 +25,7 @@ def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0):
         memory.write(places[-1], array)
     launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
                     [struct.pack("<Q", place) for place in places], shared, native=native,
-                    budget=Budget(seconds=seconds))
+                    budget=Budget(seconds=seconds), cores=cores)
     error = None
     try:
         launch.run()

@@ -18,8 +18,10 @@ FIELDS = (
     "global_starts", "global_ends", "global_count",
     "shared_starts", "shared_ends", "shared_count", "shared_bytes", "local_bytes",
     "dynamic_smem_size", "total_smem_size",
-    # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on.
+    # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on. Where it
+    # was then, or has stopped: a memory instruction's number or a place as -1 - index, the lanes.
     "fuel", "tick", "ended", "fault", "fault_mask",
+    "several",  # whether other cores run blocks of the same launch
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
 

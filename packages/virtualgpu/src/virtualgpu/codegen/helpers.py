@@ -3,9 +3,10 @@
 A kernel's own code has the plain cases: one address for all lanes, or neighbouring addresses in
 the variable that the instruction used last. Everything else comes here: lanes apart, lanes that
 are not all there, several allocations, generic addresses, a thread's own memory, atomics.
-Compiled once per process, in 10 to 30 ms each when first needed.
+Compiled when first needed, in 10 to 30 ms each, and then loaded from disk.
 
-Every function checks all lanes before it touches memory, and answers 1 where one may not.
+Every function checks all lanes before it touches memory, and answers 1 where one may not. What is
+here gives the name by which a kernel calls it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from virtualgpu.codegen.lanes import (
     pointer_to,
     splat,
 )
+from virtualgpu.codegen.order import COMMUTATIVE
 from virtualgpu.compilers.building import (
     count_to,
     each_bit,
@@ -35,7 +37,7 @@ from virtualgpu.compilers.building import (
     variable,
     while_,
 )
-from virtualgpu.compilers.llvm import machine_code
+from virtualgpu.compilers.llvm import linkable
 from virtualgpu.machine.compiled import ATOMICS, atomic_kind
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
@@ -46,16 +48,16 @@ _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 
 
 @cache
-def locate() -> int:
+def locate() -> str:
     """``(context, site, space, lane, address, size)`` → the host address, or 0 for an illegal
     access of ``size`` bytes."""
     module = ir.Module("locate")
     _locate(module).linkage = ""
-    return machine_code(str(module), "locate", optimise=True)
+    return linkable(str(module), "locate", "few")
 
 
 @cache
-def mover(kind: str, size: int) -> int:
+def mover(kind: str, size: int) -> str:
     """``load`` or ``store`` of elements of ``size`` bytes between memory and the context's room
     for values: ``(context, site, space, mask, width)`` → 0, or 1 for an illegal access."""
     name = f"native_{kind}_{size}"
@@ -74,7 +76,7 @@ def mover(kind: str, size: int) -> int:
             origin, target = (place, value) if kind == "load" else (value, place)
             build.store(build.load(origin, typ=element, align=1), target, align=1)
     build.ret(I64(0))
-    return machine_code(str(build.module), name, optimise=True)
+    return linkable(str(build.module), name, "few")
 
 
 def _move_at_once(context: Context, site: ir.Value, mask: ir.Value, width: ir.Value, kind: str,
@@ -109,7 +111,7 @@ def _move_at_once(context: Context, site: ir.Value, mask: ir.Value, width: ir.Va
 
 
 @cache
-def atomic(operation: str, dtype: np.dtype, space: str) -> int:
+def atomic(operation: str, dtype: np.dtype, space: str) -> str:
     """An atomic: ``(context, site, space, mask)`` → 0, or 1 for an illegal access. Values and
     what is compared with lie in the context; the values become the old ones. Lanes come one
     after the other, the lowest first, as on the interpreting machine."""
@@ -119,7 +121,8 @@ def atomic(operation: str, dtype: np.dtype, space: str) -> int:
     build, (pointer, site, number, mask) = function(name, [POINTER, POINTER, I64, I32])
     context = Context(build, pointer)
     hosts = _places(context, site, number, mask, I64(dtype.itemsize))
-
+    if space != "shared" and operation in COMMUTATIVE and kind[0] != "f":
+        _across_cores(context, hosts, mask, operation, kind)
     with each_bit(build, mask) as lane:
         place = pointer_to(build, item(build, hosts, lane, I64))
         old = Value(build, build.load(place, typ=element), kind)
@@ -134,7 +137,21 @@ def atomic(operation: str, dtype: np.dtype, space: str) -> int:
         build.store(new.node, place)
         build.store(old.node, build.gep(context.at(VALUES), [lane], source_etype=element))
     build.ret(I64(0))
-    return machine_code(str(build.module), name, optimise=True)
+    return linkable(str(build.module), name, "few")
+
+
+def _across_cores(context: Context, hosts: ir.Value, mask: ir.Value, operation: str, kind: str
+                  ) -> None:
+    """Where other cores update the same memory: the processor's own atomics. (They take four times
+    as long.) Kernels that look at the old values never come here: :mod:`.order`."""
+    build, element = context.build, llvm_type(kind, None)
+    signless = operation not in ("min", "max") or kind[0] == "s"
+    with build.if_then(build.icmp_unsigned("!=", context.load("several"), I64(0))):
+        with each_bit(build, mask) as lane:
+            place = pointer_to(build, item(build, hosts, lane, I64))
+            value = item(build, context.at(VALUES), lane, element)
+            build.atomic_rmw(operation if signless else f"u{operation}", place, value, "monotonic")
+        build.ret(I64(0))
 
 
 # -- where an address lies -----------------------------------------------------------------------

@@ -9,19 +9,17 @@ Implementation", 2015).
 from __future__ import annotations
 
 import ctypes
-import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from virtualgpu.codegen import order
 from virtualgpu.codegen.context import AT
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access
 from virtualgpu.codegen.lowering import Lowering
 from virtualgpu.compilers.llvm import machine_code
 from virtualgpu.machine.program import Program
-
-_numbers = itertools.count()
 
 _BLOCKS = """
 define i32 @{name}(ptr noalias %ctx, i64 %first, i64 %count) {{
@@ -142,25 +140,28 @@ class NativeKernel:
     sites: list[tuple[Access, Place]]
     state_size: int
     local_size: int  # bytes of a thread's local memory, calls included
+    ordered: bool  # whether its blocks have to run in their order (:mod:`.order`)
     seconds: float  # that it took to compile
+    idle: list[object] = field(default_factory=list)  # contexts of launches that are over
 
 
 def build(program: Program) -> NativeKernel:
     """Compile a kernel. Raises Refused where native code cannot be the same as the machine."""
     start = time.perf_counter()
-    name = f"native_{next(_numbers)}"
+    name = "native"
     lowering = Lowering(program, name)
     lines = []
-    for field in (*_FIELDS, *_STORED):
-        lines.append(f"  %{field}_p = getelementptr i64, ptr %ctx, i64 {AT[field]}")
-        if field in _FIELDS:
-            lines.append(f"  %{_FIELDS[field]} = load i64, ptr %{field}_p")
+    for word in (*_FIELDS, *_STORED):
+        lines.append(f"  %{word}_p = getelementptr i64, ptr %ctx, i64 {AT[word]}")
+        if word in _FIELDS:
+            lines.append(f"  %{_FIELDS[word]} = load i64, ptr %{word}_p")
     rounds = bool(lowering.barriers)
     text = str(lowering.module) + _BLOCKS.format(
         name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
         body=(_ROUNDS if rounds else _PLAIN).format(name=name))
-    address = machine_code(text, name, optimise=True)
+    address = machine_code(text, name, "few")
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)
     return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
+                        order.is_ordered(lowering.places, lowering.steps),
                         time.perf_counter() - start)

@@ -293,6 +293,8 @@ class Lowering:
         build.cbranch(build.icmp_signed("<", fuel, I64(0)), ask, onward)
         build.position_at_end(ask)
         context.store("ended", I64(1))
+        context.store("fault", I64(-1 - place.index))
+        context.store("fault_mask", build.zext(mask, I64))
         callback = ir.FunctionType(ir.VoidType(), []).as_pointer()
         build.call(build.inttoptr(context.load("tick"), callback), [])
         build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),

@@ -38,6 +38,7 @@ from virtualgpu.codegen.lanes import (
     spread,
 )
 from virtualgpu.codegen.operands import Registers
+from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.emit import U64
 from virtualgpu.machine.fuse import kind
 from virtualgpu.operations.expression import Value, llvm_type
@@ -96,16 +97,10 @@ class Accesses:
         odd = self.build.and_(address, I64(size - 1))
         return self.build.icmp_unsigned("==", odd, I64(0))
 
-    def _call(self, address: int, arguments: list[ir.Value]) -> ir.Value:
-        build = self.build
-        kind_ = ir.FunctionType(I64, [argument.type for argument in arguments])
-        function = build.inttoptr(I64(address), kind_.as_pointer())
-        return build.call(function, arguments)
-
-    def _ask(self, step: Access, number: int, helper: int, mask: ir.Value, *more: ir.Value) -> None:
+    def _ask(self, step: Access, number: int, helper: str, mask: ir.Value, *more: ir.Value) -> None:
         """Call a helper; where it refuses, leave the kernel."""
         build, context = self.build, self.context
-        answer = self._call(helper, [
+        answer = intrinsic(build, helper, I64, [
             context.pointer, context.at(site_at(number)),
             I64(helpers.SPACES[step.site.space]), mask, *more])
         onward = build.append_basic_block()
@@ -133,7 +128,7 @@ class Accesses:
         build.branch(onward)
         build.position_at_end(search)
         build.store(splat(build, address.node), self.context.at(ADDRESSES), align=8)
-        found = self._call(helpers.locate(), [
+        found = intrinsic(build, helpers.locate(), I64, [
             self.context.pointer, self.context.at(site_at(number)),
             I64(helpers.SPACES[site.space]), I64(0), address.node, I64(site.size)])
         searched = build.block

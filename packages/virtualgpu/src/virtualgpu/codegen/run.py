@@ -1,56 +1,44 @@
-"""A launch on native code: who may have one, the context, the loop over batches of blocks."""
+"""A launch in native code: who may have one, on how many cores, and what went wrong."""
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
-import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from virtualgpu.codegen.context import (
-    ADDRESSES,
-    AT,
-    LANES,
-    LIMIT,
-    SITE_WORDS,
-    SITES,
-    WORD,
-    size,
-)
+from virtualgpu.codegen.context import AT
+from virtualgpu.codegen.core import Common, Core
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.errors import (
     BudgetExceeded,
-    Location,
     MemoryAccessError,
     MisalignedAddressError,
     TrapError,
     UnsupportedInstruction,
     VirtualGPUError,
 )
-from virtualgpu.machine import access, barriers, simt
+from virtualgpu.machine import access, simt
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.launch import Launch
-from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.program import Program
-from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.schedule import Lockstep
-from virtualgpu.machine.wave import MAX_LOCAL, Wave
+from virtualgpu.machine.wave import MAX_LOCAL
 
 # Whether an error of the compiler's own is one: tests ask for it, users get the other machine.
 STRICT = os.environ.get("VIRTUALGPU_NATIVE") == "always"
-SLICE = 0.05  # seconds of a batch of blocks, as far as can be foreseen
 REPLAY = 5.0  # seconds to find the words for an error
-ROUNDS = 20_000  # of loops, between two looks at the clock
+# Seconds of a batch of blocks, as far as can be foreseen: between two, Ctrl-C and the clock are
+# heard; and where several cores share, none may be left with much when the others are done.
+ALONE, SHARED = 0.05, 0.005
+# Seconds of work that are left when other cores are asked to help: to start a thread and to give it
+# a context takes 0.2 ms.
+WORTH_SHARING = 0.002
 
 _lock = threading.Lock()
 
@@ -89,158 +77,175 @@ def _kernel(program: Program) -> NativeKernel | None:
     return program.native if isinstance(program.native, NativeKernel) else None
 
 
-def _words(count: int) -> np.ndarray:
-    """int64, aligned to 64 bytes."""
-    raw = np.zeros(count + 8, np.int64)
-    return raw[(-raw.ctypes.data // WORD) % 8 :][:count]
-
-
 class Run:
-    """One launch on one core."""
+    """One launch: blocks are handed out in their order to the cores that ask for more.
+
+    Where blocks stop, the lowest of them is what the launch tells, whichever came first: cores
+    that run lower ones finish these, no higher one is begun.
+    """
 
     def __init__(self, launch: Launch, kernel: NativeKernel):
         self.launch, self.kernel = launch, kernel
-        self.error: BaseException | None = None
-        self.context = _words(size(len(kernel.sites)))
-        self._kept: list[Any] = []  # what the context points to
-        self._fill()
+        self.next, self.end = 0, launch.blocks  # of the blocks that no core has begun
+        self.halted = False
+        self.stopped: list[Core] = []
+        self._hand = threading.Lock()
+        self.seconds = launch.deadline - time.thread_time()
+        self.cores = [self._first_core()]
+        self._threads: list[threading.Thread] = []
+        self._over = threading.Event()  # all other cores are done
 
-    def _table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
-        """The address of an array that lives as long as this run."""
-        array = np.ascontiguousarray(values, dtype)
-        if not array.size:
-            array = np.zeros(1, dtype)
-        self._kept.append(array)
-        return int(array.ctypes.data)
-
-    def _room(self, nbytes: int) -> int:
-        return self._table(_words(-(-nbytes // WORD) + 1))
-
-    def _fill(self) -> None:
-        launch, memory, kernel = self.launch, self.launch.memory, self.kernel
-        stride = -(-kernel.local_size // 16) * 16
-        warps = -(-launch.threads // LANES)
-        x, y, _ = launch.block
-        thread = np.arange(warps * LANES)
-        extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
-        tick = ctypes.CFUNCTYPE(None)(self._tick)
-        self._kept.append(tick)
-        fields = {
-            "delta": memory.host - BASE, "shared": self._room(launch.shared_bytes),
-            "local": self._room(warps * LANES * stride), "local_stride": stride,
-            "threads": launch.threads, "warps": warps,
-            "parameters": self._table(np.frombuffer(launch.parameters, np.uint8), np.uint8),
-            "states": self._room(warps * kernel.state_size), "state_size": kernel.state_size,
-            "global_starts": self._table(memory.starts), "global_ends": self._table(memory.ends),
-            "global_count": len(memory.starts),
-            "shared_starts": self._table([start for start, _ in extents]),
-            "shared_ends": self._table([end for _, end in extents]),
-            "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
-            "local_bytes": launch.threads * stride,
-            "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
-            "fuel": ROUNDS, "tick": ctypes.cast(tick, ctypes.c_void_p).value or 0,
-            "tid_x": self._table(thread % x, np.uint32),
-            "tid_y": self._table(thread // x % y, np.uint32),
-            "tid_z": self._table(thread // (x * y), np.uint32),
-        }
-        for axis, letter in enumerate("xyz"):
-            fields[f"ntid_{letter}"] = launch.block[axis]
-            fields[f"nctaid_{letter}"] = launch.grid[axis]
-        for name, value in fields.items():
-            self.context[AT[name]] = value
-        # A site knows no variable yet: its first access looks one up.
-        self.context[SITES + LIMIT :: SITE_WORDS] = [
-            place.frame + place.block.function.frame_size for _, place in kernel.sites]
+    def _first_core(self) -> Core:
+        """One that an earlier launch with the same dimensions has left, or a new one (0.1 ms)."""
+        try:
+            idle = self.kernel.idle.pop()
+        except IndexError:
+            idle = None
+        if isinstance(idle, Core) and idle.common.fits(self.launch):
+            return idle.again(self.launch, self._look)
+        return Core(self.launch, self.kernel, Common(self.launch), self._look)
 
     # -- running -------------------------------------------------------------------------------
 
     def run(self, first: int) -> None:
-        where = self.context.ctypes.data
-        count, blocks = 1, self.launch.blocks
-        while first < blocks:
-            count = min(count, blocks - first)
-            start = time.perf_counter()
-            with self._hearing_signals():
-                stopped = self.kernel.run(where, first, count)
-            if stopped:
-                self._stopped()
-            took = time.perf_counter() - start
-            first += count
-            self._look_at_the_clock()
-            if took < SLICE / 2:
-                count *= 8 if took < SLICE / 16 else 2
-            elif took > SLICE:
-                count = max(1, count // 2)
-
-    def _tick(self) -> None:
-        """From within a loop. Native code stops unless this comes to its end."""
+        self.next = first
         try:
-            self._look_at_the_clock()
-            self.context[AT["fuel"]] = ROUNDS
-            self.context[AT["ended"]] = 0
-        except BaseException as error:  # it must pass through native code
-            self.error = error
-
-    @contextmanager
-    def _hearing_signals(self) -> Iterator[None]:
-        """Keep what Ctrl-C raises in :meth:`_tick`. A signal's handler runs as a function of
-        Python begins, before any ``try`` in it, and what leaves a callback ctypes gives to
-        ``sys.unraisablehook`` alone. Only the main thread runs handlers."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = sys.unraisablehook
-
-        def heard(unraisable: Any) -> None:
-            trace = unraisable.exc_traceback
-            if trace is not None and trace.tb_frame.f_code is Run._tick.__code__:
-                self.error = unraisable.exc_value
-            else:
-                before(unraisable)
-
-        sys.unraisablehook = heard
-        try:
-            yield
+            self._work(self.cores[0])
+            # Not Thread.join: until Python 3.13 a thread counts as ended when Ctrl-C comes then.
+            while self._threads and not self._over.wait(0.1):
+                self._say_where(self._at_work())
+        except BaseException as error:  # Ctrl-C, while other cores work
+            self._at_work().error = error
         finally:
-            sys.unraisablehook = before
+            self.halted = True
+            while self._threads and not self._over.wait(1.0):
+                pass
+            for thread in self._threads:
+                thread.join()
+        for core in self.cores:
+            if core.error is not None:
+                self._raise(core, core.error)
+        if self.stopped:
+            self._stopped(min(self.stopped, key=lambda core: core.word("block")))
+        if self.cores[0].is_small:
+            self.kernel.idle.append(self.cores[0])
 
-    def _look_at_the_clock(self) -> None:
-        launch = self.launch
-        if time.thread_time() > launch.deadline:
+    def _at_work(self) -> Core:
+        return next((core for core in self.cores if not core.done), self.cores[0])
+
+    def _work(self, core: Core) -> None:
+        """Run blocks until there are none, or something stops."""
+        try:
+            core.start_clock()
+            while (blocks := self._take(core)) is not None:
+                start = time.perf_counter()
+                if not core.run(*blocks):
+                    with self._hand:
+                        if core.error is not None:
+                            self.halted = True
+                        elif self._may_go_on(core):
+                            self.stopped.append(core)
+                            self.end = min(self.end, core.word("block"))
+                    return
+                took = time.perf_counter() - start
+                if not self._look(core):
+                    return
+                aim = SHARED if self._threads else ALONE
+                if took < aim / 2:
+                    core.count *= 8 if took < aim / 16 else 2
+                elif took > aim:
+                    core.count = max(1, core.count // 2)
+                if len(self.cores) == 1:
+                    self._share(took / blocks[1])
+        except BaseException as error:  # from a thread that has nobody to tell
+            core.error, self.halted = error, True
+        finally:
+            self._leave(core)
+
+    def _take(self, core: Core) -> tuple[int, int] | None:
+        """The next blocks for a core: the first and how many."""
+        with self._hand:
+            left = self.end - self.next
+            if left <= 0 or self.halted:
+                return None
+            count = min(core.count, left)
+            if self._threads:
+                count = min(count, max(1, left // (2 * len(self.cores))))
+            first, self.next = self.next, self.next + count
+            return first, count
+
+    def _share(self, seconds: float) -> None:
+        """Ask other cores to help where what is left, at so many seconds a block, is worth it."""
+        left = self.end - self.next
+        helpers = min(self.launch.cores - 1, left)
+        if self.kernel.ordered or helpers < 1 or seconds * left < WORTH_SHARING:
+            return
+        cores = [Core(self.launch, self.kernel, self.cores[0].common, self._look)
+                 for _ in range(helpers)]
+        self.cores += cores
+        for core in self.cores:
+            core.context[AT["several"]] = 1
+        for core in cores:
+            thread = threading.Thread(
+                target=self._work, args=(core,), name="virtualgpu", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the process may have no more: fewer must do
+                self._leave(core)
+            else:
+                self._threads.append(thread)
+
+    def _leave(self, core: Core) -> None:
+        """A core runs no more blocks."""
+        with self._hand:
+            core.done = True
+            if all(one.done for one in self.cores[1:]):
+                self._over.set()
+
+    def _may_go_on(self, core: Core) -> bool:
+        return not self.halted and core.word("block") <= self.end
+
+    def _look(self, core: Core) -> bool:
+        """From a core's own thread: whether it may go on. Raises BudgetExceeded."""
+        core.read_clock()
+        if not self._may_go_on(core):
+            return False
+        if sum(one.spent for one in self.cores) > self.seconds:
             raise BudgetExceeded(
-                f"the kernel ran for {launch.budget.seconds:g} s of processor time and was "
+                f"the kernel ran for {self.launch.budget.seconds:g} s of processor time and was "
                 "stopped: does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow "
-                "more)", Location(launch.kernel))
-        if launch.patience and time.monotonic() > launch.patience.due:
-            launch.patience.tell(Location(launch.kernel))
+                "more)")
+        if core is self.cores[0]:
+            self._say_where(core)
+        return True
+
+    def _say_where(self, core: Core) -> None:
+        patience = self.launch.patience
+        if patience and time.monotonic() > patience.due:
+            patience.tell(core.location())
 
     # -- what went wrong -----------------------------------------------------------------------
 
-    def _stopped(self) -> NoReturn:
+    def _raise(self, core: Core, error: BaseException) -> NoReturn:
+        if isinstance(error, BudgetExceeded):
+            raise BudgetExceeded(error.message, core.location())
+        self.launch.place = core.location()
+        raise error
+
+    def _stopped(self, core: Core) -> NoReturn:
         """Raise what the interpreting machine would."""
-        fault, block, warp, mask = (
-            int(self.context[AT[name]]) for name in ("fault", "block", "warp", "fault_mask"))
-        lanes = np.array([warp * LANES + i for i in range(LANES) if mask >> i & 1])
-        wave = Wave(self.launch, block, 1)
-        group = Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
-        place = self.kernel.places[-1 - fault] if fault < 0 else self.kernel.sites[fault][1]
-        group.block, group.frame = place.block.index, place.frame
-        if self.error is not None:
-            if isinstance(self.error, BudgetExceeded):
-                raise BudgetExceeded(self.error.message, barriers.location(wave, group))
-            raise self.error
+        wave, group = core.stand()
+        fault = core.word("fault")
         self._replay(TrapError if fault < 0 else (MemoryAccessError, MisalignedAddressError))
         if fault < 0:
-            simt._trap(wave, group, place.block, None)
+            simt._trap(wave, group, self.launch.program.blocks[group.block], None)
         else:
-            self._refused_access(fault, group)
+            self._refused_access(fault, group, core.addresses(group.lanes))
         raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
 
-    def _refused_access(self, number: int, group: Group) -> None:
+    def _refused_access(self, number: int, group: Group, addresses: np.ndarray) -> None:
         """Have the interpreting machine look at the addresses that native code refused."""
         site = self.kernel.sites[number][0].site
-        addresses = self.context[ADDRESSES : ADDRESSES + LANES].view(np.uint64)
-        addresses = addresses[group.lanes % LANES]
         offset, site.offset = site.offset, 0
         try:
             values = [np.zeros(len(addresses), site.dtype)] * max(site.width, 2)

@@ -17,8 +17,7 @@ from virtualgpu.ptx import Register
 
 def refuse(places: list[Place], steps: list[list[Step]]) -> None:
     """Raise Refused for a kernel that may spin."""
-    used = {slot for some in steps for step in some for slot in step.reads}
-    used |= {place.block.guard[0] for place in places if place.block.guard is not None}
+    used = used_registers(places, steps)
     for loop in control_flow.loops(places):
         body = [step for index in loop for step in steps[index]]
         for step in body:
@@ -29,6 +28,12 @@ def refuse(places: list[Place], steps: list[list[Step]]) -> None:
             if step.site.kind == "atomic" and used & set(step.writes):
                 raise Refused("a loop that uses what an atomic found")
         _refuse_plain_wait([places[index] for index in loop], body)
+
+
+def used_registers(places: list[Place], steps: list[list[Step]]) -> set[int]:
+    """Registers that some instruction reads."""
+    used = {slot for some in steps for step in some for slot in step.reads}
+    return used | {place.block.guard[0] for place in places if place.block.guard is not None}
 
 
 def _refuse_plain_wait(places: list[Place], body: list[Step]) -> None:

@@ -36,7 +36,7 @@ def item(build: ir.IRBuilder, table: ir.Value, number: ir.Value, kind: ir.Type,
 
 def intrinsic(build: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value]
               ) -> ir.Value:
-    """Call a function of LLVM's own by its full name."""
+    """Call a function of LLVM's own, or one that was compiled before, by its full name."""
     known = build.module.globals.get(name)
     if known is None:
         signature = ir.FunctionType(result, [argument.type for argument in arguments])

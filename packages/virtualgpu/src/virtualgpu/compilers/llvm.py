@@ -2,53 +2,113 @@
 
 ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` choose the processor to write for, as they do for
 Numba: with ``NUMBA_CPU_NAME=x86-64-v2`` code runs as it would on a host without AVX.
+
+What was compiled before, by this process or another, is loaded (:mod:`.cache`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
+from hashlib import blake2b
+from typing import Any, Literal
 
+import llvmlite
 from llvmlite import binding as llvm
 
+from virtualgpu.compilers import cache
+
+# What is done to the assembly first: nothing; a few passes, which turn places on the stack into
+# values and leave out what stands twice; or all that LLVM does to C at -O2.
+Passes = Literal["none", "few", "all"]
+
 lock = threading.RLock()
-_target: list = []  # the target machine and the engine, made on first use
+_loaded: dict[bytes, str] = {}  # what this process has: key → symbol
 
 
-def machine_code(text: str, symbol: str, optimise: bool = False) -> int:
-    """Compile LLVM assembly; the address of the function ``symbol``, valid for ever.
+def machine_code(text: str, symbol: str, passes: Passes = "none") -> int:
+    """Compile LLVM assembly; the address of its function ``symbol``, valid for ever."""
+    with lock:
+        name = linkable(text, symbol, passes)
+        return int(_engine().get_function_address(name))
 
-    ``optimise`` runs a few passes over it first: values instead of places on the stack, and
-    nothing twice.
+
+def linkable(text: str, symbol: str, passes: Passes = "none") -> str:
+    """Compile LLVM assembly; the name by which later assembly finds its function ``symbol``.
+
+    All functions of a process share one table of names, so the name says what is in the text.
     """
     with lock:
-        if not _target:
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            name = os.environ.get("NUMBA_CPU_NAME")
-            features = os.environ.get("NUMBA_CPU_FEATURES", "")
-            if not name:
-                name = llvm.get_host_cpu_name()
-                with contextlib.suppress(RuntimeError):  # unknown: its family's must do
-                    features = features or llvm.get_host_cpu_features().flatten()
-            machine = llvm.Target.from_default_triple().create_target_machine(
-                cpu=name, features=features, opt=1, jit=True)
-            _target.extend([machine, llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)])
-        engine = _target[1]
-        module = llvm.parse_assembly(text)
-        if optimise:
-            _optimise(module, _target[0])
-        engine.add_module(module)
-        engine.finalize_object()
-        return engine.get_function_address(symbol)
+        key = _key(text, symbol, passes)
+        if key not in _loaded:
+            name = f"{symbol}_{key.hex()[:32]}"
+            code = cache.fetch(key)
+            if code is None:
+                code = _compiled(text, symbol, name, passes)
+                cache.keep(key, code)
+            engine = _engine()
+            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            engine.finalize_object()
+            _loaded[key] = name
+        return _loaded[key]
 
 
-def _optimise(module, machine) -> None:
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_dead_code_elimination_pass()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1))
-    passes.run(module, builder)
+@functools.cache
+def _processor() -> tuple[str, str]:
+    """Name and features of the processor to write for."""
+    name = os.environ.get("NUMBA_CPU_NAME")
+    features = os.environ.get("NUMBA_CPU_FEATURES", "")
+    if not name:
+        name = llvm.get_host_cpu_name()
+        with contextlib.suppress(RuntimeError):  # unknown: its family's must do
+            features = features or llvm.get_host_cpu_features().flatten()
+    return str(name), features
+
+
+@functools.cache
+def _machine() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    name, features = _processor()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=name, features=features, opt=1, jit=True)
+
+
+@functools.cache
+def _engine() -> Any:
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+
+
+@functools.cache
+def _compiler() -> str:
+    """What the code depends on beside its text."""
+    from virtualgpu import __version__
+
+    return "\0".join([__version__, llvmlite.__version__, repr(llvm.llvm_version_info),
+                      llvm.get_default_triple(), *_processor()])
+
+
+def _key(text: str, symbol: str, passes: Passes) -> bytes:
+    said = "\0".join([_compiler(), symbol, passes, text])
+    return blake2b(said.encode(), digest_size=cache.KEY).digest()
+
+
+def _compiled(text: str, symbol: str, name: str, passes: Passes) -> bytes:
+    """Object code with the function ``symbol`` under another ``name``."""
+    machine = _machine()
+    module = llvm.parse_assembly(text)
+    module.get_function(symbol).name = name
+    level = {"none": 0, "few": 1, "all": 2}[passes]
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(level))
+    if passes == "all":
+        builder.getModulePassManager().run(module, builder)
+    elif passes == "few":
+        chosen = llvm.create_new_module_pass_manager()
+        chosen.add_always_inliner_pass()
+        chosen.add_sroa_pass()
+        chosen.add_simplify_cfg_pass()
+        chosen.add_dead_code_elimination_pass()
+        chosen.run(module, builder)
+    return bytes(machine.emit_object(module))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from virtualgpu import processors
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.machine.launch import Budget, Launch
 from virtualgpu.machine.linker import LoadedModule
@@ -37,6 +38,9 @@ class VirtualDevice:
     compiles : bool
         Whether kernels that work long become native code (:mod:`virtualgpu.codegen`); switch it
         off where PTX comes from people who are not trusted: LLVM was not made for them.
+    cores : int
+        On how many processor cores native code runs the blocks of a launch: by default all that
+        this process may use (:func:`virtualgpu.processors.wanted`).
 
     Notes
     -----
@@ -54,6 +58,7 @@ class VirtualDevice:
         self.memory = GlobalMemory(self.total_memory, file)
         self.budget = budget
         self.compiles = os.environ.get("VIRTUALGPU_NATIVE") != "0"
+        self.cores = processors.wanted()
         self._lock = threading.RLock()
 
     # -- memory --------------------------------------------------------------------------------
@@ -147,6 +152,7 @@ class VirtualDevice:
                 shared_bytes, cooperative, instruments.observers(), schedule,
                 instruments.budget(self.budget or Budget()),
                 native=_natively if self.compiles else None, patience=instruments.new_patience(),
+                cores=self.cores,
             )
             launch.run()
 

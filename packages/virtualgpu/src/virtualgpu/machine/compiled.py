@@ -262,7 +262,7 @@ def _atomic(operation: str, dtype: np.dtype) -> Callable[..., int]:
         build.store(build.or_(build.load(changed), differs), changed)
     build.ret(build.load(changed))
     signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
-    return signature(machine_code(str(build.module), name, optimise=True))
+    return signature(machine_code(str(build.module), name, passes="few"))
 
 
 def atomic(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray,

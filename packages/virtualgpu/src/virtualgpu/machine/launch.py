@@ -66,8 +66,8 @@ class Budget:
     instructions : float
         Instructions, counted for each lane.
     seconds : float
-        Processor time of the launching thread, which does all the work: a busy machine stops
-        no kernel sooner. The environment variable ``VIRTUALGPU_TIME_LIMIT`` sets the default.
+        Processor time of the threads that do the work, together: a busy machine stops no kernel
+        sooner. The environment variable ``VIRTUALGPU_TIME_LIMIT`` sets the default.
     nbytes : int
         Host memory for shared and local memory of one wave.
     """
@@ -120,6 +120,8 @@ class Launch:
         ``first`` on instead (:func:`virtualgpu.codegen.natively`).
     patience : Patience, optional
         Is told where the kernel is when the launch takes long.
+    cores : int
+        On how many processor cores native code may run blocks.
 
     Raises
     ------
@@ -136,7 +138,7 @@ class Launch:
                  cooperative: bool = False, observers: Iterable[Observer] = (),
                  schedule: Schedule | None = None, budget: Budget | None = None,
                  stream: object = None, native: Native | None = None,
-                 patience: Patience | None = None):
+                 patience: Patience | None = None, cores: int = 1):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
         self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
@@ -146,7 +148,8 @@ class Launch:
         self.observers = list(observers)
         self.schedule: Schedule = schedule or Lockstep()
         self.budget = budget or Budget()
-        self.native = native
+        self.native, self.cores = native, cores
+        self.place: Location | None = None  # where native code was when it was interrupted
         self.kernel = program.display
         self.number = next(_numbers)
         self.instructions = 0
@@ -286,7 +289,8 @@ class Launch:
                 observer.failed(self, error)
             raise
         except KeyboardInterrupt as stop:
-            stop.add_note(f"stopped in {simt.interrupted(stop) or f'kernel {self.kernel}'}")
+            place = simt.interrupted(stop) or self.place or f"kernel {self.kernel}"
+            stop.add_note(f"stopped in {place}")
             raise
         finally:
             for address in (self._parameter_address, self._workspace):

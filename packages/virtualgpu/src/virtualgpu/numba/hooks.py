@@ -291,11 +291,13 @@ def _three(dimensions) -> tuple[int, int, int]:
 
 def _bytes(value, size: int) -> bytes:
     """A kernel argument as the bytes of a parameter of ``size`` bytes."""
+    if type(value) is int:  # most are: an array's sizes, strides and pointer
+        return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     if isinstance(value, np.generic):
         raw = value.tobytes()
     elif isinstance(value, float):
         raw = struct.pack("<d" if size == 8 else "<f", value)
-    elif isinstance(value, ctypes._SimpleCData | ctypes.Structure):
+    elif isinstance(value, (ctypes._SimpleCData, ctypes.Structure)):
         raw = bytes(value)
     else:
         raw = (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")

@@ -1,9 +1,9 @@
 """Loops over lanes, written in plain Python and compiled by LLVM.
 
 Some bookkeeping goes lane by lane and has no NumPy form: who wrote this byte last, and does the
-writer's access come before mine? :func:`compiled` turns such a function into machine code when
-it is first called, in 10 to 30 ms. (Numba would do it too, but takes 2 s the first time in a
-process, or a directory to write to.)
+writer's access come before mine? :func:`compiled` turns such a function into machine code when it
+is first called, in 20 to 80 ms; later processes load it (:mod:`..compilers.cache`) in 2 or 3.
+(Numba would do it too, but takes 2 s the first time in a process.)
 
 The language is a corner of Python: ``int`` variables of 64 bits, arrays given by their pointers
 and annotated with an element type of :data:`.translation.ELEMENTS`; assignment, ``if``, ``while``,
@@ -17,12 +17,10 @@ of other compiled functions; integer constants of the module. Anything else is r
 from __future__ import annotations
 
 import ctypes
-import itertools
 import types
 from collections.abc import Callable
 
 import numpy as np
-from llvmlite import binding as llvm
 
 from virtualgpu.compilers.llvm import lock, machine_code
 from virtualgpu.observers.translation import (  # noqa: F401  (annotations of loops)
@@ -35,8 +33,6 @@ from virtualgpu.observers.translation import (  # noqa: F401  (annotations of lo
     Compilable,
     translate,
 )
-
-_numbers = itertools.count()
 
 
 def pointer(array: np.ndarray) -> int:
@@ -76,20 +72,7 @@ class Loop(Compilable):
     def _compile(self) -> Callable:
         texts: dict[str, str] = {}
         translate(self, texts)
-        # A name of its own: functions of all modules share one table of symbols.
-        name, symbol = self.python.__name__, f"loop_{next(_numbers)}"
-        texts[name] = texts[name].replace(f"@{name}(", f"@{symbol}(", 1)
-        text = _optimised("\n".join(texts.values()))
+        address = machine_code("\n".join(texts.values()), self.python.__name__, passes="all")
         signature = ctypes.CFUNCTYPE(
-            ctypes.c_int64, *[ctypes.c_int64] * len(self.definition().args.args))
-        return signature(machine_code(text, symbol))
-
-
-def _optimised(text: str) -> str:
-    llvm.initialize_native_target()
-    module = llvm.parse_assembly(text)
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=2)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return str(module)
+            ctypes.c_int64, *[ctypes.c_int64] * self.python.__code__.co_argcount)
+        return signature(address)

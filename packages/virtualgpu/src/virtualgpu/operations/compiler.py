@@ -1,9 +1,9 @@
 """Compiled expressions as NumPy ufuncs: sixteen lanes per step, in a few milliseconds.
 
 LLVM is driven directly, for its code generator alone: the loop is written with vectors of
-sixteen lanes, so no optimiser needs to find them. Measured: 5 to 8 ms per operation on first
-use, nothing to cache and nothing to write to disk. (Numba's ``@vectorize`` gives the same
-functions but takes 60 ms each, 1.6 s the first time in a process, and a writable directory.)
+sixteen lanes, so no optimiser needs to find them. Measured: 10 to 15 ms per operation on first
+use, 3 to 5 where an earlier process has compiled it. (Numba's ``@vectorize`` gives the same
+functions but takes 60 ms each, and 1.6 s the first time in a process.)
 
 The functions are real ufuncs, made with ``PyUFunc_FromFuncAndData`` of NumPy's C interface:
 they broadcast, take ``out=`` and cost 0.25 µs per call on one element.
@@ -12,7 +12,6 @@ they broadcast, take ``out=`` and cost 0.25 µs per call on one element.
 from __future__ import annotations
 
 import ctypes
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +26,6 @@ from virtualgpu.operations.expression import PRED, Results, Value, bits_of, llvm
 LANES = 16
 _INDEX = ir.IntType(64)
 _BYTE_POINTER = ir.IntType(8).as_pointer()
-_numbers = itertools.count()
 _kept: list[object] = []  # tables that NumPy keeps pointers into, for as long as the process lives
 
 
@@ -68,9 +66,8 @@ def ufunc(name: str, body: Results, sources: Sequence[str], destinations: Sequen
     ``dtypes`` are those of the arrays, sources first: they may differ from the kinds in name
     but not in width (float16 arrays are computed as ``u16`` bits).
     """
-    symbol = f"operation_{next(_numbers)}"
     with _lock:
-        address = machine_code(str(_module(symbol, body, sources, destinations)), symbol)
+        address = machine_code(str(_module("operation", body, sources, destinations)), "operation")
         return _numpy_ufunc(name, address, dtypes, len(sources))
 
 

@@ -40,8 +40,10 @@ def grade_in_child(connection: Connection, job: Job, assignment: Assignment, ser
                    seed: str) -> None:
     """What an oracle process does. The verdict goes back as JSON text."""
     from gpucourse.grading.oracle.grader import grade
+    from virtualgpu.compilers import cache
 
     os.setpgid(0, 0)
+    cache.switch_off()  # no machine code from a folder that other processes of the user write
     # What the server had stays: to look through it for garbage copies its pages, for 150 ms.
     gc.freeze()
     verdict = grade(assignment, job.ingested, server, seed, detailed=job.detailed)

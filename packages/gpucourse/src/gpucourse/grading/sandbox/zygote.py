@@ -30,7 +30,8 @@ READY = b"ready\n"
 ORDER = struct.Struct("<Q")
 # For JAX: an error is raised by the line it belongs to; and XLA starts 13 threads and 2 for each of
 # these processors, by default for every core, which on a machine of 32 is more than a worker may.
-SETTINGS = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "false", "NPROC": "1"}
+# Nor does a worker leave machine code where others would find it.
+SETTINGS = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "false", "NPROC": "1", "VIRTUALGPU_CACHE": "0"}
 # How often a worker's threads are counted, in milliseconds; it takes 20 µs.
 COUNT_THREADS = 100
 

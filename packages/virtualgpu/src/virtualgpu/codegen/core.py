@@ -1,0 +1,252 @@
+"""One processor core's part in a launch: its context, its clock, and what stopped it there."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from virtualgpu.codegen.context import (
+    ADDRESSES,
+    AT,
+    LANES,
+    LIMIT,
+    SITE_WORDS,
+    SITES,
+    SPAN,
+    WORD,
+    size,
+)
+from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.errors import Location
+from virtualgpu.machine import barriers
+from virtualgpu.machine.compiled import pointer
+from virtualgpu.machine.group import Group
+from virtualgpu.machine.launch import Launch
+from virtualgpu.machine.mapping import BASE
+from virtualgpu.machine.registers import Registers
+from virtualgpu.machine.wave import Wave
+
+ROUNDS = 20_000  # of loops, between two looks at the clock
+SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between launches
+
+
+class Tables:
+    """Memory that native code reaches by its address, for as long as this object lives."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
+        """The address of an array with these values."""
+        array = np.array(values, dtype)
+        if not array.size:
+            array = np.zeros(1, dtype)
+        self.kept.append(array)
+        return pointer(array)
+
+    def words(self, count: int) -> np.ndarray:
+        """int64, zero, aligned to 64 bytes."""
+        raw = np.zeros(count + 8, np.int64)
+        self.kept.append(raw)
+        return raw[(-pointer(raw) // WORD) % 8 :][:count]
+
+    def room(self, nbytes: int) -> int:
+        return pointer(self.words(-(-nbytes // WORD) + 1))
+
+
+class Common:
+    """What the contexts of all cores of a launch have in common, and later launches with the same
+    dimensions too."""
+
+    def __init__(self, launch: Launch):
+        self.dimensions = _dimensions(launch)
+        self._tables = tables = Tables()
+        self._parameters = np.frombuffer(bytearray(launch.parameters) or bytearray(1), np.uint8)
+        x, y, _ = launch.block
+        warps = -(-launch.threads // LANES)
+        thread = np.arange(warps * LANES)
+        extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
+        self.fields = {
+            "delta": launch.memory.host - BASE, "threads": launch.threads, "warps": warps,
+            "parameters": pointer(self._parameters),
+            "shared_starts": tables.table([start for start, _ in extents]),
+            "shared_ends": tables.table([end for _, end in extents]),
+            "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
+            "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
+            "tid_x": tables.table(thread % x, np.uint32),
+            "tid_y": tables.table(thread // x % y, np.uint32),
+            "tid_z": tables.table(thread // (x * y), np.uint32),
+        }
+        for axis, letter in enumerate("xyz"):
+            self.fields[f"ntid_{letter}"] = launch.block[axis]
+            self.fields[f"nctaid_{letter}"] = launch.grid[axis]
+        self.fields |= self.allocations(launch)
+
+    def allocations(self, launch: Launch) -> dict[str, int]:
+        """The fields that say which global memory there is."""
+        memory, self._allocations = launch.memory, Tables()
+        self.version = memory.version
+        return {"global_starts": self._allocations.table(memory.starts),
+                "global_ends": self._allocations.table(memory.ends),
+                "global_count": len(memory.starts)}
+
+    def renew(self, launch: Launch) -> dict[str, int]:
+        """Go over to another launch that fits; the fields that are new."""
+        self._parameters[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
+        if self.version == launch.memory.version:
+            return {}
+        fields = self.allocations(launch)
+        self.fields |= fields
+        return fields
+
+    def fits(self, launch: Launch) -> bool:
+        return self.dimensions == _dimensions(launch)
+
+
+def _dimensions(launch: Launch) -> tuple[object, ...]:
+    return launch.memory, launch.block, launch.grid, launch.dynamic_shared
+
+
+class Core:
+    """Runs blocks of a launch, one after the other.
+
+    Parameters
+    ----------
+    look : callable
+        Asked in the midst of long loops whether the core may go on; it may raise.
+
+    Attributes
+    ----------
+    count : int
+        How many blocks it shall be given at once.
+    done : bool
+        Whether it will run no more blocks.
+    spent : float
+        Seconds of its thread's processor time, when it last looked.
+    error : BaseException or None
+        What was raised meanwhile.
+    """
+
+    def __init__(self, launch: Launch, kernel: NativeKernel, common: Common,
+                 look: Callable[[Core], bool]):
+        self.kernel, self.common = kernel, common
+        self._own = own = Tables()
+        self.context = own.words(size(len(kernel.sites)))
+        stride = -(-kernel.local_size // 16) * 16
+        warps = common.fields["warps"]
+        tick = ctypes.CFUNCTYPE(None)(self._tick)
+        own.kept.append(tick)
+        rooms = (launch.shared_bytes, warps * LANES * stride, warps * kernel.state_size)
+        shared, local, states = map(own.room, rooms)
+        self.is_small = sum(rooms) <= SMALL
+        self._set(common.fields | {
+            "shared": shared, "local_stride": stride, "local": local,
+            "local_bytes": launch.threads * stride, "states": states,
+            "state_size": kernel.state_size,
+            "tick": ctypes.cast(tick, ctypes.c_void_p).value or 0,
+        })
+        # A site knows no variable yet: its first access looks one up.
+        self.context[SITES + LIMIT :: SITE_WORDS] = [
+            place.frame + place.block.function.frame_size for _, place in kernel.sites]
+        self._begin(launch, look)
+
+    def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:
+        """Itself, for another launch with the same dimensions."""
+        if fields := self.common.renew(launch):
+            self._set(fields)
+            self.context[SITES + SPAN :: SITE_WORDS] = 0
+        self._begin(launch, look)
+        return self
+
+    def _begin(self, launch: Launch, look: Callable[[Core], bool]) -> None:
+        self.launch, self._look = launch, look
+        self.count, self.done = 1, False
+        self.spent = self._began = 0.0
+        self.error: BaseException | None = None
+        self._set({"fuel": ROUNDS, "fault_mask": 0, "several": 0, "block": 0})
+
+    def _set(self, fields: dict[str, int]) -> None:
+        for name, value in fields.items():
+            self.context[AT[name]] = value
+
+    # -- running -------------------------------------------------------------------------------
+
+    def start_clock(self) -> None:
+        """From its own thread, before the first block."""
+        self._began = time.thread_time()
+
+    def read_clock(self) -> None:
+        self.spent = time.thread_time() - self._began
+
+    def run(self, first: int, count: int) -> bool:
+        """Run blocks; False where one stopped. Other threads go on meanwhile."""
+        with self._hearing_signals():
+            return not self.kernel.run(pointer(self.context), first, count)
+
+    def _tick(self) -> None:
+        """From within a loop. Native code stops unless this comes to its end."""
+        try:
+            if self._look(self):
+                self.context[AT["fuel"]] = ROUNDS
+                self.context[AT["ended"]] = 0
+        except BaseException as error:  # it must pass through native code
+            self.error = error
+
+    @contextmanager
+    def _hearing_signals(self) -> Iterator[None]:
+        """Keep what Ctrl-C raises in :meth:`_tick`. A signal's handler runs as a function of
+        Python begins, before any ``try`` in it, and what leaves a callback ctypes gives to
+        ``sys.unraisablehook`` alone. Only the main thread runs handlers."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = sys.unraisablehook
+
+        def heard(unraisable: Any) -> None:
+            trace = unraisable.exc_traceback
+            if trace is not None and trace.tb_frame.f_code is Core._tick.__code__:
+                self.error = unraisable.exc_value
+            else:
+                before(unraisable)
+
+        sys.unraisablehook = heard
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
+
+    # -- where it is ---------------------------------------------------------------------------
+
+    def word(self, field: str) -> int:
+        return int(self.context[AT[field]])
+
+    def stand(self) -> tuple[Wave, Group]:
+        """Block and lanes that stopped or last looked up from a loop, for the machine's words."""
+        fault, warp, mask = (self.word(name) for name in ("fault", "warp", "fault_mask"))
+        lanes = np.array([warp * LANES + i for i in range(LANES) if mask >> i & 1])
+        wave = Wave(self.launch, self.word("block"), 1)
+        group = Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
+        place = self.kernel.places[-1 - fault] if fault < 0 else self.kernel.sites[fault][1]
+        group.block, group.frame = place.block.index, place.frame
+        return wave, group
+
+    def location(self) -> Location:
+        """Line and thread, where the kernel has a loop that took long; else the block."""
+        if self.word("fault_mask"):
+            return barriers.location(*self.stand())
+        block, _ = Wave(self.launch, self.word("block"), 1).where(0)
+        return Location(self.launch.kernel, block=block)
+
+    def addresses(self, lanes: np.ndarray) -> np.ndarray:
+        """What an access that was refused had asked for."""
+        of_all = self.context[ADDRESSES : ADDRESSES + LANES].view(np.uint64)
+        asked: np.ndarray = of_all[lanes % LANES]
+        return asked

@@ -1,0 +1,155 @@
+"""Machine code on disk: what one process has compiled, the next ones load.
+
+It lies in the user's cache folder (``$XDG_CACHE_HOME/virtualgpu``, by default
+``~/.cache/virtualgpu``); ``VIRTUALGPU_CACHE`` names another folder, or ``0`` for none. Nothing
+here is an error: where the folder cannot be written, is full or belongs to somebody else, code is
+compiled again.
+
+A file is named by its key, which the caller makes of all that decides what the code is. It holds
+the key and a digest of key and code: what is cut short, damaged or meant for another key counts as
+missing, and is written anew. The digest finds accidents. Against people, there is the folder's
+owner: code is read only where this user alone can write.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+LIMIT = 128 << 20  # bytes; a loop has 1 to 4 kB, a whole kernel 5 to 100
+KEY = 32  # bytes of a key, and of a digest
+_MAGIC = b"virtualgpu code\n"
+_SUFFIX, _UNFINISHED = ".code", ".part"
+_OFTEN = 64  # files that a process writes between two looks at the folder's size
+_DAY, _HOUR = 86_400.0, 3_600.0  # seconds
+
+_off = False
+_written = 0
+
+
+def switch_off() -> None:
+    """From now on this process neither reads nor writes: for the one that judges others' code."""
+    global _off
+    _off = True
+
+
+def folder() -> Path | None:
+    """Where the code lies, whether or not the folder exists; None where there is no cache."""
+    chosen = os.environ.get("VIRTUALGPU_CACHE", "")
+    if _off or chosen == "0":
+        return None
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    named = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", "")
+    if os.path.isabs(named):  # others are to be ignored (XDG Base Directory Specification)
+        return Path(named) / "virtualgpu"
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without one
+        return None
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "virtualgpu"
+
+
+def is_private(place: Path) -> bool:
+    """Whether a folder exists that this user alone can write."""
+    try:
+        status = place.stat()
+    except OSError:
+        return False
+    return os.name == "nt" or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+
+
+def fetch(key: bytes) -> bytes | None:
+    """The code that was kept under ``key``, or None."""
+    place = folder()
+    if place is None or not is_private(place):
+        return None
+    path = place / (key.hex() + _SUFFIX)
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return None
+    start = len(_MAGIC) + KEY
+    code = raw[start + KEY :]
+    if raw[:start] != _MAGIC + key or raw[start : start + KEY] != _digest(key, code):
+        return None
+    with suppress(OSError):
+        if time.time() - path.stat().st_mtime > _DAY:
+            os.utime(path)  # it was used
+    return code
+
+
+def keep(key: bytes, code: bytes) -> None:
+    """Put ``code`` on disk under ``key``, whole or not at all."""
+    global _written
+    place = folder()
+    if place is None:
+        return
+    unfinished = None
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_private(place):
+            return
+        handle, unfinished = tempfile.mkstemp(_UNFINISHED, dir=place)
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + key + _digest(key, code) + code)
+        os.replace(unfinished, place / (key.hex() + _SUFFIX))
+    except OSError:
+        if unfinished is not None:
+            with suppress(OSError):
+                os.unlink(unfinished)
+        return
+    if _written % _OFTEN == 0:
+        trim(place)
+    _written += 1
+
+
+def entries(place: Path) -> Iterator[tuple[float, int, str]]:
+    """The files of the cache, finished or not: when each was last used, its bytes, its path."""
+    with suppress(OSError), os.scandir(place) as found:
+        for entry in found:
+            if entry.name.endswith((_SUFFIX, _UNFINISHED)):
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield status.st_mtime, status.st_size, entry.path
+
+
+def trim(place: Path, limit: int = LIMIT) -> None:
+    """Where there are more than ``limit`` bytes, remove what was used longest ago until a quarter
+    of them is free; and remove what a process that was killed has left unfinished."""
+    kept = sorted(entries(place))
+    for used, _, path in kept:
+        if path.endswith(_UNFINISHED) and time.time() - used > _HOUR:
+            _remove(path)
+    total = sum(size for _, size, _ in kept)
+    if total <= limit:
+        return
+    for _, size, path in kept:
+        if total <= limit * 3 // 4:
+            return
+        _remove(path)
+        total -= size
+
+
+def clear() -> tuple[int, int]:
+    """Remove all code; how many files and bytes that were."""
+    place = folder()
+    found = [] if place is None else list(entries(place))
+    for _, _, path in found:
+        _remove(path)
+    return len(found), sum(size for _, size, _ in found)
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):  # another process was faster
+        os.unlink(path)
+
+
+def _digest(key: bytes, code: bytes) -> bytes:
+    return blake2b(key + code, digest_size=KEY).digest()

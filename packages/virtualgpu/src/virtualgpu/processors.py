@@ -1,0 +1,71 @@
+"""How many processor cores this process may use, inside a container too."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from virtualgpu.errors import VirtualGPUError
+
+CGROUP = Path("/sys/fs/cgroup")
+PROC = Path("/proc")
+VARIABLE = "VIRTUALGPU_THREADS"
+
+
+def usable(cgroup: Path = CGROUP, proc: Path = PROC) -> float:
+    """The cores that the system lets this process run on; fractions of a container's quota count.
+
+    The quotas of all control groups around this process hold (versions 1 and 2).
+    """
+    if hasattr(os, "sched_getaffinity"):
+        count = float(len(os.sched_getaffinity(0)))
+    else:
+        count = float(os.cpu_count() or 1)
+    for group in control_groups("cpu", cgroup, proc):
+        words = " ".join(lines(group / "cpu.max")).split() or [
+            " ".join(lines(group / f"cpu.cfs_{name}_us")) for name in ("quota", "period")]
+        # "max" and -1 mean no quota
+        if all(word.isdigit() for word in words) and int(words[1]):
+            count = min(count, int(words[0]) / int(words[1]))
+    return count
+
+
+def wanted() -> int:
+    """On how many cores blocks shall run: ``VIRTUALGPU_THREADS``, or all that are usable.
+
+    Raises VirtualGPUError for what is no such number.
+    """
+    said = os.environ.get(VARIABLE, "").strip()
+    if not said:
+        return max(1, int(usable()))
+    if not (said.isascii() and said.isdigit() and 1 <= int(said) <= 1024):
+        raise VirtualGPUError(
+            f"{VARIABLE}={said!r}: on how many processor cores blocks run, a whole number from 1 "
+            f"to 1024; leave it out for all that this process may use ({max(1, int(usable()))})")
+    return int(said)
+
+
+def control_groups(controller: str, cgroup: Path, proc: Path) -> list[Path]:
+    """Folders of the control groups that this process is in, its own first, the root last.
+
+    In a container its own group is mounted as the root of ``cgroup``; on a machine that limits its
+    users (systemd's slices) the groups lie below it.
+    """
+    for line in lines(proc / "self" / "cgroup"):
+        _, controllers, own = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        root = cgroup / controller if controllers else cgroup
+        group = root / own.strip("/")
+        if ".." in group.parts:  # a group outside of what a container sees
+            group = root
+        return [group, *(above for above in group.parents if above.is_relative_to(root))]
+    return [cgroup, cgroup / controller]
+
+
+def lines(path: Path) -> list[str]:
+    """A file's lines; none where it cannot be read."""
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
