@@ -1,10 +1,10 @@
 # %% [markdown] id="the-question-asked"
 # ## What stands between your Python and a kernel?
 #
-# A float dives to 2,000 m and measures salinity, temperature and pressure on its way. How dense is the water?
-# There is a formula with 41 coefficients, the *equation of state* of sea water of 1980 (since 2010 there is a longer one,
-# TEOS-10). Here it is in `jax.numpy`, and below are 4,096 measurements: simulated, smooth curves with some noise, so that
-# the notebook needs no network. Run both cells.
+# A float dives to 2,000 m and measures salinity, temperature and pressure on its way. How dense is the
+# water? There is a formula with 41 coefficients, the *equation of state* of sea water of 1980 (since 2010
+# there is a longer one, TEOS-10). Here it is in `jax.numpy`, and below are 4,096 measurements: simulated,
+# smooth curves with some noise, so that the notebook needs no network. Run both cells.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -63,12 +63,13 @@ equations = jax.make_jaxpr(density)(dive).eqns
 print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len(equations)} operations")
 
 # %% [markdown] id="the-question-stands"
-# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` makes **one** loop of it, and it would do the
-# same for the derivative, or for a dictionary in place of an array. **What does `jax.jit` do between your
-# function and that loop? And could you write it?**
+# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` makes **one** loop of it,
+# and it would do the same for the derivative, or for a dictionary in place of an array. **What does
+# `jax.jit` do between your function and that loop? And could you write it?**
 #
-# You can, in an hour. This lecture's compiler has six small parts, in about 125 lines of Python; four pieces of it you write
-# yourself, after a fifth exercise that shows the way. It makes a CUDA C++ kernel, which `cupy.RawKernel` compiles and launches.
+# You can, in an hour. This lecture's compiler has six small parts, in about 125 lines of Python; four
+# pieces of it you write yourself, after a fifth exercise that shows the way. It makes a CUDA C++ kernel,
+# which `cupy.RawKernel` compiles and launches.
 #
 # | part | from | to |
 # |---|---|---|
@@ -82,9 +83,10 @@ print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len
 # %% [markdown] id="jaxpr-predict" tags=["predict"]
 # ## 1. A program as a list
 #
-# JAX calls your function with stand-ins and writes down each operation: a **jaxpr**. Here is a shorter formula, the
-# temperature at which sea water freezes. *Predict:* how many equations will it have? And in how many of them is
-# `salinity` an operand? (Settle on an answer before you run a cell. The wrong ones teach most.)
+# JAX calls your function with stand-ins and writes down each operation: a **jaxpr**. Here is a shorter
+# formula, the temperature at which sea water freezes. *Predict:* how many equations will it have? And in
+# how many of them is `salinity` an operand? (Settle on an answer before you run a cell. The wrong ones
+# teach most.)
 
 # %% id="jaxpr"
 def freezing(salinity, pressure):
@@ -131,25 +133,26 @@ shallow = draw(left, traced, ["salinity", "pressure"])
 deep = draw(right, jax.make_jaxpr(density)(dive), sorted(dive))
 left.set_title(f"freezing: {len(traced.eqns)} equations")
 right.set_title(f"density: {len(equations)} equations")
-Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced.eqns)} boxes in {shallow} levels, "
-                f"from sqrt and mul down to one sub. Density: {len(equations)} dots in {deep} levels; many "
-                "chains run side by side and join at the bottom.")
+Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced.eqns)} boxes in {shallow} "
+                f"levels, from sqrt and mul down to one sub. Density: {len(equations)} dots in {deep} "
+                "levels; many chains run side by side and join at the bottom.")
 
 # %% [markdown] id="jaxpr-why"
-# Eight equations, and salinity is an operand of three. That is all that a jaxpr is: **equations in an order in which they can be
-# computed**. Each has a *primitive* (`mul`), *operands* in `invars`, *parameters* in `params`, and new variables in `outvars`.
-# An operand is a variable or a `Literal`, a number with its value in `.val`. No names of yours, no Python,
-# no loops.
+# Eight equations, and salinity is an operand of three. That is all that a jaxpr is: **equations in an order
+# in which they can be computed**. Each has a *primitive* (`mul`), *operands* in `invars`, *parameters* in
+# `params`, and new variables in `outvars`. An operand is a variable or a `Literal`, a number with its value
+# in `.val`. No names of yours, no Python, no loops.
 #
-# So whoever reads a jaxpr keeps a dictionary from variables to what they stand for. If they stand for arrays, that is an
-# interpreter.
+# So whoever reads a jaxpr keeps a dictionary from variables to what they stand for. If they stand for
+# arrays, that is an interpreter.
 
 # %% [markdown] id="walk-task"
 # ### Exercise: an interpreter
 #
-# Write `interpret(closed, *arguments)`: the list of the results. A closed jaxpr has `closed.jaxpr` with `invars`,
-# `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one equation. An
-# output can be a literal too. `hint("walk")` gives a first hint, and called again, a second one.
+# Write `interpret(closed, *arguments)`: the list of the results. A closed jaxpr has `closed.jaxpr` with
+# `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one
+# equation. An output can be a literal too. `hint("walk")` gives a first hint, and called again, a second
+# one.
 
 # %% id="walk-exercise" tags=["exercise"]
 def run(equation, operands):
@@ -182,10 +185,10 @@ check("walk", interpret)
 # %% [markdown] id="templates-text"
 # ## 2. The same walk, with text
 #
-# Now let the variables stand for *text*. An element of an array is a function of its **index**: give it `i`, and it
-# names the variable of the kernel that has element `i`. Each primitive becomes a template. (Why are `0.5f` and `max` written as
-# they are? `0.5` alone would be a `double`, and the whole line with it; and C's `fmax` drops a NaN that
-# `jnp.maximum` keeps.)
+# Now let the variables stand for *text*. An element of an array is a function of its **index**: give it
+# `i`, and it names the variable of the kernel that has element `i`. Each primitive becomes a template. (Why
+# are `0.5f` and `max` written as they are? `0.5` alone would be a `double`, and the whole line with it; and
+# C's `fmax` drops a NaN that `jnp.maximum` keeps.)
 
 # %% id="templates"
 TYPES = {"float32": "float", "int32": "int", "bool": "bool"}
@@ -290,9 +293,9 @@ def translate(kernel, equation, operands):
 
 
 # %% [markdown] id="build-predict" tags=["predict"]
-# The last part puts a frame around the lines: one thread for each element. *Predict,* for `freezing` on 4,096
-# measurements: how many kernels? How many lines begin with `const float`? And how often does a thread load the salinity,
-# which three equations use?
+# The last part puts a frame around the lines: one thread for each element. *Predict,* for `freezing` on
+# 4,096 measurements: how many kernels? How many lines begin with `const float`? And how often does a thread
+# load the salinity, which three equations use?
 
 # %% id="build"
 Built = namedtuple("Built", "source constants results")  # of the results: shapes and types
@@ -335,9 +338,9 @@ print(built.source)
 print("as JAX:", np.allclose(ours.get(), freezing(dive["salinity"], dive["pressure"]), rtol=1e-5))
 
 # %% [markdown] id="build-why"
-# One kernel, eight lines of arithmetic, two loads: salinity is `x0[i]` wherever it stands, the same text, and so the same
-# variable, `v0`. Nothing between the operations is ever written to memory. That is **fusion**, and it came by itself: an array
-# that is only a function of its index needs no memory.
+# One kernel, eight lines of arithmetic, two loads: salinity is `x0[i]` wherever it stands, the same text,
+# and so the same variable, `v0`. Nothing between the operations is ever written to memory. That is
+# **fusion**, and it came by itself: an array that is only a function of its index needs no memory.
 #
 # Now for what goes wrong. *Predict:* what will our compiler say of a cube, and when: at the call, or while it
 # builds?
@@ -347,17 +350,18 @@ cube = jax.make_jaxpr(lambda x: x**3)(dive["salinity"])
 build(cube)
 
 # %% [markdown] id="no-template-why"
-# While it builds: ``no template for `integer_pow` ``, and the equation. A compiler that **refuses by name** is one you can
-# mend; one that guesses is worse than none. Some primitives need more than a template: `cumsum` (an element depends on
-# all before it), `scan`, `sort`. They will be refused for good.
+# While it builds: ``no template for `integer_pow` ``, and the equation. A compiler that **refuses by name**
+# is one you can mend; one that guesses is worse than none. Some primitives need more than a template:
+# `cumsum` (an element depends on all before it), `scan`, `sort`. They will be refused for good.
 
 # %% [markdown] id="power-task"
 # ### Exercise: `integer_pow`
 #
-# A template may be a function: it gets `name`, the operands' names, and the equation's parameters, and returns the
-# text. Ours calls `pow`, which takes any exponent, and some sixty instructions. Write `power(name, x, y)` for whole `y`, also
-# 0 and below, with products and at most one division, and few of them: `x**16` needs four products, not fifteen.
-# `name(text)` gives a text a variable in the kernel, which you can use twice.
+# A template may be a function: it gets `name`, the operands' names, and the equation's parameters, and
+# returns the text. Ours calls `pow`, which takes any exponent, and some sixty instructions. Write
+# `power(name, x, y)` for whole `y`, also 0 and below, with products and at most one division, and few of
+# them: `x**16` needs four products, not fifteen. `name(text)` gives a text a variable in the kernel, which
+# you can use twice.
 
 # %% id="power-exercise" tags=["exercise"]
 def power(name, x, y):
@@ -386,17 +390,17 @@ check("power", power)
 # %% [markdown] id="views-text"
 # ## 3. Other shapes: arithmetic on the index
 #
-# A slice starts elsewhere, a transpose exchanges axes, a broadcast says the same again. None of them computes anything:
-# element `i` of the result *is* some element of the operand. So a view is a function from an index of the result to
-# one of the operand, and costs no memory.
+# A slice starts elsewhere, a transpose exchanges axes, a broadcast says the same again. None of them
+# computes anything: element `i` of the result *is* some element of the operand. So a view is a function
+# from an index of the result to one of the operand, and costs no memory.
 
 # %% [markdown] id="broadcast-task"
 # ### Exercise: a broadcast as an index function
 #
-# `broadcast_in_dim` makes a larger array: axis `k` of the operand becomes axis `dimensions[k]` of the result. `index`
-# has a text for each axis of the result; return a tuple with one for each axis of the operand, which has the shape
-# `shape`. An axis of length 1 may have become longer: there, every element is element `"0"`. (As it stands, the
-# function takes element 0 of everything.)
+# `broadcast_in_dim` makes a larger array: axis `k` of the operand becomes axis `dimensions[k]` of the
+# result. `index` has a text for each axis of the result; return a tuple with one for each axis of the
+# operand, which has the shape `shape`. An axis of length 1 may have become longer: there, every element is
+# element `"0"`. (As it stands, the function takes element 0 of everything.)
 
 # %% id="broadcast-exercise" tags=["exercise"]
 def broadcast_index(index, shape, dimensions):
@@ -412,15 +416,16 @@ VIEWS["broadcast_in_dim"] = lambda index, shape, params: broadcast_index(
 VIEWS["transpose"] = lambda index, shape, params: tuple(
     index[params["permutation"].index(axis)] for axis in range(len(shape)))
 VIEWS["slice"] = lambda index, shape, params: tuple(
-    f"({i} * {step} + {start})"
-    for i, start, step in zip(index, params["start_indices"], params["strides"] or [1] * len(shape), strict=True))
+    f"({i} * {step} + {start})" for i, step, start in zip(
+        index, params["strides"] or [1] * len(shape), params["start_indices"], strict=True))
 
 # %% id="broadcast-check"
 check("broadcast", broadcast_index)
 
 # %% [markdown] id="loads-predict" tags=["predict"]
-# A warp of 32 threads loads together, and memory moves in sectors of 32 bytes: eight neighbours of `float32`. *Predict,* for
-# each of the three: how many loads does a thread make, and how many sectors does a warp's load touch, 1, 4 or 32?
+# A warp of 32 threads loads together, and memory moves in sectors of 32 bytes: eight neighbours of
+# `float32`. *Predict,* for each of the three: how many loads does a thread make, and how many sectors does
+# a warp's load touch, 1, 4 or 32?
 
 # %% id="loads"
 def counted(built, *arrays):
@@ -431,7 +436,7 @@ def counted(built, *arrays):
     inputs = [np.array(array) for array in (*arrays, *built.constants)]
     with virtualgpu.profile() as profile:
         module.launch(module.entries[0], -(-size // 128), 128, [*inputs, *outs, np.int32(size)])
-    return profile.counters, outs
+    return profile, outs
 
 
 square = np.arange(4096, dtype=np.float32).reshape(64, 64)
@@ -440,7 +445,8 @@ views = {"x[1:] - x[:-1]": (lambda x: x[1:] - x[:-1], (square.ravel(),)),
          "x + x.T": (lambda x: x + x.T, (square,))}
 for name, (function, arrays) in views.items():
     kernel = build(jax.make_jaxpr(function)(*arrays))
-    counts, (out,) = counted(kernel, *arrays)
+    profile, (out,) = counted(kernel, *arrays)
+    counts = profile.counters
     print(f"{name:16}{counts.global_loads / out.size:4.0f} loads by each thread,",
           f"{counts.global_load_sectors / counts.global_load_requests:5.2f} sectors in a warp's load;",
           f"as JAX: {np.array_equal(out, function(*map(jnp.asarray, arrays)))}")
@@ -451,17 +457,17 @@ gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.e
                  np.int32(square.size), array="argument 0", steps=4, title="x + x.T reads x")
 
 # %% [markdown] id="loads-why"
-# Neighbours that are shifted by one lie in up to five sectors, 4.5 on average over both loads. A row takes four; of the
-# column all 32 threads want the same element, one sector. And the transpose takes 32: neighbouring threads read
-# elements 256 bytes apart. Fusing a view is free of *memory*, not of its *pattern*. XLA faces the same choice, and so
-# some of its kernels go through shared memory.
+# Neighbours that are shifted by one lie in up to five sectors, 4.5 on average over both loads. A row takes
+# four; of the column all 32 threads want the same element, one sector. And the transpose takes 32:
+# neighbouring threads read elements 256 bytes apart. Fusing a view is free of *memory*, not of its
+# *pattern*. XLA faces the same choice, and so some of its kernels go through shared memory.
 
 # %% [markdown] id="nested-predict" tags=["predict"]
 # ## 4. Functions in functions
 #
-# A function under `jit` that calls another one under `jit` gives a jaxpr *in* a jaxpr: an equation whose parameter is a
-# program. *Predict:* `smooth` is called twice below. Is it traced twice? Are its variables those of the first
-# call, or new ones?
+# A function under `jit` that calls another one under `jit` gives a jaxpr *in* a jaxpr: an equation whose
+# parameter is a program. *Predict:* `smooth` is called twice below. Is it traced twice? Are its variables
+# those of the first call, or new ones?
 
 # %% id="nested"
 @jax.jit
@@ -479,15 +485,17 @@ print(twice)
 print("one and the same jaxpr:", first.params["jaxpr"] is second.params["jaxpr"])
 
 # %% [markdown] id="nested-why"
-# One trace, one jaxpr, *the same variables*: whoever keeps one dictionary for the whole program, or remembers what a
-# variable has become, gives the second call the first one's numbers. A nested program needs a scope of its own, at each call.
+# One trace, one jaxpr, *the same variables*: whoever keeps one dictionary for the whole program, or
+# remembers what a variable has become, gives the second call the first one's numbers. A nested program
+# needs a scope of its own, at each call.
 
 # %% [markdown] id="nested-task"
 # ### Exercise: a nested jaxpr
 #
-# Write `inlined(kernel, closed, operands)`: the list of the results of one call of `closed`, a closed jaxpr, with these operands. It
-# should just become more lines of the same kernel. (Which function makes lines of a jaxpr, with a dictionary of
-# its own? And where do numbers and arrays that the inner function has closed over go?)
+# Write `inlined(kernel, closed, operands)`: the list of the results of one call of `closed`, a closed
+# jaxpr, with these operands. It should just become more lines of the same kernel. (Which function makes
+# lines of a jaxpr, with a dictionary of its own? And where do numbers and arrays that the inner function
+# has closed over go?)
 
 # %% id="nested-exercise" tags=["exercise"]
 def inlined(kernel, closed, operands):
@@ -504,10 +512,11 @@ CALLS |= {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr"}
 check("nested", build)
 
 # %% [markdown] id="select-predict" tags=["predict"]
-# `scan` has a `jaxpr` among its parameters too. That's why `CALLS` names primitives, and does not take all that have one.
+# `scan` has a `jaxpr` among its parameters too. That's why `CALLS` names primitives, and does not take all
+# that have one.
 #
-# With calls there comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's `which ? a : b`. *Predict:* does
-# anything complain?
+# With calls there comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's
+# `which ? a : b`. *Predict:* does anything complain?
 
 # %% id="select-wrong"
 TEMPLATES["select_n"] = "{0} ? {1} : {2}"
@@ -520,9 +529,10 @@ print(chosen)
 print("ours:", ours[[0, -1]].round(1), " NumPy:", theirs[[0, -1]].round(1))
 
 # %% [markdown] id="select-why"
-# Nothing does, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number* `which`, so False picks
-# the first: look at the jaxpr, where JAX has exchanged the two. It's documented at `jax.lax.select_n`, but a name that looks clear
-# isn't looked up. **Compare each new template with JAX** on values that tell the cases apart.
+# Nothing does, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number*
+# `which`, so False picks the first: look at the jaxpr, where JAX has exchanged the two. It's documented at
+# `jax.lax.select_n`, but a name that looks clear isn't looked up. **Compare each new template with JAX** on
+# values that tell the cases apart.
 
 # %% id="select-right"
 TEMPLATES["select_n"] = "{0} ? {2} : {1}"
@@ -533,17 +543,19 @@ print("as NumPy:", np.array_equal(ours, theirs))
 # %% [markdown] id="jit-text"
 # ## 5. `my_jit`: compile once, for all sorts of arguments
 #
-# What is missing is the way in. Arguments come as trees (dictionaries, tuples, your own classes): JAX takes them apart,
-# `jax.tree.flatten`, into a list of **leaves** and the tree's structure, and puts results together, `unflatten`. Tracing and building
-# take a tenth of a second or more, so what was built is kept, under a **key**.
+# What is missing is the way in. Arguments come as trees (dictionaries, tuples, your own classes): JAX takes
+# them apart, `jax.tree.flatten`, into a list of **leaves** and the tree's structure, and puts results
+# together, `unflatten`. Tracing and building take a tenth of a second or more, so what was built is kept,
+# under a **key**.
 
 # %% [markdown] id="key-task"
 # ### Exercise: the key
 #
-# Write `key_of(tree, leaves)`: what the kernel depends on, and nothing else; `leaves` are JAX arrays, and the key must be hashable. If it
-# says too much, `my_jit` compiles again and again, as it does now; too little, and it runs a kernel made for other
-# arguments. (Besides the obvious: `x * 2.0` and `x * jnp.float32(2)` differ where `x` is `float16`. A Python number is
-# *weakly typed*, and its array says so: `.weak_type`.)
+# Write `key_of(tree, leaves)`: what the kernel depends on, and nothing else; `leaves` are JAX arrays, and
+# the key must be hashable. If it says too much, `my_jit` compiles again and again, as it does now; too
+# little, and it runs a kernel made for other arguments. (Besides the obvious: `x * 2.0` and
+# `x * jnp.float32(2)` differ where `x` is `float16`. A Python number is *weakly typed*, and its array says
+# so: `.weak_type`.)
 
 # %% id="key-exercise" tags=["exercise"]
 def key_of(tree, leaves):
@@ -615,15 +627,16 @@ print("traced now:     ", jax.make_jaxpr(lambda salinity: salinity / SALT)(dive[
 print("the kernel kept:", next(line.strip() for line in built.source.splitlines() if " / " in line))
 
 # %% [markdown] id="traces-why"
-# Three traces (if your key is right): new shapes and new structures trace, values do not. And a changed global reaches nobody:
-# in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left that could be looked up. That is
-# the stale global of `jax.jit` (in "Compiling Python") seen from inside; if it has to change, make it an argument.
+# Three traces (if your key is right): new shapes and new structures trace, values do not. And a changed
+# global reaches nobody: in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
+# that could be looked up. That is the stale global of `jax.jit` (in "Compiling Python") seen from inside;
+# if it has to change, make it an argument.
 
 # %% [markdown] id="density-predict" tags=["predict"]
 # ## 6. Sea water, and its derivative
 #
-# Everything is there. *Predict:* how many kernels is `density` with its 82 equations? And its derivative by temperature,
-# for each measurement, `vmap(grad(…))`: more kernels, or more lines?
+# Everything is there. *Predict:* how many kernels is `density` with its 82 equations? And its derivative by
+# temperature, for each measurement, `vmap(grad(…))`: more kernels, or more lines?
 
 # %% id="density"
 slopes_of = jax.vmap(jax.grad(density))
@@ -635,85 +648,85 @@ for name, theirs in jax.jit(slopes_of)(dive).items():
 for function in (density, slopes_of):
     closed = jax.make_jaxpr(function)(dive)
     source = build(closed).source
-    print(f"{len(closed.eqns)} equations: {source.count('__global__')} kernel, {source.count('const float v')} lines")
+    lines = source.count("const float v")
+    print(f"{len(closed.eqns)} equations: {source.count('__global__')} kernel, {lines} lines")
 
 # %% id="expansion-picture"
 celsius = np.linspace(-1, 12, 131, dtype=np.float32)
+by_temperature = my_jit(jax.vmap(jax.grad(lambda t, rest: density({**rest, "temperature": t}))))
 figure, axes = canvas(8, 2.8)
 for salinity, colour, line in ((0, COLOURS[5], "-"), (15, COLOURS[2], "--"), (35, COLOURS[6], ":")):
-    water = {"salinity": np.full_like(celsius, salinity), "temperature": celsius,
-             "pressure": np.zeros_like(celsius)}
-    slope = my_jit(jax.vmap(jax.grad(lambda t, rest: density({**rest, "temperature": t}))))(
-        celsius, {name: values for name, values in water.items() if name != "temperature"})
+    slope = by_temperature(celsius, {"salinity": np.full_like(celsius, salinity),
+                                     "pressure": np.zeros_like(celsius)})
     axes.plot(celsius, slope, line, color=colour, label=f"salinity {salinity}")
     if salinity == 0:
         densest = float(np.interp(0, -np.asarray(slope), celsius))
 axes.axhline(0, color="0.7", linewidth=0.8)
 axes.set(xlabel="temperature [°C]", ylabel="slope of density\n[kg/m³ per °C]")
 axes.legend()
-Picture(figure, "The derivative of density by temperature, for three salinities, falling with temperature. In fresh "
-                f"water it is zero at {densest:.2f} °C, where water is densest; with salinity 15 at a lower "
-                "temperature, with 35 it is negative throughout.")
+Picture(figure, "The derivative of density by temperature, for three salinities, falling with temperature. "
+                f"In fresh water it is zero at {densest:.2f} °C, where water is densest; with salinity 15 at "
+                "a lower temperature, with 35 it is negative throughout.")
 
 # %% [markdown] id="density-why"
-# One kernel each; the derivative has more lines, and no more memory traffic than its three results need. `grad` and `vmap`
-# do their work while JAX traces, so our compiler knows nothing of them: it sees equations. (And the picture shows why ice forms on top:
-# the line for fresh water crosses zero at 4 °C, below which colder water is lighter.)
+# One kernel each; the derivative has more lines, and no more memory traffic than its three results need.
+# `grad` and `vmap` do their work while JAX traces, so our compiler knows nothing of them: it sees
+# equations. (And the picture shows why ice forms on top: the line for fresh water crosses zero at 4 °C,
+# below which colder water is lighter.)
 
 # %% [markdown] id="plans-predict" tags=["predict"]
 # ## 7. Two plans
 #
-# What if each equation were a kernel of its own, as with `jax.disable_jit()`, or with CuPy? We can build that plan from the same
-# parts. *Predict* for `density` of 4,096 measurements, 128 warps: how many launches and loads (of a warp, a **request**) does each plan have?
+# What if each equation were a kernel of its own, as with `jax.disable_jit()`, or with CuPy? We can build
+# that plan from the same parts. *Predict* for `density` of 4,096 measurements, 128 warps: how many launches
+# and loads (of a warp, a **request**) does each plan have?
 
 # %% id="plans"
 def equation_by_equation(closed, arrays):
-    """The counts of a plan with a kernel for each equation, and its results."""
-    values, counts = dict(zip(closed.jaxpr.invars, arrays, strict=True)), []
-    alone = []
+    """What a plan with a kernel for each equation does, counted; and its results."""
+    values, alone = dict(zip(closed.jaxpr.invars, arrays, strict=True)), []
     for k, equation in enumerate(closed.eqns):
         inputs = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, Literal)))
         jaxpr = closed.jaxpr.replace(invars=inputs, outvars=equation.outvars, eqns=[equation])
         alone.append((inputs, equation.outvars[0], build(ClosedJaxpr(jaxpr, []), f"step{k}")))
     module = virtualgpu.Module.from_cuda("".join(built.source for _, _, built in alone))
-    for k, (inputs, variable, built) in enumerate(alone):
-        size = built.results[0].size
-        values[variable] = np.empty(size, np.float32)
-        with virtualgpu.profile() as profile:
+    with virtualgpu.profile() as profile:
+        for k, (inputs, variable, built) in enumerate(alone):
+            size = built.results[0].size
+            values[variable] = np.empty(size, np.float32)
             module.launch(f"step{k}", -(-size // 128), 128,
                           [*(values[atom] for atom in inputs), values[variable], np.int32(size)])
-        counts.append(profile.counters)
-    return counts, [values[atom] for atom in closed.jaxpr.outvars]
+    return profile, [values[atom] for atom in closed.jaxpr.outvars]
 
 
 closed, arrays = jax.make_jaxpr(density)(dive), jax.tree.leaves(dive)
 many, (in_steps,) = equation_by_equation(closed, arrays)
 one, (at_once,) = counted(build(closed), *arrays)
-plans = {"a kernel for each equation": many, "one kernel": [one]}
-for name, counts in plans.items():
-    loads = sum(each.global_load_requests for each in counts)
-    ideal = sum(each.global_load_ideal_sectors for each in counts)
-    moved = sum(each.global_bytes_read + each.global_bytes_written for each in counts)
-    print(f"{name:27}{len(counts):3} launches, {loads:6,} load requests,",
-          f"{ideal / sum(each.global_load_sectors for each in counts):.0%} coalesced, {moved / n:5.0f} bytes a measurement")
+plans = {}
+for name, profile in (("a kernel for each equation", many), ("one kernel", one)):
+    counts = profile.counters
+    moved = counts.global_bytes_read + counts.global_bytes_written
+    plans[name] = {"launches": len(profile.launches), "load requests": counts.global_load_requests,
+                   "bytes a measurement": moved / n}
+    print(f"{name:26}", ", ".join(f"{amount:,.0f} {what}" for what, amount in plans[name].items()),
+          f"({counts.load_coalescing:.0%} coalesced)")
 print("the same densities:", np.allclose(in_steps, at_once, rtol=1e-6))
 
 # %% id="plans-picture"
 figure, panels = canvas(9, 2.2, columns=3)
-shown = {"launches": len, "load requests": lambda c: sum(each.global_load_requests for each in c),
-         "bytes a measurement": lambda c: sum(each.global_bytes_read + each.global_bytes_written for each in c) / n}
 said = []
-for axes, (title, count) in zip(panels, shown.items(), strict=True):
-    amounts = [count(counts) for counts in plans.values()]
-    bars = axes.bar(["82 kernels", "one kernel"], amounts, color=[COLOURS[1], COLOURS[5]])
+for axes, what in zip(panels, plans["one kernel"], strict=True):
+    amounts = [plan[what] for plan in plans.values()]
+    bars = axes.bar([f"{len(closed.eqns)} kernels", "one kernel"], amounts, color=[COLOURS[1], COLOURS[5]])
     axes.bar_label(bars, [f"{amount:,.0f}" for amount in amounts])
-    axes.set(title=title, ylim=(0, 1.2 * max(amounts)))
-    said.append(f"{title} {amounts[0]:,.0f} against {amounts[1]:,.0f}")
+    axes.set(title=what, ylim=(0, 1.2 * max(amounts)))
+    said.append(f"{what} {amounts[0]:,.0f} against {amounts[1]:,.0f}")
 Picture(figure, f"Three pairs of bars, a kernel for each equation against one kernel: {'; '.join(said)}.")
 
 # %% [markdown] id="plans-why"
-# 384 requests are 3 arrays × 128 warps: each number is loaded once, by neighbours side by side. That is as little as there can be. And XLA? Its
-# plan is written in **HLO**; here is the part where the program begins, above the end of our kernel:
+# 384 requests are 3 arrays × 128 warps: each number is loaded once, by neighbours side by side. That is as
+# little as there can be. And XLA? Its plan is written in **HLO**; here is the part where the program
+# begins, below the end of our kernel:
 
 # %% id="hlo"
 hlo = jax.jit(density).lower(dive).compile().as_text()
@@ -723,20 +736,23 @@ print("... and XLA:")
 for line in entry.splitlines():
     print(line.partition(", metadata")[0])
 inside = Counter(re.findall(r" = \S+ (\w+)\(", hlo[:hlo.index("ENTRY")]))
-print(f"{entry.count(' fusion(')} fusion; inside of it", ", ".join(f"{k} {name}" for name, k in inside.most_common()))
+print(f"{entry.count(' fusion(')} fusion; inside of it",
+      ", ".join(f"{k} {name}" for name, k in inside.most_common()))
 
 # %% [markdown] id="hlo-why"
-# The same plan: one `fusion` of `kind=kLoop`, a loop over elements, with our lines inside, and a `broadcast` for each constant. (The
-# names differ from version to version and from machine to machine.) What XLA does beyond ours: several shapes in a program, reductions
-# with the work before them fused in, products by libraries, memory planned and used again, arrays that stay on the device between
-# calls. Ours carries them there and back at each call.
+# The same plan: one `fusion` of `kind=kLoop`, a loop over elements, with our lines inside, and a
+# `broadcast` for each constant. (The names differ from version to version and from machine to machine.)
+# What XLA does beyond ours: several shapes in a program, reductions with the work before them fused in,
+# products by libraries, memory planned and used again, arrays that stay on the device between calls. Ours
+# carries them there and back at each call.
 #
-# **Whose idea is it?** A table with one small translator for each primitive, and a driver that walks the equations and keeps the scope:
-# that is the design of [JaCe](https://github.com/GridTools/jace), which translates jaxprs for
-# [DaCe](https://spcldace.readthedocs.io), a compiler that optimises the flow of data and also targets FPGAs and clusters. We took the
-# design and left out DaCe. For the equation of state of the pyhpc benchmarks, a formula of this kind, its version 2.0.0b1 needed 200
-# to 260 s to fuse and compile, and what it made was 2.2 to 2.4 times slower than `jax.jit`'s code (jaxpile's README has these
-# figures). Where a person transforms a large program by hand, DaCe does much that ours does not.
+# **Whose idea is it?** A table with one small translator for each primitive, and a driver that walks the
+# equations and keeps the scope: that is the design of [JaCe](https://github.com/GridTools/jace), which
+# translates jaxprs for [DaCe](https://spcldace.readthedocs.io), a compiler that optimises the flow of data
+# and also targets FPGAs and clusters. We took the design and left out DaCe. For the equation of state of
+# the pyhpc benchmarks, a formula of this kind, its version 2.0.0b1 needed 200 to 260 s to fuse and compile,
+# and what it made was 2.2 to 2.4 times slower than `jax.jit`'s code (jaxpile's README has these figures).
+# Where a person transforms a large program by hand, DaCe does much that ours does not.
 #
 # The compiler that this one grows into is **jaxpile**, in this course's repository: the same parts in
 # `packages/jaxpile`, for more than a hundred primitives, and for the CPU by LLVM too.
@@ -752,25 +768,29 @@ print(f"{entry.count(' fusion(')} fusion; inside of it", ", ".join(f"{k} {name}"
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A jaxpr is a list of equations; one walk with a dictionary interprets it or compiles it, depending on what the variables stand for.
-# - If an array is a function of its index, fusing is putting text into text: one kernel, each input loaded once. Slices,
-#   transposes and broadcasts cost no memory, but their pattern of loads stays.
+# - A jaxpr is a list of equations; one walk with a dictionary interprets it or compiles it, depending on
+#   what the variables stand for.
+# - If an array is a function of its index, fusing is putting text into text: one kernel, each input loaded
+#   once. Slices, transposes and broadcasts cost no memory, but their pattern of loads stays.
 # - A nested jaxpr has a scope of its own at each call, and the same variables in all of them.
-# - `jit` is a cache. Its key is what the kernel was built for: the tree, shapes, types, weak types; not values, and not globals.
-# - A primitive that a compiler doesn't know has to be refused by name. One that it has got wrong is found by comparing numbers only.
+# - `jit` is a cache. Its key is what the kernel was built for: the tree, shapes, types, weak types; not
+#   values, and not globals.
+# - A primitive that a compiler doesn't know has to be refused by name. One that it has got wrong is found
+#   by comparing numbers only.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - JAX: [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html),
-#   [writing an interpreter of them](https://docs.jax.dev/en/latest/notebooks/Writing_custom_interpreters_in_Jax.html),
+# - JAX: [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html), [writing an interpreter of
+#   them](https://docs.jax.dev/en/latest/notebooks/Writing_custom_interpreters_in_Jax.html),
 #   [pytrees](https://docs.jax.dev/en/latest/pytrees.html), and
-#   [autodidax](https://docs.jax.dev/en/latest/autodidax.html), which builds all of JAX's core in one notebook.
+#   [autodidax](https://docs.jax.dev/en/latest/autodidax.html), which builds all of JAX's core in one
+#   notebook.
 # - XLA: [its architecture](https://openxla.org/xla/architecture), and
 #   [what its operations mean](https://openxla.org/xla/operation_semantics).
 # - CuPy: [raw kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html).
-# - The formulas: Fofonoff and Millard, *Algorithms for computation of fundamental properties of seawater*, UNESCO technical
-#   papers in marine science 44 (1983).
+# - The formulas: Fofonoff and Millard, *Algorithms for computation of fundamental properties of seawater*,
+#   UNESCO technical papers in marine science 44 (1983).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: an hour and a quarter
@@ -785,18 +805,20 @@ print(f"{entry.count(' fusion(')} fusion; inside of it", ", ".join(f"{k} {name}"
 # | 56-65 | section 5; `key` |
 # | 65-75 | sections 6 and 7; back to what stands on the board |
 #
-# *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell. `walk` and `key` must not
-# be cut.
+# *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell.
+# `walk` and `key` must not be cut.
 #
-# *Where people stall.* In `walk`, on literals among the *outputs*, and on primitives with several results: `run` gives a
-# list always. In `power`, on exponent 0, and on `x**1`. In `broadcast`, they map the result's axes and forget axes of length 1.
-# In `nested`, they look for more to do: it is one line, and the point is why one line is enough. In `key`, on weak types.
+# *Where people stall.* In `walk`, on literals among the *outputs*, and on primitives with several results:
+# `run` gives a list always. In `power`, on exponent 0, and on `x**1`. In `broadcast`, they map the result's
+# axes and forget axes of length 1. In `nested`, they look for more to do: it is one line, and the point is
+# why one line is enough. In `key`, on weak types.
 #
-# *What someone always asks.* "Why is the kernel a function of the index, and not of the array?" Because then nothing need be
-# stored: ask them what `x[1:] - x[:-1]` would store. "Why does each line have a name?" Without one the text of a value that
-# is used twice would stand there twice, and twice more at the next level: ten times `x = x * x` would be 1,023 products. "Does
-# XLA generate CUDA C++?" No: LLVM's language, or Triton's. "Why float32?" JAX's default; `TYPES` is where
-# another type would begin.
+# *What someone always asks.* "Why is the kernel a function of the index, and not of the array?" Because
+# then nothing need be stored: ask them what `x[1:] - x[:-1]` would store. "Why does each line have a name?"
+# Without one the text of a value that is used twice would stand there twice, and twice more at the next
+# level: ten times `x = x * x` would be 1,023 products. "Does XLA generate CUDA C++?" No: LLVM's language,
+# or Triton's. "Why float32?" JAX's default; `TYPES` is where another type would begin.
 #
-# *What goes wrong.* Who runs the cell of `CALLS, VIEWS = {}, {}` again has emptied both tables: run sections 3 and 4 again as
-# well. The cell that counts traces prints other numbers the second time, unless its function is defined anew: it is, in the same cell.
+# *What goes wrong.* Who runs the cell of `CALLS, VIEWS = {}, {}` again has emptied both tables: run
+# sections 3 and 4 again as well. The cell that counts traces prints other numbers the second time, unless
+# its function is defined anew: it is, in the same cell.
