@@ -580,7 +580,9 @@ def my_jit(function):
         leaves = [jnp.asarray(leaf) for leaf in leaves]
         key = key_of(tree, leaves)
         if key not in known:
-            closed, shape = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(tree, leaves))
+            # A new function each time, or JAX would give us what it has traced before.
+            trace = jax.make_jaxpr(lambda *given: function(*given), return_shape=True)
+            closed, shape = trace(*jax.tree.unflatten(tree, leaves))
             built = build(closed)
             known[key] = built, cp.RawKernel(built.source, "fused"), jax.tree.structure(shape)
         built, kernel, result_tree = known[key]

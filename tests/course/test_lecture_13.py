@@ -109,6 +109,19 @@ def test_the_cache_key_is_all_that_its_types_need(names):
     assert len(doubled.known) == 4
 
 
+def test_what_is_traced_is_what_the_key_decides(names):
+    """Not JAX's own cache, which would hide a key that is never the same, and a stale global."""
+    calls = []
+    for key, traces in ((names["key_of"], 1), (lambda tree, leaves: object(), 3)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(names["my_jit"].__globals__, "key_of", key)
+            doubled = names["my_jit"](lambda x: calls.append(x) or 2 * x)
+            for _ in range(3):
+                doubled(1.0)
+        assert len(calls) == traces
+        calls.clear()
+
+
 def test_density_and_its_derivatives_are_one_kernel_each(shown, names):
     text = shown["density"].text
     assert float(re.search(r"from jax.jit (\S+)", text)[1]) < 5e-4
