@@ -108,6 +108,7 @@ REVIEWED = {
         "where copies take longer than kernels": COUNTS,
         "Do eight CPU devices make it faster": QUESTION,
     },
+    "lectures/13_write_your_own_jit.py": {"its version 2.0.0b1 needed 200": PUBLISHED},
     "projects/01_fill_a_histogram/notebook.py": {"Empty slots cost nothing": COUNTS},
     "projects/02_area_by_sampling/wrong.py": {"not-any-faster": COUNTS},
     "projects/03_z_mass/notebook.py": {"takes 0.2 s with Awkward on her CPU": QUESTION},

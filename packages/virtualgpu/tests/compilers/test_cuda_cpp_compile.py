@@ -216,6 +216,27 @@ def test_the_compiler_tells_the_types_of_parameters():
     assert kernel_signature(TYPED, "none<int>") == ()
 
 
+def test_the_types_of_many_kernels_are_asked_once(monkeypatch):
+    asked = []
+
+    def counting(source, *rest, **options):
+        asked.append(source)
+        return compile_cuda(source, *rest, **options)
+
+    monkeypatch.setattr("virtualgpu.compilers.signatures.compile_cuda", counting)
+    kinds = ("float", "double", "int")
+    module = Module.from_cuda("".join(
+        f'extern "C" __global__ void many{k}({kind} *x) {{ }}\n' for k, kind in enumerate(kinds)))
+    told = [str(module.signature(f"many{k}")[0]) for k in range(3)]
+    assert told == [f"{kind} *" for kind in kinds]
+    assert len(asked) == 1
+    # One that the compiler cannot tell by its name does not hide the others.
+    mixed = Module.from_cuda('__global__ void hidden(int) { }\n'
+                             'extern "C" __global__ void seen(float *x) { }')
+    assert str(mixed.signature("seen")[0]) == "float *"
+    assert mixed.signature(next(name for name in mixed.entries if name != "seen")) is None
+
+
 @pytest.mark.parametrize("kernel", ["twice", "unknown", "_Z5twicei"])
 def test_types_that_the_compiler_cannot_tell(kernel):
     assert kernel_signature(TYPED, kernel) is None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from virtualgpu.compilers.nvrtc import CompilationError, compile_cuda
-from virtualgpu.ptx import parse
+from virtualgpu.ptx import Variable, parse
 
 _TABLE = "virtualgpu_signature_table"
 _PROBE = r"""
@@ -85,20 +85,39 @@ class ParameterType(NamedTuple):
             alike.get(dtype.kind, dtype.kind) == alike.get(self.kind, self.kind))
 
 
-@lru_cache(maxsize=256)
 def kernel_signature(source: str, kernel: str, options: tuple[str, ...] = (),
                      headers: tuple[tuple[str, str], ...] = ()) -> tuple[ParameterType, ...] | None:
     """The parameters of ``kernel``, a name in the source or a name expression.
 
     None where the compiler cannot say: a kernel that is overloaded, or known by its mangled name.
     """
-    probe = (f'{_PROBE}extern "C" __device__ const auto {_TABLE} = '
-             f"virtualgpu_signature::signature<decltype(&{kernel})>::get();\n")
+    found = kernel_signatures(source, (kernel,), options, headers)
+    return found[0] if found else None
+
+
+@lru_cache(maxsize=256)
+def kernel_signatures(source: str, kernels: tuple[str, ...], options: tuple[str, ...] = (),
+                      headers: tuple[tuple[str, str], ...] = ()
+                      ) -> tuple[tuple[ParameterType, ...] | None, ...] | None:
+    """The parameters of each of ``kernels``, by one compilation; None where one of them stops it.
+
+    One for each would be work that grows with the square: a source of 82 small kernels, each
+    launched once, took 28 s of processor time.
+    """
+    probe = _PROBE + "".join(
+        f'extern "C" __device__ const auto {_TABLE}_{k} = '
+        f"virtualgpu_signature::signature<decltype(&{kernel})>::get();\n"
+        for k, kernel in enumerate(kernels))
     try:
         compiled = compile_cuda(f"{source}\n{probe}", "kernel.cu", options, (), headers=headers)
     except CompilationError:
         return None
-    variable = parse(compiled.ptx).variables.get(_TABLE)
+    variables = parse(compiled.ptx).variables
+    return tuple(_parameters(variables.get(f"{_TABLE}_{k}")) for k in range(len(kernels)))
+
+
+def _parameters(variable: Variable | None) -> tuple[ParameterType, ...] | None:
+    """What a table says, which the compiler wrote as a variable's initial value."""
     if variable is None or not variable.values:
         return () if variable is not None else None
     # The compiler writes bytes or words, and leaves zeros at the end out.

@@ -13,7 +13,7 @@ import numpy as np
 
 from virtualgpu import devices as devices
 from virtualgpu.compilers.nvrtc import compile_cuda
-from virtualgpu.compilers.signatures import ParameterType, kernel_signature
+from virtualgpu.compilers.signatures import ParameterType, kernel_signature, kernel_signatures
 from virtualgpu.cuda import kernel_arguments
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
 from virtualgpu.cuda.kernel_resources import Resources, resources
@@ -133,14 +133,17 @@ class Module:
     def signature(self, entry: str) -> tuple[ParameterType, ...] | None:
         """The C++ types of a kernel's parameters; None where only PTX is known, or the compiler
         cannot tell (:func:`~virtualgpu.compilers.signatures.kernel_signature`). Compiles the
-        source a second time."""
+        source a second time, for all kernels together."""
         function = self.function(entry)
         if self._source is None:
             return None
         source, options, headers = self._source
-        shown = next((name for name, known in self.mangled.items() if known == function.name),
-                     entry)
-        found = kernel_signature(source, shown, options, headers)
+        expressions = {mangled: name for name, mangled in self.mangled.items()}
+        shown = tuple(expressions.get(name, name) for name in self.entries)
+        own = expressions.get(function.name, entry)
+        together = kernel_signatures(source, shown, options, headers)
+        found = (together[shown.index(own)] if together
+                 else kernel_signature(source, own, options, headers))
         return found if found is not None and len(found) == len(function.parameters) else None
 
     def resources(self, entry: str) -> Resources:
