@@ -5,9 +5,9 @@ Checks of lectures are no tests of nbgrader's: its button *Validate* (the class 
 ``nbgrader.validator.Validator``) told an untouched lecture "Success! Your notebook passes all the
 tests." Here a check that found a mistake counts as a cell that failed.
 
-JupyterLab notes in a notebook which Python ran it as soon as it is opened, and saves that: a clone of
-the course would differ from its origin for having been read. In the course's own notebooks that is
-not saved, nor what welcome.ipynb showed, which is of another day when it is opened again.
+JupyterLab notes in a notebook which Python ran it as soon as it is opened, and saves that: a clone
+of the course would differ from its origin for having been read. In the course's own notebooks that
+is not saved, nor what welcome.ipynb showed, which is of another day when it is opened again.
 """
 
 from __future__ import annotations

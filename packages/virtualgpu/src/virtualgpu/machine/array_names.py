@@ -15,6 +15,7 @@ import numpy as np
 
 from virtualgpu.machine.memory import GUARD
 
+
 @dataclass(frozen=True, slots=True)
 class ArrayParameter:
     """An array argument, which takes several parameters of 8 bytes.

@@ -166,8 +166,7 @@ def patterns(names: list[str]) -> list[str]:
 
 
 class Demo:
-    """The course directory of the demo, in `folder`; a `quick` one has a small class of one project.
-    """
+    """The course directory of the demo, in `folder`; if `quick`, of one project's small class."""
 
     def __init__(self, root: Path, folder: Path, console: Console, quick: bool = False) -> None:
         self.root, self.folder, self.console, self.quick = root, folder, console, quick
