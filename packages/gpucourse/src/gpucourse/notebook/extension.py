@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gpucourse.adapters import without_pycuda
-from gpucourse.notebook import errors, last_kernel
+from gpucourse.notebook import errors, figures, last_kernel
 from gpucourse.system.device import DeviceInfo, device
 from virtualgpu import after_import
 from virtualgpu.awkward.kernels import mend_iteration
@@ -69,6 +69,8 @@ def make_ready(shell: InteractiveShell) -> list[str]:
     shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
     mend_iteration()
     errors.shorten(shell)
+    shell.events.register("pre_run_cell", _follow_theme)
+    after_import.after_import("matplotlib", figures.follow_theme)
     instruments.tell_of_long_launches(still_running)
     quiet_commands(shell)
     shell.display_formatter.formatters["text/plain"].for_type_by_name(  # type: ignore[union-attr]
@@ -84,7 +86,11 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from virtualgpu import activation, sources
 
     after_import.forget("numba.cuda")
+    after_import.forget("matplotlib")
     errors.undo(shell)
+    if _follow_theme in shell.events.callbacks["pre_run_cell"]:
+        shell.events.unregister("pre_run_cell", _follow_theme)
+    figures.undo()
     instruments.tell_of_long_launches(None)
     shell.__dict__.pop("system", None)
     without_pycuda.withdraw()
@@ -200,6 +206,10 @@ def quiet_commands(shell: InteractiveShell) -> None:
             system(command)
 
     shell.system = quiet  # type: ignore[method-assign]
+
+
+def _follow_theme(info: object = None) -> None:
+    figures.follow_theme()
 
 
 def _show_jax_device(its: Any, printer: Any, cycle: bool) -> None:
