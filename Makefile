@@ -24,8 +24,8 @@ FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 # Passed on: make course COURSE_ARGS="--no-browser --port 8899", make test TEST_ARGS="-k grader",
 # make bench-gpu BENCH_ARGS=--try, make demo DEMO_ARGS=--quick.
 COURSE_ARGS ?=
-# JupyterLab shows lessons, their help and one's own work (hub/learner); with AS=teacher everything.
-AS ?= learner
+# JupyterLab shows lessons, their help and one's own work (hub/learner); with VIEW=teacher everything.
+VIEW ?= learner
 TEST_ARGS ?=
 LOCK_ARGS ?=
 BENCH_ARGS ?=
@@ -45,7 +45,7 @@ setup: $(STAMP) ## Install everything into .venv (quick when nothing has changed
 
 course: setup ## Open JupyterLab on the course
 	@PATH="$(abspath $(VENV))/bin:$$PATH" XLA_PYTHON_CLIENT_PREALLOCATE=false \
-	  JUPYTER_CONFIG_PATH="$(CURDIR)/hub/$(AS)$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+	  JUPYTER_CONFIG_PATH="$(CURDIR)/hub/$(VIEW)$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 	  $(VENV)/bin/jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
 	  --LabApp.default_url=/lab/tree/welcome.ipynb $(COURSE_ARGS)
 

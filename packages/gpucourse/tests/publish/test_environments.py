@@ -206,7 +206,7 @@ def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
     # A learner's JupyterLab, as on a hub.
     view = repository / "hub" / "learner"
     assert (done.stdout, done.returncode) == (f"false:two words:{view}\n", 7)
-    assert (view / "jupyter_server_config.d" / "learner.json").is_file()
+    assert (view / "jupyter_server_config.json").is_file()
 
 
 def test_idle_kernels_are_stopped_on_binder(repository: Path) -> None:

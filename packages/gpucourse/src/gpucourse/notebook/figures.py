@@ -32,7 +32,7 @@ _before: dict[str, object] = {}  # what DARK took the place of; empty on a light
 def follow_theme(matplotlib: ModuleType | None = None) -> None:
     """Have figures that are made from now on fit the page; nothing where there are none yet."""
     matplotlib = matplotlib or sys.modules.get("matplotlib")
-    if not hasattr(matplotlib, "rcParams") or is_dark() == bool(_before):
+    if matplotlib is None or not hasattr(matplotlib, "rcParams") or is_dark() == bool(_before):
         return
     if _before:
         undo()
