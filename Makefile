@@ -22,11 +22,14 @@ CANDIDATES := python3 python3.13 python3.12 python3.11 python
 FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 
 # Passed on: make course COURSE_ARGS="--no-browser --port 8899", make test TEST_ARGS="-k grader",
-# make bench-gpu BENCH_ARGS=--try.
+# make bench-gpu BENCH_ARGS=--try, make demo DEMO_ARGS=--quick.
 COURSE_ARGS ?=
+# JupyterLab shows lessons, their help and one's own work (hub/learner); with VIEW=teacher everything.
+VIEW ?= learner
 TEST_ARGS ?=
 LOCK_ARGS ?=
 BENCH_ARGS ?=
+DEMO_ARGS ?=
 GPU_ARGS ?=
 
 # How many workers, and which tests run together: conftest.py.
@@ -41,8 +44,9 @@ help: ## List the verbs
 setup: $(STAMP) ## Install everything into .venv (quick when nothing has changed)
 
 course: setup ## Open JupyterLab on the course
-	@PATH="$(abspath $(VENV))/bin:$$PATH" XLA_PYTHON_CLIENT_PREALLOCATE=false $(VENV)/bin/jupyter lab \
-	  $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
+	@PATH="$(abspath $(VENV))/bin:$$PATH" XLA_PYTHON_CLIENT_PREALLOCATE=false \
+	  JUPYTER_CONFIG_PATH="$(CURDIR)/hub/$(VIEW)$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+	  $(VENV)/bin/jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
 	  --LabApp.default_url=/lab/tree/welcome.ipynb $(COURSE_ARGS)
 
 test: setup ## Run the tests: the packages, the grader, every lesson's exercises
@@ -79,7 +83,7 @@ check: setup ## Lint, and see that what is generated is current and that the cou
 	$(VENV)/bin/gpucourse check
 
 demo: setup ## Grade a class of right and wrong submissions and print the table
-	$(VENV)/bin/gpucourse demo
+	$(VENV)/bin/gpucourse demo $(DEMO_ARGS)
 
 # Both run every lesson on this machine, unless nothing has changed since the last time.
 slides: setup $(SITE_STAMP) ## Each lecture as slides for a browser, into build/slides
@@ -168,9 +172,10 @@ MOVED := $(shell [ -s $(STAMP) ] && [ "$$(cat $(STAMP))" != "$(CURDIR)" ] && ech
 .PHONY: moved
 
 # Each candidate is tried by running it: a pyenv shim may exist and still refuse to start. What is in
-# packages/gpucourse/jupyter/ is copied into .venv by the install.
+# packages/gpucourse's jupyter/, ipython/ and share/ is copied into .venv by the install.
 $(STAMP): requirements/base.txt $(wildcard packages/*/pyproject.toml) Makefile \
-  $(wildcard packages/gpucourse/jupyter/*/*) $(MOVED)
+  $(shell find packages/gpucourse/jupyter packages/gpucourse/ipython packages/gpucourse/share \
+    -type f 2>/dev/null) $(MOVED)
 	@$(find_uv); \
 	if [ "$(MOVED)" ] || ! $(IN_VENV) -c '$(FITS)' 2>/dev/null || \
 	  { [ -e $(VENV)/bin/jupyter ] && ! $(VENV)/bin/jupyter --version >/dev/null 2>&1; }; then \

@@ -382,7 +382,7 @@ figure, axes = canvas(7, 2.6)
 numbers = np.arange(4)
 axes.bar(numbers - 0.2, numba_ms, 0.38, color=COLOURS[5], label="Numba: adds up, one thread")
 axes.bar(numbers + 0.2, jax_ms, 0.38, color=COLOURS[1], label="JAX: makes an array")
-axes.axhline(python_ms, color="0.3", linestyle="--", label="plain Python")
+axes.axhline(python_ms, color="0.5", linestyle="--", label="plain Python")
 axes.set(yscale="log", ylabel="time [ms]", xticks=numbers,
          xticklabels=["first call", "second", "third", "fourth"])
 axes.legend(ncols=3, loc="upper right", fontsize=8)

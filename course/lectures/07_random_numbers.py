@@ -373,7 +373,7 @@ figure, axes = canvas(7, 3)
 for (name, error), colour in zip(errors.items(), (COLOURS[5], COLOURS[6]), strict=True):
     axes.loglog(sizes * POINTS, error, "o-", color=colour, label=name)
 expected = np.sqrt(math.pi * (4 - math.pi) / (sizes * POINTS))
-axes.loglog(sizes * POINTS, expected, "--", color="0.4", label="1/√N")
+axes.loglog(sizes * POINTS, expected, "--", color="0.5", label="1/√N")
 axes.set(xlabel="points", ylabel="typical error of π")
 axes.legend()
 Picture(figure, "Typical error of π over 32 runs against the number of points, both on logarithmic "

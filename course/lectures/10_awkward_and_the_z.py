@@ -115,12 +115,12 @@ def draw_lists(lists, label):
     for k, (values, start) in enumerate(zip(lists, ends, strict=False)):
         for j, value in enumerate(values):
             axes.add_patch(figure_box((start + j, 0), ("#56B4E9", "#E69F00", "#CC79A7")[k % 3]))
-            axes.text(start + j + 0.5, 0.5, f"{value:.0f}", ha="center", va="center")
+            axes.text(start + j + 0.5, 0.5, f"{value:.0f}", ha="center", va="center", color="black")
         axes.text((start + ends[k + 1]) / 2 + (0 if values else 0.12), 1.25,
                   f"event {k}" if values else f"{k}: none", ha="center", fontsize=9,
                   rotation=0 if values else 60)
     for k, end in enumerate(ends):
-        axes.plot([end, end], [-0.35, 1.1], color="#222222", lw=2)
+        axes.plot([end, end], [-0.35, 1.1], color="0.5", lw=2)
         near = k > 0 and ends[k - 1] == end  # an empty event: two offsets in one place
         axes.text(end, -1.25 if near else -0.75, f"{end}", ha="center", weight="bold")
     axes.set(xlim=(-0.5, ends[-1] + 0.5), ylim=(-1.5, 2.4), title=f"content: {label}; offsets below")

@@ -637,7 +637,7 @@ figure, axes = canvas(9, 3.8)
 scale = np.geomspace(0.01, 1000, 200)
 for (name, gpu), style in zip(GPUS.items(), ("--", "-"), strict=True):
     roof = [attainable(value, gpu["peak"], gpu["bandwidth"])[0] / 1e12 for value in scale]
-    axes.loglog(scale, roof, style, color="#222222", label=f"{name}, at best")
+    axes.loglog(scale, roof, style, color="0.5", label=f"{name}, at best")
 for (name, value), marker in zip(intensity.items(), "so", strict=True):
     bests = [attainable(value, gpu["peak"], gpu["bandwidth"])[0] / 1e12 for gpu in GPUS.values()]
     axes.plot([value] * 2, bests, marker, color="#D55E00" if marker == "s" else "#0072B2", label=name)
@@ -734,7 +734,7 @@ for name, (_, gpu) in models.items():
 # %% id="crossover-picture"
 sizes = np.geomspace(10, 1e9, 60)
 figure, axes = canvas(9, 3.6)
-axes.loglog(sizes, sizes * cpu, color="#222222", label="Numba, this processor (measured rate)")
+axes.loglog(sizes, sizes * cpu, color="0.5", label="Numba, this processor (measured rate)")
 colours = ("#D55E00", "#0072B2", "#CC79A7")
 for (name, (start, gpu)), colour, style in zip(models.items(), colours, ("--", "-.", ":"), strict=True):
     axes.loglog(sizes, start + sizes * gpu, style, color=colour, label=f"T4, model: {name}")

@@ -404,7 +404,7 @@ def draw_scaling(step_time, side=8192):
     for size, colour in ((side, COLOURS[5]), (4 * side, COLOURS[6])):
         speed_up = [step_time(size, 1) / step_time(size, int(p)) for p in many]
         axes[0].plot(many, speed_up, "o-", color=colour, label=f"{size} × {size}")
-    axes[0].plot(many, many, ":", color="#222222", label="as many as devices")
+    axes[0].plot(many, many, ":", color="0.5", label="as many as devices")
     grown = [round(side * math.sqrt(p)) for p in many]
     efficiency = [step_time(side, 1) / step_time(size, int(p)) for size, p in zip(grown, many, strict=True)]
     axes[1].plot(many, efficiency, "o-", color=COLOURS[5], label="as much plate for each device")

@@ -240,10 +240,6 @@ def test_the_names_of_what_is_hidden_are_nbgraders(repository: Path) -> None:
     for name in config["disabledExtensions"]:
         if name.startswith("@jupyter/nbgrader"):
             assert name in code
-    # The same on Binder, where there is no class.
-    loop = re.search(r"for part in (.*); do", (repository / "binder" / "postBuild").read_text())
-    assert {f"@jupyter/nbgrader:{part}" for part in loop.group(1).split()} == {
-        name for name in config["disabledExtensions"] if name.startswith("@jupyter/nbgrader")}
 
 
 # --- nbgrader ---------------------------------------------------------------------------------

@@ -114,8 +114,15 @@ def test_make_course_serves_the_notebooks(repository: Path, served: str) -> None
     assert b"JupyterLab" in get(f"{served}/lab")
     kernels = json.loads(get(f"{served}/api/kernelspecs"))
     assert "python3" in kernels["kernelspecs"]
+    # What a learner sees of the repository: the lessons, their answers and their help.
+    tracked = subprocess.run(["git", "ls-tree", "--name-only", "HEAD"], cwd=repository, text=True,
+                             capture_output=True, check=True).stdout.split("\n")
     here = {item["name"] for item in json.loads(get(f"{served}/api/contents"))["content"]}
-    assert {"README.md", "lectures", "projects"} <= here
+    assert here & set(tracked) == {
+        "README.md", "docs", "lectures", "projects", "solutions", "welcome.ipynb"}
+    page = get(f"{served}/lab").decode()
+    disabled = json.loads(re.search(r'"disabledExtensions": (\[.*?\])', page).group(1))
+    assert {"@jupyter/nbgrader:create-assignment", "@jupyter/nbgrader:formgrader"} <= set(disabled)
 
 
 def test_what_make_course_starts_finds_the_programs(repository: Path, tmp_path: Path) -> None:

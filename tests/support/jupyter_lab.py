@@ -63,6 +63,7 @@ class Server:
             "JUPYTER_CONFIG_DIR": str(home / "config"),
             # What the package brings along for the server and JupyterLab, as it is here now.
             "JUPYTER_CONFIG_PATH": str(REPOSITORY / "packages/gpucourse/jupyter"),
+            "JUPYTER_PATH": str(REPOSITORY / "packages/gpucourse/share"),
             "JUPYTER_DATA_DIR": str(home / "data"),
             "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
             **self.environment,

@@ -172,11 +172,15 @@ def versions(
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small class of the first project.")
+    ] = False,
+) -> None:
     """Grade a class of right and wrong submissions and print the table."""
     from gpucourse.grading.commands.demo import run
 
-    raise typer.Exit(run())
+    raise typer.Exit(run(quick=quick))
 
 
 @app.command()

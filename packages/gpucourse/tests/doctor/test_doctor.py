@@ -219,7 +219,7 @@ def test_extensions_that_are_missing_or_off_are_told(
     assert probes.lab_extension("@jupyter/no-such-extension") == "not installed"
     settings = tmp_path / "jupyter_server_config.d"
     settings.mkdir()
-    name = "nbgrader.server_extensions.formgrader"
+    name = "nbgrader.server_extensions.validate_assignment"
     (settings / "off.json").write_text(
         f'{{"ServerApp": {{"jpserver_extensions": {{"{name}": false}}}}}}'
     )

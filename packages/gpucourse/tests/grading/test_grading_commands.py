@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -84,12 +85,22 @@ def test_the_demo_prints_scores_and_reasons_as_expected(checkout, console):
                  "invalid-json", "identity", "only-three"):
         assert any(line in row and "✓" in row for row in text.splitlines()), line
     assert "UNEXPECTED" not in text
+    # Where there is no terminal, lines tell how far it is.
+    for what in ("grading", "gradebook", "feedback"):
+        assert f"toy: {what} 11 of 11" in text
     folder = checkout / "build" / "demo"
     assert (folder / "gradebook.db").is_file()
     assert "identity" in (folder / "grades.csv").read_text()
     page = (folder / "feedback" / "identity" / "toy" / "toy.html").read_text()
-    assert "wrong for three numbers" in page
     assert "hidden_values" not in page
+    # It begins with the table that `gpucourse grade` prints, in place of nbgrader's list of links.
+    rows = re.findall(r"<tr>(.*?)</tr>", page[page.index('<table class="gpuc-results">'):])
+    cells = [re.findall(r"<t[dh]>(.*?)</t[dh]>", row) for row in rows]
+    assert cells[0] == ["test", "points", "which property fails"]
+    assert cells[1] == ['<a href="#test-double">✗ test-double</a>', "0/3",
+                        "wrong for three numbers"]
+    assert page.count('<a href="#test-double">') == 2  # the other one is hidden
+    assert "#toc{display:none}" in page
 
     # The same class with expectations that are not met.
     course = demo.Demo(checkout, folder, console)
@@ -107,6 +118,14 @@ def test_the_demo_prints_scores_and_reasons_as_expected(checkout, console):
     text = console.export_text()
     assert "does not contain “another reason”" in text
     assert "not graded: no verdict" in text
+
+
+def test_a_quick_demo_is_a_small_class_of_the_first_project(checkout, console, tmp_path):
+    course = demo.Demo(checkout, tmp_path / "demo", console, quick=True)
+    course.build()
+    (students,) = (students for _, students in course.classes.values())
+    assert [expected.student for expected in students] == [
+        "solution", "starter", "deleted-test", "invalid-json", "identity", "only-three"]
 
 
 def test_the_demo_clears_no_folder_of_anybody_elses(checkout, console, tmp_path):

@@ -23,6 +23,10 @@ CELLS = (
     "def warn(): warnings.warn('os.fork() was called. That will deadlock.', RuntimeWarning)\n"
     "os.register_at_fork(before=warn)",
     "!echo said",
+    "!nvidia-smi",
+    "import jax\njax.devices()",
+    "cuda.detect()",
+    "cupy.show_config()",
 )
 
 
@@ -32,13 +36,20 @@ def text(outputs: list) -> str:
 
 
 def test_the_first_cell_finds_the_virtual_gpu_and_errors_that_teach():
-    first, name, bad, loaded, _, command = run_alone(*CELLS)
+    first, name, bad, loaded, _, command, *devices = run_alone(*CELLS)
     assert first[-1]["data"]["text/plain"].startswith("(6, ")
     assert "Virtual GPU (CPU)" in first[-1]["data"]["text/plain"]
     assert "→ check comes with the cell at the top of the lesson" in text(name)
     assert "writes x[3] of 3" in text(bad) and "cell In[3] line 3" in text(bad)
     assert loaded[0].text.startswith("Virtual GPU (CPU), compute capability")
     assert [one.text.strip() for one in command] == ["said"]
+    # Whoever is asked, the device has one name.
+    smi, jax, *others = (
+        "".join(one.get("text") or one["data"]["text/plain"] for one in outputs)
+        for outputs in devices)
+    assert smi.splitlines()[1:] == loaded[0].text.splitlines()
+    assert jax == "[CpuDevice(id=0): JAX itself runs on the CPU; kernels on the Virtual GPU (CPU)]"
+    assert all("Virtual GPU (CPU)" in text for text in others)
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch):

@@ -197,13 +197,16 @@ def test_binder_python_is_one_that_the_package_takes(repository: Path, project: 
 
 
 def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
-    script = 'echo "$XLA_PYTHON_CLIENT_PREALLOCATE:$1"; exit 7'
+    script = 'echo "$XLA_PYTHON_CLIENT_PREALLOCATE:$1:$JUPYTER_CONFIG_PATH"; exit 7'
     done = subprocess.run(
         [repository / "binder" / "start", "bash", "-c", script, "bash", "two words"],
         capture_output=True,
         text=True,
     )
-    assert (done.stdout, done.returncode) == ("false:two words\n", 7)
+    # A learner's JupyterLab, as on a hub.
+    view = repository / "hub" / "learner"
+    assert (done.stdout, done.returncode) == (f"false:two words:{view}\n", 7)
+    assert (view / "jupyter_server_config.json").is_file()
 
 
 def test_idle_kernels_are_stopped_on_binder(repository: Path) -> None:

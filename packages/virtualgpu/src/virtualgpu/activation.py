@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from virtualgpu import tracebacks
 from virtualgpu.awkward import backend, kernels
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.standins import finder
@@ -14,7 +15,8 @@ def activate(force: bool = False) -> bool:
 
     ``import cupy`` and its like find their stand-ins from then on, and Awkward's CUDA backend runs
     its CPU kernels on the virtual GPU's memory, unless there is a GPU. With and without one,
-    kernels may iterate over Awkward Arrays (:mod:`virtualgpu.awkward.kernels`).
+    kernels may iterate over Awkward Arrays (:mod:`virtualgpu.awkward.kernels`). An error that ends
+    the program is shown without the frames of compiler and launch (:mod:`virtualgpu.tracebacks`).
 
     Parameters
     ----------
@@ -32,6 +34,7 @@ def activate(force: bool = False) -> bool:
     from virtualgpu.numba import hooks
 
     hooks.activate()
+    tracebacks.shorten()
     if replaced := use_standins():
         warnings.warn(
             f"{' and '.join(replaced)} was imported before the virtual GPU was switched on and "
@@ -60,6 +63,7 @@ def deactivate() -> None:
     kernels.stop_waiting()
     backend.undo()
     finder.remove()
+    tracebacks.undo()
     if frontend := sys.modules.get("virtualgpu.numba.hooks"):
         frontend.deactivate()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import warnings
 from dataclasses import asdict
@@ -12,6 +13,7 @@ import pytest
 import virtualgpu
 from virtualgpu import devices
 from virtualgpu.errors import Index, Location, MemoryAccessError
+from virtualgpu.machine.array_names import registered
 
 virtualgpu.activate(force=True)
 
@@ -101,3 +103,22 @@ def test_an_index_is_written_in_the_dimensions_of_its_launch():
     assert five == (5, 0, 0)
     assert str(pickle.loads(pickle.dumps(five))) == "5"
     assert str(asdict(Location("k", thread=five))["thread"]) == "(5, 0, 0)"  # plain data
+
+
+def test_names_are_known_for_as_long_as_their_kernel_is_there():
+    def filled():
+        @cuda.jit
+        def fill(values):
+            values[cuda.grid(1)] = 1
+
+        return fill
+
+    fill = filled()
+    text = told(fill, 1, 8, np.zeros(5))
+    assert "writes values[5] of 5" in text
+    entry = next(iter(fill.overloads.values())).entry_name
+    assert registered(entry)
+    type(fill).configure.cache_clear()  # Numba itself keeps the last 128 launched
+    del fill
+    gc.collect()
+    assert not registered(entry)

@@ -9,6 +9,7 @@ import collections
 import math
 import pickle
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -603,3 +604,21 @@ def test_typing_errors_are_numbas_own(cuda):
 
     with pytest.raises(TypingError, match="undefined_name"):
         kernel[1, 1](np.zeros(1))
+
+
+@pytest.mark.parametrize(("wrong", "times"), [("cuda.gird(1)", 1), ("len(pair)", 2)])
+def test_a_kernel_is_compiled_again_only_for_what_line_information_breaks(
+        cuda, monkeypatch, wrong, times):
+    """The author's mistake fails as it is, also where Numba raises no error of its own."""
+    from numba.cuda import dispatcher
+
+    compiled = []
+    original = dispatcher.compile_cuda
+    monkeypatch.setattr(dispatcher, "compile_cuda",
+                        lambda *a, **k: compiled.append(1) or original(*a, **k))
+    names = {"cuda": cuda}
+    exec(f"def kernel(x, pair):\n    x[0] = {wrong}", names)
+    kernel, x = cuda.jit(names["kernel"]), np.zeros(1)
+    with suppress(AttributeError):
+        kernel[1, 1](x, ((), ()))
+    assert len(compiled) == times

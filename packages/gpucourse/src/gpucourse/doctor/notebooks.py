@@ -36,8 +36,8 @@ def jupyter() -> Iterator[Finding]:
         said = f"`jupyter` is {program}, of another environment"
         mend = f"start it as {Path(sys.executable).with_name('jupyter')} lab, or by make course"
         yield Finding(group, "program", WARN, said, mend)
-    # Taking the course needs neither of nbgrader's extensions; teaching with it does.
-    problem = server_extension("nbgrader.server_extensions.formgrader")
+    # What learners use of nbgrader; what is for teachers is off in a learner's JupyterLab.
+    problem = server_extension("nbgrader.server_extensions.validate_assignment")
     if problem is None:
         yield Finding(group, "nbgrader server extension", OK, "enabled")
     else:

@@ -14,12 +14,12 @@ import traceback
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import virtualgpu
 from gpucourse.exercises.mends import mend
 from virtualgpu import sources
+from virtualgpu.tracebacks import compiled_lines
 
 #: Of what is shown of an error, the line that tells how to see the rest among them.
 MOST_LINES = 12
@@ -98,7 +98,8 @@ def places(error: BaseException) -> list[Place]:
     frames = [*traceback.walk_tb(error.__traceback__)]
     called = [Place(frame.f_code.co_filename, line) for frame, line in frames if _is_theirs(
         frame.f_code.co_filename, frame.f_globals.get("__name__"))]
-    compiled = [*_named(str(error))] or [*_in_compiler([frame for frame, _ in frames])]
+    lines = compiled_lines(frame for frame, _ in frames)
+    compiled = [*_named(str(error))] or [*filter(None, (_place(*line) for line in lines))][:1]
     return [place for place, _ in groupby([*called, *compiled])]
 
 
@@ -108,20 +109,6 @@ def _named(message: str) -> Iterator[Place]:
         place = _place(path or other, int(line or other_line))
         if place is not None:
             yield place
-
-
-def _in_compiler(frames: list[FrameType]) -> Iterator[Place]:
-    """What the compiler was at, by its own variables: many of its errors do not say."""
-    for frame in reversed(frames):
-        if "numba" not in frame.f_code.co_filename:
-            continue
-        for value in frame.f_locals.values():
-            where: Any = value if type(value).__name__ == "Loc" else getattr(value, "loc", None)
-            if type(where).__name__ == "Loc":
-                place = _place(where.filename, where.line)
-                if place is not None:
-                    yield place
-                    return
 
 
 def _place(path: str, line: int) -> Place | None:

@@ -18,10 +18,10 @@ import sys
 import warnings
 from contextlib import suppress
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpucourse.adapters import without_pycuda
-from gpucourse.notebook import errors, last_kernel
+from gpucourse.notebook import errors, figures, last_kernel
 from gpucourse.system.device import DeviceInfo, device
 from virtualgpu import after_import
 from virtualgpu.awkward.kernels import mend_iteration
@@ -69,8 +69,12 @@ def make_ready(shell: InteractiveShell) -> list[str]:
     shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
     mend_iteration()
     errors.shorten(shell)
+    shell.events.register("pre_run_cell", _follow_theme)
+    after_import.after_import("matplotlib", figures.follow_theme)
     instruments.tell_of_long_launches(still_running)
     quiet_commands(shell)
+    shell.display_formatter.formatters["text/plain"].for_type_by_name(  # type: ignore[union-attr]
+        "jaxlib._jax", "Device", _show_jax_device)
     if device().virtual:
         return prepare_virtual(shell)
     without_pycuda.offer()
@@ -82,7 +86,11 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from virtualgpu import activation, sources
 
     after_import.forget("numba.cuda")
+    after_import.forget("matplotlib")
     errors.undo(shell)
+    if _follow_theme in shell.events.callbacks["pre_run_cell"]:
+        shell.events.unregister("pre_run_cell", _follow_theme)
+    figures.undo()
     instruments.tell_of_long_launches(None)
     shell.__dict__.pop("system", None)
     without_pycuda.withdraw()
@@ -182,18 +190,34 @@ def name_cells(shell: InteractiveShell) -> None:
 
 def quiet_commands(shell: InteractiveShell) -> None:
     """Have ``!command`` start without JAX's warning that forks deadlock: its child is another
-    program at once."""
+    program at once. ``!nvidia-smi`` tells which device answers where there is no driver."""
     if "system" in shell.__dict__:
         return
     system = shell.system
 
     def quiet(command: str) -> None:
+        if command.split()[:1] == ["nvidia-smi"] and not shutil.which("nvidia-smi"):
+            print("nvidia-smi comes with NVIDIA's driver, which is not here. What answers:\n"
+                  f"{message(device())}")
+            return
         with warnings.catch_warnings():
             warnings.filterwarnings(
                 "ignore", message=r"os\.fork\(\) was called|This process .*fork")
             system(command)
 
     shell.system = quiet  # type: ignore[method-assign]
+
+
+def _follow_theme(info: object = None) -> None:
+    figures.follow_theme()
+
+
+def _show_jax_device(its: Any, printer: Any, cycle: bool) -> None:
+    """JAX's only device where there is no GPU, beside the one that kernels run on."""
+    printer.text(repr(its))
+    found = device()
+    if found.virtual and its.platform == "cpu" and len(its.client.devices()) == 1:
+        printer.text(f": JAX itself runs on the CPU; kernels on the {found.name}")
 
 
 def still_running(location: Location, seconds: float) -> None:

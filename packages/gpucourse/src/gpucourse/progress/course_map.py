@@ -7,7 +7,8 @@ import html
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -64,6 +65,7 @@ class CourseMap:
     lessons: list[LessonProgress]
     root: Path
     trouble: str | None = None
+    when: datetime = field(default_factory=datetime.now, compare=False)
 
     @property
     def next(self) -> LessonProgress | None:
@@ -95,6 +97,8 @@ class CourseMap:
             '<th style="text-align: left">lesson</th><th style="text-align: left">done</th>'
             f"</tr></thead><tbody>{''.join(rows)}</tbody></table>"
             f"<p>{self._go_on(self._link(self.next) if self.next else '')}</p>"
+            f"<p><small>As of {self.when:%H:%M}. Run this cell again to see what is done "
+            "since.</small></p>"
         )
         if self.trouble:
             shown += f"<p>! {html.escape(self.trouble)}</p>"

@@ -38,10 +38,6 @@ POST_BUILD = f"""\
 set -e
 # Editable, so that the package stays the one that belongs to the notebooks beside it.
 python -m pip install --no-cache-dir --no-deps {EDITABLE}
-# What of nbgrader is for teachers: there is no class on Binder.
-for part in create-assignment course-list formgrader; do
-  jupyter labextension disable "@jupyter/nbgrader:$part"
-done
 # Idle kernels are stopped.
 settings="$(python -c 'import sys; print(sys.prefix)')/etc/jupyter"
 mkdir -p "$settings"
@@ -56,6 +52,8 @@ START = f"""\
 # Runs before the server, each time an image starts.
 # JAX would take most of a GPU's memory for itself, and learners may share one.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
+# Lessons and the learner's own work; what is for teachers is out of sight.
+export JUPYTER_CONFIG_PATH="$(cd "$(dirname "$0")/.." && pwd)/hub/learner"
 exec "$@"
 """
 

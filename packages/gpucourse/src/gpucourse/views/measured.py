@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from gpucourse.exercises.outcomes import show
 from gpucourse.views import results
 from gpucourse.views.page import View, box, note
-from gpucourse.views.picture import COLOURS, INK, Picture, canvas
+from gpucourse.views.picture import COLOURS, GREY, INK, Picture, canvas
 from gpucourse.views.results import IN_WORDS, NotMeasured, Results, Row, common_clock
 
 SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
@@ -65,7 +65,7 @@ def recorded_times(found: Results, group: str, contenders: Sequence[str] = (),
     errors = [[m - low for m, (low, _) in zip(medians, quartiles, strict=True)],
               [high - m for m, (_, high) in zip(medians, quartiles, strict=True)]]
     axes.barh(range(len(rows)), medians, 0.74, xerr=errors, capsize=2.5,
-              color=[MADE_BY.get(row.made_by, SKY) for row in rows], ecolor=INK)
+              color=[MADE_BY.get(row.made_by, SKY) for row in rows], ecolor=GREY)
     told = [_told(found, row, clock) for row in rows]
     most, least = max(medians), min(medians)
     if most > 30 * least:
@@ -129,7 +129,7 @@ def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture
         styles[kind] += 1
         medians = [row.median(clock) for row in rows]
         axes.loglog([row.items for row in rows], medians, dashes, marker=marker, markersize=4,
-                    color=INK if kind == "CPU" else MADE_BY.get(kind, SKY), label=rows[0].label)
+                    color=GREY if kind == "CPU" else MADE_BY.get(kind, SKY), label=rows[0].label)
         ends.append(f"{rows[0].label} from {_time(medians[0])} to {_time(medians[-1])}")
     some = next(iter(lines.values()))
     l2 = (found.document.get("gpu") or {}).get("l2_bytes")
@@ -204,7 +204,7 @@ def recorded_roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_R
     for (precision, peak), style in zip(ceilings.items(), ("-", "--"), strict=True):
         corner = peak / bandwidth
         axes.loglog([low, corner, high], [low * bandwidth / 1e12, peak / 1e12, peak / 1e12], style,
-                    color=INK, linewidth=1.2,
+                    color=GREY, linewidth=1.2,
                     label=f"copy {bandwidth / 1e12:.2f} TB/s, "
                           f"{precision} {peak / 1e12:.1f} TFLOPS")
     for (row, intensity, rate), marker in zip(points, MARKERS, strict=False):

@@ -174,7 +174,8 @@ def label(x: float, y: float, text: object, size: float = 11, anchor: str = "sta
 def stepper(frames: Sequence[str], names: Sequence[str]) -> str:
     """A slider over frames that needs no script: one radio button for each, drawn as a scale.
 
-    The arrow keys move it once it has been clicked.
+    The arrow keys move it once it has been clicked; in JupyterLab, whose own they are in a
+    notebook, thanks to the course's extension (``share/labextensions/gpucourse``).
     """
     if len(frames) == 1:
         return f"<div>{frames[0]}</div>"
@@ -202,5 +203,5 @@ def stepper(frames: Sequence[str], names: Sequence[str]) -> str:
         f'<label class="s{n}" for="{id}-{n}" title="{escape(name)}">{n + 1 if wide else ""}</label>'
         for n, name in enumerate(names))
     body = "".join(f'<div class="f f{n}">{frame}</div>' for n, frame in enumerate(frames))
-    return (f'<style>{rules}</style><div class="{id}">{inputs}<div class="scale">{labels}</div>'
-            f"{body}</div>")
+    return (f'<style>{rules}</style><div class="gpuc-steps {id}">{inputs}'
+            f'<div class="scale">{labels}</div>{body}</div>')

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, in an order whose neighbours differ in lightness too; black is for text.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#0072B2", "#D55E00")
 PALE = "#E8E8E8"
-INK = "#222222"
+INK = "#222222"  # on what is filled with one of these
+GREY = "#7F7F7F"  # reads on light and dark paper
+#: Lines and letters on a dark page (gpucourse.notebook.figures).
+ON_DARK = "#DDDDDD"
 # Pixels per inch on the page; twice as many are drawn, for screens that have them.
 PAGE_DPI = 80
 
@@ -41,8 +44,7 @@ class Picture:
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         drawn = io.BytesIO()
         # "tight" takes in what stands beyond the figure's edge: a label under a low pair of axes.
-        self.figure.savefig(drawn, format="png", dpi=2 * PAGE_DPI, facecolor="white",
-                            bbox_inches="tight")
+        self.figure.savefig(drawn, format="png", dpi=2 * PAGE_DPI, bbox_inches="tight")
         png = drawn.getvalue()
         width = int.from_bytes(png[16:20], "big") // 2  # pixels, from the PNG's first chunk
         data = base64.b64encode(png).decode("ascii")
@@ -79,7 +81,8 @@ def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
 
 
 def themed_svg(figure: Figure, alt: str) -> str:
-    """A figure as SVG to stand in a page: black becomes the page's own colour of text."""
+    """A figure as SVG to stand in a page: what is drawn in the default colour, black or for dark
+    pages, becomes the page's own colour of text."""
     import matplotlib as mpl
 
     drawn = io.StringIO()
@@ -91,7 +94,7 @@ def themed_svg(figure: Figure, alt: str) -> str:
     markup = drawn.getvalue()
     markup = markup[markup.index("<svg") :]
     markup = re.sub(r"<metadata>.*?</metadata>", "", markup, flags=re.DOTALL)
-    markup = re.sub(r"#000000|\bblack\b", "currentColor", markup)
+    markup = re.sub(rf"#000000|\bblack\b|{ON_DARK.lower()}", "currentColor", markup)
     # Text has no colour of its own in matplotlib's SVG: black is left unsaid.
     return markup.replace("<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" '
                           'fill="currentColor" ', 1)

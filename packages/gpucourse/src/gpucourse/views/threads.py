@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpucourse.views.picture import COLOURS, INK, PALE, Picture, bare, canvas
+from gpucourse.views.picture import COLOURS, GREY, INK, PALE, Picture, bare, canvas
 
 #: More cells than this in a row cannot be read.
 WIDEST = 64
@@ -27,14 +27,14 @@ def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None)
     for i, (b, t) in enumerate(zip(block, thread, strict=True)):
         busy = i < size
         axes.add_patch(_cell(i, 0, COLOURS[b % len(COLOURS)], hollow=not busy))
-        axes.text(i, 0, str(t), ha="center", va="center", color=INK)
-        axes.text(i, 0.72, str(i), ha="center", va="center", color="0.4", size=8)
+        axes.text(i, 0, str(t), ha="center", va="center", color=INK if busy else GREY)
+        axes.text(i, 0.72, str(i), ha="center", va="center", color=GREY, size=8)
     for b in np.unique(block):
         middle = np.flatnonzero(block == b).mean()
-        axes.text(middle, -0.78, f"block {b}", ha="center", va="center", color=INK)
+        axes.text(middle, -0.78, f"block {b}", ha="center", va="center")
     axes.set(xlim=(-1.7, len(block) - 0.4), ylim=(-1.1, 1.05), xticks=[], yticks=[])
-    axes.text(-0.7, 0, "thread", ha="right", va="center", color=INK)
-    axes.text(-0.7, 0.72, "grid(1)", ha="right", va="center", color="0.4", size=8)
+    axes.text(-0.7, 0, "thread", ha="right", va="center")
+    axes.text(-0.7, 0.72, "grid(1)", ha="right", va="center", color=GREY, size=8)
     bare(axes)
     idle = max(0, len(block) - size)
     alt = (

@@ -7,14 +7,13 @@ Nothing here runs in a launch that goes well.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from virtualgpu.machine.memory import GUARD
-
-_registered: dict[str, tuple[ArrayParameter, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +36,30 @@ class ArrayParameter:
     dimensions: int
 
 
-def register(entry: str, arrays: tuple[ArrayParameter, ...]) -> None:
-    """Name the arrays of the kernel that PTX calls ``entry``."""
-    _registered[entry] = arrays
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Arrays:
+    """The array arguments of a kernel; they are known for as long as somebody keeps this."""
+
+    parameters: tuple[ArrayParameter, ...]
+
+
+_registered: weakref.WeakValueDictionary[str, Arrays] = weakref.WeakValueDictionary()
+
+
+def register(entry: str, parameters: tuple[ArrayParameter, ...]) -> Arrays:
+    """Name the arrays of the kernel that PTX calls ``entry``, until the answer is let go.
+
+    A kernel keeps the answer: its names go with it.
+    """
+    arrays = _registered.get(entry)
+    if arrays is None or arrays.parameters != parameters:
+        arrays = _registered[entry] = Arrays(parameters)
+    return arrays
 
 
 def registered(entry: str) -> tuple[ArrayParameter, ...]:
-    return _registered.get(entry, ())
+    arrays = _registered.get(entry)
+    return arrays.parameters if arrays else ()
 
 
 def element(launch: Any, address: int) -> str | None:

@@ -94,6 +94,7 @@ class ObjectCode:
         self.texts = texts
         self.code = "\n".join(texts).encode()
         self.handle = next(_handles)
+        self.arrays: list[array_names.Arrays] = []  # of kernels that come from a cache
         self._loaded = None
         self._device = None
         API.modules[self.handle] = self
@@ -124,9 +125,9 @@ class ObjectCode:
 
 def _from_cache(texts: list[str], names: dict[str, str], arrays: dict[str, tuple]) -> ObjectCode:
     kernel_names.update(names)
-    for entry, known in arrays.items():
-        array_names.register(entry, known)
-    return ObjectCode(texts)
+    code = ObjectCode(texts)
+    code.arrays = [array_names.register(entry, known) for entry, known in arrays.items()]
+    return code
 
 
 class CoreKernel:

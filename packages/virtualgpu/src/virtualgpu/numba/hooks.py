@@ -29,6 +29,7 @@ import ctypes
 import gc
 import os
 import struct
+import traceback
 import warnings
 import weakref
 from collections.abc import Callable
@@ -53,6 +54,7 @@ _saved: list[tuple[object, str, object]] = []
 _activations = 0
 _FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
                "_stream_finalizer", "_module_finalizer")
+_LINE_INFORMATION = ("numba.cuda.debuginfo", "numba.cuda.cudadrv.nvvm")
 
 
 def is_active() -> bool:
@@ -199,7 +201,7 @@ def _managed_init(module):
 
 
 def _kernel_init(original):
-    from numba.cuda.core.errors import NumbaDebugInfoWarning, NumbaError
+    from numba.cuda.core.errors import NumbaDebugInfoWarning
 
     def __init__(self, py_func, argtypes, *args, **kwargs):
         if kwargs.get("debug") or kwargs.get("lineinfo"):
@@ -207,7 +209,7 @@ def _kernel_init(original):
         else:
             _with_lines(self, py_func, argtypes, *args, **kwargs)
         kernel_names[self.entry_name] = py_func.__name__
-        array_names.register(
+        self._arrays = array_names.register(
             self.entry_name, arguments.array_parameters(py_func, self.argument_types))
 
     def _with_lines(self, py_func, argtypes, *args, **kwargs):
@@ -217,13 +219,19 @@ def _kernel_init(original):
                 # A function made by exec has no source to point at.
                 warnings.simplefilter("ignore", NumbaDebugInfoWarning)
                 original(self, py_func, argtypes, *args, **{**kwargs, "lineinfo": True})
-        except NumbaError:
-            raise
-        except Exception:
-            # Numba cannot describe some types (a tuple of empty tuples) to a debugger.
+        except Exception as error:
+            if not _of_line_information(error):
+                raise  # the kernel's own: compiling it again would say the same
             original(self, py_func, argtypes, *args, **kwargs)
 
     return __init__
+
+
+def _of_line_information(error: Exception) -> bool:
+    """Whether a kernel may have failed for its line information alone: where that is written (Numba
+    cannot describe some types, a tuple of empty tuples, to a debugger) or read (NVVM)."""
+    return any(frame.f_globals.get("__name__") in _LINE_INFORMATION
+               for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _launch_for(module):

@@ -172,9 +172,9 @@ def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool
                               lineinfo=True, fastmath=fast, cc=machine.compute_capability)
         entry = next(name for name, f in parse(ptx).functions.items() if f.is_entry)
         module = machine.load(ptx, {entry: dispatcher.py_func.__name__})
+        arrays = array_names.register(entry, array_parameters(dispatcher.py_func, signature))
         # As numba-cuda tells a cooperative kernel.
-        known[key] = machine, (module, entry, "cudaCGGetIntrinsicHandle" in ptx)
-        array_names.register(entry, array_parameters(dispatcher.py_func, signature))
+        known[key] = machine, (module, entry, "cudaCGGetIntrinsicHandle" in ptx), arrays
         if gpu_is_present():
             # As after a launch on the GPU, inspect_asm() and overloads know these types.
             with suppress(Exception):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from types import TracebackType
 
 import pytest
 
-from virtualgpu import devices
+from virtualgpu import devices, tracebacks
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import BudgetExceeded, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
@@ -21,9 +19,6 @@ from virtualgpu.pytest_plugin.settings import SEED, Settings
 from virtualgpu.pytest_plugin.summary import heading, note
 
 RAISED = ("memory", "deadlock", "other")  # findings that come with an exception
-
-#: Packages whose frames tell nothing about a test, beside the standard library.
-INTERNAL = {"virtualgpu", "numba", "cupy", "cupyx", "pycuda", "cudf"}
 
 _CHOSEN = pytest.StashKey[Settings]()
 _FOUND = pytest.StashKey[Report]()
@@ -118,7 +113,7 @@ class Watching:
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, VirtualGPUError) and not self._config.getoption("fulltrace"):
             call.excinfo = pytest.ExceptionInfo.from_exception(
-                error.with_traceback(without_internals(error.__traceback__)))
+                error.with_traceback(tracebacks.own(error.__traceback__) or error.__traceback__))
         report = yield
         found = item.stash.get(_FOUND, Report())
         if report.failed:
@@ -161,20 +156,6 @@ class Watching:
         report.notes.clear()
         report.launches = 0
         return taken
-
-
-def without_internals(traceback: TracebackType | None) -> TracebackType | None:
-    """The frames of a test, its fixtures and what they use; all of them where these are none."""
-    frames, entry = [], traceback
-    while entry is not None:
-        frames.append(entry)
-        entry = entry.tb_next
-    kept = None
-    for entry in reversed(frames):
-        root = entry.tb_frame.f_globals.get("__name__", "").partition(".")[0]
-        if root not in INTERNAL and root not in sys.stdlib_module_names:
-            kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return kept or traceback
 
 
 def _unraised(found: Report) -> Report:

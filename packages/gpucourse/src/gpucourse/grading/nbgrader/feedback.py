@@ -1,7 +1,8 @@
 """Feedback without the hidden tests, and with everything from the student as plain text.
 
 Stock feedback prints the tests in full, and puts a student's HTML and scripts into a page that the
-instructor opens.
+instructor opens. It begins with a list of links, "Test cell (Score: 0.0 / 3.0)" for each; here it
+begins with the table that ``gpucourse grade`` prints.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from gpucourse.grading.submission.assignment import SETUP, SOLUTION, TEST, role_
 
 BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
 INSTEAD = "# (hidden tests ran here)"
+# nbgrader's own list of links says less.
+_STYLE = ("#toc{display:none}.gpuc-results{width:100%}.gpuc-results td{vertical-align:top}"
+          ".gpuc-results td,.gpuc-results th{text-align:left;padding:.15em .8em .15em 0}"
+          ".gpuc-results td:nth-child(-n+2){white-space:nowrap}")
 
 
 def visible_part(source: str) -> str:
@@ -37,6 +42,40 @@ def as_plain_text(source: str) -> str:
     return "<pre>" + html.escape(source).replace("\n", "&#10;") + "</pre>"
 
 
+def results(nb: NotebookNode, late_penalty: float) -> str:
+    """The table of what is graded, as HTML: test, points, and which property fails.
+
+    ``nb`` has the scores and comments that nbgrader's GetGrades writes into its cells.
+    """
+    rows = []
+    for cell in nb.cells:
+        found = cell.metadata.get("nbgrader", {})
+        if not (found.get("grade") or found.get("task") or found.get("comment")):
+            continue
+        name, told = found["grade_id"], reason(cell)
+        points = ""
+        if found.get("grade") or found.get("task"):
+            points = f"{found.get('score', 0):g}/{found.get('points', 0):g}"
+            if role_of(cell) == TEST:
+                name = ("✓ " if found.get("score") == found.get("points") else "✗ ") + name
+        if found.get("comment"):
+            told += f"<a href=\"#comment-{html.escape(found['grade_id'])}\">comment</a>"
+        where = html.escape(found["grade_id"], quote=True)
+        rows.append(f'<tr><td><a href="#{where}">{html.escape(name)}</a></td><td>{points}</td>'
+                    f"<td>{told}</td></tr>")
+    if late_penalty > 0:
+        rows.append(f"<tr><td>handed in late</td><td>-{late_penalty:g}</td><td></td></tr>")
+    return (f'<style>{_STYLE}</style><table class="gpuc-results"><tr><th>test</th><th>points</th>'
+            f"<th>which property fails</th></tr>{''.join(rows)}</table>")
+
+
+def reason(cell: NotebookNode) -> str:
+    """What the grader says of a test that has not all its points, as HTML."""
+    lines = [output.evalue if output.output_type == "error" else output.get("text", "")
+             for output in cell.get("outputs", ()) if role_of(cell) == TEST]
+    return html.escape("" if lines == ["Passed.\n"] else " ".join(lines).strip())
+
+
 class HideTests(NbGraderPreprocessor):
     """Runs on the graded notebook, before it becomes HTML."""
 
@@ -54,12 +93,16 @@ class HideTests(NbGraderPreprocessor):
             if role == SETUP:
                 cell.outputs = []
         nb.cells = [cell for cell in nb.cells if not self._is_notice(cell)]
+        late = float(resources.get("nbgrader", {}).get("late_penalty") or 0)
+        summary = NotebookNode(cell_type="markdown", id="gpucourse-results",
+                               metadata=NotebookNode(), source=results(nb, late))
         if notices:
             text = "**What the grader found in this notebook**\n\n"
             nb.cells.insert(0, NotebookNode(
                 cell_type="markdown", id="gpucourse-notice", metadata=NotebookNode(),
                 source=text + as_plain_text("\n".join(f"- {notice}" for notice in notices)),
             ))
+        nb.cells.insert(0, summary)
         return nb, resources
 
     @staticmethod

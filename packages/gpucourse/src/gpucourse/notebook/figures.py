@@ -1,0 +1,63 @@
+"""matplotlib's figures on JupyterLab's dark theme: light lines and letters, the page's own paper.
+
+A kernel is not told of the theme. What a user has chosen stands in JupyterLab's settings, a file in
+the home that server and kernels share, and is read before each cell. Elsewhere (Colab, VS Code, a
+theme that follows the system's) figures stay as matplotlib draws them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from gpucourse.views.picture import ON_DARK
+
+#: JupyterLab's setting of the theme, in the folder of its settings.
+SETTING = Path("@jupyterlab/apputils-extension/themes.jupyterlab-settings")
+PAPER = "#111111"  # JupyterLab's --jp-layout-color0, when it is dark
+DARK = {
+    "figure.facecolor": PAPER, "axes.facecolor": PAPER, "savefig.facecolor": PAPER,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color",
+                     "ytick.color", "patch.edgecolor", "boxplot.flierprops.color",
+                     "boxplot.boxprops.color", "boxplot.whiskerprops.color",
+                     "boxplot.capprops.color", "hatch.color"), ON_DARK),
+    "grid.color": "#555555",
+}
+_before: dict[str, object] = {}  # what DARK took the place of; empty on a light page
+
+
+def follow_theme(matplotlib: ModuleType | None = None) -> None:
+    """Have figures that are made from now on fit the page; nothing where there are none yet."""
+    matplotlib = matplotlib or sys.modules.get("matplotlib")
+    if matplotlib is None or not hasattr(matplotlib, "rcParams") or is_dark() == bool(_before):
+        return
+    if _before:
+        undo()
+    else:
+        _before.update((name, matplotlib.rcParams[name]) for name in DARK)
+        matplotlib.rcParams.update(DARK)
+
+
+def undo() -> None:
+    """Give matplotlib its own colours back, but for those that were set meanwhile."""
+    for name, value in _before.items():
+        if sys.modules["matplotlib"].rcParams[name] == DARK[name]:
+            sys.modules["matplotlib"].rcParams[name] = value
+    _before.clear()
+
+
+def is_dark() -> bool:
+    """Whether the user has chosen a dark theme in JupyterLab."""
+    from jupyter_core.paths import jupyter_config_dir
+
+    folder = Path(os.environ.get("JUPYTERLAB_SETTINGS_DIR") or Path(
+        jupyter_config_dir(), "lab", "user-settings"))
+    try:
+        text = (folder / SETTING).read_text(encoding="utf-8")
+    except OSError:
+        return False
+    chosen = re.search(r'^\s*"theme"\s*:\s*"([^"]*)"', text, re.MULTILINE)
+    return chosen is not None and "dark" in chosen[1].lower()

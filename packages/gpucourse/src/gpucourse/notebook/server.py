@@ -1,0 +1,76 @@
+"""What the course adds to a Jupyter server: *Validate* that reads checks, saves that keep files as
+they are.
+
+Checks of lectures are no tests of nbgrader's: its button *Validate* (the class is
+``nbgrader.validator.Validator``) told an untouched lecture "Success! Your notebook passes all the
+tests." Here a check that found a mistake counts as a cell that failed.
+
+JupyterLab notes in a notebook which Python ran it as soon as it is opened, and saves that: a clone
+of the course would differ from its origin for having been read. In the course's own notebooks that
+is not saved, nor what welcome.ipynb showed, which is of another day when it is opened again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbformat import NotebookNode
+from nbgrader.server_extensions.validate_assignment import handlers
+from nbgrader.validator import Validator
+
+from gpucourse.exercises.outcomes import CHECK_MIME
+
+if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+    from jupyter_server.services.contents.manager import ContentsManager
+
+#: The page whose outputs are of now.
+WELCOME = "welcome.ipynb"
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "gpucourse.notebook.server"}]
+
+
+def _load_jupyter_server_extension(app: ServerApp) -> None:
+    # Which validator the button asks is no trait of nbgrader's.
+    handlers.Validator = ChecksToo
+    # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
+    app.io_loop.add_callback(
+        lambda: app.contents_manager.register_pre_save_hook(keep_as_it_was))
+
+
+class ChecksToo(Validator):
+    """nbgrader's validator, to which a check that does not pass is a cell that failed."""
+
+    def _get_failed_cells(self, nb: NotebookNode) -> list[NotebookNode]:
+        failed = super()._get_failed_cells(nb)
+        return [cell for cell in nb.cells if cell in failed or said(cell)]
+
+    def _extract_error(self, cell: NotebookNode) -> str:
+        return "\n".join(said(cell)) or super()._extract_error(cell)
+
+
+def said(cell: NotebookNode) -> list[str]:
+    """What the checks of a cell that did not pass say."""
+    return [str(output.data["text/plain"]) for output in cell.get("outputs", ())
+            if not output.get("data", {}).get(CHECK_MIME, {"passed": True})["passed"]]
+
+
+def keep_as_it_was(model: dict[str, Any], path: str, contents_manager: ContentsManager,
+                   **_: object) -> None:
+    """Jupyter's hook before each save; it logs what goes wrong here and saves all the same."""
+    if model.get("type") != "notebook" or not hasattr(contents_manager, "_get_os_path"):
+        return
+    file, now = Path(contents_manager._get_os_path(path.strip("/"))), model["content"]
+    if "gpucourse" not in now["metadata"] or not file.is_file():
+        return
+    before = json.loads(file.read_text(encoding="utf-8"))["metadata"]
+    if "language_info" in before:
+        now["metadata"]["language_info"] = before["language_info"]
+    if file.name == WELCOME:
+        for cell in now["cells"]:
+            if cell["cell_type"] == "code":
+                cell.update(outputs=[], execution_count=None)

@@ -1,0 +1,77 @@
+"""Tracebacks without the frames of compilers and launches: forty of a launch, hundreds of Numba's.
+
+``VIRTUALGPU_TRACEBACK=full`` in the environment keeps every frame, and so does a ``sys.excepthook``
+that is set already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from types import FrameType, TracebackType
+from typing import Any
+
+from virtualgpu import sources
+
+#: Packages whose frames tell nothing about a program, beside the standard library.
+INTERNAL = {"virtualgpu", "numba", "cupy", "cupyx", "pycuda", "cudf"}
+
+KEY = "(VIRTUALGPU_TRACEBACK=full shows the frames of compiler and launch too)"
+
+
+def shorten() -> None:
+    """Have errors that end a program shown in short."""
+    if sys.excepthook is sys.__excepthook__ and os.environ.get("VIRTUALGPU_TRACEBACK") != "full":
+        sys.excepthook = _show
+
+
+def undo() -> None:
+    """Show whole tracebacks again."""
+    if sys.excepthook is _show:
+        sys.excepthook = sys.__excepthook__
+
+
+def own(whole: TracebackType | None) -> TracebackType | None:
+    """The frames of a program's own code and of what else it uses; None where there are none."""
+    frames, kept = [], None
+    while whole is not None:
+        frames.append(whole)
+        whole = whole.tb_next
+    for entry in reversed(frames):
+        name = entry.tb_frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] not in INTERNAL | sys.stdlib_module_names or name == "__main__":
+            kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+def compiled_lines(frames: Iterable[FrameType]) -> Iterator[tuple[str, int]]:
+    """(file, line) of what Numba's compiler was at, by its own variables, the last first: many of
+    its errors do not say."""
+    for frame in reversed([*frames]):
+        if "numba" in frame.f_code.co_filename:
+            for value in frame.f_locals.values():
+                where: Any = value if type(value).__name__ == "Loc" else getattr(value, "loc", None)
+                if type(where).__name__ == "Loc":
+                    yield where.filename, where.line
+
+
+def _show(kind: type[BaseException], error: BaseException, whole: TracebackType | None) -> None:
+    """In place of Python's hook, for errors that come through one of the packages."""
+    kept = own(whole)
+    if kept is None or not any(
+            frame.f_globals.get("__name__", "").partition(".")[0] in INTERNAL
+            for frame, _ in traceback.walk_tb(whole)):
+        sys.__excepthook__(kind, error, whole)
+        return
+    # What a compiler handled meanwhile has no frame of the program's.
+    before = error.__cause__ or error.__context__
+    chain = before is not None and own(before.__traceback__) is not None
+    lines = traceback.format_exception(kind, error, kept, chain=chain)
+    place = next(compiled_lines(frame for frame, _ in traceback.walk_tb(whole)), None)
+    if place is not None and f"line {place[1]}" not in str(error):
+        code = sources.text(*place)
+        lines.insert(-1, f'  File "{place[0]}", line {place[1]}, being compiled\n'
+                     + (f"    {code}\n" if code else ""))
+    print("".join(lines), KEY, sep="", file=sys.stderr)

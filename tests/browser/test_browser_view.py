@@ -1,0 +1,135 @@
+"""What JupyterLab does with the course's notebooks: text, pictures that are stepped through, checks
+under *Validate*, and a file that stays as it was when it is only read.
+
+What the browser showed is kept in build/browser/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Locator, expect
+
+from gpucourse.publish.notebooks import notebook_text
+from jupyter_lab import Server, Tab, chromium
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+WORDS = "kernels go through the real compilers and run on the CPU of this very machine. "
+CELLS = {
+    "text": f"print({WORDS!r} * 6)",
+    "error": f"raise ValueError({WORDS!r} * 3)",
+    "picture": (
+        "from IPython.display import HTML\nfrom gpucourse.views import page\n"
+        "HTML(page.stepper(['<b>at the start</b>', '<b>then</b>', '<b>at the end</b>'], 'abc'))"),
+    "check": (
+        "from gpucourse.exercises.outcomes import Outcome, show\n"
+        "show(Outcome('double', False, 'doubled(3) is 3, not 6'));"),
+}
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    """A tab with a notebook as the course makes them, of one cell of each kind."""
+    folder = tmp_path_factory.mktemp("learner")
+    notebook = new_notebook(
+        cells=[new_code_cell(text, id=f"c{n}") for n, text in enumerate(CELLS.values())],
+        metadata={"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python",
+                                 "name": "python3"},
+                  "language_info": {"name": "python"}, "gpucourse": {"id": "welcome"}})
+    (folder / "welcome.ipynb").write_text(notebook_text(notebook))
+    server = Server(folder, tmp_path_factory.mktemp("home"), autosave=False)
+    server.start()
+    try:
+        with chromium() as browser:
+            tab = Tab(browser.new_page(viewport={"width": 1000, "height": 800}), server)
+            tab.open_notebook("welcome.ipynb")
+            yield tab
+    finally:
+        server.stop()
+
+
+def saved(tab: Tab) -> Path:
+    return tab.server.folder / "welcome.ipynb"
+
+
+def test_a_notebook_that_is_only_opened_stays_as_it_was(tab: Tab) -> None:
+    before = saved(tab).read_bytes()
+    tab.page.keyboard.press("Control+s")
+    expect(tab.unsaved()).to_have_count(0)
+    tab.menu("File", "Save Notebook")
+    tab.page.wait_for_function(
+        "async () => (await (await fetch('/api/contents/welcome.ipynb?content=0')).json())"
+        ".last_modified > new Date(Date.now() - 60000).toISOString()")
+    assert saved(tab).read_bytes() == before
+
+
+def ran(tab: Tab, name: str) -> Locator:
+    cell = tab.cells().nth(list(CELLS).index(name))
+    tab.run(cell)
+    return cell.locator(".jp-OutputArea")
+
+
+@pytest.mark.parametrize("name", ["text", "error"])
+def test_words_are_not_broken(tab: Tab, name: str) -> None:
+    """Each line of text ends where a word does, also in a narrow window."""
+    output = ran(tab, name)
+    tab.page.set_viewport_size({"width": 700, "height": 800})
+    tab.picture(f"view-{name}")
+    lines = output.locator("pre").first.evaluate(
+        """pre => {
+            const lines = [], walker = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT);
+            let top = null, node;
+            while ((node = walker.nextNode())) {
+                for (let n = 0; n < node.length; n++) {
+                    const range = document.createRange();
+                    range.setStart(node, n); range.setEnd(node, n + 1);
+                    const box = range.getBoundingClientRect();
+                    if (top === null || box.top > top + 5) { lines.push(""); top = box.top; }
+                    lines[lines.length - 1] += node.data[n];
+                }
+            }
+            return lines;
+        }""")
+    assert len(lines) > 3
+    words = set(re.findall(r"[a-zA-Z]+", " ".join(CELLS.values()) + output.text_content()))
+    broken = [word for line in lines for word in re.findall(r"[a-zA-Z]+", line)
+              if word not in words]
+    assert broken == []
+
+
+def test_the_arrow_keys_step_a_picture(tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": 1000, "height": 800})
+    output = ran(tab, "picture")
+    output.locator("label").first.click()
+    tab.page.keyboard.press("ArrowRight")
+    expect(output.get_by_text("then")).to_be_visible()
+    tab.page.keyboard.press("ArrowRight")
+    tab.picture("view-stepped")
+    expect(output.get_by_text("at the end")).to_be_visible()
+    expect(output.get_by_text("at the start")).to_be_hidden()
+    # The notebook's selected cell is the same one.
+    expect(tab.page.locator(".jp-Notebook-cell.jp-mod-active")).to_contain_text("page.stepper")
+
+
+def test_validate_counts_a_check_that_found_a_mistake(tab: Tab) -> None:
+    tab.save()
+    tab.page.get_by_role("button", name="Validate").click()
+    expect(tab.dialog()).to_contain_text("Validation Results")
+    tab.picture("view-validated")
+    expect(tab.dialog()).to_contain_text("✗ double: doubled(3) is 3, not 6")
+    expect(tab.dialog()).not_to_contain_text("Success")
+    tab.answer("Ok")
+
+
+def test_what_the_welcome_page_showed_is_not_kept(tab: Tab) -> None:
+    expect(ran(tab, "text")).to_contain_text("kernels go through")
+    tab.save()
+    cells = nbformat.read(saved(tab), as_version=4).cells
+    assert [cell.source for cell in cells] == [*CELLS.values()]
+    assert not any(cell.outputs or cell.execution_count for cell in cells)
