@@ -18,7 +18,7 @@ INTERPRET = hints(
 
 SCALAR = hints(
     "scalar",
-    "The idea: ask `dtype == bool`, then `dtype.kind in \"iu\"`, then it is a float. A cast in front, "
+    "The idea: ask `dtype.kind == \"b\"`, then `dtype.kind in \"iu\"`, then it is a float. A cast in front, "
     "`((float)0.1)`, makes the type right whatever the digits are: the compiler does it, not the kernel.",
     "The shape: `f\"(({TYPES[dtype.name]}){digits})\"`. `repr(float(value))` has all digits that a float "
     "needs; `math.isnan` and `math.isinf` find what has none. Whole numbers of 64 bits end with `ll` or, "

@@ -11,7 +11,7 @@
 # | 1 | `interpret` | a jaxpr, walked equation by equation |
 # | 2 | `scalar`, `formula` | numbers and elementwise operations as C++ |
 # | 3 | `elementwise`, `kernel_of` | one kernel for a function of any number of operations |
-# | 4 | six views | broadcasts, slices and the like, which cost nothing |
+# | 4 | six views | broadcasts, slices and the like: another index, no copy |
 # | 5 | `dynamic_slice`, `scatter` | windows at places that are known at run time |
 # | 6 | `reduction` | sums, largest and least values |
 # | 7 | `scan`, `while_loop` | loops that run in a thread |
@@ -332,7 +332,7 @@ def evaluated(texts, dtypes, **inputs):
 def scalar(value, dtype):
     """A number (a NumPy scalar of this dtype) as a C++ expression of exactly this type."""
     ### BEGIN SOLUTION
-    if dtype == bool:
+    if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind in "iu":
         if dtype == np.int64 and value == np.iinfo(np.int64).min:
@@ -400,7 +400,7 @@ def formula(name, texts, dtype, params):
         power = " * ".join([f"({kind})1", *texts * abs(params["y"])])
         return f"({power})" if params["y"] >= 0 else f"(({kind})1 / ({power}))"
     if name == "convert_element_type":
-        return f"({texts[0]} != 0)" if dtype == bool else f"(({kind}){texts[0]})"
+        return f"({texts[0]} != 0)" if dtype.kind == "b" else f"(({kind}){texts[0]})"
     if name == "clamp":
         return "({1} < {0} ? {0} : {1} > {2} ? {2} : {1})".format(*texts)
     if name == "div":
@@ -597,7 +597,8 @@ def compiled_text(program, *types):
 
 @cache
 def by_jax(program):
-    return jax.jit(function_of(program))
+    # It has to be right, not fast: this halves the time that XLA takes to compile.
+    return jax.jit(function_of(program), compiler_options={"xla_backend_optimization_level": 0})
 
 
 def source_of(program, *args):
@@ -692,9 +693,8 @@ expect(source_of("def f(x): return jnp.sort(x)", x) == {"refused": "sort"},
        "a primitive without a rule is not refused")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng()
-for n in (1, 33, 127):
-    same("def f(x): return x * 2", rng.normal(size=n), schedules=int(n == 33),
-         otherwise="wrong for another number of elements")
+same("def f(x): return x * 2", rng.normal(size=33), schedules=1,
+     otherwise="wrong for another number of elements")
 same("def f(x, y): return y * y, 2 * y", rng.normal(size=5), np.array(rng.normal()),
      otherwise="wrong with an argument without axes")
 a, b = rng.normal(size=2).round(3)
@@ -704,7 +704,7 @@ same(f"def f({letters}): return x0 + x118 * x117 + {a} * x129 - x44",
 same("def f(x): return jnp.isnan(x), x == x", np.array([np.nan, 1.0, np.inf]),
      otherwise="NaN is taken for equal to itself")
 # Programs that grow by chance: each line takes two values that are there already.
-for name in ("one", "two"):
+for name in ("float64", "float32"):
     rng, lines = secret_rng(name), ["v0, v1, v2 = x, y, z * 0.5"]
     choices = ("{0} + {1}", "{0} - {1} * 0.25", "{0} * {1}", "jnp.maximum({0}, {1})", "jnp.tanh({0})",
                "jnp.where({0} < {1}, {0}, {1})", "{0} / (2 + {1}**2)", "jnp.exp(-abs({0}))",
@@ -713,11 +713,10 @@ for name in ("one", "two"):
         one, two = rng.integers(0, n, 2)
         text = choices[chosen].format(f"v{one}", f"v{two}", round(float(rng.uniform(1, 2)), 2))
         lines.append(f"v{n} = jnp.clip({text}, -50, 50)")
-    program = "def f(x, y, z):\n  " + "\n  ".join(lines) + "\n  return " + ", ".join(
+    program = "def f(x, y, z):\n  " + "\n  ".join(lines) + "\n  return " + " + ".join(
         f"v{n}" for n in range(3, 3 + len(choices)))
     shape = (int(rng.integers(1, 9)), int(rng.integers(1, 30)))
-    dtype = np.float32 if name == "two" else np.float64
-    same(program, *rng.uniform(0.5, 2, (3, *shape)).astype(dtype),
+    same(program, *rng.uniform(0.5, 2, (3, *shape)).astype(name),
          otherwise="a longer program comes out wrong")
 same(f"def f(x): return x * {a}", rng.normal(size=9).astype(np.float32),
      otherwise="a constant is not of the type of what it is multiplied with")
@@ -801,7 +800,7 @@ def iota(equation):
 same("def f(x, y, z): return x + y, x * z[:, None], 1 + jnp.ones_like(x)", square, row, np.arange(3.0),
      otherwise=["a broadcast along the first axis is wrong", "a broadcast along the last axis is wrong",
                 "a broadcast of a literal is wrong"])
-same("def f(x, y): return x.T, jnp.transpose(y, (1, 2, 0))", square, np.arange(24.0).reshape(2, 3, 4),
+same("def f(x, y): return x.T, jnp.transpose(y, (1, 2, 0))", square, np.arange(27.0).reshape(3, 3, 3),
      otherwise=["a transpose is wrong", "axes are permuted the other way round"])
 same("def f(x): return x[1:, ::2], x[::-1]", square,
      otherwise=["a slice is wrong", "a reversal is wrong"])
@@ -993,11 +992,11 @@ same(START, rng.normal(size=n), np.array([n - 2, 0, -1, n - 3]), rng.normal(size
 
 # %% id="for-reductions" role="setup"
 def lowest(dtype):
-    return -np.inf if dtype.kind == "f" else False if dtype == bool else np.iinfo(dtype).min
+    return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
 def highest(dtype):
-    return np.inf if dtype.kind == "f" else True if dtype == bool else np.iinfo(dtype).max
+    return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
 # What to begin with (a function of the dtype), and which formula combines two elements.
@@ -1202,7 +1201,7 @@ same("""def f(x):
   return lax.scan(lambda c, i: (lax.cond(i % 2 == 0, lambda c: c + i, lambda c: c * 2, c), i), x,
                   jnp.arange(7))[0]""".replace("i % 2 == 0", "i > 3"), row,
      otherwise="a choice in a loop is wrong")
-for i in (-3, 0, 1, 2, 7):
+for i in (-3, 1, 7):
     same("def f(i, x): return lax.switch(i, [jnp.sin, jnp.cos, lambda x: x * 2], x)", np.array(i), row,
          otherwise="a switch with a number out of range does not take the nearest branch")
 ### END HIDDEN TESTS
@@ -1422,7 +1421,7 @@ rng = secret_rng("sea")
 n = 1024
 water = [rng.uniform(low, high, n) for low, high in ((0, 40), (0, 30), (0, 1000))]
 call("once", SEA_WATER, *water, schedules=0)
-expect(len(launches()) == 1, "the density takes more than one launch: a kernel for each operation?")
+expect(len(launches()) == 1, "the density is not computed in one launch: a kernel for each operation?")
 counted = launches()[0].counters
 if counted is not None:  # a real GPU does not tell
     expect(counted.global_load_requests == 3 * n // 32,

@@ -1,8 +1,8 @@
 """CUDA C++ that a student's host function wrote, compiled behind the wall.
 
-The text is data: a worker in which no student's code runs compiles it, so that neither a header that
-it includes nor an error message can show more than the sandbox holds, and a text that brings the
-compiler down costs that worker alone.
+The text is data: a worker in which no student's code runs compiles it, so that neither a header
+that it includes nor an error message can show more than the sandbox holds, and a text that brings
+the compiler down costs that worker alone.
 """
 
 from __future__ import annotations

@@ -208,11 +208,14 @@ class OracleJudge:
         try:
             with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
                 module = self._device.load([ptx], {kernel: kernel})
-                module.program(kernel)
-            function = module.function(kernel)
+                function = module.function(kernel)
+                if function is not None:
+                    module.program(kernel)
         except errors.VirtualGPUError as error:
             raise explain(error, kernel) from None
-        assert function is not None  # or there would be no program
+        if function is None:
+            raise PropertyFailed(
+                f"the source has no kernel '{kernel}': is it declared extern \"C\"?")
         if [parameter.size for parameter in function.parameters] != [8] * pointers:
             raise PropertyFailed(f"the kernel '{kernel}' does not take {pointers} pointers: one "
                                  "for each array, constants first, outputs last")

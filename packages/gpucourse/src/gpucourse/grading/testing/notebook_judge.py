@@ -151,8 +151,8 @@ class NotebookJudge:
         counters = None
         if virtualgpu.is_active():
             with hurried(OF_A_LAUNCH):
-                counters = watched(lambda arrays: made(grid, block, arrays), kernel, args, schedules,
-                                   seed=0)
+                counters = watched(lambda arrays: made(grid, block, arrays), kernel, args,
+                                   schedules, seed=0)
         else:
             made(grid, block, args)
         self.launched = [Launched(kernel, grid, block, counters)]
