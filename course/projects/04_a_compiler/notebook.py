@@ -1255,9 +1255,9 @@ same("def f(x, n, s): return lax.while_loop(lambda c: c[0] * s < n, lambda c: (c
 # together.
 #
 # - The first call traces (`jax.make_jaxpr(function, return_shape=True)(*args)`), compiles with `kernel_of`
-#   and keeps what it made. Another call **with the same key** must not trace again. The key is all that
-#   the text depends on: the tree of the arguments, and each array's shape, dtype and weak type, which
-#   `jax.typeof(leaf)` has together.
+#   and keeps what it made. Another call **with the same key** must neither trace nor compile again. The
+#   key is all that the text depends on: the tree of the arguments, and each array's shape, dtype and weak
+#   type, which `jax.typeof(leaf)` has together.
 # - `run(text, inputs, avals)` launches a text: inputs are constants and arguments, avals what the results
 #   are (`closed.out_avals`). One launch for each call.
 # - Called while JAX itself is tracing (by `jax.grad`, `jax.vmap` or `jax.jit`) the arguments are no
@@ -1278,6 +1278,22 @@ def session(program, calls):
     """The results of a program's function under the learner's jit, called with each of these."""
     function = jit(function_of(program))
     return [jax.tree.map(np.asarray, function(*args)) for args in calls]
+
+
+def compilations(program, calls):
+    """How often such calls call `kernel_of`."""
+    made, compiler = [], kernel_of
+
+    def counted(closed):
+        made.append(closed)
+        return compiler(closed)
+
+    globals()["kernel_of"] = counted
+    try:
+        session(program, calls)
+    finally:
+        globals()["kernel_of"] = compiler
+    return len(made)
 
 
 def once(program, *args):
@@ -1325,6 +1341,10 @@ expect(found[1].dtype == np.float32,
        "what was compiled for one type is used for another: the cache's key lacks the dtype")
 expect_equal(found[2], np.arange(4.0) * 10 + 3, "wrong, or not traced, for another shape")
 expect_equal(found[3], three * 10 + 1, "what was compiled first is forgotten")
+expect(call("compilations", COUNTED, [[three], [three + 1], [three]], where="host") <= 1,
+       "three calls with the same types compile more than once")
+expect(call("compilations", COUNTED, [[three], [np.arange(4.0)], [three]], where="host") <= 2,
+       "what was compiled first is forgotten")
 TREE = "def f(p, x): return {'sum': p['a'] * x + p['b'], 'both': (x, [p['b']])}"
 found = call("once", TREE, {"a": three, "b": three + 5}, three)
 expect(isinstance(found, dict) and set(found) == {"sum", "both"}, "a dictionary does not come back as one")

@@ -156,4 +156,110 @@ def reduction(equation, operand):
     return call
 ''',
     }},
+    # Loops of known length written out, and C++ in place of expressions.
+    {"name": "unrolled", "cells": {
+        "formula": '''def formula(name, texts, dtype, params):
+    kind = TYPES[dtype.name]
+    known = TEMPLATES | {
+        "select_n": "({0} == 0 ? {1} : {2})", "div": "({0} / {1})",
+        "max": "[&]{{ if ({0} != {0}) return {0}; return {1} <= {0} ? {0} : {1}; }}()",
+        "min": "[&]{{ if ({0} != {0}) return {0}; return {1} >= {0} ? {0} : {1}; }}()",
+        "clamp": "min(max({1}, {0}), {2})",
+        "convert_element_type": "(" + kind + "){0}" if dtype.kind != "b" else "bool({0})",
+    }
+    if name == "integer_pow":
+        lines = [f"{kind} power = 1;", *[f"power *= {texts[0]};"] * abs(params["y"])]
+        lines.append("return power;" if params["y"] >= 0 else "return 1 / power;")
+        return "[&]{ " + " ".join(lines) + " }()"
+    if name not in known:
+        raise Unsupported(name)
+    return known[name].format(*texts)
+''',
+        "dynamic-slice": '''@rule("dynamic_slice")
+def dynamic_slice(equation, operand, *begin):
+    aval = equation.outvars[0].aval
+    room = [length - size for length, size in zip(operand.shape, aval.shape)]
+
+    def element(code, index):
+        starts = [code.let(np.int64, code.get(scalar, [])) for scalar in begin]
+        for start, most in zip(starts, room):
+            code.line(f"{start} = max(0ll, min({start}, {most}ll));")
+        return code.get(operand, [f"({start} + {i})" for start, i in zip(starts, index)])
+
+    return Array(aval.shape, aval.dtype, element)
+''',
+        "scatter": '''@rule("scatter", "scatter-add", "scatter_add")
+def scatter(equation, operand, indices, updates):
+    aval, add = equation.outvars[0].aval, "add" in equation.primitive.name
+    found = windows(equation, operand, indices, updates)
+
+    def element(code, index):
+        result = code.let(aval.dtype, code.get(operand, index))
+        with code.loop(found.count) as number:
+            offsets = []
+            for i, start, size, length in zip(index, found.start(code, number), found.sizes,
+                                              operand.shape):
+                start = code.let(np.int64, start)
+                code.line(f"if ({start} < 0 || {start} + {size} > {length}) continue;")
+                offsets.append(code.let(np.int64, f"{i} - {start}"))
+                code.line(f"if ({offsets[-1]} < 0 || {offsets[-1]} >= {size}) continue;")
+            new = found.update(code, number, offsets)
+            code.line(f"{result} = {result} + {new};" if add else f"{result} = {new};")
+        return result
+
+    return Array(aval.shape, aval.dtype, element)
+''',
+        "scan": '''@rule("scan")
+def scan(equation, *operands):
+    params = equation.params
+    length, reverse, body = params["length"], params["reverse"], params["jaxpr"]
+    first, many = params["num_consts"], params["num_carry"]
+    consts, init, xs = operands[:first], operands[first:first + many], operands[first + many:]
+    places = range(length)[::-1] if reverse else range(length)
+
+    def at(array, place):
+        return Array(array.shape[1:], array.dtype,
+                     lambda code, index: code.get(array, [str(place), *index]))
+
+    def result(n, aval):
+        def element(code, index):
+            column, shape = (index, aval.shape) if n < many else (index[1:], aval.shape[1:])
+            carries = Carries(code, init, column, shape)
+            row = None if n < many else code.let(aval.dtype, "0")
+            for place in places:
+                with code.block("if (true)"):
+                    rows = [at(array, place) for array in xs]
+                    found = interpret(body.jaxpr, body.consts, [*consts, *carries.arrays, *rows], RULES)
+                    if row is not None:
+                        value = code.get(found[n], column)
+                        code.line(f"if ({index[0]} == {place}) {row} = {value};")
+                    carries.set(code, found[:many])
+            return carries.names[n] if row is None else row
+        return Array(aval.shape, aval.dtype, element)
+
+    return [result(n, variable.aval) for n, variable in enumerate(equation.outvars)]
+''',
+        "while-loop": '''@rule("while")
+def while_loop(equation, *operands):
+    params, operands = equation.params, list(operands)
+    test_consts = [operands.pop(0) for _ in range(params["cond_nconsts"])]
+    body_consts = [operands.pop(0) for _ in range(params["body_nconsts"])]
+    test, body = params["cond_jaxpr"], params["body_jaxpr"]
+
+    def result(n, aval):
+        def element(code, index):
+            carries = Carries(code, operands, index, aval.shape)
+            going = code.let(bool, "true")
+            with code.block(f"while ({going})"):
+                (answer,) = interpret(test.jaxpr, test.consts, test_consts + carries.arrays, RULES)
+                code.line(f"{going} = {code.get(answer, [])};")
+                with code.block(f"if ({going})"):
+                    carries.set(code, interpret(body.jaxpr, body.consts,
+                                                body_consts + carries.arrays, RULES))
+            return carries.names[n]
+        return Array(aval.shape, aval.dtype, element)
+
+    return [result(n, variable.aval) for n, variable in enumerate(equation.outvars)]
+''',
+    }},
 ]

@@ -369,7 +369,7 @@ WRONG = [
         "name": "compiles-every-time",
         "kind": "no cache",
         "fails": tests("jit"),
-        "reason": "traced again",
+        "reason": "compile more than once",
         "cells": changed("jit", "        if key not in made:\n", "        if True:\n"),
     },
     {
@@ -404,7 +404,7 @@ WRONG = [
     {
         "name": "numpy-in-place-of-the-kernel",
         "kind": "jax.jit in place of a compiler",
-        "fails": tests("jit"),
+        "fails": tests("jit", "ocean"),
         "reason": "computed on the host",
         "cells": {"jit": "def jit(function):\n    return jax.jit(function)\n"},
     },
