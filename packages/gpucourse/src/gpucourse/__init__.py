@@ -37,6 +37,7 @@ VERBS = (
     "expect_equal",
     "expect_parallel",
     "launch",
+    "launch_source",
     "launches",
     "operations",
     "secret_rng",

@@ -35,7 +35,7 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
     (r"Untyped global name '(\w+)'(?s:.*)<class 'function'>",
      r"'\1' is an ordinary Python function, and kernels can call only compiled ones: decorate it "
      r"with @cuda.jit(device=True)"),
-    (r"^name '(check|hint|call|launch|launches|secret_rng|unwritten|expect\w*)' is not defined",
+    (r"^name '(check|hint|call|launch\w*|secret_rng|unwritten|expect\w*)' is not defined",
      r"\1 comes with the cell at the top of the lesson that begins with %load_ext gpucourse: run "
      "that first (Run › Run All Above Selected Cell)"),
     (r"^<ufunc '(\w+)'>",

@@ -22,6 +22,7 @@ from gpucourse.grading.contract import (
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.conversation import Conversation
+from gpucourse.grading.oracle.cuda_source import compile_source
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.jax_runner import JaxRunner, Program
@@ -61,8 +62,9 @@ class OracleJudge:
         self.remark = ""
         self._draws = 0
         self._reference: Student | None = None
-        # For programs alone: no student's code runs in its worker.
-        self._runner = JaxRunner(Conversation(student.server, limits, student.clock))
+        # For programs and texts alone: no student's code runs in its worker.
+        self._apart = Conversation(student.server, limits, student.clock)
+        self._runner = JaxRunner(self._apart)
         self._device = new_device(limits)
         self._kernels: dict[tuple, tuple] = {}
         self._programs: dict[tuple, Program] = {}
@@ -78,7 +80,7 @@ class OracleJudge:
     def close(self) -> None:
         """End the workers."""
         self.student.close()
-        self._runner.close()
+        self._apart.close()
         if self._reference is not None:
             self._reference.close()
 
@@ -188,6 +190,37 @@ class OracleJudge:
         self.launched = [launched]
         return launched
 
+    def launch_source(self, source: str, kernel: str, grid: tuple[int, int, int],
+                      block: tuple[int, int, int], args: tuple, *, schedules: int) -> Launched:
+        module = self._module(source, kernel, len(args))
+
+        def run(arguments: list) -> None:
+            self._run(module, kernel, grid, block, arguments, 0, False, pointers=True)
+
+        counters = watched(run, kernel, args, schedules, self._schedule_seed())
+        self.launched = [Launched(kernel, grid, block, counters)]
+        return self.launched[0]
+
+    def _module(self, source: str, kernel: str, pointers: int) -> Any:
+        """CUDA C++ as a module whose `kernel` takes so many pointers."""
+        ptx = compile_source(self._apart, source, kernel, self.limits,
+                             told=not self.student.knows_inputs)
+        try:
+            with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
+                module = self._device.load([ptx], {kernel: kernel})
+                function = module.function(kernel)
+                if function is not None:
+                    module.program(kernel)
+        except errors.VirtualGPUError as error:
+            raise explain(error, kernel) from None
+        if function is None:
+            raise PropertyFailed(
+                f"the source has no kernel '{kernel}': is it declared extern \"C\"?")
+        if [parameter.size for parameter in function.parameters] != [8] * pointers:
+            raise PropertyFailed(f"the kernel '{kernel}' does not take {pointers} pointers: one "
+                                 "for each array, constants first, outputs last")
+        return module
+
     def _kernel(self, name: str, args: tuple) -> tuple:
         """The student's kernel, compiled for `args` and loaded; refused unless it fits them."""
         types = [describe_type(value) for value in args]
@@ -213,8 +246,11 @@ class OracleJudge:
 
     def _run(self, module: Any, entry: str, grid: tuple[int, int, int],
              block: tuple[int, int, int], arguments: list, shared: int,
-             cooperative: bool) -> None:
-        """One launch on fresh memory; arrays in `arguments` are updated in place."""
+             cooperative: bool, pointers: bool = False) -> None:
+        """One launch on fresh memory; arrays in `arguments` are updated in place.
+
+        With `pointers` an array is its address alone, as in C++.
+        """
         device = self._device
         parameters: list[bytes] = []
         stored: list[MachineArray] = []
@@ -229,7 +265,8 @@ class OracleJudge:
                 if isinstance(value, np.ndarray):
                     store(np.ascontiguousarray(value))
                     arrays.append((value, stored[-1]))
-                    parameters += stored[-1].parameters()
+                    parameters += ([scalar_parameter(stored[-1].address)] if pointers
+                                   else stored[-1].parameters())
                 elif awkward.is_awkward(value):
                     parameters += awkward.parameters(value, store)
                 else:

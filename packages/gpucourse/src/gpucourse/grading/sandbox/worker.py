@@ -40,7 +40,11 @@ def preload() -> None:
         types,
     )
 
+    from virtualgpu.compilers.nvrtc import compile_cuda
     from virtualgpu.numba import hooks, kernel_ptx  # noqa: F401
+
+    # Looks for its library by means that a worker is refused.
+    compile_cuda("")
 
     def touch(values: np.ndarray, out: np.ndarray) -> None:
         own = cuda.shared.array(64, types.float64)
@@ -107,7 +111,8 @@ class Worker:
 
     def serve(self) -> None:
         verbs = {"hello": self.hello, "define": self.define, "call": self.call,
-                 "trace": self.trace, "run": self.run, "compile": self.compile}
+                 "trace": self.trace, "run": self.run, "compile": self.compile,
+                 "compile source": self.compile_source}
         while True:
             try:
                 request, arrays = self.wire.receive()
@@ -225,6 +230,18 @@ class Worker:
             return {"lacks": "extensions"}, []
         types = tuple(numba_type(described) for described in request["types"])
         return {"done": compile_kernel(kernel, types)._asdict()}, []
+
+    def compile_source(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
+        """Compile CUDA C++; send back PTX.
+
+        Asked of a worker in which no student's code has run: the text is all that comes from it.
+        """
+        from virtualgpu.compilers.nvrtc import CompilationError, compile_cuda
+
+        try:
+            return {"done": compile_cuda(request["source"]).ptx}, []
+        except CompilationError as error:
+            return {"refused": str(error)[:MESSAGE_LENGTH]}, []
 
 
 def without_caches() -> None:

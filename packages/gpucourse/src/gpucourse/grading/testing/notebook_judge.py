@@ -13,12 +13,20 @@ from typing import Any
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import EXTENSIONS, without_awkward
+from gpucourse.adapters.cuda_text import loaded
 from gpucourse.exercises.orders import OF_A_LAUNCH, checked, order_matters
 from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.testing.compiling import gist, is_compile_error
 from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
-from gpucourse.grading.testing.watching import NOT_ON_DEVICE, ORDER_MATTERS, agree, explain, watched
+from gpucourse.grading.testing.watching import (
+    COMPILES_NOT,
+    NOT_ON_DEVICE,
+    ORDER_MATTERS,
+    agree,
+    explain,
+    watched,
+)
 from virtualgpu.awkward.kernels import is_awkward, to_device
 from virtualgpu.observers.instruments import hurried
 
@@ -130,6 +138,25 @@ class NotebookJudge:
         launched = Launched(name, grid, block, counters)
         self.launched = [launched]
         return launched
+
+    def launch_source(self, source: str, kernel: str, grid: tuple[int, int, int],
+                      block: tuple[int, int, int], args: tuple, *, schedules: int) -> Launched:
+        import virtualgpu
+
+        __tracebackhide__ = True
+        try:
+            made = loaded(source, kernel)
+        except Exception as error:
+            raise PropertyFailed(COMPILES_NOT.format(name=kernel), str(error)) from None
+        counters = None
+        if virtualgpu.is_active():
+            with hurried(OF_A_LAUNCH):
+                counters = watched(lambda arrays: made(grid, block, arrays), kernel, args,
+                                   schedules, seed=0)
+        else:
+            made(grid, block, args)
+        self.launched = [Launched(kernel, grid, block, counters)]
+        return self.launched[0]
 
 
 def to_host(value: Any) -> Any:

@@ -4,7 +4,7 @@ Tests reach the student's work by *name* and in two ways only: :func:`call` a ho
 :func:`launch` a kernel. In a notebook the name is looked up among the learner's own variables and
 the work is done on the current device; in the grader the student's code lives in another process
 and the work is done on the oracle's device. The same cell therefore serves the learner, stock
-nbgrader and the grader.
+nbgrader and the grader. What a host function wrote as CUDA C++, :func:`launch_source` runs.
 
 Expectations say which *property* failed. In a notebook they add where and by how much; in the
 grader they never do, because the inputs are hidden.
@@ -79,6 +79,23 @@ def launch(
     return current_judge().launch(
         name, dimensions(grid), dimensions(block), args, shared=shared, schedules=schedules
     )
+
+
+def launch_source(
+    source: str, kernel: str, grid: int | Sequence[int], block: int | Sequence[int],
+    *args: np.ndarray, schedules: int = 1,
+) -> Launched:
+    """Compile CUDA C++ that a host function of the student's returned, and launch its `kernel`.
+
+    The kernel is declared ``extern "C" __global__`` and takes a pointer for each array of `args`;
+    otherwise as :func:`launch`. Raises PropertyFailed when the text or the kernel is at fault.
+    """
+    __tracebackhide__ = True
+    if not isinstance(source, str):
+        raise PropertyFailed(f"the source of the kernel '{kernel}' is no text",
+                             f"got {type(source).__name__}")
+    return current_judge().launch_source(source, kernel, dimensions(grid), dimensions(block), args,
+                                         schedules=schedules)
 
 
 def operations(name: str, *args: object, static: Sequence[int] = ()) -> Counter[str]:
@@ -232,6 +249,10 @@ class Judge(Protocol):
 
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched: ...
+
+    def launch_source(self, source: str, kernel: str, grid: tuple[int, int, int],
+                      block: tuple[int, int, int], args: tuple, *,
+                      schedules: int) -> Launched: ...
 
     def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]: ...
 

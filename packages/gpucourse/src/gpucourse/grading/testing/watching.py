@@ -46,6 +46,7 @@ NOT_HANDED_OVER = (
     "'{name}' computes on the host: what it was given never reaches the device, where kernels "
     "could work on it"
 )
+COMPILES_NOT = "the source of the kernel '{name}' does not compile"
 
 
 @contextlib.contextmanager

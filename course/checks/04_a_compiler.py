@@ -1,0 +1,153 @@
+"""Hints of "A compiler of your own"; its test cells are in the notebook."""
+
+from gpucourse.exercises.checks import hints
+
+INTERPRET = hints(
+    "interpret",
+    "The idea: a dictionary from variables to values, which begins with `constvars` and `invars`. Go "
+    "through `jaxpr.eqns`, compute each equation's results, and enter them for its `outvars`. At the end "
+    "look up `jaxpr.outvars`. A jaxpr inside gets a dictionary of its own: call yourself.",
+    "The shape: a small function `value(atom)` that is `rules[\"literal\"](atom)` for a `Literal` and "
+    "the dictionary's entry otherwise; use it for operands and for `outvars`.",
+    "Per equation:\n"
+    "`values = [value(atom) for atom in equation.invars]`\n"
+    "`called = inner(equation)`\n"
+    "`if called is not None: results = interpret(called.jaxpr, called.consts, values, rules)`\n"
+    "`elif name in rules: …` and else `raise Unsupported(name)`.",
+)
+
+SCALAR = hints(
+    "scalar",
+    "The idea: ask `dtype.kind == \"b\"`, then `dtype.kind in \"iu\"`, then it is a float. A cast in front, "
+    "`((float)0.1)`, makes the type right whatever the digits are: the compiler does it, not the kernel.",
+    "The shape: `f\"(({TYPES[dtype.name]}){digits})\"`. `repr(float(value))` has all digits that a float "
+    "needs; `math.isnan` and `math.isinf` find what has none. Whole numbers of 64 bits end with `ll` or, "
+    "without a sign, `ull`.",
+)
+
+FORMULA = hints(
+    "formula",
+    "The idea: the names in `texts` stand for variables, so an expression may use one several times. "
+    "NaN is the only number that is not equal to itself.",
+    "The shape of max: `\"({0} > {1} || {0} != {0} ? {0} : {1})\".format(*texts)`. If the first is larger "
+    "or NaN take it, else the second, which may be NaN too.",
+    "`integer_pow`: join `texts * abs(y)` by \" * \", beginning with a 1 of the right type; for a negative "
+    "y that is what 1 is divided by.",
+)
+
+ELEMENTWISE = hints(
+    "elementwise",
+    "The idea: the result is an `Array` whose `element` asks `code` for the operands' elements at the same "
+    "index and puts the names that it gets into `formula`.",
+    "The shape:\n"
+    "`def element(code, index):`\n"
+    "`    texts = [code.get(operand, index if operand.shape else []) for operand in operands]`\n"
+    "`    return formula(…)`\n"
+    "`return Array(aval.shape, aval.dtype, element)`",
+)
+
+KERNEL_OF = hints(
+    "kernel-of",
+    "The idea: a `stored` array for each of `constvars` and `invars`, `interpret` with `RULES`, and for each "
+    "result an `if (thread < its size)` with one store. The interpreter computes nothing: the text comes "
+    "into being where `code.get` asks for the results' elements.",
+    "The shape of a result:\n"
+    "`with code.block(f\"if (thread < {math.prod(shape)})\"):`\n"
+    "`    code.line(f\"out{n}[thread] = {code.get(array, unravel('thread', shape))};\")`",
+    "The head: `const long long thread = blockIdx.x * (long long)blockDim.x + threadIdx.x;`. Parameters "
+    "are `const double* in0` and `double* out0`, types from `TYPES[variable.aval.dtype.name]`. Types of "
+    "results are those of `jaxpr.outvars`, which may be literals and have an `aval` as well.",
+)
+
+VIEWS = hints(
+    "views",
+    "The idea: `index` is where somebody looks into the result. Where does that element come from? Return a "
+    "list with an expression for each axis *of the operand*.",
+    "Broadcast: `[\"0\" if length == 1 else index[axis] for length, axis in zip(operand.shape, "
+    "params[\"broadcast_dimensions\"])]`. Transpose: axis a of the operand is the axis n of the result for "
+    "which `permutation[n] == a`.",
+    "The rest: `f\"({start} + {i} * {step})\"`; `f\"({length - 1} - {i})\"` along the axes of `rev`; "
+    "`unravel(ravel(index, aval.shape), operand.shape)`. Keep the brackets: the text goes on growing.",
+)
+
+CONCATENATE = hints(
+    "concatenate",
+    "The idea: a variable for the result, and for each operand a block that is entered by the threads "
+    "whose index falls into it. Inside the block, where only they are, `code.get` is safe.",
+    "The shape:\n"
+    "`result, begin = code.let(aval.dtype, \"0\"), 0`\n"
+    "`for operand in operands:`\n"
+    "`    end = begin + operand.shape[axis]`\n"
+    "`    with code.block(f\"if ({index[axis]} >= {begin} && {index[axis]} < {end})\"):`\n"
+    "`        …`",
+)
+
+DYNAMIC_SLICE = hints(
+    "dynamic-slice",
+    "The idea: the element at `index` is the operand's at `start + index`, where `start` is clamped to "
+    "`0 … length - size` for each axis. `code.get(start, [])` is the element of a scalar.",
+    "The shape: two `? :` for each axis. Cast the start to `long long` before you compare: it may be an "
+    "unsigned or a small type.",
+)
+
+SCATTER = hints(
+    "scatter",
+    "The idea: begin with the operand's element in a variable (`code.let`). In a loop over "
+    "`window.count` windows: if the window is inside the array and covers the index, set the variable or "
+    "add to it.",
+    "The conditions for each axis: `start >= 0`, `start <= length - size`, `i >= start` and "
+    "`i < start + size`. The offset into the window is `i - start`.",
+    "The shape:\n"
+    "`with code.loop(window.count) as number:`\n"
+    "`    starts = window.start(code, number)`\n"
+    "`    …`\n"
+    "`    with code.block(f\"if ({' && '.join(conditions)})\"):`\n"
+    "`        code.line(f\"{result} {'+=' if add else '='} {window.update(code, number, offsets)};\")`",
+)
+
+REDUCTION = hints(
+    "reduction",
+    "The idea: one loop for all axes that go. Its number, taken apart with `unravel` by the lengths of "
+    "these axes, gives their indices; the others are the result's, in order.",
+    "The shape:\n"
+    "`total = code.let(aval.dtype, scalar(aval.dtype.type(begin(aval.dtype)), aval.dtype))`\n"
+    "`with code.loop(…) as number:`\n"
+    "`    value = code.get(operand, […])`\n"
+    "`    code.line(f\"{total} = {formula(combine, [total, value], aval.dtype, {})};\")`\n"
+    "`return total`",
+)
+
+SCAN = hints(
+    "scan",
+    "The idea: `turn` interprets the body with constants, the carries' arrays, and row `number` of each xs: "
+    "an Array with one axis less, whose element at `index` is that of xs at `[row, *index]`. With "
+    "`reverse` turn 0 takes the last row.",
+    "The shape of `last_carry`: `carries = Carries(code, init, index, aval.shape)`; in "
+    "`code.loop(length)` call `carries.set(code, turn(code, number, carries)[:many])`; then "
+    "`carries.names[n]`.",
+    "`rows`: split `row, *column = index`. The row is reached after `row + 1` turns, or, in reverse, after "
+    "`length - row`. Keep the result of each turn in a variable from before the loop, and set the carries "
+    "after that.",
+)
+
+WHILE_LOOP = hints(
+    "while-loop",
+    "The idea: an endless loop that is left when the test is false, and the test stands first. Test and "
+    "body are interpreted with their own constants and the carries' arrays.",
+    "The shape:\n"
+    "`with code.block(\"while (true)\"):`\n"
+    "`    (going,) = interpret(test.jaxpr, test.consts, [*test_consts, *carries.arrays], RULES)`\n"
+    "`    code.line(f\"if (!{code.get(going, [])}) break;\")`\n"
+    "`    carries.set(…)`",
+)
+
+JIT = hints(
+    "jit",
+    "The idea: a dictionary made in `jit`, outside of the function that it returns, from keys to what was "
+    "compiled. Keep the text, the closed jaxpr and the tree of the results together.",
+    "The key: `leaves, tree = jax.tree.flatten(args)`, then `(tree, *map(jax.typeof, leaves))`. The types of "
+    "arrays alone would take `{\"a\": x}` for `[x]`.",
+    "The results' tree: `closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)`, then "
+    "`jax.tree.structure(shapes)`. Numbers of Python among the leaves become arrays of the traced type: "
+    "`np.asarray(leaf, aval.dtype)` with `closed.in_avals`.",
+)

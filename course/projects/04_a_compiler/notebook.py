@@ -1,0 +1,1530 @@
+# %% [markdown] id="question"
+# ## What does `jax.jit` do all day?
+#
+# It calls your Python function once with stand-ins for the arrays, writes down every operation that they
+# go through, and hands that list, the *jaxpr*, to a compiler. The compiler makes one piece of machine
+# code of many operations, keeps it, and the next call finds it. Here you write that compiler: jaxprs in,
+# CUDA C++ out, one kernel for a whole function.
+#
+# | step | you write | which gives |
+# |---|---|---|
+# | 1 | `interpret` | a jaxpr, walked equation by equation |
+# | 2 | `scalar`, `formula` | numbers and elementwise operations as C++ |
+# | 3 | `elementwise`, `kernel_of` | one kernel for a function of any number of operations |
+# | 4 | six views | broadcasts, slices and the like: another index, no copy |
+# | 5 | `dynamic_slice`, `scatter` | windows at places that are known at run time |
+# | 6 | `reduction` | sums, largest and least values |
+# | 7 | `scan`, `while_loop` | loops that run in a thread |
+# | 8 | `jit` | trees of arrays, a cache, derivatives |
+# | 9 | nothing | the density of sea water in one launch, if all the rest is right |
+#
+# The lecture “Write your own JIT” goes the same way up to step 3 in smaller steps. About 100 lines are
+# yours; nothing here needs a GPU.
+
+# %% [markdown] id="how-it-works"
+# ## How this works
+#
+# - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
+#   then run the **test cells** that follow. A test that passes shows a tick; one that fails says which
+#   property does not hold.
+# - **What is judged is the text.** Tests write programs as text. `source_of(program, x, …)` traces one for
+#   the types of its arguments and returns what your compiler made of it: CUDA C++. `same(program, x, …)`
+#   compiles that text, launches it with a thread for each element, and compares values and types with
+#   those of `jax.jit`.
+# - The grader does the same with other programs, other shapes and other numbers, which your code never
+#   sees: its text is compiled and launched elsewhere.
+# - A launch is watched: a thread that reads outside its arrays, or an input that is changed, fails the
+#   test even where the values come out right.
+# - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
+#   Keep the names and arguments that are given.
+# - To see your kernel, print it: `print(source_of("def f(x): return x + 1", np.ones(3)))`.
+# - Stuck? `hint("interpret")` in a cell of your own gives the first hint for the answer cell
+#   `interpret`, and the next one when you call it again. Every step names its hints.
+# - Save the notebook and run `!gpucourse grade 04_a_compiler.ipynb` in a cell of your own (or without
+#   the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as often as
+#   you like. Points for written answers are not in its sum: a person gives them.
+
+# %% id="start" role="setup"
+# %load_ext gpucourse
+import math
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gpucourse import (
+    call, expect, expect_close, expect_equal, launch_source, launches, secret_rng, unwritten,
+)
+from gpucourse.adapters.cuda_text import loaded
+from gpucourse.exercises.checks import project
+
+jax.config.update("jax_enable_x64", True)  # both float32 and float64, each as it was asked for
+hint = project("04_a_compiler")
+
+
+class Unsupported(Exception):
+    """What this compiler does not translate; its text is the name of the primitive."""
+
+
+def function_of(program):
+    """The function `f` of a program that is given as text."""
+    namespace = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np}
+    exec(program, namespace)
+    return namespace["f"]
+
+# %% [markdown] id="jaxprs"
+# ## What a jaxpr is made of
+#
+# Look at one. `jax.make_jaxpr(f)(*args)` returns a *closed* jaxpr: the equations, `closed.jaxpr`, and
+# the arrays that the function took from around itself, `closed.consts`.
+
+# %% id="a-jaxpr"
+table = np.array([1.0, 10.0, 100.0])
+
+
+def example(x, y):
+    return jnp.where(x > 0.5, x * y, table), y
+
+
+closed = jax.make_jaxpr(example)(np.ones(3), np.ones(3))
+print(closed)
+for equation in closed.jaxpr.eqns:
+    print(equation.primitive.name, equation.invars, "→", equation.outvars, list(equation.params))
+
+# %% [markdown] id="jaxprs-read"
+# Read it from the top. `constvars` (here one) stand for `closed.consts`, `invars` for the arguments. An
+# equation has a *primitive* (`equation.primitive.name`), operands (`invars`), results (`outvars`) and
+# parameters. An operand is a variable or a *literal*, a number that stands in the equation itself:
+# `isinstance(operand, Literal)`, and its value is `operand.val`. Three more things to see:
+#
+# - `jnp.where` is an equation `jit` whose parameter is a jaxpr of its own: a call. Its variables have
+#   nothing to do with those outside.
+# - What the function returns, `jaxpr.outvars`, may be results, inputs as they came, or literals.
+# - A result that is never used is called `_`. It is a variable like the others.
+#
+# ### Predict: a branch of Python
+#
+# `def f(x): return x + 1 if x.shape[0] > 2 else x - 1`. How many equations has the jaxpr of `f` for an
+# `x` of three numbers, and where is the `if`?
+
+# %% id="a-branch"
+print(jax.make_jaxpr(lambda x: x + 1 if x.shape[0] > 2 else x - 1)(np.ones(3)))
+
+# %% [markdown] id="step-1"
+# ## 1. An interpreter
+#
+# One equation: Python's `if` has run while the function was traced, and left nothing behind.
+#
+# `interpret(jaxpr, consts, args, rules)` computes what a jaxpr says and returns the list of its results.
+# What an operation *means* is not its business. It finds that in a table of **rules**:
+#
+# - `rules[name](equation, *values)` is the result of an equation whose primitive is called `name`; a list
+#   of results if `equation.primitive.multiple_results`.
+# - `rules["literal"](literal)` is the value of a literal.
+# - A primitive without a rule is refused: `raise Unsupported(name)`.
+# - If `inner(equation)` is not None, the equation is a call: interpret that closed jaxpr with the values
+#   of the operands. (All but `scan`, `while` and `cond`, which have jaxprs inside but are not calls.)
+#
+# With rules of NumPy this computes numbers. With rules that return text it is a compiler. It must not
+# look into the values: they can be anything.
+#
+# Hints: `hint("interpret")`.
+
+# %% id="for-interpreters" role="setup"
+from jax.extend.core import Literal
+
+CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # what the jaxpr of a call is called, by primitive
+LOOPS = ("scan", "while", "cond")
+
+
+def inner(equation):
+    """The closed jaxpr that an equation calls; None if it is no call."""
+    if equation.primitive.name in LOOPS:
+        return None
+    return next((equation.params[key] for key in CALLS if hasattr(equation.params.get(key), "consts")),
+                None)
+
+
+NUMPY = {
+    "literal": lambda literal: literal.val,
+    "add": lambda equation, x, y: np.add(x, y), "sub": lambda equation, x, y: np.subtract(x, y),
+    "mul": lambda equation, x, y: np.multiply(x, y), "neg": lambda equation, x: np.negative(x),
+    "sin": lambda equation, x: np.sin(x), "max": lambda equation, x, y: np.maximum(x, y),
+    "split": lambda equation, x: np.split(x, np.cumsum(equation.params["sizes"])[:-1],
+                                          equation.params["axis"]),
+}
+# The same operations as words: whoever computes with the values cannot use this table.
+WORDS = {
+    "literal": lambda literal: f"{float(literal.val):g}",
+    **{name: lambda equation, *words: f"{equation.primitive.name}({', '.join(words)})"
+       for name in ("add", "sub", "mul", "neg", "sin", "max")},
+}
+TABLES = {"numpy": NUMPY, "words": WORDS}
+
+
+def interpreted(program, types, values, table):
+    """What the learner's `interpret` makes of a program, with one of the tables."""
+    closed = jax.make_jaxpr(function_of(program))(*types)
+    consts = [f"const{n}" for n in range(len(closed.consts))] if table == "words" else closed.consts
+    try:
+        return interpret(closed.jaxpr, list(consts), list(values), TABLES[table])
+    except Unsupported as refused:
+        return {"refused": str(refused)}
+
+# %% id="interpret" role="solution"
+def interpret(jaxpr, consts, args, rules):
+    """The results of a jaxpr as a list, by rules for its primitives.
+
+    consts and args are the values of jaxpr.constvars and jaxpr.invars. Raises Unsupported.
+    """
+    ### BEGIN SOLUTION
+    # A dictionary of its own for each call: an inner jaxpr that is called twice has the same
+    # variables both times.
+    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+
+    def value(atom):
+        return rules["literal"](atom) if isinstance(atom, Literal) else known[atom]
+
+    for equation in jaxpr.eqns:
+        values = [value(atom) for atom in equation.invars]
+        name, called = equation.primitive.name, inner(equation)
+        if called is not None:
+            results = interpret(called.jaxpr, called.consts, values, rules)
+        elif name in rules:
+            results = rules[name](equation, *values)
+            if not equation.primitive.multiple_results:
+                results = [results]
+        else:
+            raise Unsupported(name)
+        known.update(zip(equation.outvars, results, strict=True))
+    return [value(atom) for atom in jaxpr.outvars]
+    ### END SOLUTION
+
+# %% id="test-interpret" role="test" points=6 starter="NotImplementedError"
+one, two = np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 30.0])
+found = call("interpreted", "def f(x, y): return (x + y) * 2 - jnp.sin(x)", [one, two], [one, two],
+             "numpy", where="host")
+expect_close(found, [(one + two) * 2 - np.sin(one)], "four equations in a row come out wrong")
+found = call("interpreted", "def f(x, y): return y, x, 3.0, x - y", [one, two], ["x", "y"], "words",
+             where="host")
+expect(found == ["y", "x", "3", "sub(x, y)"],
+       "results that are an input or a literal are wrong, or not in order")
+found = call("interpreted", "table = np.arange(3.0)\ndef f(x): return x * table", [one], ["x"],
+             "words", where="host")
+expect(found == ["mul(x, const0)"], "the values of jaxpr.constvars are not the constants")
+TWICE = "g = jax.jit(lambda x, y: x - y)\ndef f(x, y): return g(x, y) * g(y, x)"
+found = call("interpreted", TWICE, [one, two], ["x", "y"], "words", where="host")
+expect(found == ["mul(sub(x, y), sub(y, x))"],
+       "a function that is called twice has the values of one call in the other")
+found = call("interpreted", "def f(x): return jnp.tan(x)", [one], [one], "numpy", where="host")
+expect(found == {"refused": "tan"}, "a primitive without a rule is not refused with Unsupported(name)")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+a, b = (round(float(number), 3) for number in rng.uniform(2, 9, 2))
+first, second = rng.normal(size=(2, 6))
+found = call("interpreted", f"def f(x, y):\n  unused, low, high = jnp.split(x * {a}, [1, 4])\n  "
+             f"return high, low, jnp.maximum(x, {b} - y)",
+             [first, second], [first, second], "numpy", where="host")
+expected = [(first * a)[4:], (first * a)[1:4], np.maximum(first, b - second)]
+expect(len(found) == 3, "wrong when an equation has several results")
+for got, wanted in zip(found, expected, strict=True):
+    expect_close(got, wanted, "wrong when an equation has several results")
+NESTED = f"""
+h = jax.jit(lambda x: x * {a})
+g = jax.jit(lambda x, y: h(x) + h(h(y)))
+@jax.custom_jvp
+def k(x): return x - {b}
+k.defjvp(lambda values, changes: (k(*values), changes[0]))
+def f(x, y):
+    return g(y, k(x)), k(g(x, x))
+"""
+found = call("interpreted", NESTED, [first, second], ["p", "q"], "words", where="host")
+expect(found == [
+    f"add(mul(q, {a:g}), mul(mul(sub(p, {b:g}), {a:g}), {a:g}))",
+    f"sub(add(mul(p, {a:g}), mul(mul(p, {a:g}), {a:g})), {b:g})"],
+    "calls inside of calls come out wrong")
+found = call("interpreted", f"g = jax.jit(lambda x: jnp.cos(x) + {a})\ndef f(x): return g(x)", [first],
+             ["x"], "words", where="host")
+expect(found == {"refused": "cos"}, "a primitive in a function that is called is not refused")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-2"
+# ## 2. Numbers and operations as text
+#
+# Now the rules that return C++. First two functions from text to text.
+#
+# `scalar(value, dtype)` is a number as a C++ expression *of exactly this type*. `0.1` is a double in C++,
+# and `float * double` is computed in double: a float32 constant is `0.1f`. Types of C++ are in `TYPES`.
+# What has no digits is in the header that each kernel begins with: `NAN` and `INFINITY`. Beware of −∞,
+# of `1` for a float, and of the lowest int64, whose digits are too many for a literal with a minus
+# before it: `(-9223372036854775807ll - 1)`.
+#
+# `formula(name, texts, dtype, params)` is an elementwise operation on operands that are C++ already;
+# `dtype` is the result's. `TEMPLATES` has those that C++ writes as you would. Yours are those where C++
+# means something else than JAX:
+#
+# | primitive | JAX means | C++ |
+# |---|---|---|
+# | `select_n(which, case0, case1)` | `case0` where `which` is **False** | `?:` has them the other way round |
+# | `max`, `min` | NaN if one of them is | `fmax` prefers the number |
+# | `integer_pow`, `params["y"]` | x multiplied by itself; y may be negative or 0 | `pow` is slow, and no integer |
+# | `convert_element_type` | to `dtype`; to bool: whether it is not 0 | a cast |
+# | `clamp(low, x, high)` | x, or the bound that it is beyond | |
+# | `div` | of integers: towards zero, −7 / 2 is −3 | also |
+#
+# Anything else: `raise Unsupported(name)`.
+#
+# Hints: `hint("scalar")`, `hint("formula")`.
+
+# %% id="for-text" role="setup"
+TYPES = {"bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+         "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
+         "uint64": "unsigned long long", "float32": "float", "float64": "double"}
+HEADER = """#define INFINITY __longlong_as_double(0x7ff0000000000000ll)
+#define NAN __longlong_as_double(0x7ff8000000000000ll)
+"""
+TEMPLATES = {
+    "add": "({} + {})", "add_any": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "neg": "(-{})",
+    "eq": "({} == {})", "ne": "({} != {})", "lt": "({} < {})", "le": "({} <= {})", "gt": "({} > {})",
+    "ge": "({} >= {})", "and": "({} & {})", "or": "({} | {})", "abs": "abs({})", "sqrt": "sqrt({})",
+    "exp": "exp({})", "log": "log({})", "sin": "sin({})", "cos": "cos({})", "tanh": "tanh({})",
+    "floor": "floor({})", "square": "({0} * {0})", "copy": "{}", "stop_gradient": "{}",
+}
+YOURS = ("select_n", "max", "min", "integer_pow", "convert_element_type", "clamp", "div")
+
+# %% id="texts" role="setup"
+def texts_of(rows):
+    """What the learner's `scalar` and `formula` return, for rows of their arguments."""
+    found = []
+    for name, *rest in rows:
+        if name == "scalar":
+            value, dtype = rest
+            found.append(scalar(np.dtype(dtype).type(value), np.dtype(dtype)))
+        else:
+            texts, dtype, params = rest
+            try:
+                found.append(formula(name, texts, np.dtype(dtype), params))
+            except Unsupported as refused:
+                found.append(f"refused: {refused}")
+    return found
+
+
+def evaluated(texts, dtypes, **inputs):
+    """C++ expressions on the inputs, a thread for each element: an array for each expression."""
+    outputs = [unwritten(len(next(iter(inputs.values()))), dtype) for dtype in dtypes]
+    takes = [f"const {TYPES[array.dtype.name]}* {name}_" for name, array in inputs.items()]
+    takes += [f"{TYPES[array.dtype.name]}* out{n}" for n, array in enumerate(outputs)]
+    lines = [f"const {TYPES[array.dtype.name]} {name} = {name}_[i];" for name, array in inputs.items()]
+    # auto: an expression of another type than it should be shows in what is computed with it
+    lines += [f"{{ auto result = {text}; out{n}[i] = result; }}" for n, text in enumerate(texts)]
+    source = (HEADER + f"extern \"C\" __global__ void kernel({', '.join(takes)}) {{\n"
+              "int i = threadIdx.x;\n" + "\n".join(lines) + "\n}\n")
+    for array in inputs.values():
+        array.setflags(write=False)
+    launch_source(source, "kernel", 1, len(outputs[0]), *inputs.values(), *outputs, schedules=0)
+    return outputs
+
+# %% id="scalar" role="solution"
+def scalar(value, dtype):
+    """A number (a NumPy scalar of this dtype) as a C++ expression of exactly this type."""
+    ### BEGIN SOLUTION
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    if dtype.kind in "iu":
+        if dtype == np.int64 and value == np.iinfo(np.int64).min:
+            return "(-9223372036854775807ll - 1)"
+        return f"(({TYPES[dtype.name]}){int(value)}{'ull' if dtype.kind == 'u' else 'll'})"
+    if math.isnan(value):
+        text = "NAN"
+    elif math.isinf(value):
+        text = "INFINITY" if value > 0 else "-INFINITY"
+    else:
+        text = repr(float(value))  # has a point or an exponent, and every digit that matters
+    return f"(({TYPES[dtype.name]}){text})"
+    ### END SOLUTION
+
+# %% id="test-scalar" role="test" points=2 starter="NotImplementedError"
+def expect_scalars(rows, otherwise):
+    """Each value, multiplied by a one of its own type, must come back."""
+    texts = call("texts_of", [["scalar", np.array(value, dtype)[()], dtype] for value, dtype in rows],
+                 where="host")
+    dtypes = [dtype for _, dtype in rows]
+    ones = {f"one_{dtype}": np.ones(1, dtype) for dtype in set(dtypes)}
+    found = evaluated([f"{text} {'&' if dtype == 'bool' else '*'} one_{dtype}"
+                       for text, dtype in zip(texts, dtypes, strict=True)], dtypes, **ones)
+    for got, (value, dtype) in zip(found, rows, strict=True):
+        expect_equal(got, np.array([value], dtype), f"{otherwise} ({dtype})")
+
+expect_scalars([(3, "int32"), (-7, "int64"), (True, "bool"), (False, "bool"), (2.5, "float64"),
+                (1.0, "float64"), (1e300, "float64"), (0.1, "float32")], "a number is wrong")
+tenth, one = call("texts_of", [["scalar", 0.1, "float32"], ["scalar", 1, "int64"]], where="host")
+product, shifted = evaluated([f"{tenth} * x", f"{one} << n"], ["float64", "int64"],
+                             x=np.array([3.0], np.float32), n=np.array([40], np.int32))
+expect_equal(product, [np.float32(0.1) * np.float32(3.0)],
+             "a float32 is written as a double: what it is multiplied with is computed in double")
+expect_equal(shifted, [1 << 40], "an int64 is written as an int of 32 bits")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+expect_scalars([(float(value), dtype) for dtype in ("float32", "float64")
+                for value in (*rng.normal(size=3), *(10.0 ** rng.integers(-30, 30, 3)))],
+               "digits are lost")
+expect_scalars([(np.nan, "float64"), (np.inf, "float64"), (-np.inf, "float64"), (np.nan, "float32"),
+                (-np.inf, "float32")], "NaN or an infinity is wrong")
+expect_scalars([(np.iinfo(np.int64).min, "int64"), (np.iinfo(np.int64).max, "int64"),
+                (np.iinfo(np.uint64).max, "uint64"), (np.iinfo(np.uint32).max, "uint32"),
+                (int(rng.integers(1 << 40)), "int64"), (np.iinfo(np.int32).min, "int32")],
+               "a large or low number is wrong")
+### END HIDDEN TESTS
+
+# %% id="formula" role="solution"
+def formula(name, texts, dtype, params):
+    """The C++ expression of an elementwise primitive on operands that are C++ expressions.
+
+    texts are names of variables; dtype is that of the result. Raises Unsupported.
+    """
+    if name in TEMPLATES:
+        return TEMPLATES[name].format(*texts)
+    ### BEGIN SOLUTION
+    kind = TYPES[dtype.name]
+    if name == "select_n" and len(texts) == 3:
+        return "({0} ? {2} : {1})".format(*texts)
+    if name in ("max", "min"):
+        # The second is taken only where a comparison says so: x != x asks for NaN.
+        return "({0} {sign} {1} || {0} != {0} ? {0} : {1})".format(
+            *texts, sign=">" if name == "max" else "<")
+    if name == "integer_pow":
+        power = " * ".join([f"({kind})1", *texts * abs(params["y"])])
+        return f"({power})" if params["y"] >= 0 else f"(({kind})1 / ({power}))"
+    if name == "convert_element_type":
+        return f"({texts[0]} != 0)" if dtype.kind == "b" else f"(({kind}){texts[0]})"
+    if name == "clamp":
+        return "({1} < {0} ? {0} : {1} > {2} ? {2} : {1})".format(*texts)
+    if name == "div":
+        return "({} / {})".format(*texts)
+    raise Unsupported(name)
+    ### END SOLUTION
+
+# %% id="test-formula" role="test" points=5 starter="NotImplementedError"
+def expect_formulas(rows, **inputs):
+    """Formulas on arrays: rows of a primitive, its operands, parameters, and the expected result."""
+    texts = call("texts_of", [[name, operands.split(), expected.dtype.name, params]
+                              for name, operands, params, expected, _ in rows], where="host")
+    found = evaluated(texts, [expected.dtype for _, _, _, expected, _ in rows], **inputs)
+    for got, (_, _, _, expected, otherwise) in zip(found, rows, strict=True):
+        expect_equal(got, expected, otherwise)
+
+x, y = np.array([1.0, 5.0, np.nan, 2.0]), np.array([3.0, -4.0, 7.0, np.nan])
+n, m = np.array([-7, 7, 7, 1], np.int32), np.array([2, 2, -2, 5], np.int32)
+which = np.array([True, False, True, False])
+expect_formulas([
+    ("select_n", "which x y", {}, np.where(which, y, x),
+     "select_n is read backwards: the first case is for False"),
+    ("max", "x y", {}, np.maximum(x, y), "max loses a NaN, which JAX keeps"),
+    ("integer_pow", "x", {"y": 3}, x * x * x, "x**3 is wrong"),
+    ("integer_pow", "x", {"y": -2}, 1 / (x * x), "x**-2 is wrong"),
+    ("div", "n m", {}, np.array([-3, 3, -3, 0], np.int32), "whole numbers are not divided towards zero"),
+    ], which=which, x=x, y=y, n=n, m=m)
+low, high, value = np.array([-2.0, -2.0, -2.0]), np.array([3.0, 3.0, 3.0]), np.array([-5.0, 7.0, 0.25])
+expect_formulas([
+    ("clamp", "low value high", {}, np.array([-2.0, 3.0, 0.25]), "clamp is wrong"),
+    ("convert_element_type", "value", {}, np.array([-5, 7, 0]), "a cast to an integer is wrong"),
+    ("convert_element_type", "zero", {}, np.array([False, True, False]),
+     "a cast to bool asks for something else than “not 0”")],
+    low=low, high=high, value=value, zero=np.array([0.0, 0.25, 0.0]))
+expect(call("texts_of", [["erf_inv", ["x"], "float64", {}]], where="host") == ["refused: erf_inv"],
+       "a primitive that is not in the table is not refused")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+x, y = rng.normal(size=(2, 8)) * 100
+x[rng.integers(8)] = y[rng.integers(8)] = np.nan
+n, m = rng.integers(-99, 99, (2, 8))
+m[m == 0] = 1
+which = rng.integers(0, 2, 8) == 1
+expect_formulas([
+    ("min", "x y", {}, np.minimum(x, y), "min is wrong, or loses a NaN"),
+    ("max", "y x", {}, np.maximum(x, y), "max is wrong, or loses a NaN"),
+    ("max", "n m", {}, np.maximum(n, m), "max of whole numbers is wrong"),
+    ("min", "n m", {}, np.minimum(n, m), "min of whole numbers is wrong"),
+    ("div", "n m", {}, np.trunc(n / m).astype(int), "whole numbers are not divided towards zero"),
+    ("div", "x y", {}, x / y, "floats are not divided as floats"),
+    ("integer_pow", "y", {"y": 0}, np.ones(8), "x**0 is not 1"),
+    ("integer_pow", "n", {"y": 5}, n**5, "a power of whole numbers is wrong"),
+    ("convert_element_type", "z", {}, np.trunc(n / 7).astype(np.int32), "a cast to an integer is wrong"),
+    ("convert_element_type", "k", {}, n % 4 != 0, "a cast to bool is wrong for whole numbers"),
+    ("convert_element_type", "z", {}, (n / 7).astype(np.float32), "a cast to float32 is wrong"),
+    ("select_n", "which n m", {}, np.where(which, m, n), "select_n is wrong"),
+    ("clamp", "low n high", {}, np.clip(n, -20, 30), "clamp is wrong")],
+    x=x, y=y, n=n, m=m, which=which, z=n / 7, k=n % 4, low=np.full(8, -20), high=np.full(8, 30))
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-3"
+# ## 3. One kernel for a whole function
+#
+# A kernel for each operation would write every intermediate result to memory and read it again. So an
+# array here is not memory. It is **a function of its index**: `Array(shape, dtype, element)`, where
+# `element(code, index)` returns the C++ expression of the element at `index`, a list of C++ expressions,
+# one for each axis. The sum of two arrays is another such function, and nothing is computed until
+# somebody asks for an element.
+#
+# `code` is the kernel so far (`Code`, below). Ask it for elements, not the array: `code.get(x, index)`
+# writes `double v7 = …;` and returns `"v7"`. When the same element of the same array is wanted again it
+# returns the same name; that is what keeps the text short where `y = x + x; z = y + y; …`.
+#
+# - `elementwise(equation, *operands)` is the rule for all primitives that `formula` knows. Its result is
+#   an `Array`; type and shape are those of `equation.outvars[0].aval`. Operands have the result's
+#   shape, or none, or axes of length 1 in it: `fitted(index, operand.shape)` is the operand's index.
+# - `kernel_of(closed)` returns the text: `HEADER`, then `extern "C" __global__ void kernel(…)`. It takes a
+#   pointer for each constant, input and result, *in this order*, `const` for those that are only read. A
+#   thread computes one element of each result: thread n the n-th, if there is one. There are more threads
+#   than elements.
+#
+# `stored("in0", aval)` is the Array of what lies in memory at the pointer `in0`; `unravel("thread", shape)`
+# is the index of the n-th element, `ravel(index, shape)` the way back. Names of pointers are yours, but
+# JAX's own names for variables go on with `do`, `if` and `or` after `dn`, `ie` and `oq`.
+#
+# Hints: `hint("elementwise")`, `hint("kernel-of")`.
+
+# %% id="arrays" role="setup"
+@dataclass(frozen=True, eq=False)
+class Array:
+    """An array as a function of its index: element(code, index) is a C++ expression."""
+
+    shape: tuple
+    dtype: np.dtype
+    element: Callable
+
+# %% id="code" role="setup"
+class Code:
+    """The lines of a kernel, written from top to bottom."""
+
+    def __init__(self):
+        self.lines, self.known, self.count = [], [{}], 0
+
+    def line(self, text):
+        self.lines.append("    " * len(self.known) + text)
+
+    def let(self, dtype, text):
+        """The name of a new variable of this type that begins as `text`."""
+        self.count += 1
+        self.line(f"{TYPES[np.dtype(dtype).name]} v{self.count} = {text};")
+        return f"v{self.count}"
+
+    def get(self, array, index):
+        """The variable that holds an element. It is computed once where braces do not end it."""
+        key = array, tuple(index)
+        for known in self.known:
+            if key in known:
+                return known[key]
+        name = self.let(array.dtype, array.element(self, list(index)))
+        self.known[-1][key] = name
+        return name
+
+    @contextmanager
+    def block(self, head):
+        """`with code.block("if (…)"):` puts the lines inside in braces; their variables end there."""
+        self.line(head + " {")
+        self.known.append({})
+        yield
+        self.known.pop()
+        self.line("}")
+
+    @contextmanager
+    def loop(self, times):
+        """`with code.loop("12") as n:` n is the name of a number that counts from 0."""
+        self.count += 1
+        with self.block(f"for (long long n{self.count} = 0; n{self.count} < {times}; ++n{self.count})"):
+            yield f"n{self.count}"
+
+# %% id="indices" role="setup"
+def ravel(index, shape):
+    """Where the element at an index lies in memory, as a C++ expression."""
+    text = "0"
+    for axis, length in zip(index, shape, strict=True):
+        text = axis if text == "0" else f"({text} * {length} + {axis})"
+    return text
+
+
+def unravel(place, shape):
+    """The index of the element that lies there: a C++ expression for each axis."""
+    index, stride = [], math.prod(shape)
+    for number, length in enumerate(shape):
+        stride //= max(length, 1)
+        text = place if stride == 1 else f"({place} / {stride})"
+        index.append(text if number == 0 else f"({text} % {length})")
+    return index
+
+
+def fitted(index, shape):
+    """Where an operand of this shape is looked up, for the result's index: a scalar has the index [],
+    and an axis of length 1 goes with any other."""
+    return ["0" if length == 1 else i for i, length in zip(index, shape, strict=True)] if shape else []
+
+
+def stored(pointer, aval):
+    """The array of this type and shape at a pointer."""
+    return Array(aval.shape, aval.dtype, lambda code, index: f"{pointer}[{ravel(index, aval.shape)}]")
+
+# %% id="rules" role="setup"
+def literal(atom):
+    """The rule for literals."""
+    value = np.asarray(atom.val, atom.aval.dtype)[()]
+    return Array((), atom.aval.dtype, lambda code, index: scalar(value, atom.aval.dtype))
+
+
+RULES = {"literal": literal}
+
+
+def rule(*names):
+    """`@rule("slice")` above a function makes it the rule of this primitive."""
+    def register(function):
+        RULES.update(dict.fromkeys(names, function))
+        return function
+    return register
+
+# %% id="programs" role="setup"
+def compiled_text(program, *types):
+    """What `kernel_of` makes of a program, and the constants that it has."""
+    closed = jax.make_jaxpr(function_of(program))(*types)
+    try:
+        return kernel_of(closed), [np.asarray(value) for value in closed.consts]
+    except Unsupported as refused:
+        return {"refused": str(refused)}, []
+
+
+@cache
+def by_jax(program):
+    # It has to be right, not fast: this halves the time that XLA takes to compile.
+    return jax.jit(function_of(program), compiler_options={"xla_backend_optimization_level": 0})
+
+
+def source_of(program, *args):
+    """The CUDA C++ that your compiler makes of a program for such arguments."""
+    return call("compiled_text", program, *map(np.zeros_like, args), where="host")[0]
+
+# %% id="comparing" role="setup"
+def computed(program, *args, schedules=0):
+    """What the kernel writes, what jax.jit returns (two lists of arrays), and the launch."""
+    source, consts = call("compiled_text", program, *map(np.zeros_like, args), where="host")
+    expect(isinstance(source, str), f"refuses '{source['refused']}'" if isinstance(source, dict)
+           and "refused" in source else "the compiler returned no text")
+    results = jax.tree.leaves(by_jax(program)(*args))
+    expected = [np.asarray(result) for result in results]
+    outputs = [unwritten(array.shape, array.dtype) for array in expected]
+    inputs = [np.array(array) for array in (*consts, *args)]
+    for array in inputs:
+        array.setflags(write=False)
+    most = max(array.size for array in outputs)
+    launched = launch_source(source, "kernel", most // 128 + 1, 128, *inputs, *outputs,
+                             schedules=schedules)
+    return outputs, expected, launched
+
+
+def same(program, *args, otherwise, schedules=0):
+    """The kernel must compute what jax.jit does: whole numbers exactly, floats to rounding.
+
+    otherwise says what is wrong if not; a list says it for each result.
+    """
+    outputs, expected, launched = computed(program, *args, schedules=schedules)
+    reasons = [otherwise] * len(outputs) if isinstance(otherwise, str) else otherwise
+    for got, wanted, otherwise in zip(outputs, expected, reasons, strict=True):
+        if wanted.dtype.kind == "f":
+            step = 40 * np.finfo(wanted.dtype).eps
+            size = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
+            expect_close(got, wanted, otherwise, rtol=step, atol=step * size)
+        else:
+            expect_equal(got, wanted, otherwise)
+    return launched
+
+# %% id="some-arrays" role="setup"
+ten, row, square = np.arange(10.0), np.arange(4.0), np.arange(12.0).reshape(3, 4)
+
+# %% id="elementwise" role="solution"
+@rule(*TEMPLATES, *YOURS)
+def elementwise(equation, *operands):
+    """The Array of an elementwise equation. An operand may be a scalar."""
+    ### BEGIN SOLUTION
+    aval = equation.outvars[0].aval
+
+    def element(code, index):
+        texts = [code.get(operand, fitted(index, operand.shape)) for operand in operands]
+        return formula(equation.primitive.name, texts, aval.dtype, equation.params)
+
+    return Array(aval.shape, aval.dtype, element)
+    ### END SOLUTION
+
+# %% id="kernel-of" role="solution"
+def kernel_of(closed):
+    """CUDA C++ with one kernel, called kernel, for a closed jaxpr. Raises Unsupported."""
+    ### BEGIN SOLUTION
+    jaxpr = closed.jaxpr
+    given = [*jaxpr.constvars, *jaxpr.invars]
+    takes = [f"const {TYPES[v.aval.dtype.name]}* in{n}" for n, v in enumerate(given)]
+    takes += [f"{TYPES[v.aval.dtype.name]}* out{n}" for n, v in enumerate(jaxpr.outvars)]
+    arrays = [stored(f"in{n}", v.aval) for n, v in enumerate(given)]
+    split = len(jaxpr.constvars)
+    results = interpret(jaxpr, arrays[:split], arrays[split:], RULES)
+    code = Code()
+    code.line("const long long thread = blockIdx.x * (long long)blockDim.x + threadIdx.x;")
+    for n, (array, variable) in enumerate(zip(results, jaxpr.outvars, strict=True)):
+        shape = variable.aval.shape
+        with code.block(f"if (thread < {math.prod(shape)})"):
+            code.line(f"out{n}[thread] = {code.get(array, unravel('thread', shape))};")
+    body = "\n".join(code.lines)
+    return f"{HEADER}extern \"C\" __global__ void kernel({', '.join(takes)}) {{\n{body}\n}}\n"
+    ### END SOLUTION
+
+# %% id="test-kernel" role="test" points=6 starter="NotImplementedError"
+x, y, n = np.linspace(-2, 2, 7), np.linspace(5, 6, 7), np.arange(7, dtype=np.int32)
+same("def f(x, y): return x * y + jnp.sin(x)", x, y,
+     otherwise="three operations on two arrays come out wrong")
+same("def f(x): return x / 3 - 1", np.ones((5, 29)), otherwise="wrong for two axes, or several blocks")
+same("table = np.arange(7.0)\ndef f(x, y, n): return y, x + table, 2.0, jnp.where(n > 3, x, -x), n * 2, n > 3",
+     x, y, n, otherwise=[
+         "a result that is an input is wrong", "an array that the function took from around itself is wrong",
+         "a result that is a literal is wrong", *["wrong when types are mixed"] * 3])
+long = "def f(x):\n" + "  x = x + x\n" * 14 + "  return x"
+expect(len(source_of(long, x)) < 20_000,
+       "an operand that is wanted twice is computed twice: the text doubles with each operation")
+expect(source_of("def f(x): return jnp.sort(x)", x) == {"refused": "sort"},
+       "a primitive without a rule is not refused")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+same("def f(x): return x * 2", rng.normal(size=33), schedules=1,
+     otherwise="wrong for another number of elements")
+same("def f(x, y): return y * y, 2 * y", rng.normal(size=5), np.array(rng.normal()),
+     otherwise="wrong with an argument without axes")
+a, b = rng.normal(size=2).round(3)
+letters = ", ".join(f"x{n}" for n in range(130))
+same(f"def f({letters}): return x0 + x118 * x117 + {a} * x129 - x44",
+     *(rng.normal(size=(1,)) for _ in range(130)), otherwise="wrong with 130 arguments")
+same("def f(x): return jnp.isnan(x), x == x", np.array([np.nan, 1.0, np.inf]),
+     otherwise="NaN is taken for equal to itself")
+# Programs that grow by chance: each line takes two values that are there already.
+for name in ("float64", "float32"):
+    rng, lines = secret_rng(name), ["v0, v1, v2 = x, y, z * 0.5"]
+    choices = ("{0} + {1}", "{0} - {1} * 0.25", "{0} * {1}", "jnp.maximum({0}, {1})", "jnp.tanh({0})",
+               "jnp.where({0} < {1}, {0}, {1})", "{0} / (2 + {1}**2)", "jnp.exp(-abs({0}))",
+               "jnp.clip({0}, -{2}, {2})", "({0} > {1}).astype({0}.dtype)", "(2 + abs({0}))**-2 * {2}")
+    for n, chosen in enumerate(rng.permutation(len(choices)), 3):
+        one, two = rng.integers(0, n, 2)
+        text = choices[chosen].format(f"v{one}", f"v{two}", round(float(rng.uniform(1, 2)), 2))
+        lines.append(f"v{n} = jnp.clip({text}, -50, 50)")
+    program = "def f(x, y, z):\n  " + "\n  ".join(lines) + "\n  return " + " + ".join(
+        f"v{n}" for n in range(3, 3 + len(choices)))
+    shape = (int(rng.integers(1, 9)), int(rng.integers(1, 30)))
+    same(program, *rng.uniform(0.5, 2, (3, *shape)).astype(name),
+         otherwise="a longer program comes out wrong")
+same(f"def f(x): return x * {a}", rng.normal(size=9).astype(np.float32),
+     otherwise="a constant is not of the type of what it is multiplied with")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-4"
+# ## 4. Views
+#
+# The element of a transposed array at `[i, j]` is the element of the array at `[j, i]`. Nothing is
+# computed and nothing is copied: the rule of a view only translates an index. Six of them:
+#
+# | primitive | parameters | the operand's index |
+# |---|---|---|
+# | `broadcast_in_dim` | `broadcast_dimensions` | its axis d is the result's axis `broadcast_dimensions[d]`; an axis of length 1 has the index `"0"` always |
+# | `transpose` | `permutation` | the result's axis n is its axis `permutation[n]` |
+# | `slice` | `start_indices`, `strides` (None: all 1) | start + index · stride |
+# | `rev` | `dimensions` | counted from the other end along these |
+# | `reshape`, `squeeze`, `expand_dims` | | the element that lies at the same place: `unravel(ravel(…))` |
+# | `concatenate` | `dimension` | of the one operand that the index falls into |
+#
+# `concatenate` is the odd one: which operand it is, only the thread knows. An expression `a ? b : c` will
+# not do, because `code.get` writes the loads of both before it, and one of them is outside of its array.
+# Declare a variable with `code.let`, and set it in a `code.block("if (…)")` for each operand.
+#
+# Hints: `hint("views")`, `hint("concatenate")`.
+
+# %% id="views" role="solution"
+@rule("broadcast_in_dim", "transpose", "slice", "rev", "reshape", "squeeze", "expand_dims")
+def view(equation, operand):
+    """The Array of a view: the operand's elements, found by another index."""
+    name, params, aval = equation.primitive.name, equation.params, equation.outvars[0].aval
+
+    def index_of(index):
+        """The operand's index, given the result's."""
+        ### BEGIN SOLUTION
+        if name == "broadcast_in_dim":
+            return ["0" if length == 1 else index[axis] for length, axis in
+                    zip(operand.shape, params["broadcast_dimensions"], strict=True)]
+        if name == "transpose":
+            return [index[params["permutation"].index(axis)] for axis in range(len(index))]
+        if name == "slice":
+            strides = params["strides"] or [1] * len(index)
+            return [f"({start} + {i} * {step})" for i, start, step in
+                    zip(index, params["start_indices"], strides, strict=True)]
+        if name == "rev":
+            return [f"({length - 1} - {i})" if axis in params["dimensions"] else i
+                    for axis, (i, length) in enumerate(zip(index, operand.shape, strict=True))]
+        return unravel(ravel(index, aval.shape), operand.shape)
+        ### END SOLUTION
+
+    return Array(aval.shape, aval.dtype, lambda code, index: code.get(operand, index_of(index)))
+
+# %% id="concatenate" role="solution"
+@rule("concatenate")
+def concatenate(equation, *operands):
+    """The Array of operands one after the other along an axis."""
+    axis, aval = equation.params["dimension"], equation.outvars[0].aval
+
+    def element(code, index):
+        ### BEGIN SOLUTION
+        result, begin = code.let(aval.dtype, "0"), 0
+        for operand in operands:
+            end = begin + operand.shape[axis]
+            with code.block(f"if ({index[axis]} >= {begin} && {index[axis]} < {end})"):
+                inside = [*index[:axis], f"({index[axis]} - {begin})", *index[axis + 1:]]
+                code.line(f"{result} = {code.get(operand, inside)};")
+            begin = end
+        return result
+        ### END SOLUTION
+
+    return Array(aval.shape, aval.dtype, element)
+
+
+@rule("iota")
+def iota(equation):
+    """0, 1, 2, … along an axis: given."""
+    aval = equation.outvars[0].aval
+    return Array(aval.shape, aval.dtype, lambda code, index: index[equation.params["dimension"]])
+
+# %% id="test-views" role="test" points=5 starter="NotImplementedError"
+same("def f(x, y, z): return x + y, x * z[:, None], 1 + jnp.ones_like(x)", square, row, np.arange(3.0),
+     otherwise=["a broadcast along the first axis is wrong", "a broadcast along the last axis is wrong",
+                "a broadcast of a literal is wrong"])
+same("def f(x, y): return x.T, jnp.transpose(y, (1, 2, 0))", square, np.arange(27.0).reshape(3, 3, 3),
+     otherwise=["a transpose is wrong", "axes are permuted the other way round"])
+same("def f(x): return x[1:, ::2], x[::-1]", square,
+     otherwise=["a slice is wrong", "a reversal is wrong"])
+same("def f(x): return x.reshape(2, 6), x[1]", square,
+     otherwise=["a reshape is wrong", "a row of a matrix is wrong"])
+same("def f(x, y): return x[1:] - x[:-1], 2 * x[:, :1] + y", square, row,
+     otherwise="views inside of an expression are wrong")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+low, high, step = int(rng.integers(0, 4)), int(rng.integers(9, 12)), int(rng.integers(2, 4))
+cube = rng.normal(size=(4, 12, 5))
+same(f"def f(x): return x[:, {low}:{high}:{step}, ::-1], x[::-1, :, 1:4] * 2", cube,
+     otherwise="a slice of three axes is wrong")
+same("def f(x): return [jnp.transpose(x, order)[1] for order in ((2, 0, 1), (1, 2, 0), (0, 2, 1))]", cube,
+     otherwise="a transpose is wrong")
+same("def f(x, y): return (x[None] + y[:, None, None]).reshape(-1, 5), y.reshape(1, 3, 1) * x[None, :3]",
+     cube[:, 0], rng.normal(size=3), otherwise="broadcasts of several axes are wrong")
+same("def f(x): return x.reshape(6, 2, 20).T.reshape(-1)[::7]", cube,
+     otherwise="views of views are wrong")
+### END HIDDEN TESTS
+
+# %% id="test-concatenate" role="test" points=3 starter="NotImplementedError"
+same("def f(x, y): return jnp.concatenate([x, y])", np.arange(3.0), np.arange(40.0, 45.0), schedules=1,
+     otherwise="two arrays one after the other come out wrong")
+same("def f(x, y): return jnp.concatenate([x, y[:, :1], x * 2], axis=1)", square, square,
+     otherwise="wrong along the second axis, or with three arrays")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+n, m = (int(length) for length in rng.integers(2, 60, 2))
+same(f"def f(x, y): return jnp.concatenate([x[{n // 2}:], y, jnp.zeros(2), x[:1] * y[-1:]])",
+     rng.normal(size=n), rng.normal(size=m), otherwise="wrong for views and expressions")
+same("def f(x, y): return jnp.roll(x, 5, axis=0) - jnp.concatenate([y[:, None], y[:, None] ** 2], axis=1)",
+     rng.normal(size=(n, 2)), rng.normal(size=n), otherwise="roll, which concatenates, is wrong")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-5"
+# ## 5. Windows
+#
+# `x[i:i + 3]` with an `i` that is known at run time is a `dynamic_slice`: the operands are the array and a
+# scalar for each axis, where the window begins. A window that would reach beyond the end is **moved back**
+# until it fits: JAX clamps the beginning to `0 … length - size`. (The sizes, `slice_sizes`, are those of
+# the result.)
+#
+# `x.at[i].set(y)` and `x.at[i].add(y)` are `scatter` and `scatter-add`: an array of beginnings, and an
+# array of updates, a window for each beginning. JAX's arrays never change, so the result is another
+# array: its element is that of the operand, unless a window covers it. **Ask from the element's side**,
+# and no two threads ever write to one place, however often an index is repeated: go through all windows,
+# and where one covers the element, take the update or add it. A window that is not inside the array *as a
+# whole* counts for nothing: here nothing is moved.
+#
+# `windows(equation, operand, indices, updates)` knows how JAX packs all that. It has `count` (how many
+# windows), `sizes` (a number for each axis of the operand), `start(code, number)` (where window `number`
+# begins: an expression for each axis) and `update(code, number, offsets)` (the element of the updates,
+# given how far into the window).
+#
+# Hints: `hint("dynamic-slice")`, `hint("scatter")`.
+
+# %% id="for-windows" role="setup"
+class windows:
+    """The windows of a scatter. Raises Unsupported for kinds that this compiler does not have."""
+
+    def __init__(self, equation, operand, indices, updates):
+        numbers = equation.params["dimension_numbers"]
+        mode = equation.params["mode"]
+        if numbers.operand_batching_dims or mode == jax.lax.GatherScatterMode.CLIP:
+            raise Unsupported(equation.primitive.name)
+        self.indices, self.updates, self.numbers = indices, updates, numbers
+        self.axes = len(operand.shape)
+        inserted = numbers.inserted_window_dims
+        self.inside = dict(zip([axis for axis in range(self.axes) if axis not in inserted],
+                               numbers.update_window_dims, strict=True))
+        self.sizes = [updates.shape[self.inside[axis]] if axis in self.inside else 1
+                      for axis in range(self.axes)]
+        self.shape = indices.shape[:-1]
+        self.count = math.prod(self.shape)
+
+    def start(self, code, number):
+        """Where a window begins: an expression for each axis of the operand."""
+        start, at = ["0"] * self.axes, unravel(number, self.shape)
+        for place, axis in enumerate(self.numbers.scatter_dims_to_operand_dims):
+            start[axis] = code.get(self.indices, [*at, str(place)])
+        return start
+
+    def update(self, code, number, offsets):
+        """The element of the updates that is so far into a window."""
+        index = [""] * len(self.updates.shape)
+        for axis, there in self.inside.items():
+            index[there] = offsets[axis]
+        rest = iter(unravel(number, self.shape))
+        return code.get(self.updates, [text or next(rest) for text in index])
+
+# %% id="dynamic-slice" role="solution"
+@rule("dynamic_slice")
+def dynamic_slice(equation, operand, *begin):
+    """The Array of a window into an array; begin are scalars, one for each axis."""
+    aval = equation.outvars[0].aval
+
+    def element(code, index):
+        ### BEGIN SOLUTION
+        inside = []
+        for i, start, length, size in zip(index, begin, operand.shape, aval.shape, strict=True):
+            first = f"(long long){code.get(start, [])}"
+            clamped = f"({first} < 0 ? 0 : {first} > {length - size} ? {length - size} : {first})"
+            inside.append(f"({i} + {clamped})")
+        return code.get(operand, inside)
+        ### END SOLUTION
+
+    return Array(aval.shape, aval.dtype, element)
+
+# %% id="test-dynamic-slice" role="test" points=3 starter="NotImplementedError"
+WINDOW = "def f(x, i): return lax.dynamic_slice(x, (i,), (3,))"
+same(WINDOW, ten, np.array(4), otherwise="a window in the middle is wrong")
+same(WINDOW, ten, np.array(9), otherwise="a window that reaches beyond the end is not moved back")
+same("def f(x, i): return x[i]", ten, np.array(-2), otherwise="x[-2] is wrong")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+table = rng.normal(size=(9, 14))
+for i, j in ((int(rng.integers(3)), int(rng.integers(3))), (8, 13), (-100, 100)):
+    same("def f(x, i, j): return lax.dynamic_slice(x * 2, (i, j + 1), (4, 5)) + 1", table,
+         np.array(i, np.int32), np.array(j, np.int32),
+         otherwise="a window of two axes is wrong, or not moved to where it fits")
+### END HIDDEN TESTS
+
+# %% id="scatter" role="solution"
+@rule("scatter", "scatter-add", "scatter_add")
+def scatter(equation, operand, indices, updates):
+    """The Array of an array with windows of it replaced, or added to."""
+    aval, add = equation.outvars[0].aval, "add" in equation.primitive.name
+    window = windows(equation, operand, indices, updates)
+
+    def element(code, index):
+        ### BEGIN SOLUTION
+        result = code.let(aval.dtype, code.get(operand, index))
+        with code.loop(window.count) as number:
+            offsets, conditions = [], []
+            for i, start, size, length in zip(index, window.start(code, number), window.sizes,
+                                              operand.shape, strict=True):
+                offsets.append(f"({i} - {start})")
+                conditions.append(f"{start} >= 0 && {start} <= {length - size} "
+                                  f"&& {i} >= {start} && {i} < {start} + {size}")
+            with code.block(f"if ({' && '.join(conditions)})"):
+                update = window.update(code, number, offsets)
+                code.line(f"{result} {'+=' if add else '='} {update};")
+        return result
+        ### END SOLUTION
+
+    return Array(aval.shape, aval.dtype, element)
+
+# %% id="test-scatter" role="test" points=5 starter="NotImplementedError"
+same("def f(x): return x.at[2].set(7.0), x", ten, schedules=1,
+     otherwise="one element that is set comes out wrong, or the others, or the input")
+same("def f(x, y): return x.at[3:6].add(y)", ten, np.array([1.0, 10.0, 100.0]),
+     otherwise="a window that is added to comes out wrong")
+same("def f(x, i): return x.at[i].add(1.0)", np.zeros(5), np.array([1, 3, 1, 1]),
+     otherwise="an index that is there three times does not count three times")
+same("def f(x, i): return x.at[i].set(9.0)", ten, np.array([10, 2]),
+     otherwise="an update outside of the array does something")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+n = int(rng.integers(20, 40))
+places = rng.integers(0, n, 50)
+same("def f(x, i, y): return x.at[i].add(y * 2)", rng.normal(size=n), places, rng.normal(size=50),
+     otherwise="indices that are repeated come out wrong")
+same("def f(x, i): return x.at[i].add(1)", np.zeros(n, np.int32), np.array([n, n + 5, -n - 1, -1, 0]),
+     otherwise="indices out of bounds, or negative ones, come out wrong")
+table = rng.normal(size=(n, 6))
+same("def f(x, y): return x.at[1:-1, 2:4].set(y[:, None] * 2)", table, rng.normal(size=n - 2),
+     otherwise="a window of two axes is wrong")
+same("def f(x, i, y): return x.at[i].add(y), x.at[:, 1].set(0.0), x.at[2, i].set(1.0)", table,
+     np.array([3, 0, 3]), rng.normal(size=(3, 6)), otherwise="rows or columns as windows are wrong")
+START = "def f(x, i, y): return lax.scatter_add(x, i[:, None], y, lax.ScatterDimensionNumbers((1,), (), (0,)))"
+same(START, rng.normal(size=n), np.array([n - 2, 0, -1, n - 3]), rng.normal(size=(4, 3)),
+     otherwise="a window that is only in part inside the array is not left out")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-6"
+# ## 6. Reductions
+#
+# The sum along an axis is an element too: the thread that wants it goes through the axis. `reduction` is
+# the rule of `reduce_sum`, `reduce_max`, `reduce_min`, `reduce_prod`, `reduce_and` and `reduce_or`. The
+# parameter `axes` has the axes that go; the operand's index is the result's with the numbers of loops put
+# in at these axes. `REDUCTIONS` says what to begin with and which formula combines two elements: use your
+# `formula`, which keeps NaN in `max`.
+#
+# (Each thread sums alone. For few long sums this is slow: the tree of “Thinking in threads” would be the
+# way. For the sum of each row of a matrix it is what one does.)
+#
+# Hints: `hint("reduction")`.
+
+# %% id="for-reductions" role="setup"
+def lowest(dtype):
+    return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+def highest(dtype):
+    return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
+# What to begin with (a function of the dtype), and which formula combines two elements.
+REDUCTIONS = {
+    "reduce_sum": (lambda dtype: 0, "add"), "reduce_prod": (lambda dtype: 1, "mul"),
+    "reduce_max": (lowest, "max"), "reduce_min": (highest, "min"),
+    "reduce_and": (lambda dtype: True, "and"), "reduce_or": (lambda dtype: False, "or"),
+}
+
+# %% id="reduction" role="solution"
+@rule(*REDUCTIONS)
+def reduction(equation, operand):
+    """The Array of a reduction along equation.params["axes"]."""
+    aval, axes = equation.outvars[0].aval, equation.params["axes"]
+    begin, combine = REDUCTIONS[equation.primitive.name]
+
+    def element(code, index):
+        ### BEGIN SOLUTION
+        total = code.let(aval.dtype, scalar(aval.dtype.type(begin(aval.dtype)), aval.dtype))
+        kept = iter(index)
+        with code.loop(math.prod(operand.shape[axis] for axis in axes)) as number:
+            along = dict(zip(axes, unravel(number, [operand.shape[axis] for axis in axes]),
+                             strict=True))
+            value = code.get(operand, [along[axis] if axis in along else next(kept)
+                                       for axis in range(len(operand.shape))])
+            code.line(f"{total} = {formula(combine, [total, value], aval.dtype, {})};")
+        return total
+        ### END SOLUTION
+
+    return Array(aval.shape, aval.dtype, element)
+
+# %% id="test-reduction" role="test" points=4 starter="NotImplementedError"
+same("def f(x): return x.sum(), x.sum(axis=0), x.sum(axis=1)", square, otherwise="a sum is wrong")
+same("def f(x): return x.max(axis=1), x.min(axis=0)", -1 - square,
+     otherwise="the largest of negative numbers is wrong, or the least")
+same("def f(x): return x.max()", np.array([1.0, np.nan, 3.0]), otherwise="max loses a NaN")
+same("def f(x): return x.sum(), x.prod()", np.zeros(0), otherwise="the sum or product of nothing is wrong")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+cube = rng.normal(size=tuple(int(length) for length in rng.integers(2, 7, 3)))
+same("def f(x): return x.sum(axis=(0, 2)), x.max(axis=1), x.prod(axis=2), x.min(axis=(1, 2)), x.mean()",
+     cube, otherwise="wrong for several axes")
+whole = rng.integers(-99, 99, (4, 9)).astype(np.int32)
+same("def f(x): return x.max(axis=0), x.min(), x.sum(axis=1), (x > 50).any(axis=1), (x > -99).all()", whole,
+     otherwise="wrong for whole numbers or truth values")
+same("""def f(x):
+  shifted = jnp.exp(x - x.max(axis=1, keepdims=True))
+  return shifted / shifted.sum(axis=1, keepdims=True)""", rng.normal(size=(5, 8)).astype(np.float32),
+     otherwise="softmax, a reduction inside of an expression, is wrong", schedules=1)
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-7"
+# ## 7. Loops
+#
+# `lax.scan(body, carry, xs)` goes through the rows of `xs`. `body(carry, x)` returns the next carry and a
+# row of results. Its equation has the operands *constants, carries, xs* in this order (`num_consts`,
+# `num_carry`), a closed jaxpr `params["jaxpr"]` with the same three kinds of inputs, `params["length"]` and
+# `params["reverse"]` (from the last row to the first; rows of results lie where the rows of xs did). The
+# results are *carries, rows*.
+#
+# Our loops run in one thread: **each thread runs the loop for its own column**. That is right where element
+# k of a carry depends on element k of carries alone, and on scalars. `Carries` holds the variables of one
+# column: `carries.arrays` are Arrays to hand to `interpret`, which refuse any other column with
+# Unsupported, and `carries.set(code, arrays)` gives the variables their next values. All of them are
+# computed before the first is changed: `(a, b) → (b, a)` has to exchange them.
+#
+# - The element of carry n at `index`: make `Carries(code, init, index, aval.shape)`, loop `length` times,
+#   return `carries.names[n]`.
+# - The element of a row of results at `[row, *index]`: the same loop, as many turns as it takes to come to
+#   this row, and the value of the last turn, in a variable from outside the loop.
+#
+# `while_loop` is the rule of `while`: operands are *constants of the test, constants of the body, carries*
+# (`cond_nconsts`, `body_nconsts`), the closed jaxprs `cond_jaxpr` and `body_jaxpr`. The test comes before
+# the first turn.
+#
+# `choice`, the rule of `cond` (and `switch`), is given, as an example of a jaxpr inside.
+#
+# Hints: `hint("scan")`, `hint("while-loop")`.
+
+# %% id="for-loops" role="setup"
+class Carries:
+    """The carries of a loop for one column, in variables of a thread."""
+
+    def __init__(self, code, init, index, shape):
+        self.columns = [self.column(array.shape, index, shape) for array in init]
+        self.names = [code.let(array.dtype, code.get(array, column))
+                      for array, column in zip(init, self.columns, strict=True)]
+        self.arrays = [Array(array.shape, array.dtype, self.reader(name, column))
+                       for array, name, column in zip(init, self.names, self.columns, strict=True)]
+
+    @staticmethod
+    def column(given, index, shape):
+        if given not in ((), tuple(shape)):
+            raise Unsupported("a loop over arrays of different shapes")
+        return list(index) if given else []
+
+    @staticmethod
+    def reader(name, column):
+        def element(code, index):
+            if list(index) != column:
+                raise Unsupported("a loop that mixes columns")
+            return name
+        return element
+
+    def set(self, code, arrays):
+        """Give the variables their next values, all of which are computed first."""
+        values = [code.get(array, column) for array, column in zip(arrays, self.columns, strict=True)]
+        for name, value in zip(self.names, values, strict=True):
+            code.line(f"{name} = {value};")
+
+
+@rule("cond")
+def choice(equation, which, *operands):
+    """The Arrays of lax.cond and lax.switch: `which` is a number, 0 for the first branch."""
+    def result(n, aval):
+        def element(code, index):
+            value = code.let(aval.dtype, "0")
+            chosen = code.get(which, [])
+            for number, branch in enumerate(equation.params["branches"]):
+                with code.block(f"if ({chosen} == {number})"):
+                    arrays = interpret(branch.jaxpr, branch.consts, operands, RULES)
+                    code.line(f"{value} = {code.get(arrays[n], index)};")
+            return value
+        return Array(aval.shape, aval.dtype, element)
+    return [result(n, variable.aval) for n, variable in enumerate(equation.outvars)]
+
+# %% id="scan" role="solution"
+@rule("scan")
+def scan(equation, *operands):
+    """The Arrays of a scan: the last carries, then rows of results."""
+    params = equation.params
+    length, body = params["length"], params["jaxpr"]
+    first, many = params["num_consts"], params["num_carry"]
+    consts, init, xs = operands[:first], operands[first:first + many], operands[first + many:]
+
+    def turn(code, number, carries):
+        """What the body returns in turn `number` of the loop: the next carries, then results."""
+        ### BEGIN SOLUTION
+        row = f"({length - 1} - {number})" if params["reverse"] else number
+        at_row = [Array(x.shape[1:], x.dtype, lambda code, index, x=x: code.get(x, [row, *index]))
+                  for x in xs]
+        return interpret(body.jaxpr, body.consts, [*consts, *carries.arrays, *at_row], RULES)
+        ### END SOLUTION
+
+    def last_carry(n, aval):
+        def element(code, index):
+            ### BEGIN SOLUTION
+            carries = Carries(code, init, index, aval.shape)
+            with code.loop(length) as number:
+                carries.set(code, turn(code, number, carries)[:many])
+            return carries.names[n]
+            ### END SOLUTION
+        return Array(aval.shape, aval.dtype, element)
+
+    def rows(n, aval):
+        def element(code, index):
+            ### BEGIN SOLUTION
+            row, *column = index
+            carries = Carries(code, init, column, aval.shape[1:])
+            result = code.let(aval.dtype, "0")
+            turns = f"({length} - {row})" if params["reverse"] else f"({row} + 1)"
+            with code.loop(turns) as number:
+                found = turn(code, number, carries)
+                code.line(f"{result} = {code.get(found[n], column)};")
+                carries.set(code, found[:many])
+            return result
+            ### END SOLUTION
+        return Array(aval.shape, aval.dtype, element)
+
+    return [last_carry(n, variable.aval) if n < many else rows(n, variable.aval)
+            for n, variable in enumerate(equation.outvars)]
+
+# %% id="test-scan" role="test" points=5 starter="NotImplementedError"
+SUMS = "def f(x): return lax.scan(lambda total, row: (total + row, total), jnp.zeros(4), x)"
+same(SUMS, square, otherwise="running sums of columns are wrong", schedules=1)
+same(SUMS.replace(", x)", ", x, reverse=True)"), square, otherwise="a scan with reverse=True is wrong")
+FIBONACCI = "def f(x): return lax.fori_loop(0, 10, lambda i, ab: (ab[1], ab[0] + ab[1]), (x, x))"
+same(FIBONACCI, np.ones(3), otherwise="one carry is changed before the other is computed from it")
+same("def f(x): return lax.scan(lambda c, row: (c + row, c), 5.0, x)[0]", np.zeros(0),
+     otherwise="a scan over no rows does not return the carry that it began with")
+MIXED = "def f(x): return lax.fori_loop(0, 3, lambda i, c: c + c[::-1], x)"
+expect(source_of(MIXED, np.ones(3)) == {"refused": "a loop that mixes columns"},
+       "a loop in which a column needs another one is not refused")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+T, C = (int(length) for length in rng.integers(3, 9, 2))
+a, b = rng.normal(size=2).round(3)
+table, row = rng.normal(size=(T, C)), rng.normal(size=C)
+for way in ("", ", reverse=True"):
+    same(f"""def f(x, y, z):
+  def body(carry, rows):
+    c, d = carry
+    x, y = rows
+    return (d - c * {a}, c + x * z), (c * y, d)
+  return lax.scan(body, (z, z * {b}), (x, y){way})""", table, table * 2, row,
+         otherwise="a scan with two carries and two results is wrong")
+same(f"""def f(x, z):
+  def outer(c, row):
+    return lax.fori_loop(0, 3, lambda i, c: c * {a} + i * row, c), c
+  return lax.scan(outer, z, x)""", table, row, otherwise="a loop in a loop is wrong")
+same("""def f(x):
+  return lax.scan(lambda c, i: (lax.cond(i % 2 == 0, lambda c: c + i, lambda c: c * 2, c), i), x,
+                  jnp.arange(7))[0]""".replace("i % 2 == 0", "i > 3"), row,
+     otherwise="a choice in a loop is wrong")
+for i in (-3, 1, 7):
+    same("def f(i, x): return lax.switch(i, [jnp.sin, jnp.cos, lambda x: x * 2], x)", np.array(i), row,
+         otherwise="a switch with a number out of range does not take the nearest branch")
+### END HIDDEN TESTS
+
+# %% id="while-loop" role="solution"
+@rule("while")
+def while_loop(equation, *operands):
+    """The Arrays of a while loop: the last carries."""
+    params = equation.params
+    test, body = params["cond_jaxpr"], params["body_jaxpr"]
+    of_test, of_body = params["cond_nconsts"], params["body_nconsts"]
+    test_consts, body_consts = operands[:of_test], operands[of_test:of_test + of_body]
+    init = operands[of_test + of_body:]
+
+    def last_carry(n, aval):
+        def element(code, index):
+            ### BEGIN SOLUTION
+            carries = Carries(code, init, index, aval.shape)
+            with code.block("while (true)"):
+                (going,) = interpret(test.jaxpr, test.consts, [*test_consts, *carries.arrays], RULES)
+                code.line(f"if (!{code.get(going, [])}) break;")
+                carries.set(code, interpret(body.jaxpr, body.consts, [*body_consts, *carries.arrays],
+                                            RULES))
+            return carries.names[n]
+            ### END SOLUTION
+        return Array(aval.shape, aval.dtype, element)
+
+    return [last_carry(n, variable.aval) for n, variable in enumerate(equation.outvars)]
+
+# %% id="test-while-loop" role="test" points=3 starter="NotImplementedError"
+DOUBLED = "def f(x, n): return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]"
+same(DOUBLED, np.arange(3.0), np.array(5), otherwise="five turns come out wrong")
+same(DOUBLED, np.arange(3.0), np.array(0), otherwise="a loop whose test fails at once makes a turn")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+a, b = int(rng.integers(200, 500)), int(rng.integers(20, 90))
+same("""def f(a, b):
+  return lax.while_loop(lambda c: c[1] > 0, lambda c: (c[1], c[0] - lax.div(c[0], c[1]) * c[1]), (a, b))[0]""",
+     np.array(a), np.array(b), otherwise="Euclid's algorithm, a loop over scalars, is wrong")
+start = rng.uniform(1, 2, 5)
+same("def f(x, n, s): return lax.while_loop(lambda c: c[0] * s < n, lambda c: (c[0] + 1, c[1] * s + x), "
+     "(0.0, x))[1]", start, np.array(7.5), np.array(1.25),
+     otherwise="a loop with constants of its test and of its body is wrong")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-8"
+# ## 8. `jit`
+#
+# What is left is the decorator. `jit(function)` returns a function that takes and returns *trees*: tuples,
+# lists and dictionaries of arrays, which `jax.tree.flatten` and `jax.tree.unflatten` take apart and put
+# together.
+#
+# - The first call traces (`jax.make_jaxpr(function, return_shape=True)(*args)`), compiles with `kernel_of`
+#   and keeps what it made. Another call **with the same key** must neither trace nor compile again. The
+#   key is all that the text depends on: the tree of the arguments, and each array's shape, dtype and weak
+#   type, which `jax.typeof(leaf)` has together.
+# - `run(text, inputs, avals)` launches a text: inputs are constants and arguments, avals what the results
+#   are (`closed.out_avals`). One launch for each call.
+# - Called while JAX itself is tracing (by `jax.grad`, `jax.vmap` or `jax.jit`) the arguments are no
+#   numbers, `isinstance(leaf, jax.core.Tracer)`: then simply call the function, and JAX sees what it does.
+#
+# Hints: `hint("jit")`.
+
+# %% id="running" role="setup"
+def run(text, inputs, avals):
+    """Launch a text on these inputs; its results as JAX's arrays."""
+    results = [np.empty(aval.shape, aval.dtype) for aval in avals]
+    most = max((array.size for array in results), default=0)
+    loaded(text, "kernel")((most // 128 + 1,), (128,), [*map(np.asarray, inputs), *results])
+    return [jnp.asarray(array) for array in results]
+
+
+def session(program, calls):
+    """The results of a program's function under the learner's jit, called with each of these."""
+    function = jit(function_of(program))
+    return [jax.tree.map(np.asarray, function(*args)) for args in calls]
+
+
+def compilations(program, calls):
+    """How often such calls call `kernel_of`."""
+    made, compiler = [], kernel_of
+
+    def counted(closed):
+        made.append(closed)
+        return compiler(closed)
+
+    globals()["kernel_of"] = counted
+    try:
+        session(program, calls)
+    finally:
+        globals()["kernel_of"] = compiler
+    return len(made)
+
+
+def once(program, *args):
+    """The result of a single call."""
+    return session(program, [args])[0]
+
+
+def transformed(program, *args):
+    """f is a function of jit: what JAX's transformations of it return."""
+    namespace = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np, "jit": jit}
+    exec(program, namespace)
+    return jax.tree.map(np.asarray, namespace["g"](*args))
+
+# %% id="jit" role="solution"
+def jit(function):
+    """The function, compiled once for each tree, shape and type of its arguments."""
+    ### BEGIN SOLUTION
+    made = {}
+
+    def compiled(*args):
+        leaves, tree = jax.tree.flatten(args)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return function(*args)
+        key = tree, *map(jax.typeof, leaves)
+        if key not in made:
+            closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+            made[key] = kernel_of(closed), closed, jax.tree.structure(shapes)
+        text, closed, results = made[key]
+        leaves = [np.asarray(leaf, aval.dtype)
+                  for leaf, aval in zip(leaves, closed.in_avals, strict=True)]
+        return jax.tree.unflatten(results, run(text, [*closed.consts, *leaves], closed.out_avals))
+
+    return compiled
+    ### END SOLUTION
+
+# %% id="test-jit" role="test" points=6 starter="NotImplementedError"
+# Counts its traces, and returns them in its result: whoever traces again computes something else.
+COUNTED = "traces = []\ndef f(x):\n  traces.append(1)\n  return x * 10 + len(traces)"
+three = np.arange(3.0)
+found = call("session", COUNTED, [[three], [three + 1], [three * 2]])
+expect_equal(found[0], three * 10 + 1, "the first call is wrong")
+expect_equal(found[1], three * 10 + 11, "a call with other numbers of the same type is traced again")
+found = call("session", COUNTED, [[three], [np.arange(3, dtype=np.float32)], [np.arange(4.0)], [three]])
+expect(found[1].dtype == np.float32,
+       "what was compiled for one type is used for another: the cache's key lacks the dtype")
+expect_equal(found[2], np.arange(4.0) * 10 + 3, "wrong, or not traced, for another shape")
+expect_equal(found[3], three * 10 + 1, "what was compiled first is forgotten")
+expect(call("compilations", COUNTED, [[three], [three + 1], [three]], where="host") <= 1,
+       "three calls with the same types compile more than once")
+expect(call("compilations", COUNTED, [[three], [np.arange(4.0)], [three]], where="host") <= 2,
+       "what was compiled first is forgotten")
+TREE = "def f(p, x): return {'sum': p['a'] * x + p['b'], 'both': (x, [p['b']])}"
+found = call("once", TREE, {"a": three, "b": three + 5}, three)
+expect(isinstance(found, dict) and set(found) == {"sum", "both"}, "a dictionary does not come back as one")
+expect_equal(found["sum"], three * three + three + 5, "a tree of arguments comes out wrong")
+GRADIENT = "f = jit(lambda x: (x * x * x).sum())\ng = jax.grad(f)"
+expect_close(call("transformed", GRADIENT, three, where="host"), 3 * three**2,
+             "jax.grad of a compiled function is wrong")
+### BEGIN HIDDEN TESTS
+rng = secret_rng()
+x, y = rng.normal(size=(2, 9))
+KEYS = "traces = []\ndef f(p):\n  traces.append(1)\n  " \
+       "return (p['a'] if isinstance(p, dict) else p[0]) * 2 + len(traces)"
+found = call("session", KEYS, [[{"a": x}], [(x,)], [[x]], [{"a": y}], [(y,)]])
+for got, wanted in zip(found, (x * 2 + 1, x * 2 + 2, x * 2 + 3, y * 2 + 1, y * 2 + 2), strict=True):
+    expect_close(got, wanted, "trees of another kind are taken for each other, or traced again")
+found = call("session", "def f(x, n): return x * n, n", [[x, 2], [x, 2.5], [x, 7]])
+for got, n in zip(found, (2, 2.5, 7), strict=True):
+    expect_close(got[0], x * n, "numbers of Python as arguments come out wrong")
+expect(np.asarray(found[0][1]).dtype == np.int64, "a whole number does not come back as one")
+a = round(float(rng.uniform(1, 2)), 3)
+found = call("once", f"table = np.arange(9.0)\ndef f(x): return jnp.roll(x, 1) * table + {a}", x,
+             exchanged=[(x, y)])
+expect_close(found, np.roll(y, 1) * np.arange(9.0) + a,
+             "the result is not computed by the kernel, or the constants are wrong")
+found = call("transformed", f"f = jit(lambda x, y: jnp.sin(x) * y + {a})\ng = jax.vmap(jax.grad(f), (0, None))",
+             x, np.float64(a), where="host")
+expect_close(found, np.cos(x) * a, "vmap of grad of a compiled function is wrong")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-9"
+# ## 9. The density of sea water
+#
+# UNESCO's equation of state, EOS-80: the density of sea water by salinity, temperature and pressure, some
+# 150 operations on three arrays. It is part of every model of the ocean. With NumPy each operation is a
+# pass over memory. With your compiler it is one launch, in which each warp asks memory three times: once
+# for each argument.
+#
+# The second program solves a tridiagonal system for each column of the ocean: forward with one scan,
+# backward with another that needs the first one's rows. (Written like this your kernel repeats the first
+# loop for every row of the second. It comes out right; what would you change?)
+#
+# There is nothing to write here. If a test fails, the step that its message names has something to learn.
+
+# %% id="the-ocean" role="setup"
+# Fofonoff and Millard (1983), UNESCO technical papers in marine science 44; pressure in bar.
+SEA_WATER = """
+def poly(x, *coefficients):
+    total = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        total = total * x + coefficient
+    return total
+
+def f(s, t, p):
+    root = jnp.sqrt(s)
+    surface = (poly(t, 999.842594, 6.793952e-2, -9.095290e-3, 1.001685e-4, -1.120083e-6, 6.536332e-9)
+               + s * (poly(t, 8.24493e-1, -4.0899e-3, 7.6438e-5, -8.2467e-7, 5.3875e-9)
+                      + root * poly(t, -5.72466e-3, 1.0227e-4, -1.6546e-6) + s * 4.8314e-4))
+    bulk = (poly(t, 19652.21, 148.4206, -2.327105, 1.360477e-2, -5.155288e-5)
+            + s * (poly(t, 54.6746, -0.603459, 1.09987e-2, -6.1670e-5)
+                   + root * poly(t, 7.944e-2, 1.6483e-2, -5.3009e-4)))
+    linear = (poly(t, 3.239908, 1.43713e-3, 1.16092e-4, -5.77905e-7)
+              + s * (poly(t, 2.2838e-3, -1.0981e-5, -1.6078e-6) + root * 1.91075e-4))
+    quadratic = (poly(t, 8.50935e-5, -6.12293e-6, 5.2787e-8)
+                 + s * poly(t, -9.9348e-7, 2.0816e-8, 9.1697e-10))
+    return surface / (1 - p / (bulk + p * (linear + p * quadratic)))
+"""
+
+# %% id="the-columns" role="setup"
+COLUMNS = """
+def f(low, middle, high, right):
+    def forward(carry, row):
+        c, d = carry
+        a, b, upper, r = row
+        scale = 1 / (b - a * c)
+        new = upper * scale, (r - a * d) * scale
+        return new, new
+
+    def backward(x, row):
+        c, d = row
+        x = d - c * x
+        return x, x
+
+    zero = jnp.zeros_like(low[0])
+    _, rows = lax.scan(forward, (zero, zero), (low, middle, high, right))
+    return lax.scan(backward, zero, rows, reverse=True)[1]
+"""
+
+# %% id="test-ocean" role="test" points=4 starter="NotImplementedError"
+# Fofonoff and Millard's own check values.
+salinity, temperature, pressure = np.array([[0.0, 35.0, 35.0], [5.0, 5.0, 25.0], [0.0, 0.0, 1000.0]])
+density = call("once", SEA_WATER, salinity, temperature, pressure)
+expect_close(density, [999.96675, 1027.67547, 1062.53817], "the density of sea water is wrong", rtol=1e-8)
+rng = secret_rng("sea")
+n = 1024
+water = [rng.uniform(low, high, n) for low, high in ((0, 40), (0, 30), (0, 1000))]
+call("once", SEA_WATER, *water, schedules=0)
+expect(len(launches()) == 1, "the density is not computed in one launch: a kernel for each operation?")
+counted = launches()[0].counters
+if counted is not None:  # a real GPU does not tell
+    expect(counted.global_load_requests == 3 * n // 32,
+           "an argument is read more than once by a thread, or less")
+rows = [rng.uniform(0, 1, (5, 6)) for _ in range(4)]
+rows[1] += 3
+same(COLUMNS, *rows, otherwise="the tridiagonal systems are not solved")
+### BEGIN HIDDEN TESTS
+rng = secret_rng("hidden")
+water = [rng.uniform(low, high, (7, 11)) for low, high in ((0, 40), (0, 30), (0, 1000))]
+same(SEA_WATER, *water, otherwise="the density of sea water is wrong")
+rows = [rng.uniform(0, 1, (6, 5)) for _ in range(4)]
+rows[1] += 3
+outputs, _, _ = computed(COLUMNS, *rows)
+low, middle, high, right = rows
+for column in range(5):
+    matrix = (np.diag(middle[:, column]) + np.diag(low[1:, column], -1) + np.diag(high[:-1, column], 1))
+    expect_close(outputs[0][:, column], np.linalg.solve(matrix, right[:, column]),
+                 "the tridiagonal systems are not solved", rtol=1e-9)
+### END HIDDEN TESTS
+
+# %% [markdown] id="your-kernel"
+# ## Your kernel beside XLA's
+#
+# What `jax.jit` itself makes of the same program: one *fusion*, for the same reason as yours.
+
+# %% id="beside-xla"
+water = [jnp.ones(4), jnp.ones(4), jnp.ones(4)]
+hlo = jax.jit(function_of(SEA_WATER)).lower(*water).compile().as_text()
+print(hlo[hlo.index("ENTRY"):][:600])
+try:
+    print(source_of(SEA_WATER, *map(np.asarray, water))[:1200])
+except NotImplementedError:
+    print("Your own stands here when everything is written.")
+
+# %% [markdown] id="reflection-question"
+# ## Think, and write
+#
+# In the cell below, answer in a few sentences each. A person reads it.
+#
+# 1. `y = jnp.exp(x)` and then `y[1:] - y[:-1]`: how often does your kernel compute `exp` for n elements?
+#    When is it better to write `y` to memory first, and how could a compiler decide that?
+# 2. Your `scan` runs the loop anew for each row of results. What does that cost for T rows, and how would
+#    you write a kernel with a thread for each column that does not?
+# 3. Your `jit` keeps every text that it ever made. Describe a program in which that is a mistake, and what
+#    `jax.jit`'s users would see of it.
+
+# %% [markdown] id="reflection" role="written" points=3
+# ### BEGIN SOLUTION
+# *A model answer; a point for each paragraph that is there in substance.*
+#
+# 1. Twice for nearly each element: the thread of element i needs `exp` of i and of i + 1, and no thread
+#    sees another's registers. Writing `y` first costs a store and two loads in place of a second `exp`.
+#    It pays when computing an element again costs more than that: long expressions, a reduction, or an
+#    element that many threads want. A compiler can count operations and uses, and make a buffer of what
+#    is dear and wanted in several places.
+#
+# 2. T(T + 1)/2 turns for a column in place of T. One thread for each column, which runs the loop once and
+#    stores its row of results in each turn, makes it T; the result is then not a function of an index but
+#    a statement that writes a whole column, so the compiler needs a second kind of value.
+#
+# 3. A program whose shapes change with each call (batches of events of different length) traces and
+#    compiles every time and keeps everything: it is slow, and its memory grows without end. `jax.jit`
+#    behaves in the same way, and the cure is the same: pad to a few sizes, or bound the cache.
+# ### END SOLUTION
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## In five sentences
+#
+# - A tracer runs your Python once; what is left is a list of equations, and an interpreter of that list
+#   whose values are text is a compiler.
+# - An array as a function of its index needs no memory: operations and views compose, and one kernel
+#   computes them all.
+# - What costs is what is asked for twice: a value is named once where it is used, and kept in memory where
+#   others need it.
+# - Every rule is a promise about corners: NaN, negative powers, windows beyond the end, loops without a
+#   turn.
+# - A cache is right if its key has everything that the code depends on, and nothing else.
+#
+# ## Read on
+#
+# - [JAX: Autodidax](https://docs.jax.dev/en/latest/autodidax.html): the other half, tracing and derivatives,
+#   from scratch.
+# - [JAX: understanding jaxprs](https://docs.jax.dev/en/latest/jaxpr.html)
+# - [JaCe](https://github.com/GridTools/jace), which translates jaxprs for DaCe with one translator for each
+#   primitive; and `jaxpile` in this repository, which does what you did for 138 primitives.

@@ -1,0 +1,29 @@
+"""CUDA C++ that a student's host function wrote, compiled behind the wall.
+
+The text is data: a worker in which no student's code runs compiles it, so that neither a header
+that it includes nor an error message can show more than the sandbox holds, and a text that brings
+the compiler down costs that worker alone.
+"""
+
+from __future__ import annotations
+
+from gpucourse.grading.contract import PropertyFailed
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.conversation import Conversation
+from gpucourse.grading.testing.watching import COMPILES_NOT
+
+
+def compile_source(conversation: Conversation, source: str, kernel: str, limits: Limits, *,
+                   told: bool) -> str:
+    """PTX of CUDA C++. Raises PropertyFailed, with the compiler's words if they may be `told`."""
+    if len(source) > limits.ptx_bytes:
+        raise PropertyFailed(f"the source of the kernel '{kernel}' is larger than any should be")
+    if conversation.worker is None:
+        conversation.start()
+    reply, _ = conversation.request({"do": "compile source", "source": source}, [],
+                                    f"compiling the kernel '{kernel}'")
+    if isinstance(reply.get("done"), str):
+        ptx: str = reply["done"]
+        return ptx
+    message = f": {reply['refused']}" if told and "refused" in reply else ""
+    raise PropertyFailed(COMPILES_NOT.format(name=kernel) + message)
