@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpucourse.course.projects import repository_url
 from gpucourse.course.registry import Lecture
-from gpucourse.publish import notebooks, welcome
+from gpucourse.publish import faq, notebooks, welcome
 from gpucourse.publish.colab_copies import colab_copies
 from gpucourse.publish.gallery import NOTEBOOK, read_gallery
 from gpucourse.publish.source import read_course
@@ -61,7 +61,7 @@ def plan(root: Path) -> Plan:
 
 
 def derive(root: Path) -> dict[Path, str]:
-    """Every generated notebook of the course under ``root``: relative path to text."""
+    """Every generated notebook and page of the course under ``root``: relative path to text."""
     course, sources = read_course(root)
     derived = {}
     for source in sources:
@@ -79,7 +79,9 @@ def derive(root: Path) -> dict[Path, str]:
         derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)
     if url := repository_url(root):
         derived |= colab_copies(derived, url)
-    return {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}
+    texts = {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}
+    page = faq.page(sources)
+    return texts | ({faq.PAGE: page} if page else {})
 
 
 def write(plan: Plan) -> None:

@@ -34,7 +34,7 @@ from gpucourse.publish.outputs import derive
 from gpucourse.publish.source import Source, read_course
 
 #: Pages of docs/ for learners, or that notebooks link to.
-PAGES = ("standins", "views", "virtualgpu", "when_something_breaks")
+PAGES = ("faq", "standins", "views", "virtualgpu", "when_something_breaks")
 LICENCES = ("LICENSE", "LICENSE-teaching", "CITATION.cff")
 LOCKS = ("gpu", "gpu12", "pycuda")
 #: What build tools write where there is no date, so that no clock is in the result.
