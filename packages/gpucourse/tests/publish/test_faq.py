@@ -1,4 +1,4 @@
-"""The learner's page of questions: every one of the notes, none twice; and where newcomers begin."""
+"""The learner's page of questions: each of the notes, none twice; and where newcomers begin."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """``docs/faq.md``: what someone always asks, for learners, from the lectures' notes for the room.
 
-A note has a paragraph ``*What someone always asks.* "Is it so?" It is. "Why?" Because …``. Questions
-stand in straight quotes and end in ``?`` or ``!``; what follows, up to the next, is the answer.
+A note has a paragraph ``*What someone always asks.* "Is it so?" It is. "Why?" Because …``.
+Questions stand in straight quotes and end in ``?`` or ``!``; what follows, up to the next, is the
+answer.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def page(sources: Iterable[Source]) -> str | None:
     if not any(asked for _, asked in found):
         return None
     lines = ["# Questions that someone always asks", "",
-             "From the lectures, in their order. (Made by `make build` from the notes for the room in "
-             "`course/lectures/`.)"]
+             "From the lectures, in their order. (Made by `make build` from the notes for the room "
+             "in `course/lectures/`.)"]
     first = [(lesson, answer) for lesson, asked in found for question, answer in asked
              if question == _FIRST]
     for lesson, answer in first:

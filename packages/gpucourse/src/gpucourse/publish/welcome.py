@@ -37,8 +37,8 @@ Four steps, in this order; take your time with each, and come back to the rest l
 - **You'll never write a kernel?** Take the first step, then {arrays}: arrays will do.
 - **You came for the Z boson?** Take the four steps, then {jagged}.
 
-In every lesson you're asked what a cell will show before you run it. Press a button, right or wrong: your guess stays
-with you, and the explanation waits, folded, below the cell."""
+In every lesson you're asked what a cell will show before you run it. Press a button, right or
+wrong: your guess stays with you, and the explanation waits, folded, below the cell."""
 
 _LESSONS = """\
 ## The lessons
@@ -49,7 +49,8 @@ Take them in this order, or start where your needs are met.
 {table}
 
 [The gallery](lectures/gallery.ipynb) shows what the course can draw of a kernel;
-[questions that someone always asks](docs/faq.md) have their answers on one page, "How do I choose a GPU?" first."""
+[questions that someone always asks](docs/faq.md) have their answers on one page, "How do I choose a
+GPU?" first."""
 
 # What a handout does not have.
 _MORE = """ Syllabi:
