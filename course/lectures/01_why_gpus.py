@@ -602,16 +602,16 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # begin with arrays.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: three quarters of an hour
+# ## For the room: 50 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-6 | the question; ask for bets before the second cell |
-# | 6-16 | section 1 and `in-flight`; act it out: one courier, one ship |
-# | 16-24 | section 2; the table of section 3 is for looking up |
-# | 24-34 | section 4 and `ferry` |
-# | 34-43 | section 5; `crossover`, then bets on the table |
-# | 43-45 | section 6: point at the three lines that this audience will use |
+# | 0-7 | the question; ask for bets before the second cell |
+# | 7-18 | section 1 and `in-flight`; act it out: one courier, one ship |
+# | 18-27 | section 2; the table of section 3 is for looking up |
+# | 27-38 | section 4 and `ferry` |
+# | 38-48 | section 5; `crossover`, then bets on the table |
+# | 48-50 | section 6: point at the three lines that this audience will use |
 #
 # *Ten minutes late:* skip `in-flight` and the timeline, and give the solution of `crossover`.
 #

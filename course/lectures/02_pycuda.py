@@ -659,16 +659,16 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 #   [`cuda.core`](https://nvidia.github.io/cuda-python/cuda-core/latest/).
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 55 minutes
+# ## For the room: 65 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-5 | the question; have somebody who knows no C++ read the kernel aloud |
-# | 5-17 | section 1 and `first-kernel` |
-# | 17-27 | section 2; `mend` in pairs |
-# | 27-39 | section 3; `fitting-types` alone. Take time for the silence |
-# | 39-47 | section 4; `copy-once` |
-# | 47-55 | sections 5 and 6; `field-table` is good homework |
+# | 0-6 | the question; have somebody who knows no C++ read the kernel aloud |
+# | 6-20 | section 1 and `first-kernel` |
+# | 20-32 | section 2; `mend` in pairs |
+# | 32-46 | section 3; `fitting-types` alone. Take time for the silence |
+# | 46-56 | section 4; `copy-once` |
+# | 56-65 | sections 5 and 6; `field-table` is good homework |
 #
 # *Ten minutes late:* leave out the operators and constant memory in section 5 (show the picture), and `mend`.
 #

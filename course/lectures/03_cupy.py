@@ -662,7 +662,7 @@ recorded_times("quadratic.float64")
 # Next: "Compiling Python: Numba and JAX on the CPU", for what a compiler makes of Python itself.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: an hour and five minutes
+# ## For the room: 65 minutes
 #
 # | minutes | what |
 # |---|---|

@@ -667,16 +667,16 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # Next: kernels in Python ("Numba CUDA"), and more of JAX ("JAX: arrays, compiled").
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 55 minutes
+# ## For the room: 60 minutes
 #
 # | minutes | what |
 # |---|---|
 # | 0-5 | the question; everyone notes what they think the first call does |
-# | 5-15 | section 1 and `count-window` |
-# | 15-25 | sections 2 and 3; `vectorize` alone |
-# | 25-35 | section 4; `fresh-cuts` in pairs |
-# | 35-49 | sections 5 to 7; `where` is the exercise not to be cut |
-# | 49-55 | section 8; take bets on the order before the cell runs |
+# | 5-16 | section 1 and `count-window` |
+# | 16-27 | sections 2 and 3; `vectorize` alone |
+# | 27-38 | section 4; `fresh-cuts` in pairs |
+# | 38-53 | sections 5 to 7; `where` is the exercise not to be cut |
+# | 53-60 | section 8; take bets on the order before the cell runs |
 #
 # *Ten minutes late:* leave out section 3 but for its prediction, and section 6.
 #

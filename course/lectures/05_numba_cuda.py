@@ -717,15 +717,15 @@ recorded_times("lesson.product")
 # Next: "Thinking in threads", where they meet.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: an hour
+# ## For the room: 65 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-7 | the question; ask for things that surely cannot run on a GPU, and keep the list for section 3 |
-# | 7-18 | section 1 and its exercise |
-# | 18-32 | sections 2 to 4; `device-function` alone, `single-precision` in pairs |
-# | 32-45 | section 5; `stencil` |
-# | 45-60 | section 6; `tiled-matmul` is good homework, its race is not to be cut |
+# | 0-8 | the question; ask for things that surely cannot run on a GPU, and keep the list for section 3 |
+# | 8-20 | section 1 and its exercise |
+# | 20-35 | sections 2 to 4; `device-function` alone, `single-precision` in pairs |
+# | 35-49 | section 5; `stencil` |
+# | 49-65 | section 6; `tiled-matmul` is good homework, its race is not to be cut |
 #
 # *Ten minutes late:* leave out section 2 after its prediction, and the exercise `single-precision`; show
 # the PTX all the same.

@@ -1615,20 +1615,20 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # Next: fill a histogram in parallel (project 1), where all of this is needed at once.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 75 minutes
+# ## For the room: 145 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-5 | the question; collect guesses where the momentum went, and write them on the board |
-# | 5-18 | sections 1 to 3; exercises 1 and 2 alone, 3 in pairs. Faster after "Numba CUDA" |
-# | 18-29 | sections 4 and 5; play the interleaving with two people and a number on the board |
-# | 29-44 | sections 6 and 7; `block-max` is the exercise that must not be cut |
-# | 44-48 | section 8, and a breath: from here on it is about speed |
-# | 48-57 | section 9 |
-# | 57-75 | sections 10 and 11, with `turn` |
+# | 0-3 | the question; collect guesses where the momentum went, and write them on the board |
+# | 3-32 | sections 1 to 3; exercises 1 and 2 alone, 3 in pairs. Faster after "Numba CUDA" |
+# | 32-54 | sections 4 and 5; play the interleaving with two people and a number on the board |
+# | 54-84 | sections 6 and 7; `block-max` is the exercise that must not be cut |
+# | 84-89 | section 8, and a breath: from here on it is about speed |
+# | 89-104 | section 9 |
+# | 104-124 | sections 10 and 11, with `turn` |
+# | 124-145 | sections 12 and 13; they stand by themselves, and are good homework |
 #
-# Sections 12 and 13 take 20 minutes more; they stand by themselves, and are good homework. For two sittings, cut
-# after section 8.
+# Take two sittings, with the cut after section 8.
 #
 # *Ten minutes late:* leave out the exercises `fold` and `lane-turns`, and the second prediction of section 10.
 # *Ten minutes early:* ask for the minimum and the maximum in one kernel.

@@ -445,15 +445,15 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # Next: an area by random sampling (project 2).
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 45 minutes
+# ## For the room: 40 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-5 | the question; ask for guesses before section 1 |
-# | 5-15 | sections 1 and 2; `estimate` alone |
-# | 15-28 | sections 3 and 4; `counter` in pairs |
-# | 28-40 | section 5; `chi-square` |
-# | 40-45 | section 6 |
+# | 0-4 | the question; ask for guesses before section 1 |
+# | 4-13 | sections 1 and 2; `estimate` alone |
+# | 13-25 | sections 3 and 4; `counter` in pairs |
+# | 25-36 | section 5; `chi-square` |
+# | 36-40 | section 6 |
 #
 # *Ten minutes late:* leave out the exercise `chi-square`, and show the table of the autopsy from `solutions/`.
 #

@@ -509,16 +509,16 @@ print(f"right: {right}; traced {kernel_traced} time(s)")
 # Next: tables on the device, or project 3, where a likelihood is fitted with JAX.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 65 minutes
+# ## For the room: 50 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-5 | the question; let people guess the angle |
-# | 5-18 | section 1; `pad` in pairs |
-# | 18-28 | section 2; `at-add` |
-# | 28-40 | sections 3 and 4; `vmap` is short and must not be cut |
-# | 40-52 | sections 5 and 6; `aim` |
-# | 52-65 | sections 7 and 8 |
+# | 0-4 | the question; let people guess the angle |
+# | 4-14 | section 1; `pad` in pairs |
+# | 14-22 | section 2; `at-add` |
+# | 22-31 | sections 3 and 4; `vmap` is short and must not be cut |
+# | 31-40 | sections 5 and 6; `aim` |
+# | 40-50 | sections 7 and 8 |
 #
 # *Ten minutes late:* leave out section 8, and the exercise `pad` after its first hint.
 #

@@ -578,17 +578,17 @@ if not sizes:
 # events whole.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 55 minutes
+# ## For the room: 60 minutes
 #
 # | minutes | what |
 # |---|---|
 # | 0-5 | the question; collect lines of the room's own pandas, and keep them for section 6 |
-# | 5-13 | section 1; `per-event` |
-# | 13-24 | section 2; `pairs` in pairs |
-# | 24-33 | section 3; `missing` alone |
-# | 33-41 | section 4; `no-detour` |
-# | 41-48 | section 5; `own-function` is good homework |
-# | 48-55 | sections 6 and 7: have the room guess each line of the table, and the 75 |
+# | 5-14 | section 1; `per-event` |
+# | 14-26 | section 2; `pairs` in pairs |
+# | 26-36 | section 3; `missing` alone |
+# | 36-45 | section 4; `no-detour` |
+# | 45-52 | section 5; `own-function` is good homework |
+# | 52-60 | sections 6 and 7: have the room guess each line of the table, and the 75 |
 #
 # *Ten minutes late:* leave out the strings in section 2, the table in section 4 and the exercise of section 5.
 #

@@ -706,16 +706,16 @@ recorded_times("zmass")
 # Next: Project 3, "The Z mass from Awkward Arrays", where you choose the pair, and fit the peak.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: an hour
+# ## For the room: 65 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-8 | the question and section 1; ask who has read a ROOT file, and with what |
-# | 8-20 | section 2 on the board, with offsets drawn by hand; `owners` in pairs |
-# | 20-33 | sections 3 and 4; `clean-pairs` alone |
-# | 33-40 | section 5; stop at the list of kernels and have someone count |
-# | 40-53 | section 6 and `count-pairs` |
-# | 53-60 | section 7's idea, the peak; `fill-hard` is good homework |
+# | 0-9 | the question and section 1; ask who has read a ROOT file, and with what |
+# | 9-22 | section 2 on the board, with offsets drawn by hand; `owners` in pairs |
+# | 22-36 | sections 3 and 4; `clean-pairs` alone |
+# | 36-43 | section 5; stop at the list of kernels and have someone count |
+# | 43-57 | section 6 and `count-pairs` |
+# | 57-65 | section 7's idea, the peak; `fill-hard` is good homework |
 #
 # *Ten minutes late:* leave out section 1 after `branches`, and section 7 whole.
 #

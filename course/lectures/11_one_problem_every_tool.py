@@ -862,16 +862,16 @@ check("pad-and-mask", interval_sums)
 # Next: more than one GPU.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 70 minutes
+# ## For the room: 65 minutes
 #
 # | minutes | what |
 # |---|---|
 # | 0-5 | the question; let each choose a favourite now, and again at the end |
-# | 5-18 | sections 1 and 2; read the eight programs, do not type them |
-# | 18-32 | section 3; `ship` alone, each with the tool they chose |
-# | 32-42 | section 4 |
-# | 42-57 | sections 5 and 6; their exercises are two lines each |
-# | 57-70 | sections 7 and 8; end with the second vote |
+# | 5-17 | sections 1 and 2; read the eight programs, do not type them |
+# | 17-30 | section 3; `ship` alone, each with the tool they chose |
+# | 30-39 | section 4 |
+# | 39-53 | sections 5 and 6; their exercises are two lines each |
+# | 53-65 | sections 7 and 8; end with the second vote |
 #
 # *Ten minutes late:* leave out `crossover` (run its cells with the solution) and show the card only. *Ten minutes
 # early:* give the same `LIMIT = 1000` to all, and ask where the points of the roofline go.

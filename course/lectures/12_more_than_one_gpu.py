@@ -780,16 +780,16 @@ cluster.close()
 #   *Reevaluating Amdahl's law* (1988), two.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: seventy minutes
+# ## For the room: 65 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-10 | the question and section 1; let people place a plate on a 2 × 4 mesh on the board |
-# | 10-22 | section 2: vote on every line of the table before the cell runs |
-# | 22-38 | sections 3 and 4; `spread` alone, `halo` in pairs |
-# | 38-48 | section 5; `step-time`, and the plot |
-# | 48-62 | section 6; `pipeline` in threes, one for each engine |
-# | 62-70 | sections 7 and 8, shown |
+# | 0-9 | the question and section 1; let people place a plate on a 2 × 4 mesh on the board |
+# | 9-20 | section 2: vote on every line of the table before the cell runs |
+# | 20-35 | sections 3 and 4; `spread` alone, `halo` in pairs |
+# | 35-45 | section 5; `step-time`, and the plot |
+# | 45-58 | section 6; `pipeline` in threes, one for each engine |
+# | 58-65 | sections 7 and 8, shown |
 #
 # *Ten minutes late:* leave out the matrix product and section 7.
 #

@@ -4,80 +4,34 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from conftest import REPOSITORY
-from gpucourse.course.registry import Course, Lecture, load_course
+from gpucourse.publish import syllabi
 from gpucourse.publish.pages import page_of
+from gpucourse.publish.source import read_course
 
 PAGES = ("three_hours", "one_day", "self_study")
+COURSE, SOURCES = read_course(REPOSITORY)
 
 
-@dataclass
-class Row:
-    """One line of a timetable: its start in minutes, its length, and the lessons it links to."""
-
-    start: int | None
-    minutes: int
-    text: str
-    whole: set[str]
-    parts: set[str]
-
-
-def read(page: str, folder: Path = REPOSITORY / "docs" / "syllabi") -> list[Row]:
-    rows = []
-    for line in (folder / f"{page}.md").read_text(encoding="utf-8").splitlines():
-        cells = re.fullmatch(r"\| *([\d:]*) *\| *(\d+) *\| *(.+?) *\|", line)
-        if cells is None:
-            continue
-        hour = re.fullmatch(r"(\d+):(\d\d)", cells[1])
-        start = 60 * int(hour[1]) + int(hour[2]) if hour else None
-        found = re.findall(r"\]\(\.\./\.\./[\w/]+/(\d\d_\w+|gallery)\.ipynb(#?)", cells[3])
-        parts = {id for id, mark in found if mark}
-        whole = {id for id, mark in found if not mark}
-        rows.append(Row(start, int(cells[2]), cells[3], whole, parts))
-    return rows
-
-
-def mistakes(rows: list[Row], course: Course) -> list[str]:
-    """What does not agree: with the clock, or with ``course.toml``."""
-    found = []
-    timed = [row for row in rows if row.start is not None]
-    for row, following in itertools.pairwise(timed):
-        if row.start + row.minutes != following.start:
-            found.append(f"{row.text[:30]}: ends when nothing begins")
-    taken: dict[str, int] = {}
-    for row in rows:
-        known = {lesson.id: lesson for lesson in course.lessons}
-        for id in row.whole | row.parts:
-            if id not in known:
-                found.append(f"{id} is no lesson")
-        if len(row.whole) > 1 or row.whole & row.parts or (row.whole and row.parts):
-            found.append(f"{row.text[:30]}: one whole lesson to a line, or parts")
-        for id in row.whole & known.keys():
-            if known[id].minutes != row.minutes:
-                found.append(f"{id}: {row.minutes} minutes here, {known[id].minutes} in the course")
-        for id in row.parts & known.keys():
-            taken[id] = taken.get(id, 0) + row.minutes
-            if isinstance(known[id], Lecture) and taken[id] >= known[id].minutes:
-                found.append(f"parts of {id} take as long as all of it")
-    return found
+def read(page: str) -> list[syllabi.Row]:
+    return syllabi.read(REPOSITORY / syllabi.FOLDER / f"{page}.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_minutes_agree_with_the_course(page: str):
     rows = read(page)
     assert len(rows) > 5
-    assert mistakes(rows, load_course(REPOSITORY)) == []
+    assert list(syllabi.mistakes(rows, COURSE, SOURCES)) == []
 
 
 def test_three_hours_take_three_hours():
     rows = read("three_hours")
     assert (rows[0].start, rows[-1].start, rows[-1].minutes) == (0, 180, 0)
-    assert [row.text for row in rows if row.minutes == 5] == ["break", "break"]
+    assert [row.minutes for row in rows if row.text == "break"] == [5, 5]
     # Those who give it say which part they take: no lesson fits as a whole.
     assert not any(row.whole for row in rows)
 
@@ -93,39 +47,57 @@ def test_one_day_is_a_working_day_with_a_lunch():
 
 
 def test_self_study_has_every_lesson_once_and_none_before_what_it_needs():
-    course = load_course(REPOSITORY)
     rows = read("self_study")
     order = [id for row in rows for id in row.whole]
-    assert sorted(order) == sorted(lesson.id for lesson in course.lessons)
-    for lesson in course.lessons:
+    assert sorted(order) == sorted(lesson.id for lesson in COURSE.lessons)
+    for lesson in COURSE.lessons:
         for need in lesson.prerequisites:
             if need in order:
                 assert order.index(need) < order.index(lesson.id), (lesson.id, need)
 
 
 def test_self_study_says_how_long_it_takes():
-    course = load_course(REPOSITORY)
-    hours = round(sum(lesson.minutes for lesson in course.lessons) / 60)
+    hours = round(sum(lesson.minutes for lesson in COURSE.lessons) / 60)
     text = (REPOSITORY / "docs" / "syllabi" / "self_study.md").read_text(encoding="utf-8")
     assert f"about {hours} hours" in text
 
 
 def test_a_wrong_syllabus_is_found(tmp_path: Path):
-    course = load_course(REPOSITORY)
-    lesson = course.lectures[0]
+    lesson = COURSE.lectures[0]
     link = f"[x](../../{page_of(lesson).as_posix()}"
     (tmp_path / "p.md").write_text(
         f"| 0:00 | {lesson.minutes + 1} | {link}) |\n"
         f"| 1:59 | {lesson.minutes} | {link}#a) and {link}#b) |\n"
         "| 9:00 | 10 | [y](../../lectures/99_nothing.ipynb) |\n"
         f"| 9:10 | 5 | {link}) and {link}#a) |\n")
-    found = mistakes(read("p", tmp_path), course)
+    found = list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, SOURCES))
     assert len(found) == 8, found
     assert sum("ends when nothing begins" in text for text in found) == 2
     assert "99_nothing is no lesson" in found
     assert sum("in the course" in text for text in found) == 2
     assert sum("take as long as all of it" in text for text in found) == 2
     assert sum("one whole lesson to a line" in text for text in found) == 1
+
+
+def test_a_part_that_counts_more_minutes_than_it_has_is_found(tmp_path: Path):
+    """As the plan of three hours once had it: two steps of a project in twenty minutes."""
+    row = next(row for row in read("three_hours") if row.text.startswith("Work on project 1"))
+    line = f"| 0:00 | {{}} | {row.text} |\n"
+    for minutes, mistakes in ((20, 1), (row.minutes, 0)):
+        (tmp_path / "p.md").write_text(line.format(minutes))
+        found = list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, SOURCES))
+        assert len(found) == mistakes, found
+    assert all("its sections count 3" in text for text in found)
+    # Read only, the same sections are quickly done.
+    (tmp_path / "p.md").write_text(line.format(20).replace("Work on", "Show"))
+    assert not list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, SOURCES))
+
+
+def test_every_section_that_a_syllabus_links_to_has_cells():
+    lessons = {source.lesson.id: source for source in SOURCES}
+    for page in PAGES:
+        for row in read(page):
+            assert all(syllabi.part(lessons[id], section) for id, section in row.links if section)
 
 
 def test_the_sheet_for_the_desk_keeps_to_the_timetable():

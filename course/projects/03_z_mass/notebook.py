@@ -762,8 +762,8 @@ if all(traffic.values()) and traffic and written(break_even):
                 f"{traffic['refill']:,} for each. A dotted line marks {even:.2f} histograms.")
 
 # %% [markdown] id="traffic-why"
-# One histogram costs much the same either way: the muons have to be read, and the masses are little
-# beside them. The second one is nearly free when the masses are there. So the question is never
+# One histogram costs much the same either way: both ways read the muons, and a mass is 8 bytes where an
+# event's muons are some 22. The second one is nearly free when the masses are there. So the question is never
 # "compute or store" alone but **how often the result is read again**. And a mass that is hard to
 # compute from little data would be a different matter: count, then decide.
 #

@@ -54,23 +54,23 @@ def test_every_defect_of_a_lecture_is_found(tmp_path: Path):
         file.write('\n\n@exercise("forgotten", hints=("a", "b"))\ndef forgotten(x):\n    """."""\n')
     found = problems(tmp_path, LECTURE)
     assert found == [
-        "30: (starter) cell 'surprise' raises NameError: name 'missing' is not defined",
-        "33: (starter) cell 'other-error' raises IndexError instead of KeyError: "
+        "39: (starter) cell 'surprise' raises NameError: name 'missing' is not defined",
+        "42: (starter) cell 'other-error' raises IndexError instead of KeyError: "
         "list index out of range",
-        "36: (starter) cell 'no-error' should raise KeyError, and does not",
+        "45: (starter) cell 'no-error' should raise KeyError, and does not",
         found[3],
-        "23: (starter) the starter passes the check 'half'",
-        "43: (starter) nothing checks the exercise 'unchecked'",
+        "32: (starter) the starter passes the check 'half'",
+        "52: (starter) nothing checks the exercise 'unchecked'",
         "1: (starter) no cell calls check('forgotten', …)",
-        "30: (solution) cell 'surprise' raises NameError: name 'missing' is not defined",
-        "33: (solution) cell 'other-error' raises IndexError instead of KeyError: "
+        "39: (solution) cell 'surprise' raises NameError: name 'missing' is not defined",
+        "42: (solution) cell 'other-error' raises IndexError instead of KeyError: "
         "list index out of range",
-        "36: (solution) cell 'no-error' should raise KeyError, and does not",
+        "45: (solution) cell 'no-error' should raise KeyError, and does not",
         found[10],
-        "20: (solution) the check 'double' refuses the solution: double(1) is 3",
+        "29: (solution) the check 'double' refuses the solution: double(1) is 3",
     ]
     for warning in (found[3], found[10]):
-        assert warning.startswith("39: ")
+        assert warning.startswith("48: ")
         assert "cell 'warns' prints a warning" in warning
         assert "mind the gap" in warning
 

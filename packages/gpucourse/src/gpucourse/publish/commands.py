@@ -70,6 +70,7 @@ def check_current() -> int:
 @_tells_mistakes
 def check(ids: list[str]) -> int:
     """Inspect and rehearse the lessons named; where none is, all, and see that all is current."""
+    from gpucourse.publish import syllabi
     from gpucourse.publish.gallery import read_gallery
     from gpucourse.publish.inspection import inspect
     from gpucourse.publish.rehearsal import rehearse
@@ -89,8 +90,10 @@ def check(ids: list[str]) -> int:
         course, sources = read_course(root)
         code = check_current()
     problems: list[Problem] = [found for source in sources for found in inspect(course, source)]
-    if not ids and (gallery := read_gallery(course)):
-        problems += inspect(course, gallery)
+    if not ids:
+        problems += syllabi.problems(course, sources)
+        if gallery := read_gallery(course):
+            problems += inspect(course, gallery)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)

@@ -4,6 +4,7 @@
 - no name in its code is unknown, in branches and kernels that a rehearsal may never enter too;
 - every link to another page of the course leads somewhere;
 - every prediction is asked with choices, and its explanation is folded (:mod:`.questions`);
+- the minutes that ``course.toml`` gives it are what its words and cells count (:mod:`.pace`);
 - the timetable in its notes for the room takes the minutes that ``course.toml`` gives the lesson.
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 from gpucourse.course.problems import Problem
 from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, unwrap_regions
 from gpucourse.course.registry import Course, Lecture
-from gpucourse.publish import questions
+from gpucourse.publish import pace, questions
 from gpucourse.publish.links import links, places, slug
 from gpucourse.publish.notebooks import starter_source
 from gpucourse.publish.source import Cell, Source
@@ -41,7 +42,8 @@ Mistakes = Iterator[tuple[Cell, str]]
 def inspect(course: Course, source: Source) -> list[Problem]:
     """Every mistake of one lesson that is to be seen without running it."""
     path = source.path.relative_to(course.root)
-    rules = (_pictures, _links, _names, _timetable, questions.mistakes)
+    rules = (_pictures, _links, _names, _timetable, _minutes,
+             questions.mistakes)
     return [Problem(path, cell.line, text) for rule in rules for cell, text in rule(course, source)]
 
 
@@ -110,6 +112,15 @@ def _timetable(course: Course, source: Source) -> Mistakes:
                          f"lesson takes {source.lesson.minutes} (course.toml)")
 
 
+def _minutes(course: Course, source: Source) -> Mistakes:
+    counted = pace.minutes(source)
+    given = source.lesson.minutes
+    if given % pace.GRAIN or abs(given - counted) > pace.GRAIN:
+        yield source.cells[0], (
+            f"course.toml says {given} minutes; its words, cells, predictions and exercises count "
+            f"{counted:.0f}: write {pace.rounded(counted)} (publish/pace.py has the rule)")
+
+
 # --- names ------------------------------------------------------------------------------------
 
 
@@ -117,14 +128,14 @@ def _names(course: Course, source: Source) -> Mistakes:
     """Names that nothing defines, in the released notebook or in the solved one."""
     told: set[tuple[str, str]] = set()
     for solved in (True, False):
-        cells = [(cell, _code_of(cell, solved)) for cell in source.cells if cell.kind == "code"]
+        cells = [(cell, code_of(cell, solved)) for cell in source.cells if cell.kind == "code"]
         for cell, name in unknown_names(cells):
             if (cell.name, name) not in told and "NameError" not in cell.raises:
                 told.add((cell.name, name))
                 yield cell, f"cell {cell.name!r} uses the name {name!r}, which nothing defines"
 
 
-def _code_of(cell: Cell, solved: bool) -> str:
+def code_of(cell: Cell, solved: bool) -> str:
     """The cell's Python, with its answer or with its starter; magics left out."""
     text = unwrap_regions(cell.source, HIDDEN_TESTS)
     text = unwrap_regions(text, SOLUTION) if solved else starter_source(text)
@@ -150,7 +161,7 @@ def unknown_names(cells: list[tuple[Cell, str]]) -> Iterator[tuple[Cell, str]]:
     used = []
     for cell, text, _ in parsed:
         table = symtable.symtable(text, cell.name, "exec")
-        bound, wanted = _global_names(table)
+        bound, wanted = global_names(table)
         known |= bound
         used.append((cell, wanted))
     if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
@@ -161,7 +172,7 @@ def unknown_names(cells: list[tuple[Cell, str]]) -> Iterator[tuple[Cell, str]]:
             yield cell, name
 
 
-def _global_names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
+def global_names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
     """The module's names that this scope and those in it bind, and those that they use."""
     bound, used = set(), set()
     top = table.get_type() == "module"
@@ -172,7 +183,7 @@ def _global_names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
         if of_module and symbol.is_referenced():
             used.add(symbol.get_name())
     for child in table.get_children():
-        more_bound, more_used = _global_names(child)
+        more_bound, more_used = global_names(child)
         bound |= more_bound
         used |= more_used
     return bound, used

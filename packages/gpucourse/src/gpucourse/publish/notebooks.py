@@ -204,17 +204,17 @@ def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode
 
 def page(id: str, cells: list[tuple[str, str, str]]) -> NotebookNode:
     """A generated notebook that belongs to no lesson: (kind, name, text) of each cell."""
-    return _new_notebook(
+    return new_notebook_of(
         id, [_NEW_CELL[kind](text, id=cell_id(id, name)) for kind, name, text in cells]
     )
 
 
 def _notebook(course: Course, lesson: Lesson, cells: list[NotebookNode]) -> NotebookNode:
     title = new_markdown_cell(_title(course, lesson), id=cell_id(lesson.id, "title"))
-    return _new_notebook(lesson.id, [title, *cells])
+    return new_notebook_of(lesson.id, [title, *cells])
 
 
-def _new_notebook(id: str, cells: list[NotebookNode]) -> NotebookNode:
+def new_notebook_of(id: str, cells: list[NotebookNode]) -> NotebookNode:
     notebook = new_notebook(
         cells=cells,
         metadata={

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpucourse.course.projects import repository_url
 from gpucourse.course.registry import Lecture
-from gpucourse.publish import notebooks, welcome
+from gpucourse.publish import faq, notebooks, stitched, welcome
 from gpucourse.publish.colab_copies import colab_copies
 from gpucourse.publish.gallery import NOTEBOOK, read_gallery
 from gpucourse.publish.source import read_course
@@ -61,7 +61,7 @@ def plan(root: Path) -> Plan:
 
 
 def derive(root: Path) -> dict[Path, str]:
-    """Every generated notebook of the course under ``root``: relative path to text."""
+    """Every generated notebook and page of the course under ``root``: relative path to text."""
     course, sources = read_course(root)
     derived = {}
     for source in sources:
@@ -77,9 +77,13 @@ def derive(root: Path) -> dict[Path, str]:
     derived[welcome.NOTEBOOK] = welcome.welcome_notebook(course)
     if gallery := read_gallery(course):
         derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)
+    if tutorial := stitched.three_hours(course, sources):
+        derived[Path("lectures") / f"{stitched.ID}.ipynb"] = tutorial
     if url := repository_url(root):
         derived |= colab_copies(derived, url)
-    return {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}
+    texts = {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}
+    page = faq.page(sources)
+    return texts | ({faq.PAGE: page} if page else {})
 
 
 def write(plan: Plan) -> None:

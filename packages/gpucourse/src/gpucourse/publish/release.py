@@ -26,7 +26,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.projects import PACKAGES, read_projects
 from gpucourse.course.regions import find_regions
 from gpucourse.course.registry import load_course
-from gpucourse.publish import welcome
+from gpucourse.publish import stitched, welcome
 from gpucourse.publish.environments import version
 from gpucourse.publish.links import dead_links
 from gpucourse.publish.notebooks import notebook_text
@@ -34,7 +34,7 @@ from gpucourse.publish.outputs import derive
 from gpucourse.publish.source import Source, read_course
 
 #: Pages of docs/ for learners, or that notebooks link to.
-PAGES = ("standins", "views", "virtualgpu", "when_something_breaks")
+PAGES = ("faq", "standins", "views", "virtualgpu", "when_something_breaks")
 LICENCES = ("LICENSE", "LICENSE-teaching", "CITATION.cff")
 LOCKS = ("gpu", "gpu12", "pycuda")
 #: What build tools write where there is no date, so that no clock is in the result.
@@ -46,7 +46,8 @@ def files(root: Path, wheels: Iterable[Path]) -> dict[str, bytes]:
     project = read_projects(root)
     found: dict[str, bytes] = {wheel.name: wheel.read_bytes() for wheel in wheels}
     for path, text in derive(root).items():
-        if path.parts[0] in ("lectures", "projects"):
+        # The tutorial's notebook reviews the projects with our answers, and sets up with them.
+        if path.parts[0] in ("lectures", "projects") and path.stem != stitched.ID:
             found[path.as_posix()] = text.encode()
     welcome_page = welcome.welcome_notebook(load_course(root), handout=True)
     found[welcome.NOTEBOOK.as_posix()] = notebook_text(welcome_page).encode()

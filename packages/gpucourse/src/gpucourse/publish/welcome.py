@@ -25,6 +25,21 @@ import gpucourse
 
 gpucourse.progress()"""
 
+_NEW = """\
+## New here?
+
+Four steps, in this order; take your time with each, and come back to the rest later:
+
+{way}
+
+- **You know C++ and threads?** Begin with the second step.
+- **You have written kernels already?** Begin with the third, and let its race reports surprise you.
+- **You'll never write a kernel?** Take the first step, then {arrays}: arrays will do.
+- **You came for the Z boson?** Take the four steps, then {jagged}.
+
+In every lesson you're asked what a cell will show before you run it. Press a button, right or
+wrong: your guess stays with you, and the explanation waits, folded, below the cell."""
+
 _LESSONS = """\
 ## The lessons
 
@@ -33,7 +48,9 @@ Take them in this order, or start where your needs are met.
 
 {table}
 
-[The gallery](lectures/gallery.ipynb) shows what the course can draw of a kernel."""
+[The gallery](lectures/gallery.ipynb) shows what the course can draw of a kernel;
+[questions that someone always asks](docs/faq.md) have their answers on one page, "How do I choose a
+GPU?" first."""
 
 # What a handout does not have.
 _MORE = """ Syllabi:
@@ -86,6 +103,7 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
     return notebooks.page(ID, [
         ("markdown", "title", title),
         ("code", "progress", _PROGRESS),
+        *([("markdown", "new-here", new)] if (new := new_here(course)) else []),
         ("markdown", "lessons", lessons),
         ("markdown", "how-to", _NOTEBOOKS),
         ("markdown", "about-save", _SAVE),
@@ -93,6 +111,26 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
         ("markdown", "about-restore", _RESTORE),
         ("code", "restore", "import gpucourse\n\ngpucourse.restore()"),
     ])
+
+
+#: The first steps of somebody new; then what those take who write no kernels, and physicists.
+FIRST = ("01_why_gpus", "05_numba_cuda", "06_thinking_in_threads", "01_fill_a_histogram")
+_ARRAYS, _JAGGED = ("03_cupy", "08_jax"), ("10_awkward_and_the_z", "03_z_mass")
+
+
+def new_here(course: Course) -> str | None:
+    """Where to begin, and who may skip what; None in a course without those lessons."""
+    lessons = {lesson.id: lesson for lesson in course.lessons}
+    if not lessons.keys() >= {*FIRST, *_ARRAYS, *_JAGGED}:
+        return None
+
+    def link(id: str) -> str:
+        return f"[{lessons[id].title}]({notebook_path(lessons[id]).as_posix()})"
+
+    steps = [f"{number}. {link(id)}, {lessons[id].minutes} minutes"
+             for number, id in enumerate(FIRST, start=1)]
+    return _NEW.format(way="\n".join(steps), arrays=" and ".join(map(link, _ARRAYS)),
+                       jagged=" and ".join(map(link, _JAGGED)))
 
 
 def lessons_table(course: Course, repository: str | None = None) -> str:

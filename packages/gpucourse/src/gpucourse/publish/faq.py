@@ -1,0 +1,55 @@
+"""``docs/faq.md``: what someone always asks, for learners, from the lectures' notes for the room.
+
+A note has a paragraph ``*What someone always asks.* "Is it so?" It is. "Why?" Because …``.
+Questions stand in straight quotes and end in ``?`` or ``!``; what follows, up to the next, is the
+answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpucourse.course.registry import Lecture
+from gpucourse.publish.source import Source
+
+#: Where the page goes.
+PAGE = Path("docs") / "faq.md"
+_ASKED = re.compile(r"\*What someone always asks\.\*(.*?)(?:\n\s*\n|\Z)", re.DOTALL)
+_PAIR = re.compile(r'"([^"]+[?!])" +(.+?)(?=(?: "[^"]+[?!]" )|\Z)', re.DOTALL)
+#: The question of a lecture that comes first, as many ask it before they have read any.
+_FIRST = "How do I choose a GPU?"
+
+
+def questions(source: Source) -> Iterator[tuple[str, str]]:
+    """(question, answer) of one lesson's notes, in their order."""
+    for cell in source.cells:
+        if "room" in cell.tags:
+            for paragraph in _ASKED.findall(cell.source):
+                yield from _PAIR.findall(" ".join(paragraph.split()))
+
+
+def page(sources: Iterable[Source]) -> str | None:
+    """The page, Markdown; None where no lecture's notes have a question."""
+    lectures = [one for one in sources if isinstance(one.lesson, Lecture)]
+    found = [(one.lesson, list(questions(one))) for one in lectures]
+    if not any(asked for _, asked in found):
+        return None
+    lines = ["# Questions that someone always asks", "",
+             "From the lectures, in their order. (Made by `make build` from the notes for the room "
+             "in `course/lectures/`.)"]
+    first = [(lesson, answer) for lesson, asked in found for question, answer in asked
+             if question == _FIRST]
+    for lesson, answer in first:
+        lines += ["", f"## {_FIRST}", "", f"With several in one machine: {answer} "
+                  f"([{lesson.title}](../lectures/{lesson.id}.ipynb) has more on this.) Which one "
+                  "answers now stands below the first cell of every notebook; with none in the "
+                  "machine, the virtual GPU does, and no lesson needs another."]
+    for lesson, asked in found:
+        if asked:
+            lines += ["", f"## [{lesson.title}](../lectures/{lesson.id}.ipynb)"]
+        for question, answer in asked:
+            if question != _FIRST:
+                lines += ["", f"**{question}** {answer}"]
+    return "\n".join(lines) + "\n"
