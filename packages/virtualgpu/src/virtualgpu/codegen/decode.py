@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from virtualgpu import operations
-from virtualgpu.codegen.control_flow import Passing, Place
+from virtualgpu.codegen.control_flow import Passing, Place, chosen
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import access, control
 from virtualgpu.machine.fuse import UFUNCS
@@ -28,7 +28,7 @@ MEMORY = {"ld", "ldu", "st", "atom", "red"}
 # Without observers these do nothing that a program can see: lanes of a warp run together, and
 # stores are visible at once.
 NOTHING = {
-    "bra", "ret", "exit", "brkpt", "membar", "fence", "setmaxnreg", "griddepcontrol", "pmevent",
+    "bra", "brx", "ret", "exit", "brkpt", "membar", "fence", "setmaxnreg", "griddepcontrol", "pmevent",
     "prefetch", "prefetchu", "discard", "applypriority", "bar", "barrier", "trap",
 }  # fmt: skip
 ATOMICS = {"add", "exch", "and", "or", "xor", "min", "max", "inc", "dec", "cas"}
@@ -127,7 +127,8 @@ class _Decoder:
             if opcode in ("bar", "barrier"):
                 self.plain_barrier()
             guard = instruction.guard if opcode == "bra" else None
-            return self.made(Step, (), (guard[0],) if guard else ())
+            way = chosen(self.place) if opcode in ("brx", "call") else None
+            return self.made(Step, (), (guard[0],) if guard else () if way is None else (way,))
         if opcode in ("cvta", "isspacep", "activemask"):
             return self.made(Step, operands[:1], operands[1:])
         if opcode in WARP_SYNC:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from virtualgpu.codegen import control_flow, data, spins
-from virtualgpu.codegen.context import AT_BARRIER, DONE, STOPPED
-from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, DONE, STOPPED
+from virtualgpu.codegen.control_flow import Place, chosen
 from virtualgpu.codegen.decode import Access, Stop, decode
 from virtualgpu.codegen.lanes import (
     I32,
@@ -25,16 +25,17 @@ from virtualgpu.codegen.lanes import (
     Context,
     bits_of_mask,
     mask_of_bits,
+    spread,
 )
 from virtualgpu.codegen.memory import Accesses
-from virtualgpu.codegen.operands import BOOL, Registers
+from virtualgpu.codegen.operands import BOOL, U32, U64, Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.state import State
 from virtualgpu.codegen.uniformity import Uniformity
 from virtualgpu.machine.program import Program
 from virtualgpu.operations.expression import Value
 
-KINDS = {"next", "goto", "branch", "exit", "barrier", "trap", "call", "return"}
+KINDS = {"next", "goto", "branch", "indexed", "exit", "barrier", "trap", "call", "return"}
 
 
 class Lowering:
@@ -143,10 +144,13 @@ class Lowering:
             build.store(I32(0), self.words[place])
             build.branch(self.enter[place])
 
-    def _stop(self, number: int, mask: ir.Value) -> ir.Block:
-        """A block that leaves the kernel for good: site ``number``, or a place as -1 - index."""
+    def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
+        """A block that leaves the kernel for good: site ``number``, or a place as -1 - index.
+        ``why`` is the index or address that leads nowhere."""
         block = self.function.append_basic_block("stop")
         with self.build.goto_block(block):
+            if why is not None:
+                self.build.store(spread(why.to("u64")).node, self.context.at(ADDRESSES), align=8)
             self.context.store("fault", I64(number))
             self.context.store("fault_mask", self.build.zext(mask, I64))
             self.build.ret(I32(STOPPED))
@@ -175,6 +179,8 @@ class Lowering:
             assert block.last is not None and block.last.guard is not None
             taken = registers.get(block.last.guard[0], BOOL)
             taken = ~taken if block.negated else taken
+        elif (way := chosen(place)) is not None:
+            taken = registers.get(way, U32 if block.kind == "indexed" else U64)
         needed = self.uniformity.needed_by_others(place.index)
         lanes = mask_of_bits(build, mask) if needed & registers.written else None
         registers.store_back(place.live_out, lanes, needed)
@@ -215,8 +221,10 @@ class Lowering:
             self.state.save(self.barriers.index(place) + 1, mask,
                             self.places[place.after].live_in)
             build.ret(I32(AT_BARRIER))
-        elif taken is not None:
+        elif kind == "branch" and taken is not None:
             self._branch(place, mask, taken, pending)
+        elif taken is not None:
+            self._choose(place, mask, taken, pending)
         else:
             self._go(place, place.after if kind == "next" else place.target, mask, pending)
 
@@ -242,6 +250,49 @@ class Lowering:
         self._go(place, place.target, mask, pending)
         build.position_at_end(no)
         self._go(place, place.after, mask, pending)
+
+    def _choose(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
+        """Where the entry of a table, or the function at an address, says."""
+        build, program, block = self.build, self.program, place.block
+        if block.kind == "indexed":
+            keys = list(range(len(block.targets)))
+        else:
+            keys = [program.module.address(code.function.name)
+                    for code in control_flow.callees(program, block)]
+        bits = int(taken.kind[1:])
+        if taken.lanes is None:
+            nowhere = self._stop(-1 - place.index, mask, taken)
+            switch = build.switch(taken.node, nowhere)
+            for key, target in zip(keys, place.targets, strict=True):
+                way = self.function.append_basic_block("way")
+                switch.add_case(ir.Constant(ir.IntType(bits), key), way)
+                build.position_at_end(way)
+                self._go(place, target, mask, pending)
+            return
+        ways: dict[int, ir.Value] = {}
+        left = mask
+        for key, target in zip(keys, place.targets, strict=True):
+            same = build.and_(bits_of_mask(build, (taken == key).node), mask)
+            ways[target] = build.or_(ways[target], same) if target in ways else same
+            left = build.and_(left, build.not_(same))
+        onward = self.function.append_basic_block("ways")
+        build.cbranch(build.icmp_unsigned("==", left, I32(0)), onward,
+                      self._stop(-1 - place.index, mask, taken))
+        build.position_at_end(onward)
+        ways = {target: lanes for target, lanes in ways.items() if target not in self.ending}
+        first, *others = sorted(ways) or [-1]
+        if min(place.targets) <= place.index:
+            self._tick(place, mask)
+        for target in others:
+            self._wait(target, ways[target])
+            pending |= 1 << target
+        if ways:
+            some, none = (self.function.append_basic_block(name) for name in ("some", "none"))
+            build.cbranch(build.icmp_unsigned("!=", ways[first], I32(0)), some, none)
+            build.position_at_end(some)
+            self._go(place, first, ways[first], pending)
+            build.position_at_end(none)
+        self._rest(pending)
 
     def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
         """Lanes that go different ways: those of the lowest at once, the others wait."""

@@ -26,6 +26,7 @@ from virtualgpu.codegen.context import (
     WORD,
     size,
 )
+from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.errors import (
@@ -37,7 +38,7 @@ from virtualgpu.errors import (
     UnsupportedInstruction,
     VirtualGPUError,
 )
-from virtualgpu.machine import access, barriers, simt
+from virtualgpu.machine import access, barriers, calls, simt
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.launch import Launch
 from virtualgpu.machine.mapping import BASE
@@ -229,12 +230,22 @@ class Run:
             if isinstance(self.error, BudgetExceeded):
                 raise BudgetExceeded(self.error.message, barriers.location(wave, group))
             raise self.error
-        self._replay(TrapError if fault < 0 else (MemoryAccessError, MisalignedAddressError))
-        if fault < 0:
+        kinds = {"indexed": VirtualGPUError, "call": MemoryAccessError}
+        self._replay(kinds.get(place.block.kind, TrapError) if fault < 0 else (
+            MemoryAccessError, MisalignedAddressError))
+        if fault < 0 and place.block.kind in kinds:
+            self._lead_nowhere(group, place)
+        elif fault < 0:
             simt._trap(wave, group, place.block, None)
         else:
             self._refused_access(fault, group)
         raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
+
+    def _lead_nowhere(self, group: Group, place: Place) -> None:
+        """Have the interpreting machine look at the index or the addresses that lead nowhere."""
+        ways = self.context[ADDRESSES : ADDRESSES + LANES].view(np.uint64)[group.lanes % LANES]
+        follow = simt._indexed if place.block.kind == "indexed" else calls.call
+        follow(group.wave, group, place.block, ways)
 
     def _refused_access(self, number: int, group: Group) -> None:
         """Have the interpreting machine look at the addresses that native code refused."""

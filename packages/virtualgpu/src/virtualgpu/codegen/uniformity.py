@@ -9,7 +9,7 @@ number in native code, and a branch on it never parts a warp.
 from __future__ import annotations
 
 from virtualgpu.codegen import control_flow
-from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.control_flow import Place, chosen
 from virtualgpu.codegen.decode import Access, Copy, Parameter, Step
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.ptx import Immediate, Register, Symbol
@@ -63,6 +63,9 @@ class Uniformity:
                 if block.kind == "branch" and block.last is not None and (
                         block.last.guard is not None) and not self.is_uniform(
                         place, block.last.guard[0]):
+                    parting.add(place.index)
+                way = chosen(place)
+                if way is not None and not self.is_uniform(place, way):
                     parting.add(place.index)
                 if block.guard is not None and block.guard[0] in self.varying:
                     guarded.add(place.index)
