@@ -215,14 +215,6 @@ def test_an_endless_loop_is_stopped_and_its_line_named():
     assert "was stopped" in error
 
 
-@pytest.mark.parametrize("body", [
-    "A: ld.volatile.global.u32 %r1, [%rd1]; setp.eq.u32 %p1, %r1, 5; @%p1 bra A;",
-    "A: atom.global.cas.b32 %r1, [%rd1], 5, 1; setp.eq.u32 %p1, %r1, 5; @%p1 bra A;",
-    "A: ld.global.u32 %r1, [%rd1]; setp.eq.u32 %p1, %r1, 5; @%p1 bra A;"])
-def test_what_may_wait_for_another_stays_on_the_other_machine(body):
-    agree(entry(body, 1), np.zeros(1, np.uint32), refused=True)
-
-
 def test_predicates_and_every_width_live_across_a_barrier():
     text = entry("""
       mul.wide.u32 %rd3, %gid, 8;  add.u64 %rd4, %rd1, %rd3;

@@ -13,7 +13,8 @@ from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
 
 
-def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0):
+def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0,
+          cooperative=False):
     """The arrays after a launch of ``k``, the error's words or None, and the native code."""
     memory = GlobalMemory(1 << 28)
     module = LoadedModule(memory, [text], None)
@@ -23,8 +24,8 @@ def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0):
         places.append(memory.allocate(array.nbytes))
         memory.write(places[-1], array)
     launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
-                    [struct.pack("<Q", place) for place in places], shared, native=native,
-                    budget=Budget(seconds=seconds))
+                    [struct.pack("<Q", place) for place in places], shared, cooperative,
+                    native=native, budget=Budget(seconds=seconds))
     error = None
     try:
         launch.run()
@@ -37,7 +38,7 @@ def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0):
 def agree(text: str, *arrays: np.ndarray, refused: bool = False, **options) -> None:
     there, wrong, _ = after(text, None, arrays, **options)
     here, error, code = after(text, codegen.natively, arrays, **options)
-    assert isinstance(code, str) is refused, code
+    assert isinstance(code, str) is refused, code if isinstance(code, str) else "it compiles"
     assert error == wrong
     if wrong is None:
         for ours, theirs in zip(here, there, strict=True):

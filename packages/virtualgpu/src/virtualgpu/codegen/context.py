@@ -20,6 +20,10 @@ FIELDS = (
     "dynamic_smem_size", "total_smem_size",
     # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on.
     "fuel", "tick", "ended", "fault", "fault_mask",
+    # Blocks that run side by side (`resident`): whether they have started, where each memory of the
+    # first begins and how many bytes each block has of it; threads at the grid's barrier and ended.
+    "started", "shared_all", "local_all", "states_all", "tables",
+    "shared_room", "local_room", "states_room", "at_grid", "finished",
 )  # fmt: skip
 AT = {name: number for number, name in enumerate(FIELDS)}
 
@@ -36,7 +40,8 @@ LOW, SPAN, DELTA, LIMIT = range(4)
 SITE_WORDS = 4
 
 WORD = 8
-DONE, AT_BARRIER, STOPPED = 0, 1, 2  # what a warp's function returns
+DONE, AT_BARRIER, STOPPED, YIELDED = range(4)  # what a warp's function returns
+ENDED, WAITING, DEADLOCK = 0, 1, 3  # ... and what one of blocks does, beside STOPPED
 
 
 def site_at(number: int) -> int:

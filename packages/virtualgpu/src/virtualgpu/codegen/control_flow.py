@@ -281,6 +281,20 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int]) -> list[i
     return found
 
 
+def anywhere(places: list[Place], parting: set[int], guarded: set[int]) -> list[int]:
+    """As :func:`waiting`, where lanes may also be held back: once they may have parted, some can
+    wait at every place that can still be reached."""
+    gone = endings(places)
+    stirred = set(guarded)
+    todo = [*parting, *guarded]
+    while todo:
+        more = places[todo.pop()].onward - gone - stirred
+        stirred |= more
+        todo += more
+    everyone = sum(1 << index for index in stirred)
+    return [everyone if index in stirred else 0 for index in range(len(places))]
+
+
 def loops(places: list[Place]) -> list[set[int]]:
     """The strongly connected parts that hold a cycle (Tarjan 1972), without recursion."""
     onward = [place.onward for place in places]

@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from virtualgpu.codegen.apart import barrier_of
 from virtualgpu.codegen.context import AT
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access
 from virtualgpu.codegen.lowering import Lowering
+from virtualgpu.codegen.resident import Resident
 from virtualgpu.compilers.llvm import machine_code
 from virtualgpu.machine.program import Program
 
@@ -135,13 +137,16 @@ _STORED = ("ctaid_x", "ctaid_y", "ctaid_z", "block", "warp")
 
 @dataclass(slots=True)
 class NativeKernel:
-    """``run(context, first, count)`` runs blocks; 0 when all have ended, 2 where one stopped."""
+    """``run(context, first, count)`` runs blocks; ENDED when all have, STOPPED where one stopped;
+    of blocks that run side by side also WAITING or DEADLOCK."""
 
     run: Callable[[int, int, int], int]
     places: list[Place]  # where it may stop, and its memory instructions, by number
     sites: list[tuple[Access, Place]]
     state_size: int
     local_size: int  # bytes of a thread's local memory, calls included
+    resident: bool  # blocks run side by side, each in memory of its own
+    grid_barrier: bool
     seconds: float  # that it took to compile
 
 
@@ -156,11 +161,17 @@ def build(program: Program) -> NativeKernel:
         if field in _FIELDS:
             lines.append(f"  %{_FIELDS[field]} = load i64, ptr %{field}_p")
     rounds = bool(lowering.barriers)
-    text = str(lowering.module) + _BLOCKS.format(
-        name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
-        body=(_ROUNDS if rounds else _PLAIN).format(name=name))
+    if lowering.apart is not None:
+        Resident(name, lowering.function, lowering.apart, len(lowering.accesses.sites))
+        text = str(lowering.module)
+    else:
+        text = str(lowering.module) + _BLOCKS.format(
+            name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
+            body=(_ROUNDS if rounds else _PLAIN).format(name=name))
     address = machine_code(text, name, optimise=True)
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)
     return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
+                        lowering.apart is not None, any(
+                            barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
                         time.perf_counter() - start)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from virtualgpu.codegen import control_flow, data, spins
+from virtualgpu.codegen import apart, control_flow, data, spins
+from virtualgpu.codegen.apart import Apart
 from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, DONE, STOPPED
 from virtualgpu.codegen.control_flow import Place, chosen
 from virtualgpu.codegen.decode import Access, Stop, decode
@@ -55,35 +56,31 @@ class Lowering:
         self.program = program
         self.places = control_flow.places(program)
         self.steps = [decode(program, place) for place in self.places]
-        spins.refuse(self.places, self.steps)
+        self._check()
+        spinning = spins.spinning(self.places, self.steps)
         self.ending = control_flow.endings(self.places)
         self.uniformity = Uniformity(program, self.places, self.steps)
+        parted = apart.needed(self.places, self.uniformity.waiting, self.steps,
+                              self.uniformity.varying, spinning)
+        if parted:
+            self.uniformity = Uniformity(program, self.places, self.steps, apart=True)
         self.waiting = self.uniformity.waiting
-        self._check()
         self.first = next(place for place in self.places if not place.stack
                           and place.block.index == program.entry_code.entry)
         self.barriers = [p for p in self.places if p.block.kind == "barrier"]
-        self._start(name)
+        self._start(name, spinning if parted else None)
         self._dispatch()
         for place in self.places:
             self._place(place)
 
     def _check(self) -> None:
         for place in self.places:
-            block = place.block
-            if block.kind not in KINDS:
-                raise Refused(f"a block that ends by {block.kind}")
-            parted = block.guard is not None and block.guard[0] in self.uniformity.varying
-            meets = block.kind == "barrier" or block.warp_mask is not None
-            if meets and (self.waiting[place.index] or parted):
-                raise Refused("lanes that may come to a meeting of the warp one by one")
-            mask = block.warp_mask
-            if isinstance(mask, int) and mask in self.uniformity.varying:
-                raise Refused("lanes that name different companions")
+            if place.block.kind not in KINDS:
+                raise Refused(f"a block that ends by {place.block.kind}")
 
     # -- the frame of the function -------------------------------------------------------------
 
-    def _start(self, name: str) -> None:
+    def _start(self, name: str, spinning: set[int] | None) -> None:
         self.module = ir.Module(name)
         function = ir.Function(
             self.module, ir.FunctionType(I32, [POINTER, POINTER, I32]), f"{name}_warp")
@@ -102,17 +99,23 @@ class Lowering:
         chain = 0
         for places in self.waiting:
             chain |= places
+        self.apart = None if spinning is None else Apart(self, spinning)
+        if self.apart is not None:
+            chain |= sum(1 << place for place in self.apart.places() - self.ending)
         self.chain = list(control_flow.members(chain))
         self.words = {place: build.alloca(I32) for place in self.chain}
         for word in self.words.values():
             build.store(I32(0), word)
-        self.state = State(self.registers, function.args[1], self.barriers, self.places)
+        live = frozenset().union(*(self.places[b.after].live_in for b in self.barriers))
+        self.state = State(self.registers, function.args[1], live) if self.apart is None else (
+            self.apart.state)
         self.accesses = Accesses(self.registers, self.context, self._stop)
         self.enter = [function.append_basic_block(f"p{place.index}_") for place in self.places]
         self.check = {place: function.append_basic_block(f"c{place}_") for place in self.chain}
         self.finish = function.append_basic_block("finish")
-        with build.goto_block(self.finish):
-            build.ret(I32(DONE))
+        if self.apart is None:
+            with build.goto_block(self.finish):
+                build.ret(I32(DONE))
 
     def _dispatch(self) -> None:
         """From the entry to the first place, or to where a barrier let the warp go on; and from
@@ -120,7 +123,15 @@ class Lowering:
         build = self.build
         build.store(self.function.args[2], self.mask)
         first = self.enter[self.first.index]
-        if not self.barriers:
+        if self.apart is not None:
+            resume = self.function.append_basic_block("resume")
+            build.cbranch(build.icmp_unsigned("==", self.state.phase(), I32(0)), first, resume)
+            build.position_at_end(resume)
+            self.apart.resume()
+            build.branch(self.check[self.chain[0]])
+            build.position_at_end(self.finish)
+            self.apart.finish()
+        elif not self.barriers:
             build.branch(first)
         else:
             switch = build.switch(self.state.phase(), first)
@@ -142,6 +153,8 @@ class Lowering:
             build.position_at_end(found)
             build.store(word, self.mask)
             build.store(I32(0), self.words[place])
+            if self.apart is not None:
+                self.apart.leave(word)
             build.branch(self.enter[place])
 
     def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
@@ -166,6 +179,8 @@ class Lowering:
         pending = self.waiting[place.index]
         if block.guard is not None:
             mask = self._guard(place, block.guard, mask, pending)
+        if self.apart is not None and block.warp_mask is not None:
+            mask = self.apart.meet(place, mask)
         for step in self.steps[place.index]:
             if isinstance(step, Access):
                 self.accesses.emit(step, mask)
@@ -217,6 +232,8 @@ class Lowering:
             self._rest(pending)
         elif kind == "trap":
             build.branch(self._stop(-1 - place.index, mask))
+        elif kind == "barrier" and self.apart is not None:
+            self.apart.arrive(place, mask)
         elif kind == "barrier":
             self.state.save(self.barriers.index(place) + 1, mask,
                             self.places[place.after].live_in)
@@ -313,6 +330,9 @@ class Lowering:
             return
         if target <= place.index:
             self._tick(place, mask)
+        if self.apart is not None:
+            self._go_apart(place, target, mask)
+            return
         lower = [other for other in control_flow.members(pending) if other < target]
         if lower:
             self._wait(target, mask)
@@ -325,14 +345,40 @@ class Lowering:
         build.store(mask, self.mask)
         build.branch(self.enter[target])
 
+    def _go_apart(self, place: Place, target: int, mask: ir.Value) -> None:
+        """As :meth:`_go`, where who waits is known only now."""
+        build = self.build
+        assert self.apart is not None
+        self.apart.tire(place, target, mask)
+        if self.waiting[place.index]:
+            alone, beside = (self.function.append_basic_block(n) for n in ("alone", "beside"))
+            others = build.load(self.apart.others)
+            build.cbranch(build.icmp_unsigned("==", others, I32(0)), alone, beside)
+            build.position_at_end(beside)
+            self._wait(target, mask)
+            build.branch(self.check[self.chain[0]])
+            build.position_at_end(alone)
+        build.store(mask, self.mask)
+        build.branch(self.enter[target])
+
+    def to_the_next(self, place: Place) -> None:
+        """The lanes that ran are parked: on with the lowest that wait, or out of the warp."""
+        self._rest(self.waiting[place.index])
+
     def _wait(self, target: int, lanes: ir.Value) -> None:
         """Lanes wait at a place until all lower ones are done."""
+        if self.apart is not None:
+            self.apart.move(target, lanes)
+            return
         word = self.words[target]
         self.build.store(self.build.or_(self.build.load(word), lanes), word)
 
     def _rest(self, pending: int) -> None:
         """Those who ran are gone: on with the lowest that wait, or the end."""
-        first = next(iter(control_flow.members(pending)), None)
+        if self.apart is not None and pending:
+            first: int | None = self.chain[0]
+        else:
+            first = next(iter(control_flow.members(pending)), None)
         self.build.branch(self.finish if first is None else self.check[first])
 
     def _tick(self, place: Place, mask: ir.Value) -> None:

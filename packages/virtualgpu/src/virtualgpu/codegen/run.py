@@ -19,18 +19,24 @@ from numpy.typing import ArrayLike
 from virtualgpu.codegen.context import (
     ADDRESSES,
     AT,
+    DEADLOCK,
     LANES,
     LIMIT,
     SITE_WORDS,
     SITES,
+    STOPPED,
+    WAITING,
     WORD,
     size,
 )
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
+from virtualgpu.codegen.resident import TABLE
 from virtualgpu.errors import (
     BudgetExceeded,
+    DeadlockError,
+    LaunchError,
     Location,
     MemoryAccessError,
     MisalignedAddressError,
@@ -40,7 +46,8 @@ from virtualgpu.errors import (
 )
 from virtualgpu.machine import access, barriers, calls, simt
 from virtualgpu.machine.group import Group
-from virtualgpu.machine.launch import Launch
+from virtualgpu.machine.launch import WAITING as WAITING_WAVES
+from virtualgpu.machine.launch import WAVE_LANES, Launch
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.program import Program
 from virtualgpu.machine.registers import Registers
@@ -52,6 +59,7 @@ STRICT = os.environ.get("VIRTUALGPU_NATIVE") == "always"
 SLICE = 0.05  # seconds of a batch of blocks, as far as can be foreseen
 REPLAY = 5.0  # seconds to find the words for an error
 ROUNDS = 20_000  # of loops, between two looks at the clock
+SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have together
 
 _lock = threading.Lock()
 
@@ -59,17 +67,37 @@ _lock = threading.Lock()
 def natively(launch: Launch, first: int = 0) -> bool:
     """Run the blocks from ``first`` on in native code if they can be; False where nothing has
     been done."""
-    if launch.observers or launch.cooperative or (
+    if launch.observers or (
             not isinstance(launch.schedule, Lockstep)
             or not math.isinf(launch.budget.instructions)):
         return False
     start = time.thread_time()
     kernel = _kernel(launch.program)
     launch.deadline += time.thread_time() - start  # the kernel's own time is what is limited
-    if kernel is None or kernel.local_size > MAX_LOCAL:
+    if kernel is None or kernel.local_size > MAX_LOCAL or (
+            kernel.grid_barrier and not launch.cooperative):
         return False
-    Run(launch, kernel).run(first)
+    if kernel.resident:
+        side_by_side(launch, kernel, first)
+    else:
+        Run(launch, kernel).run(first)
     return True
+
+
+def side_by_side(launch: Launch, kernel: NativeKernel, first: int) -> None:
+    """Run blocks that may wait for others: as many at a time as fit a core's cache (of a
+    cooperative launch all), and the next ones where those before only wait."""
+    waiting: list[Run] = []
+    ended: list[Run] = []
+    while first < launch.blocks or waiting:
+        if first < launch.blocks and (not waiting or len(waiting) < waiting[0].most):
+            run = ended.pop() if ended else Run(launch, kernel)
+            run.place(first)
+            first += run.count
+            waiting.append(run)
+        left = [run for run in waiting if run.goes_on()]
+        ended = [*ended, *(run for run in waiting if run not in left)][-1:]
+        waiting = left
 
 
 def _kernel(program: Program) -> NativeKernel | None:
@@ -104,6 +132,16 @@ class Run:
         self.error: BaseException | None = None
         self.context = _words(size(len(kernel.sites)))
         self._kept: list[Any] = []  # what the context points to
+        # Blocks that have memory of their own, and how many such runs may wait for others.
+        self.blocks = self.most = 1
+        if kernel.resident:
+            own = launch.shared_bytes + -(-launch.threads // LANES) * (
+                LANES * kernel.local_size + kernel.state_size)
+            self.blocks = launch.blocks if launch.cooperative else max(
+                1, min(launch.blocks, WAVE_LANES // launch.threads, SIDE_BY_SIDE // own))
+            launch.reserve(self.blocks * own, "memory of blocks that wait for each other")
+            self.most = min(WAITING_WAVES * WAVE_LANES // (self.blocks * launch.threads),
+                            launch.budget.nbytes // (self.blocks * own))
         self._fill()
 
     def _table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
@@ -126,12 +164,18 @@ class Run:
         extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
         tick = ctypes.CFUNCTYPE(None)(self._tick)
         self._kept.append(tick)
+        rooms = {"shared": -(-launch.shared_bytes // 16) * 16, "local": warps * LANES * stride,
+                 "states": warps * kernel.state_size}
+        for name, nbytes in rooms.items():
+            self.context[AT[f"{name}_room"]] = nbytes
+            self.context[AT[name]] = self.context[AT[f"{name}_all"]] = self._room(
+                self.blocks * nbytes)
         fields = {
-            "delta": memory.host - BASE, "shared": self._room(launch.shared_bytes),
-            "local": self._room(warps * LANES * stride), "local_stride": stride,
+            "delta": memory.host - BASE, "local_stride": stride,
+            "tables": self._room(self.blocks * 8 * TABLE),
             "threads": launch.threads, "warps": warps,
             "parameters": self._table(np.frombuffer(launch.parameters, np.uint8), np.uint8),
-            "states": self._room(warps * kernel.state_size), "state_size": kernel.state_size,
+            "state_size": kernel.state_size,
             "global_starts": self._table(memory.starts), "global_ends": self._table(memory.ends),
             "global_count": len(memory.starts),
             "shared_starts": self._table([start for start, _ in extents]),
@@ -172,6 +216,26 @@ class Run:
                 count *= 8 if took < SLICE / 16 else 2
             elif took > SLICE:
                 count = max(1, count // 2)
+
+    def place(self, first: int) -> None:
+        """Begin with blocks ``first`` and those after it, side by side."""
+        self.first, self.count = first, min(self.blocks, self.launch.blocks - first)
+        self.context[AT["started"]] = 0
+
+    def goes_on(self) -> bool:
+        """One turn for blocks side by side; whether some are left."""
+        launch = self.launch
+        if time.thread_time() > launch.deadline:
+            self.context[AT["fuel"]] = 0  # the next loop says where
+        with self._hearing_signals():
+            result = self.kernel.run(self.context.ctypes.data, self.first, self.count)
+        if result == STOPPED:
+            self._stopped()
+        if result == DEADLOCK:
+            self._replay(DeadlockError)
+            raise DeadlockError("deadlock: threads wait for ever at a barrier to which others do "
+                                "not come", Location(launch.kernel))
+        return bool(result == WAITING)
 
     def _tick(self) -> None:
         """From within a loop. Native code stops unless this comes to its end."""
@@ -230,14 +294,14 @@ class Run:
             if isinstance(self.error, BudgetExceeded):
                 raise BudgetExceeded(self.error.message, barriers.location(wave, group))
             raise self.error
-        kinds = {"indexed": VirtualGPUError, "call": MemoryAccessError}
+        kinds = {"indexed": VirtualGPUError, "call": MemoryAccessError, "barrier": LaunchError}
         self._replay(kinds.get(place.block.kind, TrapError) if fault < 0 else (
             MemoryAccessError, MisalignedAddressError))
-        if fault < 0 and place.block.kind in kinds:
+        if fault < 0 and place.block.kind in ("indexed", "call"):
             self._lead_nowhere(group, place)
-        elif fault < 0:
+        elif fault < 0 and place.block.kind != "barrier":
             simt._trap(wave, group, place.block, None)
-        else:
+        elif fault >= 0:
             self._refused_access(fault, group)
         raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
 

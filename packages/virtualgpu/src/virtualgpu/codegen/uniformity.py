@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from virtualgpu.codegen import control_flow
 from virtualgpu.codegen.control_flow import Place, chosen
-from virtualgpu.codegen.decode import Access, Copy, Parameter, Step
+from virtualgpu.codegen.decode import Access, Barrier, Copy, Parameter, Step
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
@@ -23,10 +23,12 @@ SPECIALS = {
 
 
 class Uniformity:
-    """The result: ``varying`` registers, and ``waiting`` for each place."""
+    """The result: ``varying`` registers, and ``waiting`` for each place; with ``apart`` every
+    place that lanes can come to once they may have parted (:mod:`.apart`)."""
 
-    def __init__(self, program: Program, places: list[Place], steps: list[list[Step]]):
-        self.program, self.places, self.steps = program, places, steps
+    def __init__(self, program: Program, places: list[Place], steps: list[list[Step]],
+                 apart: bool = False):
+        self.program, self.places, self.steps, self.apart = program, places, steps, apart
         self.varying: set[int] = set()
         self.waiting: list[int] = []
         self._solve()
@@ -45,6 +47,8 @@ class Uniformity:
     def result_is_uniform(self, place: Place, step: Step) -> bool:
         if isinstance(step, Parameter | Copy):
             return not step.reads & self.varying
+        if isinstance(step, Barrier):
+            return step.grid
         if step.instruction.opcode in WARP_SYNC:
             return False
         # A thread's own memory, or an address that may lie there.
@@ -69,7 +73,11 @@ class Uniformity:
                     parting.add(place.index)
                 if block.guard is not None and block.guard[0] in self.varying:
                     guarded.add(place.index)
-            self.waiting = control_flow.waiting(self.places, parting, guarded)
+                mask = block.warp_mask
+                if self.apart and isinstance(mask, int) and mask in self.varying:
+                    guarded.add(place.index)  # teams go on one by one
+            find = control_flow.anywhere if self.apart else control_flow.waiting
+            self.waiting = find(self.places, parting, guarded)
             grown: set[int] = set()
             for place in self.places:
                 needed = self.needed_by_others(place.index)
