@@ -24,6 +24,9 @@ FIELDS = (
     # first begins and how many bytes each block has of it; threads at the grid's barrier and ended.
     "started", "shared_all", "local_all", "states_all", "tables",
     "shared_room", "local_room", "states_room", "at_grid", "finished",
+    # What a watched kernel counts (`counting`): its tables, and the observer's loop with its data.
+    "place_counts", "site_counts", "thread_instructions", "thread_accesses",
+    "passes", "count_apart", "count_data",
 )  # fmt: skip
 AT = {name: number for number, name in enumerate(FIELDS)}
 

@@ -235,7 +235,8 @@ def _only_ends(place: Place, gone: set[int]) -> bool:
     return block.kind == "exit" or (block.kind == "goto" and place.target in gone)
 
 
-def waiting(places: list[Place], parting: set[int], guarded: set[int]) -> list[int]:
+def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
+            ) -> list[int]:
     """For each place: where other lanes of the warp may wait while it runs.
 
     Parameters
@@ -246,10 +247,9 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int]) -> list[i
         Places whose branch may send the lanes of a warp different ways.
     guarded : set of int
         Places under a predicate on which lanes may differ: the others wait behind.
-
-    Lanes on the way to an ending place are gone: they wait nowhere.
+    gone : set of int
+        Ending places: lanes on the way there wait nowhere.
     """
-    gone = endings(places)
     found = [0] * len(places)
     onward = [sorted(place.onward - gone) for place in places]
     todo = set(range(len(places)))
@@ -281,10 +281,10 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int]) -> list[i
     return found
 
 
-def anywhere(places: list[Place], parting: set[int], guarded: set[int]) -> list[int]:
+def anywhere(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
+             ) -> list[int]:
     """As :func:`waiting`, where lanes may also be held back: once they may have parted, some can
     wait at every place that can still be reached."""
-    gone = endings(places)
     stirred = set(guarded)
     todo = [*parting, *guarded]
     while todo:

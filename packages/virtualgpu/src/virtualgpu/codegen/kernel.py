@@ -102,10 +102,14 @@ round:
 warps:
   %w = phi i64 [0, %round], [%w2, %went]
   %waits = phi i1 [false, %round], [%waits2, %went]
+  %lowest = phi i32 [-1, %round], [%lowest2, %went]
   %any = icmp ult i64 %w, %warps_n
   br i1 %any, label %look, label %over
 over:
-  br i1 %waits, label %round, label %next
+  br i1 %waits, label %pass, label %next
+pass:
+{passed}
+  br label %round
 look:
   %s_at = mul i64 %w, %state_size
   %s_sum = add i64 %states, %s_at
@@ -123,11 +127,26 @@ ends:
   store i32 -1, ptr %s_p
   br label %went
 waiting:
+  %stands = load i32, ptr %s_p
+  %below = icmp ult i32 %stands, %lowest
+  %lower = select i1 %below, i32 %stands, i32 %lowest
   br label %went
 went:
   %waits2 = phi i1 [%waits, %look], [%waits, %ends], [true, %waiting]
+  %lowest2 = phi i32 [%lowest, %look], [%lowest, %ends], [%lower, %waiting]
   br label %warps
 """
+# At how many barriers a block has passed, by the lowest of those at which its warps stand.
+_PASSED = """
+  %rounds_p = getelementptr i64, ptr %ctx, i64 {passes}
+  %rounds_n = load i64, ptr %rounds_p
+  %rounds_t = inttoptr i64 %rounds_n to ptr
+  %number = zext i32 %lowest to i64
+  %passed_p = getelementptr i64, ptr %rounds_t, i64 %number
+  %passed_n = load i64, ptr %passed_p
+  %passed_1 = add i64 %passed_n, 1
+  store i64 %passed_1, ptr %passed_p
+""".format(passes=AT["passes"])
 _FIELDS = {"threads": "threads", "warps": "warps_n", "nctaid_x": "nctaid_x",
            "nctaid_y": "nctaid_y", "shared": "shared", "local": "local",
            "shared_bytes": "shared_bytes", "local_bytes": "local_bytes", "states": "states",
@@ -150,11 +169,12 @@ class NativeKernel:
     seconds: float  # that it took to compile
 
 
-def build(program: Program) -> NativeKernel:
-    """Compile a kernel. Raises Refused where native code cannot be the same as the machine."""
+def build(program: Program, counts: bool = False) -> NativeKernel:
+    """Compile a kernel, or its variant that counts. Raises Refused where native code cannot be the
+    same as the machine."""
     start = time.perf_counter()
     name = f"native_{next(_numbers)}"
-    lowering = Lowering(program, name)
+    lowering = Lowering(program, name, counts)
     lines = []
     for field in (*_FIELDS, *_STORED):
         lines.append(f"  %{field}_p = getelementptr i64, ptr %ctx, i64 {AT[field]}")
@@ -167,7 +187,8 @@ def build(program: Program) -> NativeKernel:
     else:
         text = str(lowering.module) + _BLOCKS.format(
             name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
-            body=(_ROUNDS if rounds else _PLAIN).format(name=name))
+            body=(_ROUNDS if rounds else _PLAIN).format(
+                name=name, passed=_PASSED if counts else ""))
     address = machine_code(text, name, optimise=True)
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)

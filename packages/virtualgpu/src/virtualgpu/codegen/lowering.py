@@ -12,34 +12,34 @@ that live on are in the state) or STOPPED (the context says where).
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 
 from virtualgpu.codegen import apart, control_flow, data, spins
 from virtualgpu.codegen.apart import Apart
-from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, DONE, STOPPED
+from virtualgpu.codegen.context import DONE
 from virtualgpu.codegen.control_flow import Place, chosen
+from virtualgpu.codegen.counting import Counting
 from virtualgpu.codegen.decode import Access, Stop, decode
 from virtualgpu.codegen.lanes import (
     I32,
-    I64,
     POINTER,
     Context,
     bits_of_mask,
     mask_of_bits,
-    spread,
 )
 from virtualgpu.codegen.memory import Accesses
 from virtualgpu.codegen.operands import BOOL, U32, U64, Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.state import State
 from virtualgpu.codegen.uniformity import Uniformity
+from virtualgpu.codegen.ways import Ways
 from virtualgpu.machine.program import Program
-from virtualgpu.operations.expression import Value
 
 KINDS = {"next", "goto", "branch", "indexed", "exit", "barrier", "trap", "call", "return"}
 
 
-class Lowering:
+class Lowering(Ways):
     """Writes the function of one kernel. Raises Refused where it cannot.
 
     Attributes
@@ -52,26 +52,40 @@ class Lowering:
         Bytes that a warp keeps at a barrier; 0 for a kernel without.
     """
 
-    def __init__(self, program: Program, name: str):
+    def __init__(self, program: Program, name: str, counts: bool = False):
         self.program = program
         self.places = control_flow.places(program)
         self.steps = [decode(program, place) for place in self.places]
         self._check()
         spinning = spins.spinning(self.places, self.steps)
-        self.ending = control_flow.endings(self.places)
-        self.uniformity = Uniformity(program, self.places, self.steps)
-        parted = apart.needed(self.places, self.uniformity.waiting, self.steps,
+        endings = control_flow.endings(self.places)
+        # How an ending place runs nobody can tell, except who counts.
+        self.ending: set[int] = set() if counts else endings
+        self.counted_out = endings - self.ending
+        self.uniformity = Uniformity(program, self.places, self.steps, self.ending)
+        parted = apart.needed(self.places, self._companions(), self.steps,
                               self.uniformity.varying, spinning)
+        if parted and counts:
+            raise Refused("lanes that wait for others, and somebody counts")
         if parted:
-            self.uniformity = Uniformity(program, self.places, self.steps, apart=True)
+            self.uniformity = Uniformity(
+                program, self.places, self.steps, self.ending, apart=True)
         self.waiting = self.uniformity.waiting
         self.first = next(place for place in self.places if not place.stack
                           and place.block.index == program.entry_code.entry)
         self.barriers = [p for p in self.places if p.block.kind == "barrier"]
         self._start(name, spinning if parted else None)
+        self.counting = Counting(self.context, self.steps) if counts else None
+        self.accesses.counting = self.counting
         self._dispatch()
         for place in self.places:
             self._place(place)
+
+    def _companions(self) -> list[int]:
+        """For each place: where lanes may wait for whom a meeting has to wait."""
+        alone = sum(1 << place for place in self.counted_out)
+        return [waiting & ~alone if _ends_others(self.places[index]) else waiting
+                for index, waiting in enumerate(self.uniformity.waiting)]
 
     def _check(self) -> None:
         for place in self.places:
@@ -157,18 +171,6 @@ class Lowering:
                 self.apart.leave(word)
             build.branch(self.enter[place])
 
-    def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
-        """A block that leaves the kernel for good: site ``number``, or a place as -1 - index.
-        ``why`` is the index or address that leads nowhere."""
-        block = self.function.append_basic_block("stop")
-        with self.build.goto_block(block):
-            if why is not None:
-                self.build.store(spread(why.to("u64")).node, self.context.at(ADDRESSES), align=8)
-            self.context.store("fault", I64(number))
-            self.context.store("fault_mask", self.build.zext(mask, I64))
-            self.build.ret(I32(STOPPED))
-        return block
-
     # -- places --------------------------------------------------------------------------------
 
     def _place(self, place: Place) -> None:
@@ -181,6 +183,10 @@ class Lowering:
             mask = self._guard(place, block.guard, mask, pending)
         if self.apart is not None and block.warp_mask is not None:
             mask = self.apart.meet(place, mask)
+        if self.counting is not None:
+            if _ends_others(place):
+                self._count_out(pending)
+            self.counting.executed(place, mask)
         for step in self.steps[place.index]:
             if isinstance(step, Access):
                 self.accesses.emit(step, mask)
@@ -194,12 +200,27 @@ class Lowering:
             assert block.last is not None and block.last.guard is not None
             taken = registers.get(block.last.guard[0], BOOL)
             taken = ~taken if block.negated else taken
+            if self.counting is not None:
+                self.counting.branched(place, mask, taken)
         elif (way := chosen(place)) is not None:
             taken = registers.get(way, U32 if block.kind == "indexed" else U64)
         needed = self.uniformity.needed_by_others(place.index)
         lanes = mask_of_bits(build, mask) if needed & registers.written else None
         registers.store_back(place.live_out, lanes, needed)
         self._leave(place, mask, taken, pending)
+
+    def _count_out(self, pending: int) -> None:
+        """The lanes that wait only to end do so before the others meet."""
+        build = self.build
+        assert self.counting is not None
+        for index in sorted(self.counted_out & set(control_flow.members(pending))):
+            place, word = self.places[index], self.words[index]
+            if place.block.kind == "goto":
+                raise Refused("lanes that take several steps to end, and somebody counts")
+            lanes = build.load(word)
+            with build.if_then(build.icmp_unsigned("!=", lanes, I32(0))):
+                build.store(I32(0), word)
+                self.counting.executed(place, lanes)
 
     def _guard(self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
                ) -> ir.Value:
@@ -226,172 +247,9 @@ class Lowering:
         build.position_at_end(onward)
         return here
 
-    def _leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
-        build, kind = self.build, place.block.kind
-        if kind == "exit":
-            self._rest(pending)
-        elif kind == "trap":
-            build.branch(self._stop(-1 - place.index, mask))
-        elif kind == "barrier" and self.apart is not None:
-            self.apart.arrive(place, mask)
-        elif kind == "barrier":
-            self.state.save(self.barriers.index(place) + 1, mask,
-                            self.places[place.after].live_in)
-            build.ret(I32(AT_BARRIER))
-        elif kind == "branch" and taken is not None:
-            self._branch(place, mask, taken, pending)
-        elif taken is not None:
-            self._choose(place, mask, taken, pending)
-        else:
-            self._go(place, place.after if kind == "next" else place.target, mask, pending)
 
-    def _branch(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
-        build = self.build
-        yes, no = (self.function.append_basic_block(name) for name in ("yes", "no"))
-        if taken.lanes is None or place.target == place.after:
-            if taken.lanes is not None:
-                build.branch(yes)
-            else:
-                build.cbranch(taken.node, yes, no)
-        else:
-            go = build.and_(bits_of_mask(build, taken.node), mask)
-            stay = build.and_(mask, build.not_(go))
-            some, parted = (self.function.append_basic_block(name) for name in ("some", "parted"))
-            build.cbranch(build.icmp_unsigned("==", go, I32(0)), no, some)
-            build.position_at_end(some)
-            build.cbranch(build.icmp_unsigned("==", stay, I32(0)), yes, parted)
-            build.position_at_end(parted)
-            self._part(place, sorted([(place.target, go), (place.after, stay)],
-                                     key=lambda way: way[0]), pending)
-        build.position_at_end(yes)
-        self._go(place, place.target, mask, pending)
-        build.position_at_end(no)
-        self._go(place, place.after, mask, pending)
-
-    def _choose(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
-        """Where the entry of a table, or the function at an address, says."""
-        build, program, block = self.build, self.program, place.block
-        if block.kind == "indexed":
-            keys = list(range(len(block.targets)))
-        else:
-            keys = [program.module.address(code.function.name)
-                    for code in control_flow.callees(program, block)]
-        bits = int(taken.kind[1:])
-        if taken.lanes is None:
-            nowhere = self._stop(-1 - place.index, mask, taken)
-            switch = build.switch(taken.node, nowhere)
-            for key, target in zip(keys, place.targets, strict=True):
-                way = self.function.append_basic_block("way")
-                switch.add_case(ir.Constant(ir.IntType(bits), key), way)
-                build.position_at_end(way)
-                self._go(place, target, mask, pending)
-            return
-        ways: dict[int, ir.Value] = {}
-        left = mask
-        for key, target in zip(keys, place.targets, strict=True):
-            same = build.and_(bits_of_mask(build, (taken == key).node), mask)
-            ways[target] = build.or_(ways[target], same) if target in ways else same
-            left = build.and_(left, build.not_(same))
-        onward = self.function.append_basic_block("ways")
-        build.cbranch(build.icmp_unsigned("==", left, I32(0)), onward,
-                      self._stop(-1 - place.index, mask, taken))
-        build.position_at_end(onward)
-        ways = {target: lanes for target, lanes in ways.items() if target not in self.ending}
-        first, *others = sorted(ways) or [-1]
-        if min(place.targets) <= place.index:
-            self._tick(place, mask)
-        for target in others:
-            self._wait(target, ways[target])
-            pending |= 1 << target
-        if ways:
-            some, none = (self.function.append_basic_block(name) for name in ("some", "none"))
-            build.cbranch(build.icmp_unsigned("!=", ways[first], I32(0)), some, none)
-            build.position_at_end(some)
-            self._go(place, first, ways[first], pending)
-            build.position_at_end(none)
-        self._rest(pending)
-
-    def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
-        """Lanes that go different ways: those of the lowest at once, the others wait."""
-        ways = [way for way in ways if way[0] not in self.ending]
-        for target, lanes in ways[1:]:
-            self._wait(target, lanes)
-            pending |= 1 << target
-        if ways:
-            self._go(place, *ways[0], pending)
-        else:
-            self._rest(pending)
-
-    def _go(self, place: Place, target: int, mask: ir.Value, pending: int) -> None:
-        """Lanes in ``mask`` go to ``target``; others may wait at the places in ``pending``."""
-        build = self.build
-        if target in self.ending:
-            self._rest(pending)
-            return
-        if target <= place.index:
-            self._tick(place, mask)
-        if self.apart is not None:
-            self._go_apart(place, target, mask)
-            return
-        lower = [other for other in control_flow.members(pending) if other < target]
-        if lower:
-            self._wait(target, mask)
-            build.branch(self.check[lower[0]])
-            return
-        if pending >> target & 1:
-            word = self.words[target]
-            mask = build.or_(mask, build.load(word))
-            build.store(I32(0), word)
-        build.store(mask, self.mask)
-        build.branch(self.enter[target])
-
-    def _go_apart(self, place: Place, target: int, mask: ir.Value) -> None:
-        """As :meth:`_go`, where who waits is known only now."""
-        build = self.build
-        assert self.apart is not None
-        self.apart.tire(place, target, mask)
-        if self.waiting[place.index]:
-            alone, beside = (self.function.append_basic_block(n) for n in ("alone", "beside"))
-            others = build.load(self.apart.others)
-            build.cbranch(build.icmp_unsigned("==", others, I32(0)), alone, beside)
-            build.position_at_end(beside)
-            self._wait(target, mask)
-            build.branch(self.check[self.chain[0]])
-            build.position_at_end(alone)
-        build.store(mask, self.mask)
-        build.branch(self.enter[target])
-
-    def to_the_next(self, place: Place) -> None:
-        """The lanes that ran are parked: on with the lowest that wait, or out of the warp."""
-        self._rest(self.waiting[place.index])
-
-    def _wait(self, target: int, lanes: ir.Value) -> None:
-        """Lanes wait at a place until all lower ones are done."""
-        if self.apart is not None:
-            self.apart.move(target, lanes)
-            return
-        word = self.words[target]
-        self.build.store(self.build.or_(self.build.load(word), lanes), word)
-
-    def _rest(self, pending: int) -> None:
-        """Those who ran are gone: on with the lowest that wait, or the end."""
-        if self.apart is not None and pending:
-            first: int | None = self.chain[0]
-        else:
-            first = next(iter(control_flow.members(pending)), None)
-        self.build.branch(self.finish if first is None else self.check[first])
-
-    def _tick(self, place: Place, mask: ir.Value) -> None:
-        """Once in many rounds of a loop, ask whether the time is up."""
-        build, context = self.build, self.context
-        fuel = build.sub(context.load("fuel"), I64(1))
-        context.store("fuel", fuel)
-        ask, onward = (self.function.append_basic_block(name) for name in ("ask", "onward"))
-        build.cbranch(build.icmp_signed("<", fuel, I64(0)), ask, onward)
-        build.position_at_end(ask)
-        context.store("ended", I64(1))
-        callback = ir.FunctionType(ir.VoidType(), []).as_pointer()
-        build.call(build.inttoptr(context.load("tick"), callback), [])
-        build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),
-                      self._stop(-1 - place.index, mask), onward)
-        build.position_at_end(onward)
+def _ends_others(place: Place) -> bool:
+    """Whether lanes wait here for all others of their warp that have not ended."""
+    mask = place.block.warp_mask
+    everyone = isinstance(mask, np.ndarray) and int(mask[0]) == 0xFFFF_FFFF
+    return place.block.kind == "barrier" or everyone

@@ -30,6 +30,7 @@ from virtualgpu.codegen.context import (
     size,
 )
 from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.counting import Counts
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.resident import TABLE
@@ -45,6 +46,7 @@ from virtualgpu.errors import (
     VirtualGPUError,
 )
 from virtualgpu.machine import access, barriers, calls, simt
+from virtualgpu.machine.events import Observer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.launch import WAITING as WAITING_WAVES
 from virtualgpu.machine.launch import WAVE_LANES, Launch
@@ -67,21 +69,34 @@ _lock = threading.Lock()
 def natively(launch: Launch, first: int = 0) -> bool:
     """Run the blocks from ``first`` on in native code if they can be; False where nothing has
     been done."""
-    if launch.observers or (
+    counts = bool(launch.observers)
+    if (counts and not _can_be_counted(launch.observers)) or (
             not isinstance(launch.schedule, Lockstep)
             or not math.isinf(launch.budget.instructions)):
         return False
     start = time.thread_time()
-    kernel = _kernel(launch.program)
+    kernel = _kernel(launch.program, counts)
     launch.deadline += time.thread_time() - start  # the kernel's own time is what is limited
     if kernel is None or kernel.local_size > MAX_LOCAL or (
             kernel.grid_barrier and not launch.cooperative):
         return False
     if kernel.resident:
         side_by_side(launch, kernel, first)
-    else:
-        Run(launch, kernel).run(first)
+        return True
+    run = Run(launch, kernel)
+    if counts:
+        run.count(launch.observers[0].counts(kernel, first))
+    try:
+        run.run(first)
+    finally:
+        if run.counts is not None:
+            launch.observers[0].counted(kernel, run.counts)
     return True
+
+
+def _can_be_counted(observers: list[Observer]) -> bool:
+    """Whether native code can count for those who watch, instead of telling them."""
+    return len(observers) == 1 and type(observers[0]).counts is not Observer.counts
 
 
 def side_by_side(launch: Launch, kernel: NativeKernel, first: int) -> None:
@@ -93,29 +108,36 @@ def side_by_side(launch: Launch, kernel: NativeKernel, first: int) -> None:
         if first < launch.blocks and (not waiting or len(waiting) < waiting[0].most):
             run = ended.pop() if ended else Run(launch, kernel)
             run.place(first)
-            first += run.count
+            first += run.width
             waiting.append(run)
         left = [run for run in waiting if run.goes_on()]
         ended = [*ended, *(run for run in waiting if run not in left)][-1:]
         waiting = left
 
 
-def _kernel(program: Program) -> NativeKernel | None:
+def _kernel(program: Program, counts: bool) -> NativeKernel | None:
     """The program's native code, compiled when first asked for; None without."""
+    variant = "counting" if counts else "native"
     with _lock:
-        if program.native is None:
-            try:
-                program.native = build(program)
-            except (Refused, UnsupportedInstruction) as refusal:
-                program.native = str(refusal) or "refused"
-            except Exception as error:  # an unforeseen form: the other machine knows it
-                if STRICT:
-                    raise
-                program.native = repr(error)
-                warnings.warn(
-                    f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
-                    "runs slower than it could: please report this", RuntimeWarning, stacklevel=2)
-    return program.native if isinstance(program.native, NativeKernel) else None
+        if getattr(program, variant) is None:
+            setattr(program, variant, _build(program, counts))
+    kernel = getattr(program, variant)
+    return kernel if isinstance(kernel, NativeKernel) else None
+
+
+def _build(program: Program, counts: bool) -> NativeKernel | str:
+    """Native code, or why there is none."""
+    try:
+        return build(program, counts)
+    except (Refused, UnsupportedInstruction) as refusal:
+        return str(refusal) or "refused"
+    except Exception as error:  # an unforeseen form: the other machine knows it
+        if STRICT:
+            raise
+        warnings.warn(
+            f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
+            "runs slower than it could: please report this", RuntimeWarning, stacklevel=2)
+        return repr(error)
 
 
 def _words(count: int) -> np.ndarray:
@@ -142,7 +164,23 @@ class Run:
             launch.reserve(self.blocks * own, "memory of blocks that wait for each other")
             self.most = min(WAITING_WAVES * WAVE_LANES // (self.blocks * launch.threads),
                             launch.budget.nbytes // (self.blocks * own))
+        self.counts: Counts | None = None
         self._fill()
+
+    def count(self, counts: Counts) -> None:
+        """Count into these tables."""
+        self.counts = counts
+        pointers = [array.ctypes.data for array in counts.data]
+        fields = {
+            "place_counts": counts.places, "site_counts": counts.sites, "passes": counts.passes,
+            "thread_instructions": counts.instructions, "thread_accesses": counts.accesses,
+        }
+        for name, array in fields.items():
+            self.context[AT[name]] = array.ctypes.data
+        for name in ("thread_instructions", "thread_accesses"):
+            self.context[AT[name]] -= 4 * counts.first  # bytes of threads before the first
+        self.context[AT["count_apart"]] = counts.loop
+        self.context[AT["count_data"]] = self._table(pointers)
 
     def _table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
         """The address of an array that lives as long as this run."""
@@ -219,7 +257,7 @@ class Run:
 
     def place(self, first: int) -> None:
         """Begin with blocks ``first`` and those after it, side by side."""
-        self.first, self.count = first, min(self.blocks, self.launch.blocks - first)
+        self.first, self.width = first, min(self.blocks, self.launch.blocks - first)
         self.context[AT["started"]] = 0
 
     def goes_on(self) -> bool:
@@ -228,7 +266,7 @@ class Run:
         if time.thread_time() > launch.deadline:
             self.context[AT["fuel"]] = 0  # the next loop says where
         with self._hearing_signals():
-            result = self.kernel.run(self.context.ctypes.data, self.first, self.count)
+            result = self.kernel.run(self.context.ctypes.data, self.first, self.width)
         if result == STOPPED:
             self._stopped()
         if result == DEADLOCK:
@@ -338,6 +376,9 @@ class Run:
         own error must do, which knows the lanes of one warp.
         """
         self.launch.deadline = time.thread_time() + REPLAY
+        if self.counts is not None:  # who watches hears all from the other machine
+            self.counts = None
+            self.launch.observers[0].launch_started(self.launch)
         try:
             self.launch.run_waves()
         except kinds:

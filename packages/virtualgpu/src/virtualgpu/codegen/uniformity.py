@@ -27,8 +27,9 @@ class Uniformity:
     place that lanes can come to once they may have parted (:mod:`.apart`)."""
 
     def __init__(self, program: Program, places: list[Place], steps: list[list[Step]],
-                 apart: bool = False):
-        self.program, self.places, self.steps, self.apart = program, places, steps, apart
+                 gone: set[int], apart: bool = False):
+        self.program, self.places, self.steps = program, places, steps
+        self.gone, self.apart = gone, apart
         self.varying: set[int] = set()
         self.waiting: list[int] = []
         self._solve()
@@ -77,7 +78,7 @@ class Uniformity:
                 if self.apart and isinstance(mask, int) and mask in self.varying:
                     guarded.add(place.index)  # teams go on one by one
             find = control_flow.anywhere if self.apart else control_flow.waiting
-            self.waiting = find(self.places, parting, guarded)
+            self.waiting = find(self.places, parting, guarded, self.gone)
             grown: set[int] = set()
             for place in self.places:
                 needed = self.needed_by_others(place.index)
