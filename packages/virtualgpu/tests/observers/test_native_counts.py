@@ -10,6 +10,7 @@ from ptx_lab import entry
 from virtualgpu import codegen
 from virtualgpu.codegen import run
 from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.machine import launch
 from virtualgpu.machine.events import Observer
 
 TILE = ".shared .align 8 .b8 tile[8192]; .local .align 8 .b8 own[64];"
@@ -59,6 +60,9 @@ BODIES = {
     "barriers": """setp.gt.u32 %p1, %tid, 40; @%p1 ret; bar.sync 0; st.shared.u32 [%r3], %tid;
         mov.u32 %r4, 0; Next: bar.sync 0; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 3;
         @%p2 bra Next; bar.warp.sync -1; vote.sync.ballot.b32 %r5, %p2, -1;""",
+    "some leave before a barrier": """setp.gt.u32 %p1, %tid, 40; @%p1 bra End; bar.sync 0;
+        st.shared.u32 [%r3], %tid; bar.warp.sync -1;
+        shfl.sync.bfly.b32 %r5, %r0, 1, 31, -1; End:""",
     "calls": """{ .param .b32 a; .param .b32 v; st.param.b32 [a], %tid; call (v), half, (a);
         ld.param.b32 %r0, [v]; } setp.gt.u32 %p1, %tid, 20; @%p1 bra On;
         { .param .b32 a; .param .b32 v; st.param.b32 [a], 9; call (v), half, (a);
@@ -90,29 +94,29 @@ def test_counts(body, block):
     assert here.counters == there.counters
 
 
-def test_a_launch_that_changes_over_between_two_waves(monkeypatch):
-    """Waves that were interpreted and blocks that were not count together."""
-    from virtualgpu.machine import launch
-
+@pytest.fixture
+def later(monkeypatch):
+    """Native code from the second wave of 128 threads on."""
     monkeypatch.setattr(launch, "WAVE_LANES", 128)
+    return lambda run, first: first > 0 and codegen.natively(run, first)
+
+
+def test_a_launch_that_changes_over_between_two_waves(later):
+    """Waves that were interpreted and blocks that were not count together."""
     text = entry(PLACE + BODIES["atomics"], 2, variables=TILE)
     arrays = [np.zeros(4096, np.uint64), np.zeros(64, np.uint32)]
-
-    def later(run, first):
-        return first >= 4 and codegen.natively(run, first)
-
     there, _, _ = counted(text, None, arrays, grid=11)
     here, _, code = counted(text, later, arrays, grid=11)
     assert isinstance(code, NativeKernel)
     assert here.counters == there.counters
 
 
-def test_a_launch_that_fails_counts_up_to_there():
-    text = entry(PLACE + "setp.eq.u32 %p1, %gid, 100; @%p1 add.u64 %rd4, %rd4, 1;"
+def test_a_launch_that_fails_counts_up_to_there(later):
+    text = entry(PLACE + "setp.eq.u32 %p1, %gid, 500; @%p1 add.u64 %rd4, %rd4, 1;"
                  "ld.global.u32 %r0, [%rd4];", 2, variables=TILE)
     arrays = [np.zeros(4096, np.uint64), np.zeros(64, np.uint32)]
-    there, wrong, _ = counted(text, None, arrays)
-    here, error, code = counted(text, codegen.natively, arrays)
+    there, wrong, _ = counted(text, None, arrays, grid=8)
+    here, error, code = counted(text, later, arrays, grid=8)
     assert isinstance(code, NativeKernel)
     assert error == wrong and error
     assert (here.counters, here.failed) == (there.counters, True)

@@ -20,6 +20,7 @@ from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access
 from virtualgpu.codegen.lowering import Lowering
 from virtualgpu.codegen.resident import Resident
+from virtualgpu.codegen.stuck import Parking, parking
 from virtualgpu.compilers.llvm import machine_code
 from virtualgpu.machine.program import Program
 
@@ -164,7 +165,7 @@ class NativeKernel:
     sites: list[tuple[Access, Place]]
     state_size: int
     local_size: int  # bytes of a thread's local memory, calls included
-    resident: bool  # blocks run side by side, each in memory of its own
+    parking: Parking | None  # not None: blocks run side by side, each in memory of its own
     grid_barrier: bool
     seconds: float  # that it took to compile
 
@@ -193,6 +194,6 @@ def build(program: Program, counts: bool = False) -> NativeKernel:
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)
     return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
-                        lowering.apart is not None, any(
+                        None if lowering.apart is None else parking(lowering.apart), any(
                             barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
                         time.perf_counter() - start)

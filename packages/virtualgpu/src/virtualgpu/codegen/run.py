@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from virtualgpu.codegen import stuck
 from virtualgpu.codegen.context import (
     ADDRESSES,
     AT,
@@ -36,7 +37,6 @@ from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.resident import TABLE
 from virtualgpu.errors import (
     BudgetExceeded,
-    DeadlockError,
     LaunchError,
     Location,
     MemoryAccessError,
@@ -80,7 +80,7 @@ def natively(launch: Launch, first: int = 0) -> bool:
     if kernel is None or kernel.local_size > MAX_LOCAL or (
             kernel.grid_barrier and not launch.cooperative):
         return False
-    if kernel.resident:
+    if kernel.parking is not None:
         side_by_side(launch, kernel, first)
         return True
     run = Run(launch, kernel)
@@ -156,7 +156,7 @@ class Run:
         self._kept: list[Any] = []  # what the context points to
         # Blocks that have memory of their own, and how many such runs may wait for others.
         self.blocks = self.most = 1
-        if kernel.resident:
+        if kernel.parking is not None:
             own = launch.shared_bytes + -(-launch.threads // LANES) * (
                 LANES * kernel.local_size + kernel.state_size)
             self.blocks = launch.blocks if launch.cooperative else max(
@@ -204,10 +204,12 @@ class Run:
         self._kept.append(tick)
         rooms = {"shared": -(-launch.shared_bytes // 16) * 16, "local": warps * LANES * stride,
                  "states": warps * kernel.state_size}
+        self.states_room = rooms["states"]
         for name, nbytes in rooms.items():
             self.context[AT[f"{name}_room"]] = nbytes
             self.context[AT[name]] = self.context[AT[f"{name}_all"]] = self._room(
                 self.blocks * nbytes)
+        self.states = self._kept[-1]  # of `rooms`, the last
         fields = {
             "delta": memory.host - BASE, "local_stride": stride,
             "tables": self._room(self.blocks * 8 * TABLE),
@@ -270,9 +272,10 @@ class Run:
         if result == STOPPED:
             self._stopped()
         if result == DEADLOCK:
-            self._replay(DeadlockError)
-            raise DeadlockError("deadlock: threads wait for ever at a barrier to which others do "
-                                "not come", Location(launch.kernel))
+            assert self.kernel.parking is not None
+            states = self.states.view(np.uint32)[: self.width * self.states_room // 4]
+            raise stuck.deadlock(launch, self.kernel.parking, self.first, states.reshape(
+                self.width, -1, self.kernel.state_size // 4))
         return bool(result == WAITING)
 
     def _tick(self) -> None:

@@ -14,7 +14,7 @@ from virtualgpu.operations.expression import bits_of
 
 ALIGN = 64  # of each register
 # The number of the barrier, the mask, and whether the warp may run, before the registers.
-_PHASE, _LANES, READY = 0, 4, 8
+_PHASE, LANES_AT, READY = 0, 4, 8
 
 
 class State:
@@ -41,12 +41,12 @@ class State:
         return self.build.load(self.at(_PHASE), typ=I32)
 
     def lanes(self) -> ir.Value:
-        return self.build.load(self.at(_LANES), typ=I32)
+        return self.build.load(self.at(LANES_AT), typ=I32)
 
     def save(self, phase: int, lanes: ir.Value, live: Iterable[int]) -> None:
         build = self.build
         build.store(I32(phase), self.at(_PHASE))
-        build.store(lanes, self.at(_LANES))
+        build.store(lanes, self.at(LANES_AT))
         for slot in sorted(live):
             value = build.load(self.registers.homes[slot])
             stored = _stored(value.type)
