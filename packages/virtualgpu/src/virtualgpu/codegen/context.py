@@ -43,6 +43,7 @@ LOW, SPAN, DELTA, LIMIT = range(4)
 SITE_WORDS = 4
 
 WORD = 8
+assert len(FIELDS) <= ADDRESSES
 DONE, AT_BARRIER, STOPPED, YIELDED = range(4)  # what a warp's function returns
 ENDED, WAITING, DEADLOCK = 0, 1, 3  # ... and what one of blocks does, beside STOPPED
 
