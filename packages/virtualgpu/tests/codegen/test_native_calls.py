@@ -88,14 +88,47 @@ def test_a_barrier_inside_a_function():
           np.zeros(4096, np.uint32), grid=3, block=64)
 
 
-@pytest.mark.parametrize("call_", ["f", "%rd5"])
-def test_calls_that_stay_on_the_other_machine(call_):
+def test_a_function_that_calls_itself_stays_on_the_other_machine():
     before = """.func f() { .reg .b32 %a; .reg .pred %q; mov.u32 %a, %laneid;
         setp.gt.u32 %q, %a, 99; @%q call f; ret; }"""
-    pointer = "mov.u64 %rd5, f; p: .callprototype _ ();" if call_ == "%rd5" else ""
-    end = ", (), p" if pointer else ""
-    agree(entry(f"{pointer} call {call_}{end}; mov.u32 %r0, 3; {OUT}", 1, before=before),
+    agree(entry(f"call f; mov.u32 %r0, 3; {OUT}", 1, before=before),
           np.zeros(128, np.uint32), refused=True)
+
+
+# The second of two functions and a place between functions, by a number in %r1.
+POINTER = """
+    proto: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _);
+    mov.u64 %rd5, mix; mov.u64 %rd6, less; setp.eq.u32 %p1, %r1, 1; selp.b64 %rd7, %rd6, %rd5, %p1;
+    setp.eq.u32 %p1, %r1, 9; @%p1 add.u64 %rd7, %rd7, 4;
+    { .param .b32 a; .param .b32 b; .param .b32 v; st.param.b32 [a], %tid; st.param.b32 [b], 20;
+      call (v), %rd7, (a, b), proto; ld.param.b32 %r0, [v]; }"""
+LESS = """.func (.param .b32 r) less(.param .b32 x, .param .b32 y)
+    { .reg .b32 %a<9>; ld.param.u32 %a1, [x]; ld.param.u32 %a2, [y]; sub.u32 %a1, %a1, %a2;
+      st.param.b32 [r], %a1; ret; }"""
+
+
+@pytest.mark.parametrize("which", ["mov.u32 %r1, 1;", "mov.u32 %r1, %ctaid.x;",
+                                   "and.b32 %r1, %tid, 1;", "shr.u32 %r1, %tid, 3;",
+                                   "mov.u32 %r1, 9;"])
+def test_calls_of_addresses(which):
+    agree(entry(which + POINTER + OUT, 1, before=FUNCTIONS + LESS), np.zeros(256, np.uint32),
+          block=72)
+
+
+JUMPS = """
+    Again: brx.idx %r1, table;
+    table: .branchtargets Out, Two, One, Two;
+    One: add.u32 %r0, %r0, 10; sub.u32 %r1, %r1, 1; bra Again;
+    Two: add.u32 %r0, %r0, 100; setp.eq.u32 %p1, %r1, 1; selp.u32 %r1, 0, 2, %p1; bra Again;
+    Out: activemask.b32 %r2; add.u32 %r0, %r0, %r2;"""
+
+
+@pytest.mark.parametrize("index", ["1", "%ctaid.x", "%tid", "4", "%laneid"])
+def test_jumps_by_a_table(index):
+    which = f"mov.u32 %r1, {index}; mov.u32 %r0, 0;"
+    if index == "%tid":
+        which += "and.b32 %r1, %r1, 3;"
+    agree(entry(which + JUMPS + OUT, 1), np.zeros(256, np.uint32), grid=3, block=40)
 
 
 @pytest.mark.parametrize("body", [

@@ -13,11 +13,12 @@ import pytest
 from native_lab import after
 from ptx_lab import entry
 from virtualgpu import codegen
-from virtualgpu.codegen import helpers
-from virtualgpu.codegen import run as native_run
+from virtualgpu.codegen import helpers, sharing
 from virtualgpu.codegen.core import Core
+from virtualgpu.codegen.kernel import NativeKernel
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.errors import MemoryAccessError
+from virtualgpu.observers.profiling import Profile, Profiler
 
 CORES = 4
 # Each thread's own element of 4 bytes, %rd3, of the first array.
@@ -44,7 +45,7 @@ def runners(monkeypatch) -> set[int]:
         return run(core, first, count)
 
     monkeypatch.setattr(Core, "run", spy)
-    monkeypatch.setattr(native_run, "WORTH_SHARING", 0.0)
+    monkeypatch.setattr(sharing, "WORTH_SHARING", 0.0)
     return seen
 
 
@@ -117,8 +118,30 @@ def test_where_the_order_of_blocks_tells_they_run_on_one_core(runners, text):
     assert (one[0] == many[0]).all()
 
 
+@pytest.mark.parametrize(("text", "observers"), [
+    ("bar.sync 1;" + OWN + "st.global.u32 [%rd3], %gid;", 0),
+    ("""setp.ne.u32 %p1, %tid, 0; @%p1 bra On;
+        Wait: ld.volatile.global.u32 %r4, [%rd2]; setp.ne.u32 %p2, %r4, %block; @%p2 bra Wait;
+        add.u32 %r4, %r4, 1; st.volatile.global.u32 [%rd2], %r4;
+        On: bar.sync 0; st.global.u32 [%rd3], %gid;""", 0),
+    ("st.global.u32 [%rd3], %gid;", 1),
+], ids=["a barrier with a number", "blocks that wait", "profile()"])
+def test_where_lanes_are_parked_or_counted_one_core_does_it_all(runners, text, observers):
+    array, turn = np.zeros(64 * 500, np.uint32), np.zeros(1, np.uint32)
+    found = []
+    for cores in (1, CORES):
+        profile = Profile()
+        values, wrong, code = after(
+            entry(OWN + text, 2), codegen.natively, [array, turn], grid=500, cores=cores,
+            observers=[Profiler(profile)] * observers)
+        assert wrong is None and isinstance(code, NativeKernel)
+        found.append((values[0].tobytes(), [launch.counters for launch in profile.launches]))
+    assert found[0] == found[1] and len(runners) == 1
+    assert (np.frombuffer(found[0][0], np.uint32) == np.arange(64 * 500)).all()
+
+
 def test_a_short_launch_stays_on_one_core(runners, monkeypatch):
-    monkeypatch.setattr(native_run, "WORTH_SHARING", 10.0)
+    monkeypatch.setattr(sharing, "WORTH_SHARING", 10.0)
     after(entry(OWN + "st.global.u32 [%rd3], 1;", 1), codegen.natively,
           [np.zeros(64 * 500, np.uint32)], grid=500, cores=CORES)
     assert len(runners) == 1
@@ -138,7 +161,7 @@ FAILING = {
 @pytest.mark.parametrize("text", FAILING.values(), ids=FAILING)
 def test_the_lowest_block_that_fails_is_told(runners, text, monkeypatch):
     """In native code's own words: the interpreting machine would find them again."""
-    monkeypatch.setattr(native_run.Run, "_replay", lambda *_: None)
+    monkeypatch.setattr(sharing.Run, "_replay", lambda *_: None)
     array = np.zeros(64 * 4000, np.uint32)
     _, one, _ = after(entry(text, 1), codegen.natively, [array], grid=4000)
     for _ in range(5):

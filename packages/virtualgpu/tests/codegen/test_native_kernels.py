@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import numpy as np
 import pytest
 
 from native_lab import after, agree
-from ptx_lab import REGISTERS, entry
+from ptx_lab import entry
+from structured_kernels import WORDS, Structured
 from virtualgpu import codegen
 from virtualgpu.codegen import run
 from virtualgpu.codegen.kernel import NativeKernel
-
-WORDS = 4096
 
 
 @pytest.fixture(autouse=True)
@@ -21,139 +18,13 @@ def always(monkeypatch):
     monkeypatch.setattr(run, "STRICT", True)
 
 
-class Structured:
-    """A random kernel of nested branches, loops, calls and early ends over four registers,
-    ``%r10`` to ``%r13``; each thread reads and writes words of its own, and some that all share."""
-
-    def __init__(self, seed: int):
-        self.random = Random(seed)
-        self.labels = 0
-        self.depth = 0
-        self.functions: list[str] = []
-
-    def function(self, name: str) -> str:
-        """Of two numbers and three pointers; it may call the functions made before it."""
-        taken = ["%r10", "%r11", "%rd1", "%rd2", "%rd10"]
-        parameters = ", ".join(f".param .b{64 if 'd' in r else 32} a{i}"
-                               for i, r in enumerate(taken))
-        loads = "".join(f"ld.param.b{64 if 'd' in r else 32} {r}, [a{i}]; "
-                        for i, r in enumerate(taken))
-        lines = "\n".join(f"  {line}" for line in self.statements(4))
-        return (f".func (.param .b32 r) {name}({parameters})\n{{{REGISTERS} .reg .b32 %gid;"
-                f" mov.u32 %gid, %tid.x; {loads}\n{lines}\n  st.param.b32 [r], %r12; ret;\n}}\n")
-
-    def call(self) -> list[str]:
-        given = [self.register(), self.value(), "%rd1", "%rd2", "%rd10"]
-        kinds = [64 if "%rd" in g else 32 for g in given]
-        names = ", ".join(f"g{i}" for i in range(5))
-        return ["{ .param .b32 v; " + "".join(
-            f".param .b{k} g{i}; st.param.b{k} [g{i}], {g}; "
-            for i, (k, g) in enumerate(zip(kinds, given, strict=True))),
-            f"call (v), f{self.random.randrange(len(self.functions))}, ({names});",
-            f"ld.param.b32 {self.register()}, [v]; }}"]
-
-    def text(self) -> str:
-        for number in range(self.random.randrange(3)):
-            made = self.function(f"f{number}")
-            self.functions.append(made)
-        body = ["mul.wide.u32 %rd9, %gid, 16;", "add.u64 %rd10, %rd1, %rd9;",
-                "mov.u32 %r10, %gid;", "ld.global.u32 %r11, [%rd10];", "mov.u32 %r12, %laneid;",
-                "ld.global.u32 %r13, [%rd1];", *self.statements(5),
-                *(f"st.global.u32 [%rd10+{4 * i}], %r{10 + i};" for i in range(4))]
-        return entry("\n".join(f"  {line}" for line in body), 2, before="".join(self.functions))
-
-    def label(self) -> str:
-        self.labels += 1
-        return f"L{self.labels}"
-
-    def register(self) -> str:
-        return f"%r{self.random.randrange(10, 14)}"
-
-    def value(self) -> str:
-        return self.random.choice((self.register(), self.register(),
-                                   str(self.random.randrange(-3, 40)), "%laneid", "%ctaid.x"))
-
-    def condition(self, name: str) -> list[str]:
-        compare = self.random.choice(("eq", "ne", "lt", "gt", "le"))
-        narrow = self.random.choice((1, 3, 7, 31))
-        return [f"and.b32 %r20, {self.register()}, {narrow};",
-                f"setp.{compare}.s32 {name}, %r20, {self.random.randrange(narrow + 1)};"]
-
-    def statements(self, most: int) -> list[str]:
-        lines = []
-        for _ in range(self.random.randrange(1, most + 1)):
-            lines += self.statement()
-        return lines
-
-    def statement(self) -> list[str]:
-        deep = self.depth >= 3
-        kind = self.random.random() * (0.5 if deep else 1)
-        self.depth += 1
-        try:
-            if kind < 0.3:
-                opcode = self.random.choice((
-                    "add.s32", "sub.s32", "mul.lo.u32", "xor.b32", "min.s32", "max.u32",
-                    "shl.b32", "div.s32", "rem.u32"))
-                return [f"{opcode} {self.register()}, {self.value()}, {self.value()};"]
-            if kind < 0.5:
-                return self.access()
-            if kind < 0.58 and self.functions:
-                return self.call()
-            if kind < 0.75:
-                return self.branch()
-            return self.loop()
-        finally:
-            self.depth -= 1
-
-    def access(self) -> list[str]:
-        lot = self.random.random()
-        place = [f"and.b32 %r21, {self.value()}, {self.random.choice((3, 31, 255))};",
-                 "mul.wide.u32 %rd11, %r21, 4;", "add.u64 %rd11, %rd2, %rd11;"]
-        if self.random.random() < 0.3:
-            place[0] = "mov.u32 %r21, %gid;"
-        if lot < 0.4:
-            return [*place, f"ld.global.u32 {self.register()}, [%rd11];"]
-        if lot < 0.75:
-            return [*place, f"st.global.u32 [%rd11], {self.value()};"]
-        if lot < 0.9:
-            # More than nothing: a round that changes nothing is taken for waiting, and yields.
-            return [*place, f"red.global.add.u32 [%rd11], {self.random.randrange(1, 40)};"]
-        return [f"st.global.u32 [%rd10+4], {self.value()};"]
-
-    def branch(self) -> list[str]:
-        predicate = f"%p{self.depth}"
-        lot = self.random.random()
-        lines = self.condition(predicate)
-        end = self.label()
-        if lot < 0.15:
-            return [*lines, f"@{predicate} add.u32 {self.register()}, {self.value()}, 7;"]
-        if lot < 0.25:
-            return [*lines, f"@{predicate} ret;"]
-        if lot < 0.6:
-            return [*lines, f"@!{predicate} bra {end};", *self.statements(3), f"{end}:"]
-        other = self.label()
-        return [*lines, f"@{predicate} bra {other};", *self.statements(3), f"bra.uni {end};",
-                f"{other}:", *self.statements(3), f"{end}:"]
-
-    def loop(self) -> list[str]:
-        counter, predicate = f"%r{30 + self.depth}", f"%p{8 + self.depth}"
-        top, out = self.label(), self.label()
-        bound = self.random.choice(("3", "%r22", "%r22"))
-        lines = [f"mov.u32 {counter}, 0;", f"{top}:"]
-        if self.random.random() < 0.4:
-            lines += [*self.condition(f"%p{4 + self.depth}"), f"@%p{4 + self.depth} bra {out};"]
-        return [*lines, *self.statements(3), f"add.u32 {counter}, {counter}, 1;",
-                f"and.b32 %r22, {self.register()}, 7;",
-                f"setp.lt.u32 {predicate}, {counter}, {bound};", f"@{predicate} bra {top};",
-                f"{out}:"]
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_structured_kernels(seed):
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("meetings", [False, True])
+def test_structured_kernels(seed, meetings):
     random = np.random.default_rng(seed)
     arrays = random.integers(0, 1 << 32, (2, WORDS), dtype=np.uint32)
     # One warp, so that not even the order of warps is left open.
-    agree(Structured(seed).text(), *arrays, grid=1, block=[32, 32, 20][seed % 3])
+    agree(Structured(seed, meetings).text(), *arrays, grid=1, block=[32, 32, 20][seed % 3])
 
 
 def test_lanes_of_a_warp_lose_updates_together():
@@ -213,14 +84,6 @@ def test_an_endless_loop_is_stopped_and_its_line_named():
     _, error, code = after(text, codegen.natively, [np.zeros(1)], seconds=0.2)
     assert isinstance(code, NativeKernel)
     assert "was stopped" in error
-
-
-@pytest.mark.parametrize("body", [
-    "A: ld.volatile.global.u32 %r1, [%rd1]; setp.eq.u32 %p1, %r1, 5; @%p1 bra A;",
-    "A: atom.global.cas.b32 %r1, [%rd1], 5, 1; setp.eq.u32 %p1, %r1, 5; @%p1 bra A;",
-    "A: ld.global.u32 %r1, [%rd1]; setp.eq.u32 %p1, %r1, 5; @%p1 bra A;"])
-def test_what_may_wait_for_another_stays_on_the_other_machine(body):
-    agree(entry(body, 1), np.zeros(1, np.uint32), refused=True)
 
 
 def test_predicates_and_every_width_live_across_a_barrier():

@@ -192,6 +192,8 @@ def test_the_command_says_when_there_is_none(monkeypatch, capsys):
 
 
 PROGRAM = """
+import contextlib
+
 import numpy as np
 import virtualgpu
 from virtualgpu import devices
@@ -215,14 +217,21 @@ even:
   atom.global.add.u32 %r5, [%rd3], %r4;
   ret;
 }'''
+ways = '''
+  brx.idx %r3, table;  table: .branchtargets even, odd;
+odd:
+  setp.eq.u32 %p2, %r1, 63;
+  @%p2 bar.arrive 1, 32;
+  @!%p2 bar.sync 1, 32;
+'''
+reduce = "bar.red.popc.u32 %r3, 0, %p1;"
+waiting = text.replace("@%p1 bra even;", ways).replace("bar.sync 0;", reduce)
 devices.use(devices.VirtualDevice()).__enter__()
-for watched in (False, True):
+for text, watched in ((text, contextlib.nullcontext), (text, virtualgpu.check),
+                      (text, virtualgpu.profile), (waiting, contextlib.nullcontext)):
     module = virtualgpu.Module.from_ptx(text)
     values = np.zeros(64, np.uint32)
-    if watched:
-        with virtualgpu.check():
-            module.launch("k", 1, 64, [values])
-    else:
+    with watched():
         module.launch("k", 1, 64, [values])
     assert values.sum() == sum(i * (3 if i % 2 else 1) for i in range(64))
 """
@@ -235,5 +244,8 @@ def test_a_kernel_and_the_loops_of_its_check_are_the_same_text_in_every_process(
         environment = {**os.environ, "PYTHONHASHSEED": seed, "VIRTUALGPU_NATIVE": "always"}
         subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], env=environment, check=True)
         found.append({path.name for path in folder.iterdir()})
+    code = [path.read_bytes() for path in folder.iterdir()]
+    assert sum(b"native_warp" in one for one in code) == 2  # in one of them, lanes are parked
+    assert sum(b"counting_warp" in one for one in code) == 1
     assert len(found[0]) > 10
     assert found[0] == found[1]

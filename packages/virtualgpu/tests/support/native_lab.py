@@ -11,10 +11,11 @@ from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.launch import Budget, Launch
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.observers.profiling import Profile, Profiler
 
 
 def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0,
-          cores=1):
+          cores=1, cooperative=False, observers=()):
     """The arrays after a launch of ``k``, the error's words or None, and the native code."""
     memory = GlobalMemory(1 << 28)
     module = LoadedModule(memory, [text], None)
@@ -24,21 +25,29 @@ def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0,
         places.append(memory.allocate(array.nbytes))
         memory.write(places[-1], array)
     launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
-                    [struct.pack("<Q", place) for place in places], shared, native=native,
-                    budget=Budget(seconds=seconds), cores=cores)
+                    [struct.pack("<Q", place) for place in places], shared, cooperative,
+                    observers, native=native, budget=Budget(seconds=seconds), cores=cores)
     error = None
     try:
         launch.run()
     except VirtualGPUError as problem:
         error = str(problem)
     contents = [memory.read(p, a.nbytes) for p, a in zip(places, arrays, strict=True)]
-    return contents, error, getattr(program, "native", None)
+    return contents, error, program.counting if observers else program.native
+
+
+def counted(text: str, native, arrays, **options):
+    """What ``profile()`` says of a launch, and the native code."""
+    profile = Profile()
+    _, error, code = after(text, native, arrays, observers=[Profiler(profile)], **options)
+    (launch,) = profile.launches
+    return launch, error, code
 
 
 def agree(text: str, *arrays: np.ndarray, refused: bool = False, **options) -> None:
     there, wrong, _ = after(text, None, arrays, **options)
     here, error, code = after(text, codegen.natively, arrays, **options)
-    assert isinstance(code, str) is refused, code
+    assert isinstance(code, str) is refused, code if isinstance(code, str) else "it compiles"
     assert error == wrong
     if wrong is None:
         for ours, theirs in zip(here, there, strict=True):

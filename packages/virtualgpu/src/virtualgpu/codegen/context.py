@@ -22,6 +22,13 @@ FIELDS = (
     # was then, or has stopped: a memory instruction's number or a place as -1 - index, the lanes.
     "fuel", "tick", "ended", "fault", "fault_mask",
     "several",  # whether other cores run blocks of the same launch
+    # Blocks that run side by side (`resident`): whether they have started, where each memory of the
+    # first begins and how many bytes each block has of it; threads at the grid's barrier and ended.
+    "started", "shared_all", "local_all", "states_all", "tables",
+    "shared_room", "local_room", "states_room", "at_grid", "finished",
+    # What a watched kernel counts (`counting`): its tables, and the observer's loop with its data.
+    "place_counts", "site_counts", "thread_instructions", "thread_accesses",
+    "passes", "count_apart", "count_data",
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
 
@@ -38,7 +45,9 @@ LOW, SPAN, DELTA, LIMIT = range(4)
 SITE_WORDS = 4
 
 WORD = 8
-DONE, AT_BARRIER, STOPPED = 0, 1, 2  # what a warp's function returns
+assert len(FIELDS) <= ADDRESSES
+DONE, AT_BARRIER, STOPPED, YIELDED = range(4)  # what a warp's function returns
+ENDED, WAITING, DEADLOCK = 0, 1, 3  # ... and what one of blocks does, beside STOPPED
 
 
 def site_at(number: int) -> int:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine.program import Block, FunctionCode, Program
+from virtualgpu.ptx import Register, Symbol
+from virtualgpu.ptx.module import Operand
 
 # A function has places of its own for each way to it. Compiling takes 1 to 3 ms for each.
 MOST_PLACES = 1000
@@ -39,9 +41,9 @@ class Place:
     """A block, and the calls by which lanes came to it.
 
     ``index`` says who runs first: as :attr:`Group.key`, deeper calls before all others, then the
-    lowest block. ``after`` is where the text goes on, ``target`` where a jump, call or return
-    leads; -1 where there is no such place. ``frame`` is where in local memory the function's own
-    variables begin.
+    lowest block. ``after`` is where the text goes on (-1: nowhere), ``targets`` where a jump,
+    call or return leads: several where a table or an address says which. ``frame`` is where in
+    local memory the function's own variables begin.
     """
 
     block: Block
@@ -49,23 +51,29 @@ class Place:
     frame: int
     index: int = -1
     after: int = -1
-    target: int = -1
+    targets: tuple[int, ...] = ()
     passing: Passing | None = None
     live_in: frozenset[int] = frozenset()
     live_out: frozenset[int] = frozenset()
 
     @property
+    def target(self) -> int:
+        """The only one of the targets."""
+        (only,) = self.targets
+        return only
+
+    @property
     def onward(self) -> set[int]:
-        return {index for index in (self.after, self.target) if index >= 0}
+        return {index for index in (self.after, *self.targets) if index >= 0}
 
 
 def places(program: Program) -> list[Place]:
     """All places that a kernel can come to, in their order; the first need not be its entry.
 
-    Raises Refused where functions call themselves, or where what is called is not known.
+    Raises Refused where functions call themselves.
     """
     found: dict[Stand, Place] = {}
-    leads: dict[Stand, tuple[Stand | None, Stand | None]] = {}
+    leads: dict[Stand, tuple[Stand | None, list[Stand]]] = {}
     todo: list[Stand] = [((), program.entry_code.entry)]
     while todo:
         stand = todo.pop()
@@ -77,15 +85,15 @@ def places(program: Program) -> list[Place]:
         block = program.blocks[index]
         frame = sum(program.blocks[caller].function.frame_size for caller in stack)
         place = found[stand] = Place(block, stack, frame)
-        after, target = leads[stand] = _leads(program, place)
-        todo += [one for one in (after, target) if one is not None]
+        after, targets = leads[stand] = _leads(program, place)
+        todo += targets if after is None else [after, *targets]
     order = sorted(found, key=lambda stand: (-len(stand[0]), stand[1], stand[0]))
     number = {stand: index for index, stand in enumerate(order)}
-    for stand, (after, target) in leads.items():
+    for stand, (after, targets) in leads.items():
         place = found[stand]
         place.index = number[stand]
         place.after = -1 if after is None else number[after]
-        place.target = -1 if target is None else number[target]
+        place.targets = tuple(number[target] for target in targets)
     result = [found[stand] for stand in order]
     for place in result:
         place.live_in = place.block.live_in.union(*(
@@ -96,43 +104,75 @@ def places(program: Program) -> list[Place]:
     return result
 
 
-def _leads(program: Program, place: Place) -> tuple[Stand | None, Stand | None]:
+def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
     """Where lanes go on from a place: after it, and where it jumps."""
     block, stack = place.block, place.stack
     after: Stand | None = (stack, block.index + 1)
-    target: Stand | None = None
+    targets: list[Stand] = []
     if block.kind in ("goto", "branch"):
-        target = (stack, block.target)
+        targets = [(stack, block.target)]
+    elif block.kind == "indexed":
+        targets = [(stack, target) for target in block.targets]
     elif block.kind == "call":
-        target = _call(program, place)
+        inside = (*stack, block.index)
+        targets = [(inside, callee.entry) for callee in callees(program, block)]
+        place.passing = _arguments(program, place)
     elif block.kind == "return":
-        target = (stack[:-1], stack[-1] + 1)
+        targets = [(stack[:-1], stack[-1] + 1)]
         place.passing = _results(program, place)
-    if block.guard is None and block.kind in ("goto", "exit", "trap", "call", "return"):
+    if block.guard is None and block.kind in ("goto", "indexed", "exit", "trap", "call", "return"):
         after = None
-    return after, target
+    return after, targets
 
 
-def _call(program: Program, place: Place) -> Stand:
+def callees(program: Program, block: Block) -> list[FunctionCode]:
+    """The functions that a call may enter; of one through a register, all that take as many
+    arguments and whose address somebody takes."""
+    site = block.call
+    assert site is not None
+    if site.target is not None:
+        return [program.functions[site.target]]
+    pointed_at = set(program.module.functions_in_tables()) | {
+        operand.name for code in program.functions.values() for instruction in code.function.body
+        if instruction.opcode != "call" for operand in instruction.operands
+        if isinstance(operand, Symbol)}
+    return [code for name, code in program.functions.items() if name in pointed_at
+            and len(code.function.parameters) == len(site.arguments)]
+
+
+def chosen(place: Place) -> Operand | None:
+    """The index or address that says which of several ways the lanes of a place go."""
     block = place.block
+    if block.kind == "indexed" and block.last is not None:
+        return block.last.operands[0]
+    if block.kind == "call" and block.call is not None and block.call.target is None:
+        assert block.last is not None
+        return next(operand for operand in block.last.operands if isinstance(operand, Register))
+    return None
+
+
+def _arguments(program: Program, place: Place) -> Passing:
+    block, caller = place.block, place.block.function
     assert block.call is not None
-    if block.call.target is None:
-        raise Refused("a call of an address")
-    callee, caller = program.functions[block.call.target], block.function
-    if callee is caller or any(program.blocks[i].function is callee for i in place.stack):
-        raise Refused("a function that calls itself")
-    formal = [variable.name for variable in callee.function.parameters]
-    if len(formal) != len(block.call.arguments):
-        raise Refused("a call with other arguments than the function takes")
-    frame = place.frame + caller.frame_size
-    sizes = [variable.size for variable in callee.function.parameters]
-    passing = _handed_over(
-        (caller, place.frame, block.call.arguments), (callee, frame, formal), sizes)
-    # What a call finds in its registers is zero, also where an earlier one has left something.
-    fresh = program.blocks[callee.entry].live_in - set(passing.registers)
-    passing.registers |= dict.fromkeys(fresh)
-    place.passing = passing
-    return (*place.stack, block.index), callee.entry
+    frame, passing = place.frame + caller.frame_size, Passing({}, [])
+    fitting = callees(program, block)
+    for callee in fitting:
+        if callee is caller or any(program.blocks[i].function is callee for i in place.stack):
+            raise Refused("a function that calls itself")
+        formal = callee.function.parameters
+        if len(formal) != len(block.call.arguments):
+            raise Refused("a call with other arguments than the function takes")
+        handed = _handed_over(
+            (caller, place.frame, block.call.arguments),
+            (callee, frame, [variable.name for variable in formal]),
+            [variable.size for variable in formal])
+        if handed.memory and len(fitting) > 1:
+            raise Refused("a call of an address that hands over memory")
+        # What a call finds in its registers is zero, also where an earlier one has left something.
+        fresh = program.blocks[callee.entry].live_in - set(handed.registers)
+        passing.registers |= handed.registers | dict.fromkeys(fresh)
+        passing.memory += handed.memory
+    return passing
 
 
 def _results(program: Program, place: Place) -> Passing:
@@ -195,7 +235,8 @@ def _only_ends(place: Place, gone: set[int]) -> bool:
     return block.kind == "exit" or (block.kind == "goto" and place.target in gone)
 
 
-def waiting(places: list[Place], parting: set[int], guarded: set[int]) -> list[int]:
+def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
+            ) -> list[int]:
     """For each place: where other lanes of the warp may wait while it runs.
 
     Parameters
@@ -206,10 +247,9 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int]) -> list[i
         Places whose branch may send the lanes of a warp different ways.
     guarded : set of int
         Places under a predicate on which lanes may differ: the others wait behind.
-
-    Lanes on the way to an ending place are gone: they wait nowhere.
+    gone : set of int
+        Ending places: lanes on the way there wait nowhere.
     """
-    gone = endings(places)
     found = [0] * len(places)
     onward = [sorted(place.onward - gone) for place in places]
     todo = set(range(len(places)))
@@ -239,6 +279,20 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int]) -> list[i
                 found[place] |= more
                 todo.add(place)
     return found
+
+
+def anywhere(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
+             ) -> list[int]:
+    """As :func:`waiting`, where lanes may also be held back: once they may have parted, some can
+    wait at every place that can still be reached."""
+    stirred = set(guarded)
+    todo = [*parting, *guarded]
+    while todo:
+        more = places[todo.pop()].onward - gone - stirred
+        stirred |= more
+        todo += more
+    everyone = sum(1 << index for index in stirred)
+    return [everyone if index in stirred else 0 for index in range(len(places))]
 
 
 def loops(places: list[Place]) -> list[set[int]]:

@@ -21,21 +21,24 @@ from virtualgpu.codegen.context import (
     SITE_WORDS,
     SITES,
     SPAN,
+    STOPPED,
     WORD,
     size,
 )
 from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.resident import TABLE
 from virtualgpu.errors import Location
 from virtualgpu.machine import barriers
 from virtualgpu.machine.compiled import pointer
 from virtualgpu.machine.group import Group
-from virtualgpu.machine.launch import Launch
+from virtualgpu.machine.launch import WAVE_LANES, Launch
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
 ROUNDS = 20_000  # of loops, between two looks at the clock
 SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between launches
+SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have together
 
 
 class Tables:
@@ -64,9 +67,17 @@ class Tables:
 
 class Common:
     """What the contexts of all cores of a launch have in common, and later launches with the same
-    dimensions too."""
+    dimensions too.
 
-    def __init__(self, launch: Launch):
+    Attributes
+    ----------
+    blocks : int
+        How many blocks have memory of their own in a context; 1 where none waits for another.
+    rooms : dict
+        Bytes of each block's memories.
+    """
+
+    def __init__(self, launch: Launch, kernel: NativeKernel):
         self.dimensions = _dimensions(launch)
         self._tables = tables = Tables()
         self._parameters = np.frombuffer(bytearray(launch.parameters) or bytearray(1), np.uint8)
@@ -74,8 +85,14 @@ class Common:
         warps = -(-launch.threads // LANES)
         thread = np.arange(warps * LANES)
         extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
+        stride = -(-kernel.local_size // 16) * 16
+        self.rooms = {"shared": -(-launch.shared_bytes // 16) * 16,
+                      "local": warps * LANES * stride, "states": warps * kernel.state_size}
+        self.blocks = 1 if kernel.parking is None else self._side_by_side(launch)
         self.fields = {
             "delta": launch.memory.host - BASE, "threads": launch.threads, "warps": warps,
+            "local_stride": stride, "local_bytes": launch.threads * stride,
+            "state_size": kernel.state_size,
             "parameters": pointer(self._parameters),
             "shared_starts": tables.table([start for start, _ in extents]),
             "shared_ends": tables.table([end for _, end in extents]),
@@ -88,7 +105,22 @@ class Common:
         for axis, letter in enumerate("xyz"):
             self.fields[f"ntid_{letter}"] = launch.block[axis]
             self.fields[f"nctaid_{letter}"] = launch.grid[axis]
+        self.fields |= {f"{name}_room": nbytes for name, nbytes in self.rooms.items()}
         self.fields |= self.allocations(launch)
+
+    @property
+    def nbytes(self) -> int:
+        """Of a context's shared and local memory and states."""
+        return self.blocks * sum(self.rooms.values())
+
+    def _side_by_side(self, launch: Launch) -> int:
+        """How many blocks that may wait for each other share a context: as many as fit a core's
+        cache, of a cooperative launch all."""
+        own = sum(self.rooms.values())
+        blocks = launch.blocks if launch.cooperative else max(
+            1, min(launch.blocks, WAVE_LANES // launch.threads, SIDE_BY_SIDE // own))
+        launch.reserve(blocks * own, "memory of blocks that wait for each other")
+        return blocks
 
     def allocations(self, launch: Launch) -> dict[str, int]:
         """The fields that say which global memory there is."""
@@ -112,11 +144,12 @@ class Common:
 
 
 def _dimensions(launch: Launch) -> tuple[object, ...]:
-    return launch.memory, launch.block, launch.grid, launch.dynamic_shared
+    return (launch.memory, launch.block, launch.grid, launch.dynamic_shared, launch.cooperative,
+            launch.budget.nbytes)
 
 
 class Core:
-    """Runs blocks of a launch, one after the other.
+    """Runs blocks of a launch, one after the other or (:meth:`place`) side by side.
 
     Parameters
     ----------
@@ -127,6 +160,8 @@ class Core:
     ----------
     count : int
         How many blocks it shall be given at once.
+    first, width : int
+        The blocks that lie side by side here: the first of them and how many.
     done : bool
         Whether it will run no more blocks.
     spent : float
@@ -140,19 +175,15 @@ class Core:
         self.kernel, self.common = kernel, common
         self._own = own = Tables()
         self.context = own.words(size(len(kernel.sites)))
-        stride = -(-kernel.local_size // 16) * 16
-        warps = common.fields["warps"]
         tick = ctypes.CFUNCTYPE(None)(self._tick)
         own.kept.append(tick)
-        rooms = (launch.shared_bytes, warps * LANES * stride, warps * kernel.state_size)
-        shared, local, states = map(own.room, rooms)
-        self.is_small = sum(rooms) <= SMALL
-        self._set(common.fields | {
-            "shared": shared, "local_stride": stride, "local": local,
-            "local_bytes": launch.threads * stride, "states": states,
-            "state_size": kernel.state_size,
-            "tick": ctypes.cast(tick, ctypes.c_void_p).value or 0,
-        })
+        self.is_small = common.nbytes <= SMALL
+        self.set(common.fields | {"tick": ctypes.cast(tick, ctypes.c_void_p).value or 0})
+        for name, nbytes in common.rooms.items():
+            room = own.room(common.blocks * nbytes)
+            self.set({name: room, f"{name}_all": room})
+        if kernel.parking is not None:
+            self.set({"tables": own.room(common.blocks * WORD * TABLE)})
         # A site knows no variable yet: its first access looks one up.
         self.context[SITES + LIMIT :: SITE_WORDS] = [
             place.frame + place.block.function.frame_size for _, place in kernel.sites]
@@ -161,7 +192,7 @@ class Core:
     def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:
         """Itself, for another launch with the same dimensions."""
         if fields := self.common.renew(launch):
-            self._set(fields)
+            self.set(fields)
             self.context[SITES + SPAN :: SITE_WORDS] = 0
         self._begin(launch, look)
         return self
@@ -169,31 +200,44 @@ class Core:
     def _begin(self, launch: Launch, look: Callable[[Core], bool]) -> None:
         self.launch, self._look = launch, look
         self.count, self.done = 1, False
+        self.first = self.width = 0
+        self._stood: tuple[int, int, int, int] | None = None
         self.spent = self._began = 0.0
         self.error: BaseException | None = None
-        self._set({"fuel": ROUNDS, "fault_mask": 0, "several": 0, "block": 0})
+        self.set({"fuel": ROUNDS, "several": 0, "block": 0})
 
-    def _set(self, fields: dict[str, int]) -> None:
+    def set(self, fields: dict[str, int]) -> None:
+        """Fill words of the context."""
         for name, value in fields.items():
             self.context[AT[name]] = value
 
     # -- running -------------------------------------------------------------------------------
 
     def start_clock(self) -> None:
-        """From its own thread, before the first block."""
-        self._began = time.thread_time()
+        """From its own thread, before the first block, or before a turn."""
+        self._began = time.thread_time() - self.spent
 
     def read_clock(self) -> None:
         self.spent = time.thread_time() - self._began
 
-    def run(self, first: int, count: int) -> bool:
-        """Run blocks; False where one stopped. Other threads go on meanwhile."""
+    def place(self, first: int, count: int) -> None:
+        """Begin with blocks that lie side by side; :meth:`run` goes on with the same."""
+        self.first, self.width = first, count
+        self.set({"started": 0})
+
+    def run(self, first: int, count: int) -> int:
+        """Run blocks: ENDED or STOPPED; side by side also WAITING or DEADLOCK. Other threads go on
+        meanwhile."""
         with self._hearing_signals():
-            return not self.kernel.run(pointer(self.context), first, count)
+            result = self.kernel.run(pointer(self.context), first, count)
+        if result == STOPPED:
+            self._note()
+        return result
 
     def _tick(self) -> None:
         """From within a loop. Native code stops unless this comes to its end."""
         try:
+            self._note()
             if self._look(self):
                 self.context[AT["fuel"]] = ROUNDS
                 self.context[AT["ended"]] = 0
@@ -228,11 +272,16 @@ class Core:
     def word(self, field: str) -> int:
         return int(self.context[AT[field]])
 
+    def _note(self) -> None:
+        self._stood = (self.word("fault"), self.word("block"), self.word("warp"),
+                       self.word("fault_mask"))
+
     def stand(self) -> tuple[Wave, Group]:
         """Block and lanes that stopped or last looked up from a loop, for the machine's words."""
-        fault, warp, mask = (self.word(name) for name in ("fault", "warp", "fault_mask"))
+        assert self._stood is not None
+        fault, block, warp, mask = self._stood
         lanes = np.array([warp * LANES + i for i in range(LANES) if mask >> i & 1])
-        wave = Wave(self.launch, self.word("block"), 1)
+        wave = Wave(self.launch, block, 1)
         group = Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
         place = self.kernel.places[-1 - fault] if fault < 0 else self.kernel.sites[fault][1]
         group.block, group.frame = place.block.index, place.frame
@@ -240,7 +289,7 @@ class Core:
 
     def location(self) -> Location:
         """Line and thread, where the kernel has a loop that took long; else the block."""
-        if self.word("fault_mask"):
+        if self._stood is not None:
             return barriers.location(*self.stand())
         block, _ = Wave(self.launch, self.word("block"), 1).where(0)
         return Location(self.launch.kernel, block=block)

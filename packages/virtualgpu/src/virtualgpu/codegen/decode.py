@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from virtualgpu import operations
-from virtualgpu.codegen.control_flow import Passing, Place
+from virtualgpu.codegen.control_flow import Passing, Place, chosen
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import access, memory_access
 from virtualgpu.machine.fuse import UFUNCS
@@ -28,8 +28,9 @@ MEMORY = {"ld", "ldu", "st", "atom", "red"}
 # Without observers these do nothing that a program can see: lanes of a warp run together, and
 # stores are visible at once.
 NOTHING = {
-    "bra", "ret", "exit", "brkpt", "membar", "fence", "setmaxnreg", "griddepcontrol", "pmevent",
-    "prefetch", "prefetchu", "discard", "applypriority", "bar", "barrier", "trap",
+    "bra", "brx", "ret", "exit", "brkpt", "membar", "fence", "setmaxnreg", "griddepcontrol",
+    "pmevent", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority", "bar",
+    "barrier", "trap",
 }
 ATOMICS = {"add", "exch", "and", "or", "xor", "min", "max", "inc", "dec", "cas"}
 
@@ -92,6 +93,25 @@ class Copy(Step):
 
 
 @dataclass(slots=True, kw_only=True)
+class Barrier(Step):
+    """A barrier of the block, or of the grid: which, of how many threads, and of ``bar.red`` the
+    predicate and what it makes of them (``popc``, ``and``, ``or``)."""
+
+    number: Operand | None = None
+    count: Operand | None = None
+    predicate: Operand | None = None
+    mode: str = ""
+    onward: bool = False  # ``arrive``: lanes go on at once
+    grid: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Barrier 0, for the whole block."""
+        return not (self.grid or self.mode or self.onward or self.count) and (
+            self.number in (None, Immediate(0)))
+
+
+@dataclass(slots=True, kw_only=True)
 class Stop(Step):
     """An assertion that failed: the interpreting machine finds the words for it."""
 
@@ -123,11 +143,12 @@ class _Decoder:
             if want is None:
                 raise Refused(instruction.name)
             return self.made(Move, _items(operands[0]), _items(operands[1]), dtype=want)
+        if self.place.block.kind == "barrier" and instruction is self.place.block.last:
+            return self.barrier()
         if opcode in NOTHING or (opcode == "call" and self.place.block.kind == "call"):
-            if opcode in ("bar", "barrier"):
-                self.plain_barrier()
             guard = instruction.guard if opcode == "bra" else None
-            return self.made(Step, (), (guard[0],) if guard else ())
+            way = chosen(self.place) if opcode in ("brx", "call") else None
+            return self.made(Step, (), (guard[0],) if guard else () if way is None else (way,))
         if opcode in ("cvta", "isspacep", "activemask"):
             return self.made(Step, operands[:1], operands[1:])
         if opcode in WARP_SYNC:
@@ -139,6 +160,8 @@ class _Decoder:
             return self.data()
         if opcode == "call" and operands[0] == Symbol("__assertfail"):
             return self.made(Stop, (), ())
+        if opcode == "call" and operands[1:2] == (Symbol("cudaCGGetIntrinsicHandle"),):
+            return self.handed_back(1)
         names = [operand.name for operand in operands if isinstance(operand, Symbol)]
         raise Refused(" ".join([instruction.name, *names]))
 
@@ -158,16 +181,26 @@ class _Decoder:
             slots[name] for operand in operands if isinstance(operand, Register)
             and (name := operand.name.removeprefix("!")) in slots)
 
-    def plain_barrier(self) -> None:
-        """Only barrier 0 for the whole block, and the warp's own."""
-        instruction = self.instruction
-        if "warp" in instruction.modifiers:
-            return
-        if {"red", "arrive", "cluster"} & set(instruction.modifiers):
-            raise Refused(instruction.name)
-        operands = instruction.operands
-        if len(operands) > 1 or (operands and operands[0] != Immediate(0)):
-            raise Refused(f"{instruction.name} with a number or a count")
+    def handed_back(self, number: int) -> Move:
+        """What a function of the device gives back: always the same."""
+        result = self.instruction.operands[0]
+        slots = [self.code.slots[one.name] for one in _items(result) if isinstance(one, Symbol)]
+        step = self.made(Move, (), (Immediate(number),), dtype=self.program.dtypes[slots[0]])
+        step.targets = (slots[0],)
+        return step
+
+    def barrier(self) -> Barrier:
+        instruction, modifiers = self.instruction, set(self.instruction.modifiers)
+        if instruction.opcode == "call":  # cudaCGSynchronize
+            return self.made(Barrier, (), (), grid=True)
+        operands = list(instruction.operands)
+        target = [operands.pop(0)] if "red" in modifiers else []
+        predicate = operands.pop() if target else None
+        mode = next((m for m in ("popc", "and", "or") if m in modifiers), "") if target else ""
+        number, count = [*operands, None, None][:2]
+        sources = [one for one in (number, count, predicate) if one is not None]
+        return self.made(Barrier, target, sources, number=number, count=count, mode=mode,
+                         predicate=predicate, onward="arrive" in modifiers)
 
     def data(self) -> Data:
         instruction = self.instruction

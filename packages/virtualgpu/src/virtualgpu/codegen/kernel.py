@@ -14,10 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from virtualgpu.codegen import order
+from virtualgpu.codegen.apart import barrier_of
 from virtualgpu.codegen.context import AT
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access
 from virtualgpu.codegen.lowering import Lowering
+from virtualgpu.codegen.resident import Resident
+from virtualgpu.codegen.stuck import Parking, parking
 from virtualgpu.compilers.llvm import machine_code
 from virtualgpu.machine.program import Program
 
@@ -98,10 +101,14 @@ round:
 warps:
   %w = phi i64 [0, %round], [%w2, %went]
   %waits = phi i1 [false, %round], [%waits2, %went]
+  %lowest = phi i32 [-1, %round], [%lowest2, %went]
   %any = icmp ult i64 %w, %warps_n
   br i1 %any, label %look, label %over
 over:
-  br i1 %waits, label %round, label %next
+  br i1 %waits, label %pass, label %next
+pass:
+{passed}
+  br label %round
 look:
   %s_at = mul i64 %w, %state_size
   %s_sum = add i64 %states, %s_at
@@ -119,11 +126,26 @@ ends:
   store i32 -1, ptr %s_p
   br label %went
 waiting:
+  %stands = load i32, ptr %s_p
+  %below = icmp ult i32 %stands, %lowest
+  %lower = select i1 %below, i32 %stands, i32 %lowest
   br label %went
 went:
   %waits2 = phi i1 [%waits, %look], [%waits, %ends], [true, %waiting]
+  %lowest2 = phi i32 [%lowest, %look], [%lowest, %ends], [%lower, %waiting]
   br label %warps
 """
+# At how many barriers a block has passed, by the lowest of those at which its warps stand.
+_PASSED = """
+  %rounds_p = getelementptr i64, ptr %ctx, i64 {passes}
+  %rounds_n = load i64, ptr %rounds_p
+  %rounds_t = inttoptr i64 %rounds_n to ptr
+  %number = zext i32 %lowest to i64
+  %passed_p = getelementptr i64, ptr %rounds_t, i64 %number
+  %passed_n = load i64, ptr %passed_p
+  %passed_1 = add i64 %passed_n, 1
+  store i64 %passed_1, ptr %passed_p
+""".format(passes=AT["passes"])
 _FIELDS = {"threads": "threads", "warps": "warps_n", "nctaid_x": "nctaid_x",
            "nctaid_y": "nctaid_y", "shared": "shared", "local": "local",
            "shared_bytes": "shared_bytes", "local_bytes": "local_bytes", "states": "states",
@@ -133,35 +155,48 @@ _STORED = ("ctaid_x", "ctaid_y", "ctaid_z", "block", "warp")
 
 @dataclass(slots=True)
 class NativeKernel:
-    """``run(context, first, count)`` runs blocks; 0 when all have ended, 2 where one stopped."""
+    """``run(context, first, count)`` runs blocks; ENDED when all have, STOPPED where one stopped;
+    of blocks that run side by side also WAITING or DEADLOCK."""
 
     run: Callable[[int, int, int], int]
     places: list[Place]  # where it may stop, and its memory instructions, by number
     sites: list[tuple[Access, Place]]
     state_size: int
     local_size: int  # bytes of a thread's local memory, calls included
-    ordered: bool  # whether its blocks have to run in their order (:mod:`.order`)
+    ordered: bool  # whether its blocks have to run in their order, on one core
+    parking: Parking | None  # not None: blocks run side by side, each in memory of its own
+    grid_barrier: bool
     seconds: float  # that it took to compile
     idle: list[object] = field(default_factory=list)  # contexts of launches that are over
 
 
-def build(program: Program) -> NativeKernel:
-    """Compile a kernel. Raises Refused where native code cannot be the same as the machine."""
+def build(program: Program, counts: bool = False) -> NativeKernel:
+    """Compile a kernel, or its variant that counts. Raises Refused where native code cannot be the
+    same as the machine."""
     start = time.perf_counter()
-    name = "native"
-    lowering = Lowering(program, name)
+    name = "counting" if counts else "native"
+    lowering = Lowering(program, name, counts)
     lines = []
     for word in (*_FIELDS, *_STORED):
         lines.append(f"  %{word}_p = getelementptr i64, ptr %ctx, i64 {AT[word]}")
         if word in _FIELDS:
             lines.append(f"  %{_FIELDS[word]} = load i64, ptr %{word}_p")
     rounds = bool(lowering.barriers)
-    text = str(lowering.module) + _BLOCKS.format(
-        name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
-        body=(_ROUNDS if rounds else _PLAIN).format(name=name))
+    apart = lowering.apart
+    if apart is not None:
+        Resident(name, lowering.function, apart, len(lowering.accesses.sites))
+        text = str(lowering.module)
+    else:
+        text = str(lowering.module) + _BLOCKS.format(
+            name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
+            body=(_ROUNDS if rounds else _PLAIN).format(
+                name=name, passed=_PASSED if counts else ""))
     address = machine_code(text, name, "few")
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)
+    # Blocks that wait for each other share a core's time; one core alone adds to tables of counts.
+    ordered = counts or apart is not None or order.is_ordered(lowering.places, lowering.steps)
     return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
-                        order.is_ordered(lowering.places, lowering.steps),
+                        ordered, None if apart is None else parking(apart), any(
+                            barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
                         time.perf_counter() - start)

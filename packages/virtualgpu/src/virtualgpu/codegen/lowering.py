@@ -12,32 +12,34 @@ that live on are in the state) or STOPPED (the context says where).
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 
-from virtualgpu.codegen import control_flow, data, spins
-from virtualgpu.codegen.context import AT_BARRIER, DONE, STOPPED
-from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen import apart, control_flow, data, spins
+from virtualgpu.codegen.apart import Apart
+from virtualgpu.codegen.context import DONE
+from virtualgpu.codegen.control_flow import Place, chosen
+from virtualgpu.codegen.counting import Counting
 from virtualgpu.codegen.decode import Access, Stop, decode
 from virtualgpu.codegen.lanes import (
     I32,
-    I64,
     POINTER,
     Context,
     bits_of_mask,
     mask_of_bits,
 )
 from virtualgpu.codegen.memory import Accesses
-from virtualgpu.codegen.operands import BOOL, Registers
+from virtualgpu.codegen.operands import BOOL, U32, U64, Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.state import State
 from virtualgpu.codegen.uniformity import Uniformity
+from virtualgpu.codegen.ways import Ways
 from virtualgpu.machine.program import Program
-from virtualgpu.operations.expression import Value
 
-KINDS = {"next", "goto", "branch", "exit", "barrier", "trap", "call", "return"}
+KINDS = {"next", "goto", "branch", "indexed", "exit", "barrier", "trap", "call", "return"}
 
 
-class Lowering:
+class Lowering(Ways):
     """Writes the function of one kernel. Raises Refused where it cannot.
 
     Attributes
@@ -50,39 +52,49 @@ class Lowering:
         Bytes that a warp keeps at a barrier; 0 for a kernel without.
     """
 
-    def __init__(self, program: Program, name: str):
+    def __init__(self, program: Program, name: str, counts: bool = False):
         self.program = program
         self.places = control_flow.places(program)
         self.steps = [decode(program, place) for place in self.places]
-        spins.refuse(self.places, self.steps)
-        self.ending = control_flow.endings(self.places)
-        self.uniformity = Uniformity(program, self.places, self.steps)
-        self.waiting = self.uniformity.waiting
         self._check()
+        spinning = spins.spinning(self.places, self.steps)
+        endings = control_flow.endings(self.places)
+        # How an ending place runs nobody can tell, except who counts.
+        self.ending: set[int] = set() if counts else endings
+        self.counted_out = endings - self.ending
+        self.uniformity = Uniformity(program, self.places, self.steps, self.ending)
+        parted = apart.needed(self.places, self._companions(), self.steps,
+                              self.uniformity.varying, spinning)
+        if parted and counts:
+            raise Refused("lanes that wait for others, and somebody counts")
+        if parted:
+            self.uniformity = Uniformity(
+                program, self.places, self.steps, self.ending, apart=True)
+        self.waiting = self.uniformity.waiting
         self.first = next(place for place in self.places if not place.stack
                           and place.block.index == program.entry_code.entry)
         self.barriers = [p for p in self.places if p.block.kind == "barrier"]
-        self._start(name)
+        self._start(name, spinning if parted else None)
+        self.counting = Counting(self.context, self.steps) if counts else None
+        self.accesses.counting = self.counting
         self._dispatch()
         for place in self.places:
             self._place(place)
 
+    def _companions(self) -> list[int]:
+        """For each place: where lanes may wait for whom a meeting has to wait."""
+        alone = sum(1 << place for place in self.counted_out)
+        return [waiting & ~alone if _ends_others(self.places[index]) else waiting
+                for index, waiting in enumerate(self.uniformity.waiting)]
+
     def _check(self) -> None:
         for place in self.places:
-            block = place.block
-            if block.kind not in KINDS:
-                raise Refused(f"a block that ends by {block.kind}")
-            parted = block.guard is not None and block.guard[0] in self.uniformity.varying
-            meets = block.kind == "barrier" or block.warp_mask is not None
-            if meets and (self.waiting[place.index] or parted):
-                raise Refused("lanes that may come to a meeting of the warp one by one")
-            mask = block.warp_mask
-            if isinstance(mask, int) and mask in self.uniformity.varying:
-                raise Refused("lanes that name different companions")
+            if place.block.kind not in KINDS:
+                raise Refused(f"a block that ends by {place.block.kind}")
 
     # -- the frame of the function -------------------------------------------------------------
 
-    def _start(self, name: str) -> None:
+    def _start(self, name: str, spinning: set[int] | None) -> None:
         self.module = ir.Module(name)
         function = ir.Function(
             self.module, ir.FunctionType(I32, [POINTER, POINTER, I32]), f"{name}_warp")
@@ -101,17 +113,23 @@ class Lowering:
         chain = 0
         for places in self.waiting:
             chain |= places
+        self.apart = None if spinning is None else Apart(self, spinning)
+        if self.apart is not None:
+            chain |= sum(1 << place for place in self.apart.places() - self.ending)
         self.chain = list(control_flow.members(chain))
         self.words = {place: build.alloca(I32) for place in self.chain}
         for word in self.words.values():
             build.store(I32(0), word)
-        self.state = State(self.registers, function.args[1], self.barriers, self.places)
+        live = frozenset().union(*(self.places[b.after].live_in for b in self.barriers))
+        self.state = State(self.registers, function.args[1], live) if self.apart is None else (
+            self.apart.state)
         self.accesses = Accesses(self.registers, self.context, self._stop)
         self.enter = [function.append_basic_block(f"p{place.index}_") for place in self.places]
         self.check = {place: function.append_basic_block(f"c{place}_") for place in self.chain}
         self.finish = function.append_basic_block("finish")
-        with build.goto_block(self.finish):
-            build.ret(I32(DONE))
+        if self.apart is None:
+            with build.goto_block(self.finish):
+                build.ret(I32(DONE))
 
     def _dispatch(self) -> None:
         """From the entry to the first place, or to where a barrier let the warp go on; and from
@@ -119,7 +137,15 @@ class Lowering:
         build = self.build
         build.store(self.function.args[2], self.mask)
         first = self.enter[self.first.index]
-        if not self.barriers:
+        if self.apart is not None:
+            resume = self.function.append_basic_block("resume")
+            build.cbranch(build.icmp_unsigned("==", self.state.phase(), I32(0)), first, resume)
+            build.position_at_end(resume)
+            self.apart.resume()
+            build.branch(self.check[self.chain[0]])
+            build.position_at_end(self.finish)
+            self.apart.finish()
+        elif not self.barriers:
             build.branch(first)
         else:
             switch = build.switch(self.state.phase(), first)
@@ -141,16 +167,9 @@ class Lowering:
             build.position_at_end(found)
             build.store(word, self.mask)
             build.store(I32(0), self.words[place])
+            if self.apart is not None:
+                self.apart.leave(word)
             build.branch(self.enter[place])
-
-    def _stop(self, number: int, mask: ir.Value) -> ir.Block:
-        """A block that leaves the kernel for good: site ``number``, or a place as -1 - index."""
-        block = self.function.append_basic_block("stop")
-        with self.build.goto_block(block):
-            self.context.store("fault", I64(number))
-            self.context.store("fault_mask", self.build.zext(mask, I64))
-            self.build.ret(I32(STOPPED))
-        return block
 
     # -- places --------------------------------------------------------------------------------
 
@@ -162,6 +181,12 @@ class Lowering:
         pending = self.waiting[place.index]
         if block.guard is not None:
             mask = self._guard(place, block.guard, mask, pending)
+        if self.apart is not None and block.warp_mask is not None:
+            mask = self.apart.meet(place, mask)
+        if self.counting is not None:
+            if _ends_others(place):
+                self._count_out(pending)
+            self.counting.executed(place, mask)
         for step in self.steps[place.index]:
             if isinstance(step, Access):
                 self.accesses.emit(step, mask)
@@ -175,10 +200,27 @@ class Lowering:
             assert block.last is not None and block.last.guard is not None
             taken = registers.get(block.last.guard[0], BOOL)
             taken = ~taken if block.negated else taken
+            if self.counting is not None:
+                self.counting.branched(place, mask, taken)
+        elif (way := chosen(place)) is not None:
+            taken = registers.get(way, U32 if block.kind == "indexed" else U64)
         needed = self.uniformity.needed_by_others(place.index)
         lanes = mask_of_bits(build, mask) if needed & registers.written else None
         registers.store_back(place.live_out, lanes, needed)
         self._leave(place, mask, taken, pending)
+
+    def _count_out(self, pending: int) -> None:
+        """The lanes that wait only to end do so before the others meet."""
+        build = self.build
+        assert self.counting is not None
+        for index in sorted(self.counted_out & set(control_flow.members(pending))):
+            place, word = self.places[index], self.words[index]
+            if place.block.kind == "goto":
+                raise Refused("lanes that take several steps to end, and somebody counts")
+            lanes = build.load(word)
+            with build.if_then(build.icmp_unsigned("!=", lanes, I32(0))):
+                build.store(I32(0), word)
+                self.counting.executed(place, lanes)
 
     def _guard(self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
                ) -> ir.Value:
@@ -205,98 +247,9 @@ class Lowering:
         build.position_at_end(onward)
         return here
 
-    def _leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
-        build, kind = self.build, place.block.kind
-        if kind == "exit":
-            self._rest(pending)
-        elif kind == "trap":
-            build.branch(self._stop(-1 - place.index, mask))
-        elif kind == "barrier":
-            self.state.save(self.barriers.index(place) + 1, mask,
-                            self.places[place.after].live_in)
-            build.ret(I32(AT_BARRIER))
-        elif taken is not None:
-            self._branch(place, mask, taken, pending)
-        else:
-            self._go(place, place.after if kind == "next" else place.target, mask, pending)
 
-    def _branch(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
-        build = self.build
-        yes, no = (self.function.append_basic_block(name) for name in ("yes", "no"))
-        if taken.lanes is None or place.target == place.after:
-            if taken.lanes is not None:
-                build.branch(yes)
-            else:
-                build.cbranch(taken.node, yes, no)
-        else:
-            go = build.and_(bits_of_mask(build, taken.node), mask)
-            stay = build.and_(mask, build.not_(go))
-            some, parted = (self.function.append_basic_block(name) for name in ("some", "parted"))
-            build.cbranch(build.icmp_unsigned("==", go, I32(0)), no, some)
-            build.position_at_end(some)
-            build.cbranch(build.icmp_unsigned("==", stay, I32(0)), yes, parted)
-            build.position_at_end(parted)
-            self._part(place, sorted([(place.target, go), (place.after, stay)],
-                                     key=lambda way: way[0]), pending)
-        build.position_at_end(yes)
-        self._go(place, place.target, mask, pending)
-        build.position_at_end(no)
-        self._go(place, place.after, mask, pending)
-
-    def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
-        """Lanes that go different ways: those of the lowest at once, the others wait."""
-        ways = [way for way in ways if way[0] not in self.ending]
-        for target, lanes in ways[1:]:
-            self._wait(target, lanes)
-            pending |= 1 << target
-        if ways:
-            self._go(place, *ways[0], pending)
-        else:
-            self._rest(pending)
-
-    def _go(self, place: Place, target: int, mask: ir.Value, pending: int) -> None:
-        """Lanes in ``mask`` go to ``target``; others may wait at the places in ``pending``."""
-        build = self.build
-        if target in self.ending:
-            self._rest(pending)
-            return
-        if target <= place.index:
-            self._tick(place, mask)
-        lower = [other for other in control_flow.members(pending) if other < target]
-        if lower:
-            self._wait(target, mask)
-            build.branch(self.check[lower[0]])
-            return
-        if pending >> target & 1:
-            word = self.words[target]
-            mask = build.or_(mask, build.load(word))
-            build.store(I32(0), word)
-        build.store(mask, self.mask)
-        build.branch(self.enter[target])
-
-    def _wait(self, target: int, lanes: ir.Value) -> None:
-        """Lanes wait at a place until all lower ones are done."""
-        word = self.words[target]
-        self.build.store(self.build.or_(self.build.load(word), lanes), word)
-
-    def _rest(self, pending: int) -> None:
-        """Those who ran are gone: on with the lowest that wait, or the end."""
-        first = next(iter(control_flow.members(pending)), None)
-        self.build.branch(self.finish if first is None else self.check[first])
-
-    def _tick(self, place: Place, mask: ir.Value) -> None:
-        """Once in many rounds of a loop, ask whether the time is up."""
-        build, context = self.build, self.context
-        fuel = build.sub(context.load("fuel"), I64(1))
-        context.store("fuel", fuel)
-        ask, onward = (self.function.append_basic_block(name) for name in ("ask", "onward"))
-        build.cbranch(build.icmp_signed("<", fuel, I64(0)), ask, onward)
-        build.position_at_end(ask)
-        context.store("ended", I64(1))
-        context.store("fault", I64(-1 - place.index))
-        context.store("fault_mask", build.zext(mask, I64))
-        callback = ir.FunctionType(ir.VoidType(), []).as_pointer()
-        build.call(build.inttoptr(context.load("tick"), callback), [])
-        build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),
-                      self._stop(-1 - place.index, mask), onward)
-        build.position_at_end(onward)
+def _ends_others(place: Place) -> bool:
+    """Whether lanes wait here for all others of their warp that have not ended."""
+    mask = place.block.warp_mask
+    everyone = isinstance(mask, np.ndarray) and int(mask[0]) == 0xFFFF_FFFF
+    return place.block.kind == "barrier" or everyone

@@ -24,6 +24,7 @@ from virtualgpu.codegen.context import (
     site_at,
 )
 from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.counting import Counting
 from virtualgpu.codegen.decode import Access
 from virtualgpu.codegen.lanes import (
     EVERYONE,
@@ -53,6 +54,7 @@ class Accesses:
         self.registers, self.context, self.stop = registers, context, stop
         self.build = context.build
         self.sites: list[tuple[Access, Place]] = []
+        self.counting: Counting | None = None
 
     def emit(self, step: Access, mask: ir.Value) -> None:
         """The step's access by the lanes in ``mask`` (a word)."""
@@ -137,6 +139,8 @@ class Accesses:
         place = build.phi(I64)
         place.add_incoming(plain, known)
         place.add_incoming(found, searched)
+        if self.counting is not None:
+            self.counting.same(step, number, mask)
         nodes = []
         for part in range(site.width):
             at = pointer_to(build, build.add(place, I64(part * site.dtype.itemsize)))
@@ -173,6 +177,8 @@ class Accesses:
                 good = build.and_(good, aligned)
             build.cbranch(good, plain, apart)
             build.position_at_end(plain)
+            if self.counting is not None:
+                self.counting.line(step, number, first)
             at = pointer_to(build, self._host(number, first))
             if step.site.kind == "load":
                 node = build.load(at, typ=whole, align=element)
@@ -187,6 +193,8 @@ class Accesses:
             build.branch(apart)
         build.position_at_end(apart)
         build.store(address.node, self.context.at(ADDRESSES), align=8)
+        if self.counting is not None:
+            self.counting.apart(step, number, mask)
         bytes_ = LANES * element
         places = [
             build.gep(self.context.at(VALUES), [I64(part * bytes_)], source_etype=ir.IntType(8))
@@ -237,6 +245,8 @@ class Accesses:
                 mask: ir.Value) -> None:
         build, site = self.build, step.site
         build.store(spread(address).node, self.context.at(ADDRESSES), align=8)
+        if self.counting is not None:
+            self.counting.apart(step, number, mask)
         # Of `cas`, operand b is what is compared with, and comes first.
         value, compare = (values[0], values[0]) if len(values) == 1 else (values[1], values[0])
         build.store(spread(value).node, self.context.at(VALUES), align=8)

@@ -1,4 +1,4 @@
-"""A launch in native code: who may have one, on how many cores, and what went wrong."""
+"""A launch in native code: who may have one."""
 
 from __future__ import annotations
 
@@ -7,24 +7,13 @@ import os
 import threading
 import time
 import warnings
-from typing import NoReturn
 
-import numpy as np
-
-from virtualgpu.codegen.context import AT
-from virtualgpu.codegen.core import Common, Core
+from virtualgpu.codegen.beside import SideBySide
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.errors import (
-    BudgetExceeded,
-    MemoryAccessError,
-    MisalignedAddressError,
-    TrapError,
-    UnsupportedInstruction,
-    VirtualGPUError,
-)
-from virtualgpu.machine import access, simt
-from virtualgpu.machine.group import Group
+from virtualgpu.codegen.sharing import Run
+from virtualgpu.errors import UnsupportedInstruction
+from virtualgpu.machine.events import Observer
 from virtualgpu.machine.launch import Launch
 from virtualgpu.machine.program import Program
 from virtualgpu.machine.schedule import Lockstep
@@ -32,13 +21,6 @@ from virtualgpu.machine.wave import MAX_LOCAL
 
 # Whether an error of the compiler's own is one: tests ask for it, users get the other machine.
 STRICT = os.environ.get("VIRTUALGPU_NATIVE") == "always"
-REPLAY = 5.0  # seconds to find the words for an error
-# Seconds of a batch of blocks, as far as can be foreseen: between two, Ctrl-C and the clock are
-# heard; and where several cores share, none may be left with much when the others are done.
-ALONE, SHARED = 0.05, 0.005
-# Seconds of work that are left when other cores are asked to help: to start a thread and to give it
-# a context takes 0.2 ms.
-WORTH_SHARING = 0.002
 
 _lock = threading.Lock()
 
@@ -46,231 +28,53 @@ _lock = threading.Lock()
 def natively(launch: Launch, first: int = 0) -> bool:
     """Run the blocks from ``first`` on in native code if they can be; False where nothing has
     been done."""
-    if launch.observers or launch.cooperative or (
+    counts = bool(launch.observers)
+    if (counts and not _can_be_counted(launch.observers)) or (
             not isinstance(launch.schedule, Lockstep)
             or not math.isinf(launch.budget.instructions)):
         return False
     start = time.thread_time()
-    kernel = _kernel(launch.program)
+    kernel = _kernel(launch.program, counts)
     launch.deadline += time.thread_time() - start  # the kernel's own time is what is limited
-    if kernel is None or kernel.local_size > MAX_LOCAL:
+    if kernel is None or kernel.local_size > MAX_LOCAL or (
+            kernel.grid_barrier and not launch.cooperative):
         return False
-    Run(launch, kernel).run(first)
+    run = (Run if kernel.parking is None else SideBySide)(launch, kernel)
+    if counts:
+        run.count(launch.observers[0].counts(kernel, first))
+    try:
+        run.run(first)
+    finally:
+        if run.counts is not None:
+            launch.observers[0].counted(kernel, run.counts)
     return True
 
 
-def _kernel(program: Program) -> NativeKernel | None:
+def _can_be_counted(observers: list[Observer]) -> bool:
+    """Whether native code can count for those who watch, instead of telling them."""
+    return len(observers) == 1 and type(observers[0]).counts is not Observer.counts
+
+
+def _kernel(program: Program, counts: bool) -> NativeKernel | None:
     """The program's native code, compiled when first asked for; None without."""
+    variant = "counting" if counts else "native"
     with _lock:
-        if program.native is None:
-            try:
-                program.native = build(program)
-            except (Refused, UnsupportedInstruction) as refusal:
-                program.native = str(refusal) or "refused"
-            except Exception as error:  # an unforeseen form: the other machine knows it
-                if STRICT:
-                    raise
-                program.native = repr(error)
-                warnings.warn(
-                    f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
-                    "runs slower than it could: please report this", RuntimeWarning, stacklevel=2)
-    return program.native if isinstance(program.native, NativeKernel) else None
+        if getattr(program, variant) is None:
+            setattr(program, variant, _build(program, counts))
+    kernel = getattr(program, variant)
+    return kernel if isinstance(kernel, NativeKernel) else None
 
 
-class Run:
-    """One launch: blocks are handed out in their order to the cores that ask for more.
-
-    Where blocks stop, the lowest of them is what the launch tells, whichever came first: cores
-    that run lower ones finish these, no higher one is begun.
-    """
-
-    def __init__(self, launch: Launch, kernel: NativeKernel):
-        self.launch, self.kernel = launch, kernel
-        self.next, self.end = 0, launch.blocks  # of the blocks that no core has begun
-        self.halted = False
-        self.stopped: list[Core] = []
-        self._hand = threading.Lock()
-        self.seconds = launch.deadline - time.thread_time()
-        self.cores = [self._first_core()]
-        self._threads: list[threading.Thread] = []
-        self._over = threading.Event()  # all other cores are done
-
-    def _first_core(self) -> Core:
-        """One that an earlier launch with the same dimensions has left, or a new one (0.1 ms)."""
-        try:
-            idle = self.kernel.idle.pop()
-        except IndexError:
-            idle = None
-        if isinstance(idle, Core) and idle.common.fits(self.launch):
-            return idle.again(self.launch, self._look)
-        return Core(self.launch, self.kernel, Common(self.launch), self._look)
-
-    # -- running -------------------------------------------------------------------------------
-
-    def run(self, first: int) -> None:
-        self.next = first
-        try:
-            self._work(self.cores[0])
-            # Not Thread.join: until Python 3.13 a thread counts as ended when Ctrl-C comes then.
-            while self._threads and not self._over.wait(0.1):
-                self._say_where(self._at_work())
-        except BaseException as error:  # Ctrl-C, while other cores work
-            self._at_work().error = error
-        finally:
-            self.halted = True
-            while self._threads and not self._over.wait(1.0):
-                pass
-            for thread in self._threads:
-                thread.join()
-        for core in self.cores:
-            if core.error is not None:
-                self._raise(core, core.error)
-        if self.stopped:
-            self._stopped(min(self.stopped, key=lambda core: core.word("block")))
-        if self.cores[0].is_small:
-            self.kernel.idle.append(self.cores[0])
-
-    def _at_work(self) -> Core:
-        return next((core for core in self.cores if not core.done), self.cores[0])
-
-    def _work(self, core: Core) -> None:
-        """Run blocks until there are none, or something stops."""
-        try:
-            core.start_clock()
-            while (blocks := self._take(core)) is not None:
-                start = time.perf_counter()
-                if not core.run(*blocks):
-                    with self._hand:
-                        if core.error is not None:
-                            self.halted = True
-                        elif self._may_go_on(core):
-                            self.stopped.append(core)
-                            self.end = min(self.end, core.word("block"))
-                    return
-                took = time.perf_counter() - start
-                if not self._look(core):
-                    return
-                aim = SHARED if self._threads else ALONE
-                if took < aim / 2:
-                    core.count *= 8 if took < aim / 16 else 2
-                elif took > aim:
-                    core.count = max(1, core.count // 2)
-                if len(self.cores) == 1:
-                    self._share(took / blocks[1])
-        except BaseException as error:  # from a thread that has nobody to tell
-            core.error, self.halted = error, True
-        finally:
-            self._leave(core)
-
-    def _take(self, core: Core) -> tuple[int, int] | None:
-        """The next blocks for a core: the first and how many."""
-        with self._hand:
-            left = self.end - self.next
-            if left <= 0 or self.halted:
-                return None
-            count = min(core.count, left)
-            if self._threads:
-                count = min(count, max(1, left // (2 * len(self.cores))))
-            first, self.next = self.next, self.next + count
-            return first, count
-
-    def _share(self, seconds: float) -> None:
-        """Ask other cores to help where what is left, at so many seconds a block, is worth it."""
-        left = self.end - self.next
-        helpers = min(self.launch.cores - 1, left)
-        if self.kernel.ordered or helpers < 1 or seconds * left < WORTH_SHARING:
-            return
-        cores = [Core(self.launch, self.kernel, self.cores[0].common, self._look)
-                 for _ in range(helpers)]
-        self.cores += cores
-        for core in self.cores:
-            core.context[AT["several"]] = 1
-        for core in cores:
-            thread = threading.Thread(
-                target=self._work, args=(core,), name="virtualgpu", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the process may have no more: fewer must do
-                self._leave(core)
-            else:
-                self._threads.append(thread)
-
-    def _leave(self, core: Core) -> None:
-        """A core runs no more blocks."""
-        with self._hand:
-            core.done = True
-            if all(one.done for one in self.cores[1:]):
-                self._over.set()
-
-    def _may_go_on(self, core: Core) -> bool:
-        return not self.halted and core.word("block") <= self.end
-
-    def _look(self, core: Core) -> bool:
-        """From a core's own thread: whether it may go on. Raises BudgetExceeded."""
-        core.read_clock()
-        if not self._may_go_on(core):
-            return False
-        if sum(one.spent for one in self.cores) > self.seconds:
-            raise BudgetExceeded(
-                f"the kernel ran for {self.launch.budget.seconds:g} s of processor time and was "
-                "stopped: does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow "
-                "more)")
-        if core is self.cores[0]:
-            self._say_where(core)
-        return True
-
-    def _say_where(self, core: Core) -> None:
-        patience = self.launch.patience
-        if patience and time.monotonic() > patience.due:
-            patience.tell(core.location())
-
-    # -- what went wrong -----------------------------------------------------------------------
-
-    def _raise(self, core: Core, error: BaseException) -> NoReturn:
-        if isinstance(error, BudgetExceeded):
-            raise BudgetExceeded(error.message, core.location())
-        self.launch.place = core.location()
-        raise error
-
-    def _stopped(self, core: Core) -> NoReturn:
-        """Raise what the interpreting machine would."""
-        wave, group = core.stand()
-        fault = core.word("fault")
-        self._replay(TrapError if fault < 0 else (MemoryAccessError, MisalignedAddressError))
-        if fault < 0:
-            simt._trap(wave, group, self.launch.program.blocks[group.block], None)
-        else:
-            self._refused_access(fault, group, core.addresses(group.lanes))
-        raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
-
-    def _refused_access(self, number: int, group: Group, addresses: np.ndarray) -> None:
-        """Have the interpreting machine look at the addresses that native code refused."""
-        site = self.kernel.sites[number][0].site
-        offset, site.offset = site.offset, 0
-        try:
-            values = [np.zeros(len(addresses), site.dtype)] * max(site.width, 2)
-            if site.kind == "load":
-                access.load(site, group, addresses)
-            elif site.kind == "store":
-                access.store(site, group, addresses, *values[: site.width])
-            else:
-                access.atomic(site, group, addresses,
-                              *values[: 1 + (site.operation == "cas")])
-        finally:
-            site.offset = offset
-
-    def _replay(self, kinds: type[VirtualGPUError] | tuple[type[VirtualGPUError], ...]) -> None:
-        """Raise the interpreting machine's error, if it comes to one of these ``kinds``.
-
-        How many other threads do the same, and which is the first of all, only that machine can
-        say, which runs many blocks side by side. It runs the kernel once more, over what the
-        stopped one left in memory; it may go another way there, or take long: then native code's
-        own error must do, which knows the lanes of one warp.
-        """
-        self.launch.deadline = time.thread_time() + REPLAY
-        try:
-            self.launch.run_waves()
-        except kinds:
+def _build(program: Program, counts: bool) -> NativeKernel | str:
+    """Native code, or why there is none."""
+    try:
+        return build(program, counts)
+    except (Refused, UnsupportedInstruction) as refusal:
+        return str(refusal) or "refused"
+    except Exception as error:  # an unforeseen form: the other machine knows it
+        if STRICT:
             raise
-        except VirtualGPUError:
-            pass
+        warnings.warn(
+            f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
+            "runs slower than it could: please report this", RuntimeWarning, stacklevel=2)
+        return repr(error)

@@ -1,9 +1,9 @@
-"""Loops that may wait for another thread: they need a fair schedule, which native code has not.
+"""Loops that may wait for another thread, and must let it run.
 
-Warps run one after the other here, each to its end or to a barrier. A lane that waits for what a
-later warp writes would wait for ever. So a kernel stays on the interpreting machine if a loop of
-it reads memory with ``volatile``, an order or an atomic whose old value somebody uses, or if a
-loop's branch depends on an address that the loop never changes.
+Warps run one after the other in native code, each as far as it can. A lane that waits for what
+another lane or a later warp writes would wait for ever. So a loop counts its rounds and yields if
+it reads memory with ``volatile``, an order or an atomic whose old value somebody uses, or if its
+branch depends on an address that the loop never changes.
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ from __future__ import annotations
 from virtualgpu.codegen import control_flow
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access, Step
-from virtualgpu.codegen.refusal import Refused
 from virtualgpu.ptx import Register
 
 
-def refuse(places: list[Place], steps: list[list[Step]]) -> None:
-    """Raise Refused for a kernel that may spin."""
+def spinning(places: list[Place], steps: list[list[Step]]) -> set[int]:
+    """The places of all loops that may wait."""
     used = used_registers(places, steps)
+    found: set[int] = set()
     for loop in control_flow.loops(places):
         body = [step for index in loop for step in steps[index]]
-        for step in body:
-            if not isinstance(step, Access):
-                continue
-            if step.site.kind == "load" and step.site.strong:
-                raise Refused("a loop that looks at memory which others change")
-            if step.site.kind == "atomic" and used & set(step.writes):
-                raise Refused("a loop that uses what an atomic found")
-        _refuse_plain_wait([places[index] for index in loop], body)
+        if any(_looks(step, used) for step in body) or _waits_plainly(
+                [places[index] for index in loop], body):
+            found |= loop
+    return found
 
 
 def used_registers(places: list[Place], steps: list[list[Step]]) -> set[int]:
@@ -36,7 +32,17 @@ def used_registers(places: list[Place], steps: list[list[Step]]) -> set[int]:
     return used | {place.block.guard[0] for place in places if place.block.guard is not None}
 
 
-def _refuse_plain_wait(places: list[Place], body: list[Step]) -> None:
+def _looks(step: Step, used: set[int]) -> bool:
+    """At memory that others change."""
+    if not isinstance(step, Access):
+        return False
+    if step.site.kind == "load":
+        return step.site.strong
+    return step.site.kind == "atomic" and bool(used & set(step.writes))
+
+
+def _waits_plainly(places: list[Place], body: list[Step]) -> bool:
+    """Whether a loop looks at one place in memory until it changes."""
     changed = {slot for step in body for slot in step.writes}
     seen: set[int] = set()
     for step in body:
@@ -55,4 +61,5 @@ def _refuse_plain_wait(places: list[Place], body: list[Step]) -> None:
         if block.kind == "branch" and block.last is not None and block.last.guard is not None:
             guards.add(block.function.slots.get(block.last.guard[0].name, -1))
         if seen & guards:
-            raise Refused("a loop that looks at one place in memory until it changes")
+            return True
+    return False

@@ -9,8 +9,8 @@ number in native code, and a branch on it never parts a warp.
 from __future__ import annotations
 
 from virtualgpu.codegen import control_flow
-from virtualgpu.codegen.control_flow import Place
-from virtualgpu.codegen.decode import Access, Copy, Parameter, Step
+from virtualgpu.codegen.control_flow import Place, chosen
+from virtualgpu.codegen.decode import Access, Barrier, Copy, Parameter, Step
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
@@ -23,10 +23,13 @@ SPECIALS = {
 
 
 class Uniformity:
-    """The result: ``varying`` registers, and ``waiting`` for each place."""
+    """The result: ``varying`` registers, and ``waiting`` for each place; with ``apart`` every
+    place that lanes can come to once they may have parted (:mod:`.apart`)."""
 
-    def __init__(self, program: Program, places: list[Place], steps: list[list[Step]]):
+    def __init__(self, program: Program, places: list[Place], steps: list[list[Step]],
+                 gone: set[int], apart: bool = False):
         self.program, self.places, self.steps = program, places, steps
+        self.gone, self.apart = gone, apart
         self.varying: set[int] = set()
         self.waiting: list[int] = []
         self._solve()
@@ -45,6 +48,8 @@ class Uniformity:
     def result_is_uniform(self, place: Place, step: Step) -> bool:
         if isinstance(step, Parameter | Copy):
             return not step.reads & self.varying
+        if isinstance(step, Barrier):
+            return step.grid
         if step.instruction.opcode in WARP_SYNC:
             return False
         # A thread's own memory, or an address that may lie there.
@@ -64,9 +69,16 @@ class Uniformity:
                         block.last.guard is not None) and not self.is_uniform(
                         place, block.last.guard[0]):
                     parting.add(place.index)
+                way = chosen(place)
+                if way is not None and not self.is_uniform(place, way):
+                    parting.add(place.index)
                 if block.guard is not None and block.guard[0] in self.varying:
                     guarded.add(place.index)
-            self.waiting = control_flow.waiting(self.places, parting, guarded)
+                mask = block.warp_mask
+                if self.apart and isinstance(mask, int) and mask in self.varying:
+                    guarded.add(place.index)  # teams go on one by one
+            find = control_flow.anywhere if self.apart else control_flow.waiting
+            self.waiting = find(self.places, parting, guarded, self.gone)
             grown: set[int] = set()
             for place in self.places:
                 needed = self.needed_by_others(place.index)

@@ -105,6 +105,14 @@ class Observer:
     def launch_started(self, launch: WatchedLaunch) -> None:
         """Before the first block runs."""
 
+    def counts(self, kernel: Any, first: int) -> Any:
+        """Tables for native code that runs the blocks from ``first`` on and counts
+        (:class:`virtualgpu.codegen.counting.Counts`); None where the observer must hear events."""
+        return None
+
+    def counted(self, kernel: Any, counts: Any) -> None:
+        """Native code has counted into the tables."""
+
     def launch_finished(self, launch: WatchedLaunch) -> None:
         """After the last block ran, or an error stopped the launch."""
 

@@ -129,7 +129,9 @@ class Program:
         self.uniform: frozenset[int] | None = None  # see `machine.uniform`
         self.blocks: list[Block] = []
         self.work = 0  # instructions run so far, counted for each lane (Launch.spend)
-        self.native: object = None  # its native code, or why there is none (virtualgpu.codegen)
+        # Its native code, and the variant that counts, or why there is none (virtualgpu.codegen).
+        self.native: object = None
+        self.counting: object = None
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)
         self.entry_code = self.functions[entry]

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import types
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -53,13 +54,20 @@ def compiled(function: Callable | None = None, *, inline: bool = True):
 class Loop(Compilable):
     """A compiled function. Call it with ints: pointers of arrays, and numbers."""
 
-    _run: Callable | None = None
+    _run: Any = None  # what ctypes makes of a signature and an address
 
     def __call__(self, *arguments: int) -> int:
+        return self._compiled()(*arguments)
+
+    def address(self) -> int:
+        """Where its machine code begins, for code that calls it."""
+        return ctypes.cast(self._compiled(), ctypes.c_void_p).value or 0
+
+    def _compiled(self) -> Any:
         if self._run is None:
             with lock:
                 self._run = self._run or self._compile()
-        return self._run(*arguments)
+        return self._run
 
     def interpret(self, *arguments):
         """Run the function as Python, on arrays in place of pointers."""
@@ -69,7 +77,7 @@ class Loop(Compilable):
         }
         return types.FunctionType(self.python.__code__, functions)(*arguments)
 
-    def _compile(self) -> Callable:
+    def _compile(self) -> Any:
         texts: dict[str, str] = {}
         translate(self, texts)
         address = machine_code("\n".join(texts.values()), self.python.__name__, passes="all")

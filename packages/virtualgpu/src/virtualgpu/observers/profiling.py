@@ -122,12 +122,34 @@ class Profiler(Observer):
             self._last = (group.lanes, 1 + int(np.count_nonzero(warps[1:] != warps[:-1])))
         return self._last[1]
 
+    # -- native code -----------------------------------------------------------------------------
+
+    def counts(self, kernel, first):
+        from virtualgpu.observers import native_counts  # LLVM's builder, which few need
+
+        return native_counts.tables(self.launch, kernel, first, self.hot)
+
+    def counted(self, kernel, counts) -> None:
+        from virtualgpu.observers import native_counts
+
+        for instructions, warps, lanes in native_counts.executed(kernel, counts):
+            block = self._block(instructions)
+            block.warps += warps
+            block.lanes += lanes
+        native_counts.add_branches(kernel, counts, self._counters_of)
+        native_counts.add_accesses(kernel, counts, self._counters_of)
+        self.shares.counted(counts)
+
     # -- events --------------------------------------------------------------------------------
 
-    def executed(self, group, instructions) -> None:
+    def _block(self, instructions) -> _Block:
         block = self.blocks.get(id(instructions))
         if block is None:
             block = self.blocks[id(instructions)] = _Block(instructions)
+        return block
+
+    def executed(self, group, instructions) -> None:
+        block = self._block(instructions)
         block.warps += self._warps(group)
         block.lanes += group.count
         self.shares.executed(group, len(instructions))

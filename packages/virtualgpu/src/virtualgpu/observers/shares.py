@@ -27,6 +27,11 @@ class Shares:
         """Lanes of ``wave`` (contiguous) load, store or update once each."""
         self._add(self._accesses, wave, lanes, 1)
 
+    def counted(self, counts) -> None:
+        """What native code counted, of threads of blocks that no wave ran."""
+        self._instructions[-1 - counts.first] = counts.instructions
+        self._accesses[-1 - counts.first] = counts.accesses
+
     def _add(self, counts: dict[int, np.ndarray], wave, lanes: np.ndarray, amount: int) -> None:
         done = counts.get(wave.first)
         if done is None:
