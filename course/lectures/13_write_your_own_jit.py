@@ -516,7 +516,7 @@ check("nested", build)
 # that have one.
 #
 # With calls there comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's
-# `which ? a : b`. *Predict:* does anything complain?
+# `which ? a : b`. (`jax.lax.select` is the same without a call.) *Predict:* does anything complain?
 
 # %% id="select-wrong"
 TEMPLATES["select_n"] = "{0} ? {1} : {2}"
@@ -630,7 +630,7 @@ print("the kernel kept:", next(line.strip() for line in built.source.splitlines(
 
 # %% [markdown] id="traces-why"
 # Three traces (if your key is right): new shapes and new structures trace, values do not. And a changed
-# global reaches nobody: in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
+# global reaches no kernel that is kept: in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
 # that could be looked up. That is the stale global of `jax.jit` (in "Compiling Python") seen from inside;
 # if it has to change, make it an argument.
 
@@ -821,6 +821,6 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # level: ten times `x = x * x` would be 1,023 products. "Does XLA generate CUDA C++?" No: LLVM's language,
 # or Triton's. "Why float32?" JAX's default; `TYPES` is where another type would begin.
 #
-# *What goes wrong.* Who runs the cell of `CALLS, VIEWS = {}, {}` again has emptied both tables: run
-# sections 3 and 4 again as well. The cell that counts traces prints other numbers the second time, unless
+# *What goes wrong.* Who runs the first cells of section 2 again has emptied the three tables: run what
+# fills them, in sections 2 to 4, again as well. The cell that counts traces prints other numbers the second time, unless
 # its function is defined anew: it is, in the same cell.
