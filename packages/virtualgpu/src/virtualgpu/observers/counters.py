@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, fields
 Line = tuple[str | None, int | None]
 
 # A maximum, where the rest are sums.
-_LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses"}
+LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses"}
 
 
 @dataclass
@@ -175,7 +175,7 @@ class Counters:
         """Add another's counts; maxima become the larger."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in _LARGEST:
+        for name in LARGEST:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
         for name in _BY_CLASS:
             mine = getattr(self, name)
@@ -219,7 +219,7 @@ class Counters:
 _BY_CLASS = ("warp_instructions_by_class", "thread_instructions_by_class")
 # Looked up once: a launch adds up the counts of each of its lines.
 _SUMS = tuple(item.name for item in fields(Counters)
-              if item.name not in (*_LARGEST, *_BY_CLASS, "by_line"))
+              if item.name not in (*LARGEST, *_BY_CLASS, "by_line"))
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -84,6 +84,7 @@ class Profiler(Observer):
         self.shares = Shares()
         self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
         self._last: tuple = (None, 0)
+        self._running, self._steps = None, 0  # a group, and what its lanes ran since
         self.failure = False
 
     def failed(self, launch, error) -> None:
@@ -97,6 +98,7 @@ class Profiler(Observer):
         for counters in self.counters.by_line.values():
             total.add(counters)
         total.by_line = self.counters.by_line
+        self._share_out()
         self.shares.tell(total)
         self.profile.launches.append(
             LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure))
@@ -138,7 +140,17 @@ class Profiler(Observer):
             block = self.blocks[id(instructions)] = _Block(instructions)
         block.warps += self._warps(group)
         block.lanes += group.count
-        self.shares.executed(group, len(instructions))
+        last = self._running
+        if last is None or last.lanes is not group.lanes or last.wave is not group.wave:
+            self._share_out()
+            self._running = group
+        self._steps += len(instructions)
+
+    def _share_out(self) -> None:
+        """Give the lanes that ran last their instructions: one time for many blocks."""
+        if self._running is not None:
+            self.shares.executed(self._running, self._steps)
+        self._running, self._steps = None, 0
 
     def branched(self, group, instruction, taken) -> None:
         counters = self._counters_of(instruction)
@@ -154,6 +166,7 @@ class Profiler(Observer):
         counters.divergent_branches += parted
 
     def released(self, barrier, lanes, groups, missing) -> None:
+        self._share_out()
         wave = groups[0].wave
         met = np.zeros(wave.blocks, bool)
         for group in groups:

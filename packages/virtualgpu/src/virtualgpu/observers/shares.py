@@ -18,22 +18,10 @@ class Shares:
     def __init__(self) -> None:
         self._instructions: dict[int, np.ndarray] = {}
         self._accesses: dict[int, np.ndarray] = {}
-        # Instructions that the same lanes ran one block after the other are added in one go.
-        self._at: tuple = (None, None)
-        self._run = 0
 
     def executed(self, group, instructions: int) -> None:
         """The lanes of ``group`` run so many instructions."""
-        wave, lanes = self._at
-        if lanes is not group.lanes or wave is not group.wave:
-            self._settle()
-            self._at = group.wave, group.lanes
-        self._run += instructions
-
-    def _settle(self) -> None:
-        if self._run:
-            self._add(self._instructions, *self._at, self._run)
-        self._run = 0
+        self._add(self._instructions, group.wave, group.lanes, instructions)
 
     def accessed(self, wave, lanes: np.ndarray) -> None:
         """Lanes of ``wave`` (contiguous) load, store or update once each."""
@@ -51,7 +39,6 @@ class Shares:
 
     def tell(self, counters: Counters) -> None:
         """Write the launch's ``busiest_…`` and ``threads_at_work`` into ``counters``."""
-        self._settle()
         counters.busiest_instructions = _largest(self._instructions)
         counters.busiest_accesses = _largest(self._accesses)
         counters.threads_at_work = sum(
