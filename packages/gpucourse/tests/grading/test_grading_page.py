@@ -80,7 +80,7 @@ def test_what_a_student_chose_is_inert_and_bounded():
 def test_a_class_of_a_thousand_fits_on_the_page():
     near = "one thread does the work of many"
     text = page("ps1", [verdict(f"s{n}", near=near, seconds=n) for n in range(1000)])
-    assert "1000 answers earned" in text
+    assert "near a bound all the same: 1000." in text
     assert len(text) < 20_000
 
 
@@ -119,7 +119,7 @@ def test_an_answer_that_came_near_a_bound_is_on_the_page():
     assert "more than 16 accesses" in words
     kept = Verdict.from_json(verdict("ann", near=words).to_json())
     text = Seen(page("ps1", [kept, verdict("bob")])).text
-    assert "1 answers earned their points" in text
+    assert "near a bound all the same: 1." in text
     assert text.index("ann", text.index("Near a bound")) < text.index("more than 16 accesses")
     assert "No answer that earned" in page("ps1", [verdict("bob")])
 

@@ -1,7 +1,7 @@
 """Which submissions of a class resemble each other: that, and no more.
 
-Answers are compared as sequences of tokens, names and signs, without comments and blanks. Who copied,
-from whom and whether at all, no number tells: short exercises have few right answers.
+Answers are compared as sequences of tokens, names and signs, without comments and blanks. Who
+copied, from whom and whether at all, no number tells: short exercises have few right answers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A class on one page, for its teacher: what went wrong and how often, how long it took, whose counts
-came near a bound, and, if asked for, which submissions resemble each other.
+"""A class on one page, for its teacher: what went wrong and how often, how long it took, whose
+counts came near a bound, and, if asked for, which submissions resemble each other.
 
-Everything on it that a student may have chosen is escaped text of bounded length, and the page's own
-policy lets nothing run.
+Everything on it that a student may have chosen is escaped text of bounded length, and the page's
+own policy lets nothing run.
 """
 
 from __future__ import annotations
@@ -88,16 +88,16 @@ def _near(graded: Sequence[Verdict]) -> list[str]:
             for outcome in verdict.tests if outcome.near and outcome.passed]
     if not near:
         return [_paragraph("No answer that earned its points came near a bound on its counts.")]
-    return [_paragraph(f"{len(near)} answers earned their points and would have lost them had "
-                       "threads done a quarter more. Look at these: a style that is right and "
-                       "comes so near deserves a wider bound."),
+    return [_paragraph(f"Earned, and near a bound all the same: {len(near)}. With a quarter more "
+                       "of what is counted the points would have been lost. Look at these: a style "
+                       "that is right and comes so near deserves a wider bound."),
             _table(("student", "test", "what nearly spoke against it"), near[:NEAREST])]
 
 
 def _pairs(pairs: Sequence[Pair]) -> list[str]:
     said = _paragraph(
-        f"Answers that have at least {LEAST:.0%} of their tokens in common, in the same order. That "
-        "says nothing of who wrote them: short exercises have few right answers.")
+        f"Answers that have at least {LEAST:.0%} of their tokens in common, in the same order. "
+        "That says nothing of who wrote them: short exercises have few right answers.")
     if not pairs:
         return [said, _paragraph("There are none.")]
     return [said, _table(("students", "and", "in common"), [

@@ -31,8 +31,6 @@ ORDER = struct.Struct("<Q")
 # For JAX: an error is raised by the line it belongs to; and XLA starts 13 threads and 2 for each of
 # these processors, by default for every core, which on a machine of 32 is more than a worker may.
 SETTINGS = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "false", "NPROC": "1"}
-# New objects before the youngest are looked through, and rounds of that before the older ones are.
-GARBAGE = (50_000, 20, 50)
 # How often a worker's threads are counted, in milliseconds; it takes 20 µs.
 COUNT_THREADS = 100
 
@@ -158,9 +156,6 @@ def main() -> None:
     # What is there now stays: collecting it in each worker would copy its pages.
     gc.collect()
     gc.freeze()
-    # Numba makes a million objects for a kernel: by default a tenth of its time goes into looking
-    # for garbage among them.
-    gc.set_threshold(*GARBAGE)
     os.write(1, READY)
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):

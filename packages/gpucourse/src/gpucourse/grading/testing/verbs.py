@@ -177,7 +177,8 @@ def expect_parallel(launched: Launched, items: int, *, threads: int | None = Non
     one_address
         Whether the atomic operations on one address count too: 4 for each element of the share.
     """
-    asked = {"threads": threads, "instructions": instructions, "one_address": one_address}
+    asked: dict[str, Any] = {"threads": threads, "instructions": instructions,
+                             "one_address": one_address}
     counted = launched.counters, launched.grid, launched.block, items
     if found := launched.counters and parallel.uneven(*counted, **asked):
         raise PropertyFailed(f"the kernel '{launched.kernel}' is serial: {found[0]}", found[1])
