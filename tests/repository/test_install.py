@@ -29,7 +29,7 @@ def uv(*arguments: str | Path, cwd: Path | None = None) -> str:
 def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sdist of each package, and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("dist")
-    for package in ("virtualgpu", "gpucourse"):
+    for package in ("virtualgpu", "gpucourse", "jaxpile"):
         uv("build", "--python", sys.executable, "--build-constraint",
            repository / "requirements" / "build.txt", "--require-hashes", "--out-dir", folder,
            repository / "packages" / package)

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, fields
 Line = tuple[str | None, int | None]
 
 # A maximum, where the rest are sums.
-_LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses"}
+LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses"}
 
 
 @dataclass
@@ -173,19 +173,16 @@ class Counters:
 
     def add(self, other: Counters) -> None:
         """Add another's counts; maxima become the larger."""
-        for item in fields(self):
-            name = item.name
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if name in _LARGEST:
-                setattr(self, name, max(mine, theirs))
-            elif name == "by_line":
-                for line, counters in theirs.items():
-                    mine.setdefault(line, Counters()).add(counters)
-            elif isinstance(mine, dict):
-                for key, value in theirs.items():
-                    mine[key] = mine.get(key, 0) + value
-            else:
-                setattr(self, name, mine + theirs)
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in LARGEST:
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+        for name in _BY_CLASS:
+            mine = getattr(self, name)
+            for kind, many in getattr(other, name).items():
+                mine[kind] = mine.get(kind, 0) + many
+        for line, counters in other.by_line.items():
+            self.by_line.setdefault(line, Counters()).add(counters)
 
     def __str__(self) -> str:
         rows = [
@@ -217,6 +214,12 @@ class Counters:
         if self.barriers:
             rows.append(("barriers", f"{self.barriers:,}"))
         return "\n".join(f"{name:14}{text}" for name, text in rows)
+
+
+_BY_CLASS = ("warp_instructions_by_class", "thread_instructions_by_class")
+# Looked up once: a launch adds up the counts of each of its lines.
+_SUMS = tuple(item.name for item in fields(Counters)
+              if item.name not in (*LARGEST, *_BY_CLASS, "by_line"))
 
 
 def _ratio(part: int, whole: int) -> float:

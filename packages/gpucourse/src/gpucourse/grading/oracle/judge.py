@@ -60,6 +60,8 @@ class OracleJudge:
         self.cell = ""
         # What to tell of points that were lost although nothing failed.
         self.remark = ""
+        # For the instructor: which bound a right answer nearly broke.
+        self.near = ""
         self._draws = 0
         self._reference: Student | None = None
         # For programs and texts alone: no student's code runs in its worker.
@@ -74,7 +76,7 @@ class OracleJudge:
         self.cell = cell
         self._draws = 0
         self.launched = []
-        self.remark = ""
+        self.remark = self.near = ""
         self._programs.clear()
 
     def close(self) -> None:
@@ -86,6 +88,9 @@ class OracleJudge:
 
     def seed(self, name: str) -> np.ndarray:
         return seed_words(self.secret, self.cell.encode(), name.encode())
+
+    def came_near(self, what: str) -> None:
+        self.near = self.near or what
 
     def _schedule_seed(self) -> int:
         self._draws += 1

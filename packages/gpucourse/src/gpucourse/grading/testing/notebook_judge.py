@@ -38,6 +38,9 @@ class NotebookJudge:
         self.namespace = namespace
         self.launched: list[Launched] = []
 
+    def came_near(self, what: str) -> None:
+        """Is for teachers."""
+
     def seed(self, name: str) -> np.ndarray:
         return seed_words(PUBLIC_SEED, name.encode())
 

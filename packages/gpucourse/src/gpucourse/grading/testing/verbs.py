@@ -194,11 +194,13 @@ def expect_parallel(launched: Launched, items: int, *, threads: int | None = Non
     one_address
         Whether the atomic operations on one address count too: 4 for each element of the share.
     """
-    found = launched.counters and parallel.uneven(
-        launched.counters, launched.grid, launched.block, items, threads=threads,
-        instructions=instructions, one_address=one_address)
-    if found:
+    asked: dict[str, Any] = {"threads": threads, "instructions": instructions,
+                             "one_address": one_address}
+    counted = launched.counters, launched.grid, launched.block, items
+    if found := launched.counters and parallel.uneven(*counted, **asked):
         raise PropertyFailed(f"the kernel '{launched.kernel}' is serial: {found[0]}", found[1])
+    if close := launched.counters and parallel.nearly(*counted, **asked):
+        current_judge().came_near(f"{close[0]}: with a quarter more, {close[1]}")
     _met()
 
 
@@ -259,6 +261,8 @@ class Judge(Protocol):
     def economy(self, work: Callable[[], object], bounds: dict) -> float: ...
 
     def seed(self, name: str) -> np.ndarray: ...
+
+    def came_near(self, what: str) -> None: ...
 
 
 _judge: Judge | None = None
