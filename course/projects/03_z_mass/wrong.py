@@ -461,22 +461,22 @@ def fill_masses(masses, low, high, counts):
 '''},
     },
     {
-        "name": "every-fourth-thread-fills",
+        "name": "a-quarter-of-the-threads-fills",
         "kind": "some threads do the work of all",
         "fails": ["test-fill-masses"],
         "reason": "one thread does the work of many",
         "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
 def fill_masses(masses, low, high, counts):
     mine = cuda.shared.array(MAX_SLOTS, int32)
-    me, step, slots = cuda.grid(1), cuda.gridsize(1), counts.size
+    slots, workers = counts.size, (cuda.blockDim.x + 3) // 4
     for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
         mine[slot] = 0
     cuda.syncthreads()
-    if me % 4 == 0:
-        for first in range(me, masses.size, step):
-            for i in range(first, min(first + 4, first - me + step, masses.size)):
-                if not math.isnan(masses[i]):
-                    cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)
+    if cuda.threadIdx.x < workers:
+        me = cuda.blockIdx.x * workers + cuda.threadIdx.x
+        for i in range(me, masses.size, workers * cuda.gridDim.x):
+            if not math.isnan(masses[i]):
+                cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)
     cuda.syncthreads()
     for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
         cuda.atomic.add(counts, slot, mine[slot])
