@@ -30,7 +30,8 @@ from dataclasses import dataclass, field, fields
 Line = tuple[str | None, int | None]
 
 # A maximum, where the rest are sums.
-LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses"}
+LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses",
+           "span_instructions", "span_accesses"}
 
 
 @dataclass
@@ -74,6 +75,9 @@ class Counters:
     busiest_instructions, busiest_accesses : int
         Of the thread that had most in the whole launch: instructions, and loads, stores and
         atomics in global and shared memory. 0 for a line.
+    span_instructions, span_accesses : int
+        Of the block that takes longest: the same of its warps, between each two barriers of the
+        warp that has most, added up; a barrier with nothing before it counts one. 0 for a line.
     threads_at_work : int
         Threads that made such an access at all. 0 for a line.
     by_line : dict
@@ -124,6 +128,8 @@ class Counters:
     local_bytes_written: int = 0
     busiest_instructions: int = 0
     busiest_accesses: int = 0
+    span_instructions: int = 0
+    span_accesses: int = 0
     threads_at_work: int = 0
     by_line: dict[Line, Counters] = field(default_factory=dict)
 

@@ -175,6 +175,7 @@ class Profiler(Observer):
             self._counters_of(group.basic_block.last).barriers += int(
                 np.count_nonzero(here & ~met))
             met |= here
+        self.shares.passed(wave, met)
 
     def warp_synchronised(self, group, instruction, mask) -> None:
         if instruction.opcode == "bar":

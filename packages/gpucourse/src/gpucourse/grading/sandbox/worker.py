@@ -210,7 +210,7 @@ class Worker:
             closed = jax_programs.rebuild(request["program"], constants)
             self.programs[key] = closed, jax.jit(jax.extend.core.jaxpr_as_fun(closed))
         closed, compiled = self.programs[key]
-        done = {"done": dict(operations(closed))}
+        done = {"done": dict(operations(closed, request["elements"]))}
         if request["count"]:
             return done, []
         results = compiled(*(value.astype(aval.dtype)
