@@ -110,13 +110,14 @@ def test_an_answer_that_came_near_a_bound_is_on_the_page():
 
     verbs.use_judge(Listening(dict))
     try:
-        for accesses in (3, 14):
-            counted = Counters(busiest_accesses=accesses, threads_at_work=64)
+        for accesses in (3, 17):
+            counted = Counters(busiest_accesses=accesses, global_loads=64 * accesses,
+                               threads_at_work=64)
             verbs.expect_parallel(Launched("fill", (64, 1, 1), (1, 1, 1), counted), 64)
     finally:
         verbs.use_judge(None)
     (words,) = told
-    assert "more than 16 accesses" in words
+    assert "more than 4 accesses" in words
     kept = Verdict.from_json(verdict("ann", near=words).to_json())
     text = Seen(page("ps1", [kept, verdict("bob")])).text
     assert "near a bound all the same: 1." in text
