@@ -121,7 +121,7 @@ def test_an_answer_that_came_near_a_bound_is_on_the_page():
     kept = Verdict.from_json(verdict("ann", near=words).to_json())
     text = Seen(page("ps1", [kept, verdict("bob")])).text
     assert "near a bound all the same: 1." in text
-    assert text.index("ann", text.index("Near a bound")) < text.index("more than 16 accesses")
+    assert text.index("ann", text.index("Near a bound")) < text.index("more than 4 accesses")
     assert "No answer that earned" in page("ps1", [verdict("bob")])
 
 
