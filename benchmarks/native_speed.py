@@ -2,125 +2,180 @@
 
     python -m benchmarks.native_speed
 
-The same formula as a kernel and as a compiled loop. Processor time, medians of interleaved calls;
-kernel and loop have run before, so neither compiles while it is timed. What counts are the ratios.
+The same work as a kernel and as a serial loop (:mod:`benchmarks.native_kernels`). Processor time,
+medians of interleaved calls; kernel and loop have run before, so neither compiles while it is
+timed. What counts are the ratios. Then: what the first launches of a process cost, with nothing on
+disk and with what an earlier process left there; a small launch; ``check()``; and two cores.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 
 import numpy as np
-from numba import cuda, njit
 
-import virtualgpu
-from benchmarks.report import write
+REPEATS = 11
+SMALL = 300  # launches of 32 threads
+
+# What a process does first, and the seconds of processor time that the device spends on it: what
+# Numba does before it hands over PTX is not among them.
+FIRST = """
+import json, sys, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np, virtualgpu
+from numba import cuda, float32
 from virtualgpu import devices
-
-N = 1 << 20
-SIDE, LIMIT = 256, 500
-BINS = 64
-REPEATS = 15
-
-
-@njit
-def add_loop(a, b, c):
-    for i in range(c.size):
-        c[i] = a[i] + b[i]
-
-
-@njit
-def iterations(cx, cy):
-    x = y = 0.0
-    k = 0
-    while k < LIMIT and x * x + y * y < 4:
-        x, y = x * x - y * y + cx, 2 * x * y + cy
-        k += 1
-    return k
-
-
-@njit
-def mandelbrot_loop(out):
-    for i in range(out.size):
-        out[i] = iterations(-2 + 2.5 * (i % SIDE) / SIDE, -1.25 + 2.5 * (i // SIDE) / SIDE)
+virtualgpu.activate(force=True)
+spent = [0.0]
+def timed(method):
+    def run(self, *arguments, **options):
+        begin = time.process_time()
+        try:
+            return method(self, *arguments, **options)
+        finally:
+            spent[0] += time.process_time() - begin
+    return run
+for name in ("load", "launch"):
+    setattr(devices.VirtualDevice, name, timed(getattr(devices.VirtualDevice, name)))
+from benchmarks.native_kernels import cases
+case = cases()["tree sum in shared memory, 2**20"]
+x, total = cuda.to_device(np.ones(1024, np.float32)), cuda.to_device(np.zeros(1, np.float32))
+spent[0] = 0.0
+if sys.argv[1] == "checked":
+    with virtualgpu.check():
+        case.kernel[4, 256](x, total)
+else:
+    case.kernel[4, 256](x, total)
+print(json.dumps(spent[0]))
+"""
 
 
-@njit
-def histogram_loop(values, bins):
-    for i in range(values.size):
-        bins[values[i]] += 1
-
-
-def kernels() -> dict[str, Callable]:
-    """The same as kernels, compiled for the virtual GPU that is active."""
-    point = cuda.jit(device=True)(iterations.py_func)
-
-    @cuda.jit
-    def add(a, b, c):
-        i = cuda.grid(1)
-        if i < c.size:
-            c[i] = a[i] + b[i]
-
-    @cuda.jit
-    def mandelbrot(out):
-        i = cuda.grid(1)
-        if i < out.size:
-            out[i] = point(-2 + 2.5 * (i % SIDE) / SIDE, -1.25 + 2.5 * (i // SIDE) / SIDE)
-
-    @cuda.jit
-    def histogram(values, bins):
-        for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-            cuda.atomic.add(bins, values[i], 1)
-
-    return {"add": add, "mandelbrot": mandelbrot, "histogram": histogram}
-
-
-def ratio(launch: Callable[[], object], loop: Callable[[], object]) -> float:
-    """Processor time of ``launch`` over that of ``loop``."""
+def interleaved(first: Callable[[], object], second: Callable[[], object], repeats: int = REPEATS,
+                clock: Callable[[], float] = time.process_time) -> tuple[float, float]:
+    """Medians of what two functions take, run in turn."""
     for _ in range(2):
-        launch()
-        loop()
+        first()
+        second()
     taken: tuple[list[float], list[float]] = [], []
-    for _ in range(REPEATS):
-        for times, run in zip(taken, (launch, loop), strict=True):
-            begin = time.process_time()
+    for _ in range(repeats):
+        for times, run in zip(taken, (first, second), strict=True):
+            begin = clock()
             run()
-            times.append(time.process_time() - begin)
-    return statistics.median(taken[0]) / statistics.median(taken[1])
+            times.append(clock() - begin)
+    return statistics.median(taken[0]), statistics.median(taken[1])
+
+
+def first_launch(how: str, native: str, folder: str) -> float:
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST, how], check=True, text=True, stdout=subprocess.PIPE,
+        env=os.environ | {"VIRTUALGPU_NATIVE": native, "VIRTUALGPU_CACHE": folder})
+    return round(json.loads(ran.stdout), 3)
+
+
+def first_launches() -> dict[str, dict[str, float]]:
+    found = {}
+    for name, how, native in (("interpreted", "plain", "0"), ("native", "plain", "always"),
+                              ("under check()", "checked", "0")):
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = {"cold": first_launch(how, native, folder),
+                           "from the cache": first_launch(how, native, folder)}
+    return found
 
 
 def main() -> None:
     os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
+    import virtualgpu
+
     virtualgpu.activate(force=True)
-    random = np.random.default_rng(1)
-    a, b = random.random((2, N), dtype=np.float32)
-    values = random.integers(0, BINS, N).astype(np.int32)
-    c, out, bins = np.empty_like(a), np.empty(SIDE * SIDE, np.int32), np.zeros(BINS, np.int32)
-    on_device = {id(one): cuda.to_device(one) for one in (a, b, c, out, values, bins)}
-    cases = {
-        "vector add, float32, 2**20": ("add", add_loop, N // 256, 256, (a, b, c)),
-        f"Mandelbrot {SIDE} x {SIDE}, {LIMIT} rounds": (
-            "mandelbrot", mandelbrot_loop, SIDE * SIDE // 256, 256, (out,)),
-        f"histogram, {BINS} bins, 2**20, atomics": (
-            "histogram", histogram_loop, 128, 256, (values, bins)),
-    }
-    results: dict[str, dict[str, float]] = {name: {} for name in cases}
+    from numba import cuda
+
+    from benchmarks.native_kernels import cases
+    from benchmarks.report import write
+    from virtualgpu import devices
+
+    device = devices.current()
+    device.cores = 1
+    ratios: dict[str, dict[str, float]] = {}
+    checked: dict[str, float] = {}
+    cores: dict[str, dict[str, float]] = {}
+    small: dict[str, float] = {}
     for machine, native in (("interpreted", False), ("native", True)):
         # Compiled at the first launch, or never: what a long-lived process comes to anyway.
         os.environ["VIRTUALGPU_NATIVE"] = "always" if native else "0"
-        devices.current().compiles = native
-        made = kernels()
-        for name, (kernel, loop, blocks, threads, arrays) in cases.items():
-            there = [on_device[id(one)] for one in arrays]
-            results[name][machine] = round(ratio(
-                lambda k=made[kernel][blocks, threads], there=there: k(*there),
-                lambda loop=loop, arrays=arrays: loop(*arrays)), 2)
-    for name, found in results.items():
-        print(f"{name}: interpreted {found['interpreted']} times njit, native {found['native']}")
-    print(write("native_speed", {"processor time over numba.njit's, one core": results}))
+        device.compiles = native
+        for name, case in cases().items():
+            there = [cuda.to_device(one) if isinstance(one, np.ndarray) else one
+                     for one in case.arrays]
+            configured = case.kernel[case.blocks, case.threads]
+
+            def launch(configured=configured, there=there):
+                configured(*there)
+
+            ours, theirs = interleaved(
+                launch, lambda case=case: case.loop(*(case.others or case.arrays)))
+            ratios.setdefault(name, {})[machine] = round(ours / theirs, 2)
+            print(f"{name}, {machine}: {ratios[name][machine]}", flush=True)
+            if not native:
+                continue
+
+            def watched(launch=launch):
+                with virtualgpu.check():
+                    launch()
+
+            plain, under = interleaved(launch, watched, 3)
+            checked[name] = round(under / plain, 1)
+            if name.startswith(("Mandelbrot", "histogram")):
+                cores[name] = on_two_cores(launch, device)
+        small[machine] = small_launch(cuda)
+    results = {
+        "processor time over numba.njit's, one core": ratios,
+        "a launch of 32 threads, ms of processor time": small,
+        "first launch of a process, s of processor time beyond Numba's own": first_launches(),
+        "check() over a plain native launch, processor time": checked,
+        "on two cores": cores,
+        "load average (1 min), where 1 is this benchmark's own": round(os.getloadavg()[0], 1),
+    }
+    print(json.dumps(results, indent=1))
+    print(write("native_speed", results))
+
+
+def on_two_cores(launch: Callable[[], object], device) -> dict[str, float]:
+    """How many times as fast two cores are by the clock on the wall, which other work on the
+    machine spoils, and what they take of processor time together."""
+    def on(count: int) -> Callable[[], object]:
+        def run() -> None:
+            device.cores = count
+            launch()
+        return run
+
+    walls = interleaved(on(1), on(2), clock=time.perf_counter)
+    work = interleaved(on(1), on(2))
+    device.cores = 1
+    return {"wall time of one over theirs": round(walls[0] / walls[1], 2),
+            "their processor time over one's": round(work[1] / work[0], 2)}
+
+
+def small_launch(cuda) -> float:
+    """Milliseconds of ``kernel[1, 32](x)``, at best of five rounds."""
+    @cuda.jit
+    def increase(x):
+        x[cuda.grid(1)] += 1
+
+    x = cuda.to_device(np.zeros(32, np.float32))
+    best = float("inf")
+    for _ in range(6):
+        begin = time.process_time()
+        for _ in range(SMALL):
+            increase[1, 32](x)
+        best = min(best, time.process_time() - begin)
+    return round(best / SMALL * 1e3, 3)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_shared
 
 
 @exercise(
@@ -39,6 +39,7 @@ def first_kernel(source):
         f"the answer is right, but 129 elements were stored {work.global_stores:,} times",
         look="is there a loop over all muons, in every thread?",
     )
+    require_shared(work, (3,), (64,), 129, "each thread works out one radius", rounds=0)
 
 
 @exercise(

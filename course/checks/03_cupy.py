@@ -6,7 +6,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal, require_shared
 from virtualgpu.errors import VirtualGPUError
 
 
@@ -252,6 +252,9 @@ def raw(gaps):
             )
         require(report.ok, f"with {n} times: {report}")
         require_equal(gap, np.diff(time), f"with {n} times", "gap i is from time i to time i + 1")
+    with virtualgpu.profile() as profile:
+        module.launch(gaps.name, 3, 64, [np.arange(129.0), np.zeros(128), np.int32(129)])
+    require_shared(profile.counters, (3,), (64,), 128, "each thread makes one gap", rounds=0)
 
 
 def _lines(n):

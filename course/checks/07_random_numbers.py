@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, launched
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, launched, require_parallel
 
 
 @exercise(
@@ -100,6 +100,8 @@ def counter(kernel):
         )
         for name, values in (("x", x), ("y", y)):
             _require_drawn(name, values, int(key), f"with {n} points")
+    require_parallel(kernel, 2, 64, key, np.zeros(4000), np.zeros(4000), items=4000,
+                     look="every thread takes points, in a grid-stride loop")
 
 
 def _require_drawn(name, values, key, case):

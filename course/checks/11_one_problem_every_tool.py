@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.trials import require_shared
 
 
 #: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
@@ -76,6 +77,9 @@ def ship(burning_ship):
             f"operations, and these steps take {needed:,} at least: it was computed on the CPU",
             look="the kernel that you launch must be the one that makes the picture",
         )
+        for one in profile.launches:
+            require_shared(one.counters, one.grid, one.block, steps.size,
+                           "each thread makes a pixel, or some of them", instructions=4000, even=4)
     require(
         launches == 1
         or _on_a_gpu()

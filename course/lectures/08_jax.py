@@ -506,7 +506,8 @@ print(f"right: {right}; traced {kernel_traced} time(s)")
 # - Built on JAX: [Optax](https://optax.readthedocs.io) (optimisers), [Diffrax](https://docs.kidger.site/diffrax/)
 #   (differential equations), [Equinox](https://docs.kidger.site/equinox/) (models).
 #
-# Next: tables on the device, or project 3, where a likelihood is fitted with JAX.
+# Next: tables on the device, or project 3, where a likelihood is fitted with JAX. What `jit` does inside, you
+# can build yourself: "Write your own JIT".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 50 minutes

@@ -20,10 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
 from gpucourse.views.picture import COLOURS, Picture, bare, canvas
 from jax.extend.core import ClosedJaxpr, Literal
 
 check, hint = lecture("13_write_your_own_jit")
+predict = predictions("13_write_your_own_jit")
 
 
 def poly(x, *coefficients):  # the constant term first
@@ -84,9 +86,16 @@ print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len
 # ## 1. A program as a list
 #
 # JAX calls your function with stand-ins and writes down each operation: a **jaxpr**. Here is a shorter
-# formula, the temperature at which sea water freezes. *Predict:* how many equations will it have? And in
+# formula, the temperature at which sea water freezes. *Predict:* how many equations will it have, and in
 # how many of them is `salinity` an operand? (Settle on an answer before you run a cell. The wrong ones
 # teach most.)
+
+# %% id="jaxpr-guess"
+predict("jaxpr",
+        "five, and salinity in two",
+        "eight, and salinity in three",
+        "eight, and salinity in all but one",
+        "one: it is one formula")
 
 # %% id="jaxpr"
 def freezing(salinity, pressure):
@@ -137,7 +146,7 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
                 f"levels, from sqrt and mul down to one sub. Density: {len(equations)} dots in {deep} "
                 "levels; many chains run side by side and join at the bottom.")
 
-# %% [markdown] id="jaxpr-why"
+# %% [markdown] id="jaxpr-why" tags=["why"]
 # Eight equations, and salinity is an operand of three. That is all that a jaxpr is: **equations in an order
 # in which they can be computed**. Each has a *primitive* (`mul`), *operands* in `invars`, *parameters* in
 # `params`, and new variables in `outvars`. An operand is a variable or a `Literal`, a number with its value
@@ -297,6 +306,12 @@ def translate(kernel, equation, operands):
 # 4,096 measurements: how many kernels? How many lines begin with `const float`? And how often does a thread
 # load the salinity, which three equations use?
 
+# %% id="build-guess"
+predict("build",
+        "eight kernels, eight lines, one load each",
+        "one kernel, eight lines, three loads of the salinity",
+        "one kernel, eight lines, one load of the salinity")
+
 # %% id="build"
 Built = namedtuple("Built", "source constants results")  # of the results: shapes and types
 
@@ -337,19 +352,25 @@ print(built.source)
 (ours,) = launch(cp.RawKernel(built.source, "fused"), built, [dive["salinity"], dive["pressure"]])
 print("as JAX:", np.allclose(ours.get(), freezing(dive["salinity"], dive["pressure"]), rtol=1e-5))
 
-# %% [markdown] id="build-why"
+# %% [markdown] id="build-why" tags=["why"]
 # One kernel, eight lines of arithmetic, two loads: salinity is `x0[i]` wherever it stands, the same text,
 # and so the same variable, `v0`. Nothing between the operations is ever written to memory. That is
 # **fusion**, and it came by itself: an array that is only a function of its index needs no memory.
-#
-# Now for what goes wrong. *Predict:* what will our compiler say of a cube, and when: at the call, or while it
-# builds?
+
+# %% [markdown] id="no-template-predict" tags=["predict"]
+# Now for what goes wrong. A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* when do we hear of it?
+
+# %% id="no-template-guess"
+predict("no-template",
+        "while it builds, by the primitive's name",
+        "when NVRTC compiles what we wrote",
+        "not at all: the numbers are wrong")
 
 # %% id="no-template" raises="NotImplementedError"
 cube = jax.make_jaxpr(lambda x: x**3)(dive["salinity"])
 build(cube)
 
-# %% [markdown] id="no-template-why"
+# %% [markdown] id="no-template-why" tags=["why"]
 # While it builds: ``no template for `integer_pow` ``, and the equation. A compiler that **refuses by name**
 # is one you can mend; one that guesses is worse than none. Some primitives need more than a template:
 # `cumsum` (an element depends on all before it), `scan`, `sort`. They will be refused for good.
@@ -427,6 +448,12 @@ check("broadcast", broadcast_index)
 # `float32`. *Predict,* for each of the three: how many loads does a thread make, and how many sectors does
 # a warp's load touch, 1, 4 or 32?
 
+# %% id="loads-guess"
+predict("loads",
+        "neighbours 4 or 5 sectors, a row 4, a column 1, a transpose 32",
+        "1 sector each: a load is a load",
+        "neighbours 4 or 5, all others 32")
+
 # %% id="loads"
 def counted(built, *arrays):
     """What one launch of a kernel does, counted on the virtual GPU; and its results."""
@@ -456,7 +483,7 @@ transposed = build(jax.make_jaxpr(views["x + x.T"][0])(square))
 gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.empty_like(square),
                  np.int32(square.size), array="argument 0", steps=4, title="x + x.T reads x")
 
-# %% [markdown] id="loads-why"
+# %% [markdown] id="loads-why" tags=["why"]
 # Neighbours that are shifted by one lie in up to five sectors, 4.5 on average over both loads. A row takes
 # four; of the column all 32 threads want the same element, one sector. And the transpose takes 32:
 # neighbouring threads read elements 256 bytes apart. Fusing a view is free of *memory*, not of its
@@ -468,6 +495,12 @@ gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.e
 # A function under `jit` that calls another one under `jit` gives a jaxpr *in* a jaxpr: an equation whose
 # parameter is a program. *Predict:* `smooth` is called twice below. Is it traced twice? Are its variables
 # those of the first call, or new ones?
+
+# %% id="nested-guess"
+predict("nested",
+        "traced twice, with variables of their own",
+        "traced once, with the same variables both times",
+        "traced once, with new variables for each call")
 
 # %% id="nested"
 @jax.jit
@@ -484,7 +517,7 @@ first, second = [equation for equation in twice.eqns if "jaxpr" in equation.para
 print(twice)
 print("one and the same jaxpr:", first.params["jaxpr"] is second.params["jaxpr"])
 
-# %% [markdown] id="nested-why"
+# %% [markdown] id="nested-why" tags=["why"]
 # One trace, one jaxpr, *the same variables*: whoever keeps one dictionary for the whole program, or
 # remembers what a variable has become, gives the second call the first one's numbers. A nested program
 # needs a scope of its own, at each call.
@@ -516,7 +549,14 @@ check("nested", build)
 # that have one.
 #
 # With calls there comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's
-# `which ? a : b`. *Predict:* does anything complain?
+# `which ? a : b`. (`jax.lax.select` is the same without a call.) *Predict:* does anything complain?
+
+# %% id="select-guess"
+predict("select-wrong",
+        "yes: build refuses what it cannot be sure of",
+        "the values differ from NumPy's in some places",
+        "nothing complains, and every value is wrong",
+        "nothing does, for nothing is wrong")
 
 # %% id="select-wrong"
 TEMPLATES["select_n"] = "{0} ? {1} : {2}"
@@ -528,7 +568,7 @@ theirs = np.where(warm, dive["temperature"], -dive["temperature"])
 print(chosen)
 print("ours:", ours[[0, -1]].round(1), " NumPy:", theirs[[0, -1]].round(1))
 
-# %% [markdown] id="select-why"
+# %% [markdown] id="select-why" tags=["why"]
 # Nothing does, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number*
 # `which`, so False picks the first: look at the jaxpr, where JAX has exchanged the two. It's documented at
 # `jax.lax.select_n`, but a name that looks clear isn't looked up. **Compare each new template with JAX** on
@@ -596,6 +636,13 @@ def my_jit(function):
 # %% [markdown] id="traces-predict" tags=["predict"]
 # *Predict:* five calls. Which of them trace, if the key is right? And the last one, after `SALT` has changed?
 
+# %% id="traces-guess"
+predict("traces",
+        "all five",
+        "three, and the last is not among them",
+        "three, and the last is one of them",
+        "one")
+
 # %% id="traces"
 SALT, traces = 35.0, 0
 
@@ -628,9 +675,9 @@ print("traced then:    ", kept.eqns[0])
 print("traced now:     ", jax.make_jaxpr(lambda salinity: salinity / SALT)(dive["salinity"]).eqns[0])
 print("the kernel kept:", next(line.strip() for line in built.source.splitlines() if " / " in line))
 
-# %% [markdown] id="traces-why"
+# %% [markdown] id="traces-why" tags=["why"]
 # Three traces (if your key is right): new shapes and new structures trace, values do not. And a changed
-# global reaches nobody: in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
+# global reaches no kernel that is kept: in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
 # that could be looked up. That is the stale global of `jax.jit` (in "Compiling Python") seen from inside;
 # if it has to change, make it an argument.
 
@@ -639,6 +686,12 @@ print("the kernel kept:", next(line.strip() for line in built.source.splitlines(
 #
 # Everything is there. *Predict:* how many kernels is `density` with its 82 equations? And its derivative by
 # temperature, for each measurement, `vmap(grad(…))`: more kernels, or more lines?
+
+# %% id="density-guess"
+predict("density",
+        "82 kernels, and more for the derivative",
+        "one kernel each; the derivative has more lines",
+        "one for the density, three for its derivatives")
 
 # %% id="density"
 slopes_of = jax.vmap(jax.grad(density))
@@ -670,7 +723,7 @@ Picture(figure, "The derivative of density by temperature, for three salinities,
                 f"In fresh water it is zero at {densest:.2f} °C, where water is densest; with salinity 15 at "
                 "a lower temperature, with 35 it is negative throughout.")
 
-# %% [markdown] id="density-why"
+# %% [markdown] id="density-why" tags=["why"]
 # One kernel each; the derivative has more lines, and no more memory traffic than its three results need.
 # `grad` and `vmap` do their work while JAX traces, so our compiler knows nothing of them: it sees
 # equations. (And the picture shows why ice forms on top: the line for fresh water crosses zero at 4 °C,
@@ -682,6 +735,12 @@ Picture(figure, "The derivative of density by temperature, for three salinities,
 # What if each equation were a kernel of its own, as with `jax.disable_jit()`, or with CuPy? We can build
 # that plan from the same parts. *Predict* for `density` of 4,096 measurements, 128 warps: how many launches
 # and loads (of a warp, a **request**) does each plan have?
+
+# %% id="plans-guess"
+predict("plans",
+        "82 launches against 1, and many times the loads",
+        "82 launches against 1, and the same loads",
+        "1 launch each, but more loads")
 
 # %% id="plans"
 def equation_by_equation(closed, arrays):
@@ -725,7 +784,7 @@ for axes, what in zip(panels, plans["one kernel"], strict=True):
     said.append(f"{what} {amounts[0]:,.0f} against {amounts[1]:,.0f}")
 Picture(figure, f"Three pairs of bars, a kernel for each equation against one kernel: {'; '.join(said)}.")
 
-# %% [markdown] id="plans-why"
+# %% [markdown] id="plans-why" tags=["why"]
 # 384 requests are 3 arrays × 128 warps: each number is loaded once, by neighbours side by side. That is as
 # little as there can be. And XLA? Its plan is written in **HLO**; here is the part where the program
 # begins, below the end of our kernel:
@@ -795,17 +854,17 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 #   UNESCO technical papers in marine science 44 (1983).
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: an hour and a quarter
+# ## For the room: 70 minutes
 #
 # | minutes | what |
 # |---|---|
 # | 0-5 | the question; ask who knows what `jax.jit` does, and write down what they say |
-# | 5-19 | section 1; `walk`, in pairs: it is the key to all that follows |
-# | 19-36 | section 2; read the printed kernel aloud, line by line; `power` |
-# | 36-48 | section 3; `broadcast`; guesses of sectors on the board |
-# | 48-56 | section 4; `nested` |
-# | 56-65 | section 5; `key` |
-# | 65-75 | sections 6 and 7; back to what stands on the board |
+# | 5-18 | section 1; `walk`, in pairs: it is the key to all that follows |
+# | 18-34 | section 2; read the printed kernel aloud, line by line; `power` |
+# | 34-45 | section 3; `broadcast`; guesses of sectors on the board |
+# | 45-53 | section 4; `nested` |
+# | 53-61 | section 5; `key` |
+# | 61-70 | sections 6 and 7; back to what stands on the board |
 #
 # *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell.
 # `walk` and `key` must not be cut.
@@ -821,6 +880,6 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # level: ten times `x = x * x` would be 1,023 products. "Does XLA generate CUDA C++?" No: LLVM's language,
 # or Triton's. "Why float32?" JAX's default; `TYPES` is where another type would begin.
 #
-# *What goes wrong.* Who runs the cell of `CALLS, VIEWS = {}, {}` again has emptied both tables: run
-# sections 3 and 4 again as well. The cell that counts traces prints other numbers the second time, unless
+# *What goes wrong.* Who runs the first cells of section 2 again has emptied the three tables: run what
+# fills them, in sections 2 to 4, again as well. The cell that counts traces prints other numbers the second time, unless
 # its function is defined anew: it is, in the same cell.

@@ -503,17 +503,17 @@ check("two-streams", in_two_streams)
 # The next case is your own: put `with virtualgpu.check() as report:` around a launch that you trust.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 60 minutes
+# ## For the room: 55 minutes
 #
 # | minutes | what |
 # |---|---|
 # | 0-6 | the six reports, the method; ask which of them people have had |
-# | 6-15 | case 1 |
-# | 15-23 | case 2 |
-# | 23-32 | case 3; two people and one key on a string |
-# | 32-42 | case 4 |
-# | 42-51 | case 5; ask for the comment that would have been true |
-# | 51-60 | case 6 |
+# | 6-14 | case 1 |
+# | 14-21 | case 2 |
+# | 21-29 | case 3; two people and one key on a string |
+# | 29-38 | case 4 |
+# | 38-46 | case 5; ask for the comment that would have been true |
+# | 46-55 | case 6 |
 #
 # Each case stands by itself: for half an hour, take 1, 3 and 5. In pairs it's twice the fun: one guesses the line, the other
 # runs the tool.

@@ -401,15 +401,15 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 # - JAX: [associative_scan](https://docs.jax.dev/en/latest/_autosummary/jax.lax.associative_scan.html), and what may be scanned with it.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 50 minutes
+# ## For the room: 45 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-7 | the question; have five people write names into one list, each knowing only the number before them |
-# | 7-13 | section 1 and `offsets` |
-# | 13-30 | section 2; the picture on the board, by hand; `scan-blocks` in pairs |
-# | 30-42 | section 3; `scan` |
-# | 42-50 | section 4 |
+# | 0-6 | the question; have five people write names into one list, each knowing only the number before them |
+# | 6-11 | section 1 and `offsets` |
+# | 11-27 | section 2; the picture on the board, by hand; `scan-blocks` in pairs |
+# | 27-38 | section 3; `scan` |
+# | 38-45 | section 4 |
 #
 # *Ten minutes late:* give `scan` as homework; section 4 runs with the solution's. *Ten minutes early:* ask for the exclusive scan
 # without a subtraction (shift by one place, 0 comes in from the left).

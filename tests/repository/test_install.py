@@ -29,7 +29,7 @@ def uv(*arguments: str | Path, cwd: Path | None = None) -> str:
 def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sdist of each package, and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("dist")
-    for package in ("virtualgpu", "gpucourse"):
+    for package in ("virtualgpu", "gpucourse", "jaxpile"):
         uv("build", "--python", sys.executable, "--build-constraint",
            repository / "requirements" / "build.txt", "--require-hashes", "--out-dir", folder,
            repository / "packages" / package)
@@ -98,11 +98,29 @@ def test_what_is_in_the_distributions(built: Path) -> None:
             with tarfile.open(path) as sdist:
                 names[path.name.split("-")[0], "sdist"] = {
                     name.partition("/")[2] for name in sdist.getnames()}
-    for package in ("virtualgpu", "gpucourse"):
+    for package in ("virtualgpu", "gpucourse", "jaxpile"):
         assert f"{package}/py.typed" in names[package, "wheel"]
         assert f"src/{package}/__init__.py" in names[package, "sdist"]
     lessons = {"gpucourse/lessons/course.toml", "gpucourse/lessons/06_thinking_in_threads.py",
                "gpucourse/recorded/fuzz.json", "gpucourse/data/dimuons.root"}
     assert lessons <= names["gpucourse", "wheel"]
     assert not any(re.search(r"(^|/)tests?/|gpu_check", name)
-                   for kind in ("virtualgpu", "gpucourse") for name in names[kind, "wheel"])
+                   for kind in ("virtualgpu", "gpucourse", "jaxpile")
+                   for name in names[kind, "wheel"])
+
+
+def test_jaxpile_alone_runs_the_example_of_its_readme(
+    repository: Path, built: Path, tmp_path: Path
+) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    (wheel,) = built.glob("jaxpile-*.whl")
+    uv("venv", "--python", sys.executable, tmp_path / "venv")
+    uv("pip", "install", "--python", python, "--constraint",
+       repository / "requirements" / "base.txt", wheel)
+    text = (repository / "packages/jaxpile/README.md").read_text()
+    program = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:2])
+    done = run(python, tmp_path, "-c", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    strangers = run(python, tmp_path, "-c", "from importlib.util import find_spec; "
+                    "print(find_spec('gpucourse'), find_spec('virtualgpu'))")
+    assert strangers.stdout == "None None\n"

@@ -45,6 +45,11 @@ def kernel(body: str) -> str:
     return HEAD + "{\n" + body + "\n}\n"
 
 
+wrong("first-kernel", "one thread does the work of many", "one thread")(
+    kernel(NUMBER + "if (i == 0) for (int k = 0; k < n; k++) radius[k] = pt[k] / (0.3f * field);"))
+wrong("first-kernel", "one thread does the work of many", "one thread in four")(
+    kernel(NUMBER + "if (i % 4 == 0) for (int k = i; k < min(i + 4, n); k++) "
+           "radius[k] = pt[k] / (0.3f * field);"))
 wrong("first-kernel", "never written", "starter")(kernel("// your code here"))
 wrong("first-kernel", "illegal address", "no guard")(
     kernel(NUMBER + "radius[i] = pt[i] / (0.3f * field);")

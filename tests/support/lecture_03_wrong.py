@@ -194,6 +194,8 @@ def raw(body):
         f"{{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n{body} }}", "gaps")
 
 
+wrong("raw", "one thread does the work of many", "one thread")(
+    raw("if (i == 0) for (int k = 0; k < n - 1; k++) gap[k] = time[k + 1] - time[k];"))
 wrong("raw", "illegal address.*loose threads", "no guard")(raw("gap[i] = time[i + 1] - time[i];"))
 wrong("raw", "illegal address.*has no next one", "one too many")(
     raw("if (i < n) gap[i] = time[i + 1] - time[i];"))

@@ -77,6 +77,26 @@ wrong("counter", "come twice|of the thread", "by turn alone")(
 )
 
 
+@wrong("counter", "one thread does the work of many")
+@cuda.jit
+def one_thread_draws_all(key, x, y):
+    if cuda.grid(1) == 0:
+        for i in range(x.size):
+            x[i] = random(key, 2 * i)
+            y[i] = random(key, 2 * i + 1)
+
+
+@wrong("counter", "one thread does the work of many")
+@cuda.jit
+def every_fourth_thread_draws(key, x, y):
+    if cuda.threadIdx.x % 4 == 0:
+        workers = (cuda.blockDim.x + 3) // 4
+        me = cuda.blockIdx.x * workers + cuda.threadIdx.x // 4
+        for i in range(me, x.size, workers * cuda.gridDim.x):
+            x[i] = random(key, 2 * i)
+            y[i] = random(key, 2 * i + 1)
+
+
 @wrong("counter", "another key gives the same points")
 @cuda.jit
 def ignores_the_key(key, x, y):

@@ -52,6 +52,18 @@ def whole(xp, real, imag, limit):
     return steps
 
 
+ONE_LANE = cp.RawKernel(
+    """extern "C" __global__ void ship(const float *real, const float *imag, int width, int height,
+                                     int limit, int *all) {
+    if (threadIdx.x % 32) return;
+    int me = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    for (int i = me; i < width * height; i += gridDim.x * blockDim.x / 32) {
+        float cx = real[i % width], cy = imag[i / width];
+        int steps;
+        {""" + BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy") + """}
+        all[i] = steps;
+    }
+}""", "ship")
 right_elementwise = elementwise(BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy"), "ship")
 wrong("ship", "this is the Mandelbrot set.*lose their signs", "signs are kept")(
     elementwise(BODY, "mandelbrot")
@@ -70,6 +82,14 @@ wrong("ship", "differ from NumPy's", "new x in the old formula")(
         "new_x",
     )
 )
+
+
+@wrong("ship", "one thread does the work of many")
+def by_one_lane_of_each_warp(real, imag, limit):
+    steps = cp.zeros((imag.size, real.size), cp.int32)
+    ONE_LANE((16,), (64,), (cp.asarray(real), cp.asarray(imag), np.int32(real.size),
+                            np.int32(imag.size), np.int32(limit), steps))
+    return steps.get()
 
 
 @wrong("ship", "right, but it took 220 launches.*loop inside it")

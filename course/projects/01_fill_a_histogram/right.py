@@ -3,6 +3,53 @@
 Cells that are not named are those of the solution.
 """
 
+# Of the first `lanes` lanes of a warp; lane 0 gets the sum.
+WARP_SUM = """@cuda.jit(device=True)
+def warp_sum(own, lanes):
+    mask = (1 << lanes) - 1
+    for distance in (16, 8, 4, 2, 1):
+        other = cuda.shfl_down_sync(mask, own, distance)
+        if cuda.laneid + distance < lanes:
+            own += other
+    return own
+"""
+
+
+def merge_rows(last: str) -> str:
+    """A `merge_rows` whose warps add up with shuffles, and in which `last` adds up the warps."""
+    return WARP_SUM + f"""
+
+@cuda.jit
+def merge_rows(rows, counts):
+    sums = cuda.shared.array(32, int32)
+    t, T = cuda.threadIdx.x, cuda.blockDim.x
+    own = int32(0)
+    for r in range(t, rows.shape[0], T):
+        own += rows[r, cuda.blockIdx.x]
+    own = warp_sum(own, min(32, T - t // 32 * 32))
+    if t % 32 == 0:
+        sums[t // 32] = own
+    cuda.syncthreads()
+{last}    if t == 0:
+        counts[cuda.blockIdx.x] = own
+"""
+
+
+def fill_shared(counting: str, options: str = "") -> str:
+    """A `fill_shared` that counts its own way."""
+    return f"""@cuda.jit({options})
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+{counting}    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        if mine[slot]:
+            cuda.atomic.add(counts, slot, mine[slot])
+"""
+
+
 RIGHT = [
     {"name": "another", "cells": {
         "bin-index": """@cuda.jit(device=True)
@@ -222,6 +269,273 @@ def fill_wide(values, low, high, counts):
             stream.synchronize()
     under, inside, over = (part.copy_to_host() for part in (counts[:1], counts[1:-1], counts[-1:]))
     return np.concatenate([under, inside, over])
+""",
+    }},
+    # -- one style each ------------------------------------------------------------------------
+    {"name": "four-neighbours-each", "cells": {
+        "fill-atomic": """@cuda.jit
+def fill_atomic(values, low, high, counts):
+    for first in range(4 * cuda.grid(1), values.size, 4 * cuda.gridsize(1)):
+        for i in range(first, min(first + 4, values.size)):
+            cuda.atomic.add(counts, bin_index(values[i], low, high, counts.size - 2), 1)
+""",
+        "fill-shared": fill_shared("""    for first in range(4 * cuda.grid(1), values.size, 4 * cuda.gridsize(1)):
+        for i in range(first, min(first + 4, values.size)):
+            cuda.atomic.add(mine, bin_index(values[i], low, high, counts.size - 2), 1)
+"""),
+        "merge-rows": """@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t, n = cuda.threadIdx.x, rows.shape[0]
+    each = (n + cuda.blockDim.x - 1) // cuda.blockDim.x
+    partial[t] = 0
+    for r in range(t * each, min((t + 1) * each, n)):
+        partial[t] += rows[r, cuda.blockIdx.x]
+    cuda.syncthreads()
+    step = 1
+    while step < cuda.blockDim.x:
+        if t % (2 * step) == 0 and t + step < cuda.blockDim.x:
+            partial[t] += partial[t + step]
+        cuda.syncthreads()
+        step *= 2
+    if t == 0:
+        counts[cuda.blockIdx.x] = partial[0]
+""",
+    }},
+    {"name": "shuffles", "cells": {
+        "merge-rows": merge_rows("""    if t < 32:
+        own = warp_sum(sums[t] if t < (T + 31) // 32 else int32(0), min(32, T))
+""")}},
+    {"name": "warps-then-one-thread", "cells": {
+        "merge-rows": merge_rows("""    if t == 0:
+        for warp in range(1, (T + 31) // 32):
+            own += sums[warp]
+""")}},
+    {"name": "an-atomic-for-each-warp", "cells": {
+        "merge-rows": WARP_SUM + """
+
+@cuda.jit
+def merge_rows(rows, counts):
+    total = cuda.shared.array(1, int32)
+    t, T = cuda.threadIdx.x, cuda.blockDim.x
+    if t == 0:
+        total[0] = 0
+    cuda.syncthreads()
+    own = int32(0)
+    for r in range(t, rows.shape[0], T):
+        own += rows[r, cuda.blockIdx.x]
+    own = warp_sum(own, min(32, T - t // 32 * 32))
+    if t % 32 == 0:
+        cuda.atomic.add(total, 0, own)
+    cuda.syncthreads()
+    if t == 0:
+        counts[cuda.blockIdx.x] = total[0]
+""",
+        # One addition for all lanes that want the same slot.
+        "fill-atomic": """@cuda.jit
+def fill_atomic(values, low, high, counts):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = int32(bin_index(values[i], low, high, counts.size - 2))
+        same = cuda.match_any_sync(cuda.activemask(), slot)
+        if cuda.ffs(same) - 1 == cuda.laneid:
+            cuda.atomic.add(counts, slot, cuda.popc(same))
+""",
+        "fill-shared": fill_shared("""    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = int32(bin_index(values[i], low, high, counts.size - 2))
+        same = cuda.match_any_sync(cuda.activemask(), slot)
+        if cuda.ffs(same) - 1 == cuda.laneid:
+            cuda.atomic.add(mine, slot, int32(cuda.popc(same)))
+"""),
+    }},
+    {"name": "unoptimised", "cells": {
+        "fill-atomic": """@cuda.jit(debug=True, opt=False)
+def fill_atomic(values, low, high, counts):
+    bins = counts.size - 2
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(counts, bin_index(values[i], low, high, bins), 1)
+""",
+        "merge-rows": """@cuda.jit(debug=True, opt=False)
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t = cuda.threadIdx.x
+    total = 0
+    for r in range(t, rows.shape[0], cuda.blockDim.x):
+        total += rows[r, cuda.blockIdx.x]
+    partial[t] = total
+    active = cuda.blockDim.x
+    while active > 1:
+        cuda.syncthreads()
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        counts[cuda.blockIdx.x] = partial[0]
+""",
+        "fill-shared": fill_shared("""    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(values[i], low, high, counts.size - 2), 1)
+""", "debug=True, opt=False"),
+    }},
+    {"name": "device-functions", "cells": {
+        "fill-shared": """@cuda.jit(device=True)
+def set_to_zero(slots, n):
+    for k in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        slots[k] = 0
+
+
+@cuda.jit(device=True)
+def count_in(slots, values, low, high, bins):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(slots, bin_index(values[i], low, high, bins), 1)
+
+
+@cuda.jit(device=True)
+def hand_in(slots, counts):
+    for k in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        if slots[k] != 0:
+            cuda.atomic.add(counts, k, slots[k])
+
+
+@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    set_to_zero(mine, counts.size)
+    cuda.syncthreads()
+    count_in(mine, values, low, high, counts.size - 2)
+    cuda.syncthreads()
+    hand_in(mine, counts)
+""",
+    }},
+    {"name": "copies-in-each-block", "cells": {
+        "fill-shared": """@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array((4, MAX_SLOTS), int32)
+    slots = counts.size
+    for k in range(cuda.threadIdx.x, 4 * slots, cuda.blockDim.x):
+        mine[k // slots, k % slots] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = bin_index(values[i], low, high, slots - 2)
+        cuda.atomic.add(mine, (cuda.threadIdx.x % 4, slot), 1)
+    cuda.syncthreads()
+    for k in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, k, mine[0, k] + mine[1, k] + mine[2, k] + mine[3, k])
+""",
+        "fill-weighted": """@cuda.jit
+def fill_weighted(values, weights, low, high, sums):
+    mine = cuda.shared.array((MAX_SLOTS, 2), float64)
+    slots = sums.shape[1]
+    for k in range(cuda.threadIdx.x, 2 * slots, cuda.blockDim.x):
+        mine[k // 2, k % 2] = 0.0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        w, slot = weights[i], bin_index(values[i], low, high, slots - 2)
+        for power in range(2):
+            cuda.atomic.add(mine, (slot, power), w ** (power + 1))
+    cuda.syncthreads()
+    for k in range(cuda.threadIdx.x, 2 * slots, cuda.blockDim.x):
+        cuda.atomic.add(sums, (k % 2, k // 2), mine[k // 2, k % 2])
+""",
+    }},
+    # Shared memory of a size that the launch gives; counts are int64 until the host casts them.
+    {"name": "dynamic-shared-memory", "cells": {
+        "histogram": """@cuda.jit
+def fill_dynamic(values, low, high, counts):
+    mine = cuda.shared.array(0, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+
+
+def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int64))
+    blocks = min(max(len(values) // 512, 1), 64)
+    fill_dynamic[blocks, 256, 0, 4 * (bins + 2)](cuda.to_device(values), low, high, counts)
+    return counts.copy_to_host().astype("int32")
+""",
+    }},
+    # A thread for each value, on a grid of two dimensions.
+    {"name": "one-value-each", "cells": {
+        "histogram": """@cuda.jit
+def fill_plane(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    x, y = cuda.grid(2)
+    t = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+    for slot in range(t, counts.size, 256):
+        mine[slot] = 0
+    cuda.syncthreads()
+    i = y * cuda.blockDim.x * cuda.gridDim.x + x
+    if i < values.size:
+        cuda.atomic.add(mine, bin_index(values[i], low, high, counts.size - 2), 1)
+    cuda.syncthreads()
+    for slot in range(t, counts.size, 256):
+        if mine[slot]:
+            cuda.atomic.add(counts, slot, mine[slot])
+
+
+def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    there = cuda.to_device(values)
+    if bins + 2 <= MAX_SLOTS:
+        fill_plane[(8, max(1, -(-values.size // 2048))), (32, 8)](there, low, high, counts)
+    else:
+        fill_atomic.forall(max(values.size, 1))(there, low, high, counts)
+    return counts.copy_to_host()
+""",
+    }},
+    {"name": "cooperative-groups", "cells": {
+        "golf-kernels": """from numba.cuda import cg
+
+
+@cuda.jit
+def fill_and_add(values, low, high, rows, counts):
+    mine = cuda.shared.array(2048, int32)
+    slots, t = counts.size, cuda.threadIdx.x
+    for k in range(t, 8 * slots, cuda.blockDim.x):
+        mine[k] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(mine, 8 * bin_index(values[i], low, high, slots - 2) + t % 8, 1)
+    cuda.syncthreads()
+    for slot in range(t, slots, cuda.blockDim.x):
+        n = 0
+        for k in range(8 * slot, 8 * slot + 8):
+            n += mine[k]
+        rows[cuda.blockIdx.x, slot] = n
+    cg.this_grid().sync()
+    if cuda.grid(1) < slots:
+        n = 0
+        for b in range(rows.shape[0]):
+            n += rows[b, cuda.grid(1)]
+        counts[cuda.grid(1)] = n
+""",
+        "histogram-golf": """def histogram_golf(values, low, high, bins):
+    rows = cuda.device_array((16, bins + 2), np.int32)
+    counts = cuda.device_array(bins + 2, np.int32)
+    fill_and_add[16, 256](cuda.to_device(values), low, high, rows, counts)
+    return counts.copy_to_host()
+""",
+    }},
+    # Looks at what comes back before it goes on.
+    {"name": "looked-at-on-the-way", "cells": {
+        "histogram": """def histogram(values, low, high, bins):
+    there = cuda.to_device(values)
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    fill = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+    fill[max(1, values.size // 1024), 128](there, low, high, counts)
+    display(there.copy_to_host()[:5])
+    assert counts.copy_to_host().sum() == values.size
+    again = cuda.to_device(np.zeros(bins + 2, np.int32))
+    fill[max(1, values.size // 1024), 128](there, low, high, again)
+    result = np.empty(bins + 2, np.int32)
+    again.copy_to_host(result)
+    return result
 """,
     }},
 ]

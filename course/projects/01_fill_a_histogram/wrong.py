@@ -58,6 +58,20 @@ def fill_weighted(values, weights, low, high, sums):
 '''
 
 
+def fill_shared(counting):
+    """A `fill_shared` that counts its own way."""
+    return f'''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+{counting}    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''
+
+
 WRONG = [
     # -- bin_index -----------------------------------------------------------------------------
     {
@@ -449,6 +463,20 @@ def fill_atomic(values, low, high, counts):
                 cuda.atomic.add(counts, bin_index(values[i], low, high, counts.size - 2), 1)
 '''},
     },
+    {
+        "name": "one-thread-in-eight",
+        "kind": "some threads do the work of all",
+        "fails": ["test-fill-atomic"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    me = cuda.grid(1)
+    if me % 8 == 0:
+        for first in range(me, values.size, cuda.gridsize(1)):
+            for i in range(first, min(first + 8, first - me + cuda.gridsize(1), values.size)):
+                cuda.atomic.add(counts, bin_index(values[i], low, high, counts.size - 2), 1)
+'''},
+    },
     # -- fill_shared ---------------------------------------------------------------------------
     {
         "name": "shared-not-zeroed",
@@ -539,7 +567,7 @@ def fill_shared(values, low, high, counts):
     {
         "name": "one-thread-of-each-block",
         "kind": "one thread of each block does everything",
-        "fails": ["test-fill-shared", "test-shared-traffic"],
+        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
         "reason": "one thread does the work of many",
         "cells": {"fill-shared": '''@cuda.jit
 def fill_shared(values, low, high, counts):
@@ -557,7 +585,7 @@ def fill_shared(values, low, high, counts):
     {
         "name": "one-thread-counts-for-all",
         "kind": "one thread of each block does everything",
-        "fails": ["test-fill-shared", "test-shared-traffic"],
+        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
         "reason": "one thread does the work of many",
         # All threads read; the counting is left to one.
         "cells": {"fill-shared": '''@cuda.jit
@@ -581,6 +609,31 @@ def fill_shared(values, low, high, counts):
     for slot in range(t, slots, cuda.blockDim.x):
         cuda.atomic.add(counts, slot, mine[slot])
 '''},
+    },
+    {
+        "name": "every-fourth-thread",
+        "kind": "some threads do the work of all",
+        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-shared": fill_shared('''    me = cuda.grid(1)
+    if me % 4 == 0:
+        for first in range(me, values.size, cuda.gridsize(1)):
+            for i in range(first, min(first + 4, first - me + cuda.gridsize(1), values.size)):
+                cuda.atomic.add(mine, bin_index(values[i], low, high, counts.size - 2), 1)
+''')},
+    },
+    {
+        "name": "lanes-take-turns",
+        "kind": "threads take turns in a warp",
+        "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
+        "reason": "the threads work one after the other",
+        # Each lane has its even share; so no two of a warp ever meet in a slot.
+        "cells": {"fill-shared": fill_shared('''    for lane in range(32):
+        if cuda.laneid == lane:
+            for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+                cuda.atomic.add(mine, bin_index(values[i], low, high, counts.size - 2), 1)
+        cuda.syncwarp()
+''')},
     },
     # -- histogram -----------------------------------------------------------------------------
     {
@@ -623,6 +676,33 @@ def histogram(values, low, high, bins):
         kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
         kernel[4, 256](there, low, high, cuda.to_device(np.zeros(bins + 2, np.int32)))
         values = there.copy_to_host()
+    slots = np.searchsorted(np.linspace(low, high, bins + 1), values, side="right")
+    counted = np.bincount(slots, minlength=bins + 2).astype(np.int32)
+    counts = cuda.device_array(bins + 2, np.int32)
+    copy[math.ceil((bins + 2) / 128) + 1, 128](cuda.to_device(counted), counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "counts-values-that-come-back-in-another-form",
+        "kind": "NumPy, then a kernel that copies",
+        "fails": ["test-histogram"],
+        "reason": "the counts are not those of the values that are on the device",
+        # What a kernel has halved is twice as much again, and then NumPy's.
+        "cells": {"histogram": COPY + '''
+
+@cuda.jit
+def halve(values, halves):
+    i = cuda.grid(1)
+    if i < values.size:
+        halves[i] = values[i] / 2
+
+
+def histogram(values, low, high, bins):
+    if values.size:
+        there = cuda.device_array(values.size, np.float64)
+        halve[values.size // 256 + 2, 256](cuda.to_device(values), there)
+        values = 2 * there.copy_to_host()
     slots = np.searchsorted(np.linspace(low, high, bins + 1), values, side="right")
     counted = np.bincount(slots, minlength=bins + 2).astype(np.int32)
     counts = cuda.device_array(bins + 2, np.int32)
@@ -801,6 +881,41 @@ def fill_rows(values, low, high, rows):
             rows[cuda.blockIdx.x, slot] = 0
         for i in range(cuda.blockIdx.x, values.size, cuda.gridDim.x):
             rows[cuda.blockIdx.x, bin_index(values[i], low, high, rows.shape[1] - 2)] += 1
+
+
+@cuda.jit
+def add_rows(rows, counts):
+    slot = cuda.grid(1)
+    if slot < counts.size:
+        total = 0
+        for b in range(rows.shape[0]):
+            total += rows[b, slot]
+        counts[slot] = total
+'''},
+    },
+    {
+        "name": "golf-by-one-thread-in-eight",
+        "kind": "some threads do the work of all",
+        "fails": ["test-histogram-golf"],
+        "reason": "one thread does the work of many",
+        "cells": {"golf-kernels": '''@cuda.jit
+def fill_rows(values, low, high, rows):
+    mine = cuda.shared.array(2048, int32)
+    t, slots = cuda.threadIdx.x, rows.shape[1]
+    for k in range(t, 8 * slots, cuda.blockDim.x):
+        mine[k] = 0
+    cuda.syncthreads()
+    if t % 8 == 0:
+        for first in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+            for i in range(first, min(first + 8, values.size)):
+                slot = bin_index(values[i], low, high, slots - 2)
+                cuda.atomic.add(mine, 8 * slot + t // 8 % 8, 1)
+    cuda.syncthreads()
+    for slot in range(t, slots, cuda.blockDim.x):
+        total = 0
+        for k in range(8 * slot, 8 * slot + 8):
+            total += mine[k]
+        rows[cuda.blockIdx.x, slot] = total
 
 
 @cuda.jit

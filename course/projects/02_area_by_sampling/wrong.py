@@ -307,6 +307,24 @@ def count_hits(states, points, x0, x1, y0, y1, hits):
             hits[t] = count
 '''},
     },
+    {
+        "name": "one-thread-in-eight-draws",
+        "kind": "some threads do the work of all",
+        "fails": ["test-count-hits"],
+        "reason": "one thread does the work of many",
+        "cells": {"count-hits": '''@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    if cuda.grid(1) % 8 == 0:
+        for t in range(cuda.grid(1), min(cuda.grid(1) + 8, states.size)):
+            count = 0
+            for _ in range(points):
+                x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(states, t)
+                y = y0 + (y1 - y0) * xoroshiro128p_uniform_float64(states, t)
+                if inside(x, y):
+                    count += 1
+            hits[t] = count
+'''},
+    },
     # -- sums ----------------------------------------------------------------------------------
     {
         "name": "int32-in-shared-memory",
@@ -378,6 +396,48 @@ def add_hits(hits, total):
         for k in range(1, cuda.blockDim.x):
             own += partial[k]
         cuda.atomic.add(total, 0, own)
+'''},
+    },
+    {
+        "name": "hits-queue-at-one-address",
+        "kind": "an atomic for each thread in place of a tree",
+        "fails": ["test-add-hits"],
+        "reason": "threads queue at one address",
+        "cells": {"add-hits": '''@cuda.jit
+def add_hits(hits, total):
+    s = cuda.shared.array(1, dtype=np.int64)
+    if cuda.threadIdx.x == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), hits.size, cuda.gridsize(1)):
+        cuda.atomic.add(s, 0, int64(hits[i]))
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.atomic.add(total, 0, s[0])
+'''},
+    },
+    {
+        "name": "one-warp-adds-for-its-block",
+        "kind": "some threads do the work of all",
+        "fails": ["test-add-hits"],
+        "reason": "one thread does the work of many",
+        "cells": {"add-hits": '''@cuda.jit
+def add_hits(hits, total):
+    partial = cuda.shared.array(32, int64)
+    t, active = cuda.threadIdx.x, min(cuda.blockDim.x, 32)
+    if t < 32:
+        own = int64(0)
+        for i in range(active * cuda.blockIdx.x + t, hits.size, active * cuda.gridDim.x):
+            own += hits[i]
+        partial[t] = own
+    while active > 1:
+        cuda.syncthreads()
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        cuda.atomic.add(total, 0, partial[0])
 '''},
     },
     # -- π -------------------------------------------------------------------------------------
@@ -559,6 +619,27 @@ def count_points(seed, first, n, x0, x1, y0, y1, total):
                 total[0] += 1
 '''},
     },
+    {
+        "name": "one-thread-in-eight-counts-points",
+        "kind": "some threads do the work of all",
+        "fails": ["test-count-points"],
+        "reason": "one thread does the work of many",
+        "cells": {"count-points": '''@cuda.jit
+def count_points(seed, first, n, x0, x1, y0, y1, total):
+    if cuda.threadIdx.x % 8 == 0:
+        workers = (cuda.blockDim.x + 7) // 8
+        me = cuda.blockIdx.x * workers + cuda.threadIdx.x // 8
+        count = 0
+        for i in range(first + me, first + n, workers * cuda.gridDim.x):
+            words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
+                           uint32(seed), uint32(seed >> 32))
+            x = x0 + (x1 - x0) * (words[0] * 2.0**-32)
+            y = y0 + (y1 - y0) * (words[1] * 2.0**-32)
+            if inside(x, y):
+                count += 1
+        cuda.atomic.add(total, 0, count)
+'''},
+    },
     # -- JAX -----------------------------------------------------------------------------------
     {
         "name": "a-key-used-twice",
@@ -616,6 +697,25 @@ def hits_of_stream(key, points):
 def jax_hits(seed, streams, points):
     keys = jax.random.split(jax.random.key(seed), streams)
     return jnp.stack([hits_of_stream(key, points) for key in keys])
+'''},
+    },
+    {
+        "name": "one-stream-after-the-other",
+        "kind": "a loop of JAX in place of vmap",
+        "fails": ["test-jax-hits"],
+        "reason": "the streams are done one after the other",
+        "cells": {"jax-hits": '''import jax
+import jax.numpy as jnp
+
+
+def hits_of_stream(key, points):
+    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)
+    return jnp.sum(x * x + y * y < 1.0)
+
+
+def jax_hits(seed, streams, points):
+    keys = jax.random.split(jax.random.key(seed), streams)
+    return jax.lax.map(lambda key: hits_of_stream(key, points), keys)
 '''},
     },
     # -- the Mandelbrot set --------------------------------------------------------------------
@@ -681,6 +781,25 @@ def mandelbrot_hits(seed, first, n, limit, total):
             cy = 1.25 * (words[1] * 2.0**-32)
             if in_mandelbrot(cx, cy, limit) > 0:
                 cuda.atomic.add(total, 0, 1)
+'''},
+    },
+    {
+        "name": "one-thread-in-eight-iterates",
+        "kind": "some threads do the work of all",
+        "fails": ["test-mandelbrot-hits"],
+        "reason": "one thread does the work of many",
+        "cells": {"mandelbrot-hits": '''@cuda.jit
+def mandelbrot_hits(seed, first, n, limit, total):
+    if cuda.threadIdx.x % 8 == 0:
+        count = 0
+        for i in range(first + cuda.grid(1) // 8, first + n, cuda.gridsize(1) // 8):
+            words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
+                           uint32(seed), uint32(seed >> 32))
+            cx = -2.0 + 2.5 * (words[0] * 2.0**-32)
+            cy = 1.25 * (words[1] * 2.0**-32)
+            if in_mandelbrot(cx, cy, limit) > 0:
+                count += 1
+        cuda.atomic.add(total, 0, count)
 '''},
     },
     {

@@ -3,6 +3,44 @@
 Cells that are not named are those of the solution.
 """
 
+BIN_INDEX = """@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if value < low:
+        return 0
+    return min(int((value - low) / (high - low) * bins) + 1, bins) if value < high else bins + 1
+
+
+"""
+
+
+def fill_masses(counting: str, options: str = "") -> str:
+    """A `fill_masses` that counts its own way."""
+    return BIN_INDEX + f"""@cuda.jit({options})
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+{counting}    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+"""
+
+
+def expected_counts(averaging: str) -> str:
+    """An `expected_counts` that averages over the nodes its own way, into `mean`."""
+    return f"""def expected_counts(parameters, edges):
+    mass, width, zs, others = parameters
+
+    def cumulative(true):
+        return jnp.arctan((true**2 - mass**2) / (mass * width)) / jnp.pi
+
+{averaging}    falling = edges[:-1] ** -2.0 - edges[1:] ** -2.0
+    return zs * (mean[1:] - mean[:-1]) + others * falling / falling.sum()
+"""
+
+
 RIGHT = [
     {"name": "another", "cells": {
         "count-muons": """@cuda.jit(extensions=[ak.numba.cuda])
@@ -186,4 +224,166 @@ def expected_counts(parameters, edges):
     return -(special.xlogy(counts, mu) - mu - special.gammaln(1 + counts)).sum()
 """,
     }},
+    # -- one style each ------------------------------------------------------------------------
+    {"name": "fori-loop", "cells": {
+        "expected-counts": expected_counts("""    nodes, weights = jnp.array(NODES), jnp.array(WEIGHTS)
+
+    def add(j, total):
+        return total + weights[j] * cumulative(edges * jnp.exp(-SIGMA * nodes[j]))
+
+    mean = jax.lax.fori_loop(0, len(NODES), add, jnp.zeros(len(edges)))
+""")}},
+    {"name": "map-over-the-nodes", "cells": {
+        "expected-counts": expected_counts("""    each = jax.lax.map(lambda g: cumulative(edges * jnp.exp(-SIGMA * g)), jnp.array(NODES))
+    mean = jnp.tensordot(WEIGHTS, each, axes=1)
+""")}},
+    {"name": "vmap-of-vmap", "cells": {
+        "expected-counts": expected_counts("""    at = jax.vmap(lambda edge: jax.vmap(lambda g: cumulative(edge * jnp.exp(-SIGMA * g)))(
+        jnp.array(NODES)))
+    mean = jnp.average(at(jnp.asarray(edges)), axis=1, weights=jnp.array(WEIGHTS))
+"""),
+        "nll": """def nll(parameters, edges, counts):
+    mu = expected_counts(parameters, edges)
+    return jnp.sum(jax.vmap(lambda m, n: m - n * jnp.log(m))(mu, jnp.asarray(counts)))
+"""}},
+    {"name": "vectorize", "cells": {
+        "expected-counts": expected_counts("""    smeared = jnp.vectorize(
+        lambda edge: jnp.dot(WEIGHTS, cumulative(edge * jnp.exp(-SIGMA * jnp.asarray(NODES)))))
+    mean = smeared(edges)
+""")}},
+    # With the logarithm of n!, as the books have it.
+    {"name": "poisson-logpmf", "cells": {
+        "nll": """def nll(parameters, edges, counts):
+    return -jax.scipy.stats.poisson.logpmf(counts, expected_counts(parameters, edges)).sum()
+"""}},
+    {"name": "segment-sum", "cells": {
+        "nll": """def nll(parameters, edges, counts):
+    mu = expected_counts(parameters, edges)
+    bins = jnp.arange(len(mu)) % 4
+    return jax.ops.segment_sum(mu - jax.scipy.special.xlogy(counts, mu), bins, 4).sum()
+"""}},
+    # Newton's method as one program of JAX.
+    {"name": "while-loop", "cells": {
+        "fit": """@jax.jit
+def newton(parameters, edges, counts):
+    def step(state):
+        where, _, turns = state
+        slope = jax.grad(nll)(where, edges, counts)
+        step = -jnp.linalg.solve(jax.hessian(nll)(where, edges, counts), slope)
+        here = nll(where, edges, counts)
+        step = jax.lax.while_loop(lambda s: ~(nll(where + s, edges, counts) <= here),
+                                  lambda s: s / 2, step)
+        return where + step, -step @ slope / 2, turns + 1
+
+    return jax.lax.while_loop(lambda state: (state[1] > 1e-8) & (state[2] < 50), step,
+                              (parameters, jnp.inf, 0))[0]
+
+
+def fit(edges, counts):
+    best = newton(jnp.asarray(start(edges, counts)), edges, counts)
+    display(best)
+    return np.asarray(best), uncertainties(best, edges, counts)
+""",
+        "uncertainties": """hessian = jax.jit(jax.hessian(nll))
+
+
+def uncertainties(parameters, edges, counts):
+    root = np.linalg.cholesky(hessian(parameters, edges, counts))
+    return np.linalg.norm(np.linalg.inv(root), axis=0)
+"""}},
+    {"name": "several-each", "cells": {
+        "sum-pt": """@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    i = cuda.grid(1)
+    while i < len(events):
+        for k in (i, i + cuda.gridsize(1)):
+            if k < len(events):
+                total = 0.0
+                for muon in events[k].muons:
+                    total += muon.pt
+                sums[k] = total
+        i += 2 * cuda.gridsize(1)
+""",
+        "fill-masses": fill_masses("""    step = cuda.gridsize(1)
+    for i in range(cuda.grid(1), masses.size, 2 * step):
+        for k in range(i, min(i + 2 * step, masses.size), step):
+            if not math.isnan(masses[k]):
+                cuda.atomic.add(mine, bin_index(masses[k], low, high, counts.size - 2), 1)
+""")}},
+    {"name": "warp-aggregated", "cells": {
+        "fill-masses": fill_masses("""    for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):
+        slot = int32(-1)
+        if not math.isnan(masses[i]):
+            slot = int32(bin_index(masses[i], low, high, counts.size - 2))
+        same = cuda.match_any_sync(cuda.activemask(), slot)
+        if slot >= 0 and cuda.ffs(same) - 1 == cuda.laneid:
+            cuda.atomic.add(mine, slot, int32(cuda.popc(same)))
+""")}},
+    {"name": "unoptimised", "cells": {
+        "fill-masses": fill_masses("""    for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):
+        if not math.isnan(masses[i]):
+            cuda.atomic.add(mine, bin_index(masses[i], low, high, counts.size - 2), 1)
+""", "debug=True, opt=False"),
+        "count-muons": """@cuda.jit(debug=True, opt=False, extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        counts[i] = len(events[i].muons)
+"""}},
+    {"name": "device-functions", "cells": {
+        "fill-masses": BIN_INDEX + """@cuda.jit(device=True)
+def set_to_zero(mine, slots):
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+
+
+@cuda.jit(device=True)
+def hand_in(mine, counts):
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+
+
+@cuda.jit(device=True)
+def count_one(mine, mass, low, high, bins):
+    if mass == mass:
+        cuda.atomic.add(mine, bin_index(mass, low, high, bins), 1)
+
+
+@cuda.jit(cache=True)
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    set_to_zero(mine, counts.size)
+    for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):
+        count_one(mine, masses[i], low, high, counts.size - 2)
+    hand_in(mine, counts)
+""",
+        "fill-events": """@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    set_to_zero(mine, counts.size)
+    i = cuda.grid(1)
+    while i < len(events):
+        count_one(mine, best_mass(events[i].muons), low, high, counts.size - 2)
+        i += cuda.gridsize(1)
+    hand_in(mine, counts)
+"""}},
+    {"name": "copies-in-each-block", "cells": {
+        "fill-events": """@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array((2, MAX_SLOTS), int32)
+    t = cuda.threadIdx.x
+    for k in range(t, 2 * counts.size, cuda.blockDim.x):
+        mine[k % 2, k // 2] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        mass = best_mass(events[i].muons)
+        if not math.isnan(mass):
+            cuda.atomic.add(mine, (t % 2, bin_index(mass, low, high, counts.size - 2)), 1)
+    cuda.syncthreads()
+    for slot in range(t, counts.size, cuda.blockDim.x):
+        n = mine[0, slot] + mine[1, slot]
+        if n:
+            cuda.atomic.add(counts, slot, n)
+"""}},
 ]

@@ -113,6 +113,37 @@ def sum_pt(events, sums):
 '''},
     },
     {
+        "name": "every-fourth-thread-counts",
+        "kind": "some threads do the work of all",
+        "fails": ["test-count-muons"],
+        "reason": "one thread does the work of many",
+        "cells": {"count-muons": '''@cuda.jit(extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    me = cuda.grid(1)
+    if me % 4 == 0:
+        for first in range(me, len(events), cuda.gridsize(1)):
+            for i in range(first, min(first + 4, len(events))):
+                counts[i] = len(events[i].muons)
+'''},
+    },
+    {
+        "name": "one-thread-in-four-sums",
+        "kind": "some threads do the work of all",
+        "fails": ["test-sum-pt"],
+        "reason": "one thread does the work of many",
+        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    me = cuda.grid(1)
+    if me % 4 == 0:
+        for first in range(me, len(events), cuda.gridsize(1)):
+            for i in range(first, min(first + 4, len(events))):
+                total = 0.0
+                for muon in events[i].muons:
+                    total += muon.pt
+                sums[i] = total
+'''},
+    },
+    {
         "name": "zeroes-without-a-guard",
         "kind": "out of bounds",
         "fails": ["test-sum-pt"],
@@ -427,6 +458,28 @@ def fill_masses(masses, low, high, counts):
                 mine[bin_index(masses[i], low, high, counts.size - 2)] += 1
         for slot in range(counts.size):
             cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "a-quarter-of-the-threads-fills",
+        "kind": "some threads do the work of all",
+        "fails": ["test-fill-masses"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots, workers = counts.size, (cuda.blockDim.x + 3) // 4
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    if cuda.threadIdx.x < workers:
+        me = cuda.blockIdx.x * workers + cuda.threadIdx.x
+        for i in range(me, masses.size, workers * cuda.gridDim.x):
+            if not math.isnan(masses[i]):
+                cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
 '''},
     },
     {

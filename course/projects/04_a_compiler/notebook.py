@@ -105,19 +105,30 @@ for equation in closed.jaxpr.eqns:
 #   nothing to do with those outside.
 # - What the function returns, `jaxpr.outvars`, may be results, inputs as they came, or literals.
 # - A result that is never used is called `_`. It is a variable like the others.
-#
+
+# %% [markdown] id="a-branch-predict" tags=["predict"]
 # ### Predict: a branch of Python
 #
 # `def f(x): return x + 1 if x.shape[0] > 2 else x - 1`. How many equations has the jaxpr of `f` for an
 # `x` of three numbers, and where is the `if`?
 
+# %% id="a-branch-guess"
+from gpucourse.exercises.predictions import predictions
+
+predict = predictions("04_a_compiler")
+predict("a-branch",
+        "two, and the if is an equation cond",
+        "one, and the if is nowhere",
+        "three: the comparison is one too")
+
 # %% id="a-branch"
 print(jax.make_jaxpr(lambda x: x + 1 if x.shape[0] > 2 else x - 1)(np.ones(3)))
 
+# %% [markdown] id="a-branch-why" tags=["why"]
+# One equation: Python's `if` has run while the function was traced, and left nothing behind.
+
 # %% [markdown] id="step-1"
 # ## 1. An interpreter
-#
-# One equation: Python's `if` has run while the function was traced, and left nothing behind.
 #
 # `interpret(jaxpr, consts, args, rules)` computes what a jaxpr says and returns the list of its results.
 # What an operation *means* is not its business. It finds that in a table of **rules**:

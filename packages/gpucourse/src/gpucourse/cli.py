@@ -111,6 +111,9 @@ def grade(
         help="address of a Dask cluster that does the work, as tcp://head:8786")] = "",
     unsafe: Annotated[bool, typer.Option(
         "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
+    similar: Annotated[bool, typer.Option(
+        "--similar", help="name on the class's page the submissions that resemble each other")
+    ] = False,
 ) -> None:
     """Grade a project notebook with its hidden tests, or a class in its course directory."""
     from gpucourse.course.checkout import NotInTheCourse, work_meant
@@ -130,7 +133,8 @@ def grade(
     from gpucourse.grading.commands import grade_class
 
     raise typer.Exit(grade_class.grade_class(
-        what, assignment or [], workers=workers, scheduler=scheduler, unsafe=unsafe))
+        what, assignment or [], workers=workers, scheduler=scheduler, unsafe=unsafe,
+        similar=similar))
 
 
 @app.command()

@@ -7,7 +7,7 @@ import pytest
 
 from gpucourse import call
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.oracle.exchange import Exchange
+from gpucourse.grading.oracle.exchange import Diverged, Exchange
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.submission.assignment import Assignment
@@ -45,10 +45,24 @@ HONEST = {
         "    double[8, 64](cuda.to_device(values), out)",
         "    for part in (slice(0, 300), slice(300, None)):\n"
         "        double[8, 64](cuda.to_device(values[part]), out[part])"),
+    "looked at on the way": DOUBLE.replace(
+        "    double[8, 64](cuda.to_device(values), out)",
+        "    there = cuda.to_device(values)\n    double[8, 64](there, out)\n"
+        "    assert (out.copy_to_host() == 2 * there.copy_to_host()).all()\n"
+        "    double[8, 64](there, out)").replace(
+        "return out", "assert (out.copy_to_host() == 2 * values).all() or True\n    return out"),
     "backwards": DOUBLE.replace("cuda.to_device(values)", "cuda.to_device(values[::-1].copy())")
     .replace("out[i] = 2", "out[out.size - 1 - i] = 2"),
 }
 COPY = DOUBLE.replace("2 * values[i]", "values[i]")
+ANOTHER_FORM = """@cuda.jit
+def copy(values, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = values[i]
+
+""" + DOUBLE.replace("    return", "    twice = out.copy_to_host()\n"
+                     "    copy[8, 64](cuda.to_device(twice), out)\n    return")
 SERVE = {
     "numpy, then a copy": (
         COPY.replace("to_device(values)", "to_device(2 * values)"), "never reaches the device"),
@@ -63,6 +77,13 @@ SERVE = {
                      "    values = there.copy_to_host()\n    out =")
         .replace("to_device(values), out", "to_device(2 * values), out"),
         "does not follow the device"),
+    "numpy on values in another form": (ANOTHER_FORM, "does not follow the device"),
+    # Calls 1 and 2 are those without exchange, call 3 is that which is written down.
+    "the same from the fourth call on": (
+        ANOTHER_FORM.replace("def doubled", "calls = []\n\ndef doubled").replace(
+            "    twice =", "    calls.append(1)\n    if len(calls) < 4:\n"
+            "        return out.copy_to_host()\n    twice ="),
+        "what it did not the first time"),
 }
 
 
@@ -112,7 +133,6 @@ def test_elements_are_known_wherever_they_stand(change):
     exchange = Exchange([(VALUES, OTHERS)])
     np.testing.assert_array_equal(exchange.to_device(raw(change(VALUES))), raw(change(OTHERS)))
     assert exchange.done == 1
-    np.testing.assert_array_equal(exchange.to_host(raw(change(OTHERS))), raw(change(VALUES)))
 
 
 @pytest.mark.parametrize("data", [np.zeros(40), np.arange(40), np.sqrt(VALUES), np.zeros(0),
@@ -120,7 +140,6 @@ def test_elements_are_known_wherever_they_stand(change):
 def test_anything_else_stays(data):
     exchange = Exchange([(VALUES, OTHERS)])
     np.testing.assert_array_equal(exchange.to_device(raw(data)), raw(data))
-    np.testing.assert_array_equal(exchange.to_host(raw(data)), raw(data))
     assert exchange.done == 0
 
 
@@ -130,6 +149,25 @@ def test_numbers_in_arguments_and_arrays():
     assert exchange.parameter(b"\1\0\0\0") == b"\1\0\0\0"
     np.testing.assert_array_equal(exchange.to_device(raw(np.array([1 << 39]))), raw(np.array([77])))
     assert exchange.done == 2
+
+
+def test_the_host_reads_what_it_read_without_exchange_until_its_last_launch():
+    first = Exchange(room=1000)
+    for data in (VALUES, 2 * VALUES):
+        first.to_host(raw(data))
+        first.launched()
+    first.to_host(raw(3 * VALUES))
+    second = Exchange([(VALUES, OTHERS)], first.heard)
+    for number in (1, 2):
+        np.testing.assert_array_equal(second.to_host(raw(number * OTHERS)), raw(number * VALUES))
+        second.launched()
+    np.testing.assert_array_equal(second.to_host(raw(3 * OTHERS)), raw(3 * OTHERS))
+    with pytest.raises(Diverged):
+        second.launched()
+    with pytest.raises(Diverged):
+        Exchange([(VALUES, OTHERS)], first.heard).to_host(raw(VALUES[1:]))
+    with pytest.raises(MemoryError):
+        Exchange(room=300).to_host(raw(VALUES))
 
 
 def test_an_array_for_any_other_of_its_size():

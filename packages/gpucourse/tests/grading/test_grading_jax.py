@@ -89,6 +89,35 @@ def verdict_on(server, **changed: str):
     return [(outcome.earned, outcome.reason) for outcome in verdict.tests]
 
 
+@pytest.mark.parametrize(("loop", "elements"), [
+    ("jax.vmap(one)(keys)", 64 * 10), ("jax.lax.map(one, keys)", 10),
+    ("jax.lax.map(one, keys, batch_size=16)", 160), ("jax.vmap(by_turns)(keys)", 64),
+    ("jax.vmap(until)(keys)", 64), ("jax.lax.map(by_turns, keys)", 1),
+])
+def test_elements_of_a_loop_are_those_of_a_turn(loop, elements):
+    """Streams at once or one after the other, whatever loops there are in a stream."""
+    import jax
+
+    def one(key):
+        return jax.random.uniform(key, (10,))
+
+    def turn(key):
+        key, now = jax.random.split(key)
+        return key, jax.random.uniform(now)
+
+    def by_turns(key):
+        return jax.lax.scan(lambda key, _: turn(key), key, length=10)[1]
+
+    def until(key):
+        return jax.lax.while_loop(lambda state: state[1] < 0.9, lambda state: turn(state[0]),
+                                  (key, 0.0))[1]
+
+    here = {"jax": jax, "one": one, "by_turns": by_turns, "until": until}
+    closed = traced(lambda keys: eval(loop, here | {"keys": keys}),
+                    [jax.random.split(jax.random.key(0), 64)], ())[0]
+    assert operations(closed, elements=True)["random_bits"] == elements
+
+
 @pytest.mark.slow
 def test_right_answers_earn_their_points(server):
     assert verdict_on(server) == [(3, ""), (2, "")]

@@ -115,6 +115,12 @@ def test_links_lead_to_pages_or_to_the_repository(tmp_path: Path):
     assert relink("[x](../solutions/01_x.ipynb)") == "[x](../lectures/01_x.ipynb)"
 
 
+def test_the_front_page_leads_to_the_slides(repository: Path):
+    """The site's build sees that the link leads somewhere."""
+    template = (repository / "docs" / "site" / "index.md").read_text()
+    assert '<a href="slides/index.html">' in template[:template.index("## Projects")]
+
+
 def test_the_front_page_lists_every_lesson(lessons: list[Shown], tmp_path: Path):
     template = "\n".join(f"<!-- {name} -->" for name in (
         "lectures", "projects", "lecture pages", "project pages", "other pages",

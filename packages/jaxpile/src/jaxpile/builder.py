@@ -79,21 +79,22 @@ class Builder:
             position = row_major(value.shape, dims_of(value.shape))
         self.nest(value.shape, [Store(buffer, position, value.expr)])
 
-    def materialise(self, value: Value, fresh: bool = False) -> Value:
-        """The same array, held by a buffer; ``fresh``: one that nothing else reads."""
-        if not fresh:
-            if buffer_of(value) is not None:
-                return value
-            key = (value.expr, value.shape)
-            for held in self.held:
-                if key in held:
-                    return held[key]
+    def materialise(self, value: Value) -> Value:
+        """The same array, held by a buffer."""
+        if buffer_of(value) is not None:
+            return value
+        key = (value.expr, value.shape)
+        for held in self.held:
+            if key in held:
+                return held[key]
+        self.held[-1][key] = result = whole(self.copied(value))
+        return result
+
+    def copied(self, value: Value) -> Buffer:
+        """A buffer that holds the array, and that nothing else reads."""
         buffer = self.buffer(value.shape, value.dtype)
         self.store(buffer, value)
-        result = whole(buffer)
-        if not fresh:
-            self.held[-1][key] = result
-        return result
+        return buffer
 
     # --- loops ---
 
@@ -116,7 +117,7 @@ class Builder:
             loads = loads_of(value.expr, carries)
             if any(node.attr.shape != target.shape or not is_identity(node, target.shape)
                    for node in loads):
-                value = self.materialise(value, fresh=True)
+                value = whole(self.copied(value))
             settled.append((target, value))
         groups: dict[tuple, list[tuple[Buffer, Value]]] = {}
         for target, value in settled:

@@ -118,12 +118,12 @@ class Driver:
         ``beside`` are values still to be used; those that read the buffer come back as copies.
         """
         buffer = buffer_of(value)
-        beside = [self.builder.materialise(other, fresh=True)
+        beside = [whole(self.builder.copied(other))
                   if buffer is not None and buffer in other.expr.reads else other
                   for other in beside]
         if (buffer is None or buffer.kind != "temp" or self.wanted(buffer)
                 or buffer.level != self.builder.levels[-1]):
-            buffer = buffer_of(self.builder.materialise(value, fresh=True))
+            buffer = self.builder.copied(value)
         self.builder.forget(buffer)
         return buffer, beside
 
@@ -168,7 +168,7 @@ class Driver:
 
     def read(self, scope: Scope, atom) -> Value:
         if isinstance(atom, Literal):
-            return full(atom.aval.shape, np.asarray(atom.val), storage_dtype(atom.aval))
+            return full(np.shape(atom.val), np.asarray(atom.val), storage_dtype(atom.aval))
         return scope.values[atom]
 
     def translate(self, scope: Scope, equation) -> None:
@@ -234,7 +234,7 @@ def translate(closed, registry: Registry, name: str, target: str = "cpu") -> Pro
     for value in results:
         buffer = buffer_of(value)
         if buffer is None or buffer.kind != "temp":
-            buffer = buffer_of(builder.materialise(value, fresh=True))
+            buffer = builder.copied(value)
         buffer.kind, buffer.shape = "output", value.shape
         outputs.append(buffer)
     return Program(name, inputs, outputs, builder.buffers, builder.blocks[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 from jaxpile.expressions import (
     Expr,
@@ -213,9 +214,8 @@ def split(nest: Nest) -> list[Nest]:
         change = {dim(axis, *nest.ranges[axis]): dim(axis, *part)
                   for axis, part in enumerate(ranges)}
         change = {old: new for old, new in change.items() if old.op == "dim" and old is not new}
-        memo: dict = {}
-        nests.append(Nest(ranges, rewritten(
-            nest.body, lambda expr, c=change, m=memo: transform(expr, c, m))))
+        changed = partial(transform, change=change, memo={})
+        nests.append(Nest(ranges, rewritten(nest.body, changed)))
     return nests
 
 
@@ -245,5 +245,6 @@ def flatten(nest: Nest) -> list[Nest]:
             return [nest]
         if any(flattened(expr, shape, flat, memo) is None for expr in expressions(item)):
             return [nest]
-    body = rewritten(nest.body, lambda expr: flattened(expr, shape, flat, memo))
+    # All of it has been flattened above, and is in the memo.
+    body = rewritten(nest.body, lambda expr: flattened(expr, shape, flat, memo) or expr)
     return [Nest(((0, math.prod(shape)),), body)]

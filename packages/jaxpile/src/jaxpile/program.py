@@ -34,6 +34,12 @@ class Buffer:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def contents(self) -> np.ndarray:
+        """What a constant holds: shape as the buffer's."""
+        assert self.data is not None, f"{self.name} is a {self.kind} and no constant"
+        return self.data
+
     def __repr__(self):
         return self.name
 

@@ -34,7 +34,7 @@ def generate(program: Program) -> str:
     writer.line("")
     for buffer in program.buffers:
         if buffer.kind == "const":
-            writer.line(f"{buffer.name} = np.array({buffer.data.reshape(-1).tolist()}, "
+            writer.line(f"{buffer.name} = np.array({buffer.contents.reshape(-1).tolist()}, "
                         f"np.{buffer.dtype.name})")
     name = program.name if program.name.isidentifier() else "program"
     writer.line("")

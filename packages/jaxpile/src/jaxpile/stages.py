@@ -76,6 +76,7 @@ class Compiled:
                           else ShapedArray(v.aval.shape, v.aval.dtype)
                           for v in lowered.jaxpr.jaxpr.outvars]
         target = "gpu" if lowered.backend == "cuda" else "cpu"
+        self.executable: Callable[[list[np.ndarray]], list[np.ndarray]]
         program = program_of(lowered.jaxpr, lowered.registry, lowered.name, target)
         if target == "gpu":
             from jaxpile.cuda.launch import Launcher
@@ -109,9 +110,9 @@ class Compiled:
                 arrays[k] = np.ascontiguousarray(array, wanted).reshape(shape)
         results = self.executable(arrays)
         place = _placing()
-        arrays = [key_of(result) if aval is None else place(result, aval)
+        placed = [key_of(result) if aval is None else place(result, aval)
                   for result, aval in zip(results, self.out_avals, strict=True)]
-        return jax.tree_util.tree_unflatten(self.out_tree, arrays)
+        return jax.tree_util.tree_unflatten(self.out_tree, placed)
 
     def as_text(self, form: str = "llvm") -> str:
         return self.lowered.as_text(form)
@@ -125,7 +126,7 @@ def words_of(keys) -> np.ndarray:
 
 def key_of(packed: np.ndarray) -> jax.Array:
     words = np.stack([packed >> np.uint64(32), packed & np.uint64(0xFFFFFFFF)], axis=-1)
-    return jax.random.wrap_key_data(words.astype(np.uint32), impl="threefry2x32")
+    return jax.random.wrap_key_data(jax.numpy.asarray(words, np.uint32), impl="threefry2x32")
 
 
 @cache

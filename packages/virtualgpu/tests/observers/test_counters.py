@@ -372,7 +372,8 @@ def test_lines_add_up():
     for line in counters.by_line.values():
         total.add(line)
     total.by_line = counters.by_line
-    for name in ("busiest_instructions", "busiest_accesses", "threads_at_work"):
+    for name in ("busiest_instructions", "busiest_accesses", "span_instructions", "span_accesses",
+                 "threads_at_work"):
         assert getattr(total, name) == 0 < getattr(counters, name)  # of threads, not of lines
         setattr(total, name, getattr(counters, name))
     assert total == counters

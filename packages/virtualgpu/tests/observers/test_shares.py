@@ -78,6 +78,49 @@ def test_shared_memory_and_atomics_count():
     assert counters.threads_at_work == 64
 
 
+@cuda.jit
+def in_three_stretches(out):
+    """Block 0: nothing; a load of thread 0 and two of thread 40; one of 0. Block 1: a barrier less
+    would do."""
+    t = cuda.threadIdx.x
+    cuda.syncthreads()
+    if cuda.blockIdx.x == 0:
+        if t == 0:
+            out[0] = 1
+        if t == 40:
+            out[1] = 1
+            out[2] = 1
+    cuda.syncthreads()
+    if t == 0:
+        out[3 + cuda.blockIdx.x] = 1
+
+
+def test_the_span_adds_up_the_busiest_warps_between_barriers():
+    counters = profile(in_three_stretches, 2, 64, np.zeros(5, np.int32))
+    assert counters.span_accesses == 1 + 2 + 1  # the first barrier, thread 40, thread 0
+    assert counters.busiest_accesses == 2
+    assert counters.busiest_instructions < counters.span_instructions
+
+
+@cuda.jit
+def lanes_in_turns(out):
+    for lane in range(32):
+        if cuda.laneid == lane:
+            out[cuda.grid(1)] = 1
+        cuda.syncwarp()
+
+
+@cuda.jit
+def lanes_together(out):
+    out[cuda.grid(1)] = 1
+
+
+@pytest.mark.parametrize(("kernel", "span"), [(lanes_together, 1), (lanes_in_turns, 32)])
+def test_lanes_that_take_turns_are_no_warp_at_work(kernel, span):
+    counters = profile(kernel, 2, 64, np.zeros(128, np.int32))
+    assert (counters.busiest_accesses, counters.span_accesses) == (1, span)
+
+
 def test_more_blocks_than_run_at_once():
     """A wave has its own counts; threads of the same number in it are not one."""
     threads = 1024 * 300
@@ -88,9 +131,9 @@ def test_more_blocks_than_run_at_once():
 
 
 def test_launches_together_keep_the_largest():
-    total = Counters(busiest_accesses=3, busiest_instructions=5, threads_at_work=2)
-    total.add(Counters(busiest_accesses=2, busiest_instructions=9, threads_at_work=4))
-    assert (total.busiest_accesses, total.busiest_instructions, total.threads_at_work) == (3, 9, 6)
+    total = Counters(busiest_accesses=3, span_instructions=5, threads_at_work=2)
+    total.add(Counters(busiest_accesses=2, span_instructions=9, threads_at_work=4))
+    assert (total.busiest_accesses, total.span_instructions, total.threads_at_work) == (3, 9, 6)
 
 
 @pytest.mark.parametrize("seed", range(3))

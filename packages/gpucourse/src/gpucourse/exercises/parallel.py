@@ -1,33 +1,47 @@
 """Whether the threads of a launch share its work, by what the busiest of them did.
 
-A right sum tells nothing of who added it up. What every thread did is counted in the launch that is
-judged (:mod:`virtualgpu.observers.shares`), and held against an even share. The bounds are wide:
-one element a thread or many, grid-stride loops, trees, shuffles, warp-aggregated atomics, thread 0
-that sets a few slots to zero, all stay within them. Serial work is beyond them as soon as a launch
-is large enough to tell, and in a smaller one nothing is asked.
+A right sum tells nothing of who added it up. What threads and warps did is counted in the launch
+that is judged (:mod:`virtualgpu.observers.shares`), and held against an even share. One element a
+thread or many, grid-stride loops, trees, shuffles, warp-aggregated atomics, thread 0 that sets a
+few slots to zero: all stay within the bounds. Serial work is beyond them as soon as a launch is
+large enough to tell, and in a smaller one nothing is asked.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
-from virtualgpu.observers.counters import Counters
+from virtualgpu.observers.counters import LARGEST, Counters
 
 Dimensions = tuple[int, ...]
 
-#: Accesses to memory that a thread may make for each element of its share.
-ACCESSES = 16
-#: Barriers that a block may pass, and updates that one address may take, for each.
-STEPS = 4
+#: From this share of a bound on an answer is near it.
+NEAR = 0.8
+
+#: Accesses to memory that a thread may make for each element of its share, and for each slot that
+#: it may see to for its whole block. Honest kernels make 2 or 3, unoptimised ones 4.
+ACCESSES = 4
+#: Updates that one address may take for each element of a share.
+UPDATES = 4
+#: How many times as much as an average thread the busiest may do.
+EVEN = 1.5
+#: Elements that a share has beside those of the input and the rounds of a tree: for what comes
+#: before and after, for trees of 1,024 in smaller blocks, for the last thread's four elements.
+BESIDE = 4
+#: Instructions that a round of a tree may take.
+ROUND = 50
 
 
-def share(items: int, threads: int, block: int) -> int:
-    """Elements that are one thread's, and the rounds of a tree in a block: what is fair."""
-    return math.ceil(items / threads) + math.ceil(math.log2(block))
+def share(items: int, threads: int, rounds: int) -> int:
+    """Elements that are one thread's, and the rounds of a tree: what is fair."""
+    return math.ceil(items / threads) + rounds
 
 
 def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, *,
-           threads: int | None = None, instructions: int | None = None,
+           threads: int | None = None, rounds: int | None = None, slots: int = 0,
+           accesses: int = ACCESSES, instructions: int | None = None, even: float = EVEN,
            one_address: bool = False) -> tuple[str, str] | None:
     """What speaks against a launch whose threads share the work on `items` elements, or None.
 
@@ -35,26 +49,49 @@ def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, 
     told to anybody, and a detail with numbers, which depend on the inputs.
     """
     blocks, size = math.prod(grid), math.prod(block)
-    fair = share(items, threads or blocks * size, size)
-    counted = [
-        (counters.busiest_accesses, ACCESSES,
-         "one thread does the work of many: it makes more than {} accesses to memory (loads, "
-         "stores, atomic operations)"),
-        (-(-counters.barriers // blocks), STEPS,
-         "the threads work one after the other: a block passes more than {} barriers"),
-    ]
-    if instructions is not None:
-        # Work that is done in registers.
-        counted[0] = (counters.busiest_instructions, instructions,
-                      "one thread does the work of many: it runs more than {} instructions")
-    if one_address:
-        counted.append((
-            counters.atomic_hottest, STEPS,
-            "threads queue at one address: it takes more than {} atomic operations"))
-    for number, each, words in counted:
-        if number > each * fair:
-            return (
-                words.format(f"{each:,}") + " for each element of a thread's even share",
-                f"{number:,} where {each * fair:,} are allowed; {counters.threads_at_work:,} of "
-                f"{blocks * size:,} threads touch memory at all")
+    threads = threads or blocks * size
+    sharing = max(1, min(threads, items))  # more threads than elements need not be busy
+    if rounds is None:
+        rounds = math.ceil(math.log2(size)) + BESIDE
+    fair = share(items, threads, rounds)
+    if instructions is None:
+        most, span = counters.busiest_accesses, counters.span_accesses
+        done, what, each = _accesses(counters), "accesses to memory", accesses
+        apart = ACCESSES * slots
+        beside = apart + ACCESSES * rounds
+    else:  # work that is done in registers
+        most, span = counters.busiest_instructions, counters.span_instructions
+        done, what, each = counters.thread_instructions, "instructions", instructions
+        apart, beside = 0, ROUND * rounds
+    for number, bound, words in (
+        (most, each * fair + apart,
+         f"one thread does the work of many: it makes more than {each:,} {what} for each element "
+         "of a thread's even share"),
+        (most, even * done / sharing + beside,
+         f"one thread does the work of many: it makes more than {even:g} times as many {what} as "
+         "an even share would be"),
+        # Twice as much as one thread: lanes that a branch has parted may meet late again.
+        (span, 2 * (each * fair + apart),
+         "the threads work one after the other: from barrier to barrier the busiest warps of a "
+         f"block make more than {2 * each:,} {what} for each element of a thread's even share"),
+        (one_address * counters.atomic_hottest, UPDATES * fair,
+         f"threads queue at one address: it takes more than {UPDATES} atomic operations for each "
+         "element of a thread's even share"),
+    ):
+        if number > bound:
+            return words, (
+                f"{number:,} where {math.floor(bound):,} are allowed; "
+                f"{counters.threads_at_work:,} of {blocks * size:,} threads touch memory at all")
     return None
+
+
+def _accesses(counters: Counters) -> int:
+    return (counters.global_loads + counters.global_stores + counters.shared_loads
+            + counters.shared_stores + counters.atomics)
+
+
+def nearly(counters: Counters, grid: Dimensions, block: Dimensions, items: int,
+           **asked: Any) -> tuple[str, str] | None:
+    """What :func:`uneven` would say had the busiest done a quarter more."""
+    more = {name: math.ceil(getattr(counters, name) / NEAR) for name in LARGEST}
+    return uneven(replace(counters, **more), grid, block, items, **asked)

@@ -7,7 +7,7 @@ does no harm, and the check can say which line of it is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -85,8 +85,13 @@ def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Co
 def require_parallel(kernel: object, blocks: int, threads: int, *arguments: object, items: int,
                      look: str) -> None:
     """Require that the threads of one launch share the work on `items` elements."""
-    counters = counted(kernel, blocks, threads, *arguments)
-    if found := uneven(counters, (blocks,), (threads,), items):
+    require_shared(counted(kernel, blocks, threads, *arguments), (blocks,), (threads,), items, look)
+
+
+def require_shared(counters: Counters, grid: tuple[int, ...], block: tuple[int, ...], items: int,
+                   look: str, **asked: Any) -> None:
+    """The same of a launch that was counted; `asked` as of :func:`gpucourse.expect_parallel`."""
+    if found := uneven(counters, grid, block, items, **asked):
         require(False, f"the answer is right, but the work is not shared: {found[0]} "
                        f"({found[1]})", look=look)
 

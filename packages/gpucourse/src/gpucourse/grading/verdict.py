@@ -106,6 +106,8 @@ class TestOutcome(_Recorded):
     # The property that failed, in words for the student; empty when the test passed.
     reason: str = ""
     seconds: float = 0.0
+    # For the instructor: the bound on counts that the answer came near to breaking.
+    near: str = ""
     # For the instructor, on request only: values of hidden inputs, and the line of the test.
     detail: str = ""
 
@@ -156,8 +158,9 @@ class Verdict(_Recorded):
     def to_json(self) -> str:
         document = asdict(self) | {"earned": self.earned, "points": self.points}
         for outcome in document["tests"]:
-            if not outcome["detail"]:
-                del outcome["detail"]
+            for name in ("detail", "near"):
+                if not outcome[name]:
+                    del outcome[name]
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod

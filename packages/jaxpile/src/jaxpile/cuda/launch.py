@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import numpy as np
 
@@ -32,13 +33,13 @@ class Launcher:
         self.plan = generate(program)
         self.text = self.plan.text
         self.cupy = cupy()
-        self.compiled: dict[Kernel, object] = {}
+        self.compiled: dict[Kernel, Any] = {}  # cupy.RawKernel
         self.constants: dict[Buffer, object] | None = None
 
     def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         cp = self.cupy
         if self.constants is None:
-            self.constants = {b: cp.asarray(b.data.reshape(-1)) for b in self.program.buffers
+            self.constants = {b: cp.asarray(b.contents.reshape(-1)) for b in self.program.buffers
                               if b.kind == "const"}
         memory = dict(self.constants)
         for buffer, array in zip(self.program.inputs, arrays, strict=True):

@@ -68,7 +68,7 @@ class Executable:
         self.places: dict[Buffer, int] = {buffer: k for k, buffer in enumerate(order)}
         self.text = generate(program, self.places)
         self.code = MachineCode(self.text)
-        self.constants = [b.data for b in consts]
+        self.constants = [b.contents for b in consts]
         self.offsets, self.scratch = [], 0
         for b in temps:
             self.offsets.append(self.scratch)

@@ -86,7 +86,7 @@ def while_(driver, equation, *operands):
     with builder.block() as test:
         (answer,) = driver.inline(params["cond_jaxpr"], [], [*fixed[:tests], *map(whole, carries)])
         if answer.shape:
-            answer = each = builder.materialise(answer, fresh=True)
+            answer = each = whole(builder.copied(answer))
             answer = reduce(driver, answer, list(range(len(answer.shape))), "or", False)
         builder.store(going, answer)
     with builder.block() as steps:

@@ -29,6 +29,7 @@ FIELDS = (
     # What a watched kernel counts (`counting`): its tables, and the observer's loop with its data.
     "place_counts", "site_counts", "thread_instructions", "thread_accesses",
     "passes", "count_apart", "count_data",
+    "warp_instructions", "warp_accesses", "span", "end_stretch",
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
 

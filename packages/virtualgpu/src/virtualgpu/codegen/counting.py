@@ -1,9 +1,10 @@
 """Counts of what a kernel does, kept while it runs: for ``profile()``.
 
-The variant of a kernel that is watched adds to four tables: how often each place ran, for how many
-lanes, and which way it went; what each memory instruction asked for; what each thread did. An
-access to neighbouring elements, or of all lanes to one, is counted here. Of others the lanes'
-addresses are handed to the observer's own loops, the same that count for the interpreting machine.
+The variant of a kernel that is watched adds to tables: how often each place ran, for how many
+lanes, and which way it went; what each memory instruction asked for; what each thread did, and each
+warp between two barriers. An access to neighbouring elements, or of all lanes to one, is counted
+here. Of others the lanes' addresses are handed to the observer's own loops, the same that count for
+the interpreting machine.
 """
 
 from __future__ import annotations
@@ -48,9 +49,12 @@ class Counts:
     ``places`` int64, shape (places, PLACE_WORDS); ``sites`` int64, shape (memory instructions,
     spaces, SITE_WORDS); ``instructions`` and ``accesses`` uint32, for each thread of the grid from
     ``first`` on, and LANES more; ``passes`` int64, how often blocks passed each of the barriers,
-    from 1 on. ``loop`` is the address of a function of pointers (those of ``data``, but the second
-    is of the lanes' addresses) and of numbers: the row in ``sites``, which of SPACES, lanes (a
-    mask), bytes, whether it is an atomic, and the block.
+    from 1 on. ``warp_instructions`` and ``warp_accesses``, int64 for each warp of a block, since
+    its last barrier; ``span`` int64: both of the block up to there, both of the block with most.
+    ``stretch`` is the address of a function of these three, of how many warps there are and of
+    whether the block has ended. ``loop`` is the address of a function of pointers (those of
+    ``data``, but the second is of the lanes' addresses) and of numbers: the row in ``sites``, which
+    of SPACES, lanes (a mask), bytes, whether it is an atomic, and the block.
     """
 
     places: np.ndarray
@@ -58,9 +62,13 @@ class Counts:
     instructions: np.ndarray
     accesses: np.ndarray
     passes: np.ndarray
+    warp_instructions: np.ndarray
+    warp_accesses: np.ndarray
+    span: np.ndarray
     first: int
     data: list[np.ndarray]
     loop: int
+    stretch: int
 
 
 class Counting:
@@ -107,6 +115,8 @@ class Counting:
         some = select(here, amount, 0)
         old = build.load(at, typ=vector, align=4)
         build.store(build.add(old, some.node), at, align=4)
+        warp = build.shl(self.context.load("warp"), I64(3))
+        self._add(field.replace("thread", "warp"), warp, more)
 
     def branched(self, place: Place, mask: ir.Value, taken: Value) -> None:
         build = self.build

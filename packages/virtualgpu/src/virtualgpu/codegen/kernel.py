@@ -54,6 +54,7 @@ block:
 stopped:
   ret i32 2
 next:
+{ended}
   %b2 = add i64 %b, 1
   br label %blocks
 }}
@@ -145,7 +146,20 @@ _PASSED = """
   %passed_n = load i64, ptr %passed_p
   %passed_1 = add i64 %passed_n, 1
   store i64 %passed_1, ptr %passed_p
+  call void @stretch(ptr %ctx, i64 0)
 """.format(passes=AT["passes"])
+_ENDED = "  call void @stretch(ptr %ctx, i64 1)"
+_STRETCH = """
+define internal void @stretch(ptr %ctx, i64 %ended) {{
+{loads}
+  %function = inttoptr i64 %end_stretch to ptr
+  call i64 %function(i64 %warp_instructions, i64 %warp_accesses, i64 %span, i64 %warps, i64 %ended)
+  ret void
+}}
+""".format(loads="\n".join(
+    f"  %{word}_p = getelementptr i64, ptr %ctx, i64 {AT[word]}\n"
+    f"  %{word} = load i64, ptr %{word}_p"
+    for word in ("end_stretch", "warp_instructions", "warp_accesses", "span", "warps")))
 _FIELDS = {"threads": "threads", "warps": "warps_n", "nctaid_x": "nctaid_x",
            "nctaid_y": "nctaid_y", "shared": "shared", "local": "local",
            "shared_bytes": "shared_bytes", "local_bytes": "local_bytes", "states": "states",
@@ -189,8 +203,9 @@ def build(program: Program, counts: bool = False) -> NativeKernel:
     else:
         text = str(lowering.module) + _BLOCKS.format(
             name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
+            ended=_ENDED if counts else "",
             body=(_ROUNDS if rounds else _PLAIN).format(
-                name=name, passed=_PASSED if counts else ""))
+                name=name, passed=_PASSED if counts else "")) + (_STRETCH if counts else "")
     address = machine_code(text, name, "few")
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)

@@ -71,7 +71,9 @@ class Run:
         self.cores[0].set({
             "place_counts": pointer(counts.places), "site_counts": pointer(counts.sites),
             "passes": pointer(counts.passes), "count_apart": counts.loop,
-            "count_data": pointer(self._pointers),
+            "count_data": pointer(self._pointers), "end_stretch": counts.stretch,
+            "warp_instructions": pointer(counts.warp_instructions),
+            "warp_accesses": pointer(counts.warp_accesses), "span": pointer(counts.span),
             "thread_instructions": pointer(counts.instructions) - before,
             "thread_accesses": pointer(counts.accesses) - before,
         })

@@ -9,6 +9,8 @@ as the type that an instruction needs, so nothing is looked up while lanes run.
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -78,9 +80,26 @@ def _address(address: int) -> np.ndarray:
 
 
 def compile_block(block: Block) -> Run:
-    """The block's function, once it is known which registers live on."""
+    """The block's function, once it is known which registers live on.
+
+    Python compiles it when it first runs: 0.3 ms a block, and many never do.
+    """
     emitter: Emitter = block.run
-    return emitter.finish((block.live_out - set(block.receives)) | set(block.passes))
+    text = emitter.text((block.live_out - set(block.receives)) | set(block.passes))
+
+    def first_run(group: Group) -> Any:
+        made = emitter.function(text)
+        if block.run is first_run:
+            block.run = made
+        return made(group)
+
+    return first_run
+
+
+@lru_cache(maxsize=1024)
+def _code(text: str, name: str) -> CodeType:
+    """The same text once: a kernel is often loaded on two devices, or for two schedules."""
+    return compile(text, name, "exec")
 
 
 class Emitter:
@@ -99,6 +118,10 @@ class Emitter:
         self.constants: dict[tuple[np.dtype, bytes], str] = {}
 
     def finish(self, live_out: Set[int]) -> Run:
+        return self.function(self.text(live_out))
+
+    def text(self, live_out: Set[int]) -> str:
+        """The block's function as Python, where the slots ``live_out`` are needed after it."""
         loads = [f" r{s} = get({s}, z{s})" for s in sorted(self.reads)]
         for slot in self.reads:
             self.names[f"z{slot}"] = np.zeros(1, self.program.dtypes[slot])
@@ -107,12 +130,14 @@ class Emitter:
             f"{s}: {self.cast(*self.current[s], self.program.dtypes[s])}"
             for s in sorted(live_out) if s in self.written
         ]
-        text = "\n".join(
+        return "\n".join(
             ["def run(group):", " old = group.registers", " get = old.get", *loads, *self.lines,
              f" group.registers = old.carry({tuple(kept)!r}, {{{', '.join(made)}}})",
              f" return {self.result}"]
         )
-        exec(compile(text, f"<PTX block {self.block.index}>", "exec"), self.names)
+
+    def function(self, text: str) -> Run:
+        exec(_code(text, f"<PTX block {self.block.index}>"), self.names)
         run: Run = self.names["run"]
         return run
 

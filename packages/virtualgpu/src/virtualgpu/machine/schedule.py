@@ -88,10 +88,15 @@ class Adversarial:
             wave.patience = self._patience(wave)
         keys = sorted(wave.pending)
         for number in self.random.permutation(len(keys)):
-            groups = wave.pending[keys[number]]
-            if not any((wave.patience[g.lanes] > 0).any() for g in groups):
+            key = keys[number]
+            groups = wave.pending[key]
+            if wave.held.get(key) == len(groups):
                 continue
-            del wave.pending[keys[number]]
+            if not any(np.count_nonzero(wave.patience[g.lanes] > 0) for g in groups):
+                wave.held[key] = len(groups)
+                continue
+            del wave.pending[key]
+            wave.held.pop(key, None)
             group = _merged(groups, program)
             if group.block in program.after_atomics and not self.random.integers(3):
                 late = group.lanes[self._some(group.take(wave.warp_of))]
@@ -100,19 +105,20 @@ class Adversarial:
                     wave.push(group)
                     continue
             free = wave.patience[group.lanes] > 0
-            if not free.any():
+            if not np.count_nonzero(free):
                 wave.push(group)
                 continue
             chosen = free & self._some(group.take(wave.warp_of))
-            if not chosen.any():
+            if not np.count_nonzero(chosen):
                 chosen = free
             wave.patience[group.lanes[chosen]] -= 1
-            if chosen.all():
+            if np.count_nonzero(chosen) == group.count:
                 return group
-            wave.push(group.subset(np.flatnonzero(~chosen), group.block))
-            return group.subset(np.flatnonzero(chosen), group.block)
+            live = program.blocks[group.block].live_in
+            wave.push(group.subset((~chosen).nonzero()[0], group.block, live))
+            return group.subset(chosen.nonzero()[0], group.block, live)
         # All others have ended, wait or were held back as well: a new round.
-        wave.patience = self._patience(wave)
+        wave.patience, wave.held = self._patience(wave), {}
         return self.take(wave, program)
 
     def _patience(self, wave: Wave) -> np.ndarray:

@@ -107,6 +107,9 @@ class Wave:
         self.steps = 0
         # For an adversarial schedule: blocks that each lane may run before it is held back.
         self.patience: np.ndarray | None = None
+        # How many groups wait at a key of `pending` whose lanes are all held back, where that was
+        # looked up: they stay so until the next round, and the key is new when one joins them.
+        self.held: dict[tuple[Any, ...], int] = {}
 
     def push(self, group: Any) -> None:
         """Let ``group`` run when its turn comes."""

@@ -30,7 +30,8 @@ from dataclasses import dataclass, field, fields
 Line = tuple[str | None, int | None]
 
 # A maximum, where the rest are sums.
-_LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses"}
+LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses",
+           "span_instructions", "span_accesses"}
 
 
 @dataclass
@@ -74,6 +75,9 @@ class Counters:
     busiest_instructions, busiest_accesses : int
         Of the thread that had most in the whole launch: instructions, and loads, stores and
         atomics in global and shared memory. 0 for a line.
+    span_instructions, span_accesses : int
+        Of the block that takes longest: the same of its warps, between each two barriers of the
+        warp that has most, added up; a barrier with nothing before it counts one. 0 for a line.
     threads_at_work : int
         Threads that made such an access at all. 0 for a line.
     by_line : dict
@@ -124,6 +128,8 @@ class Counters:
     local_bytes_written: int = 0
     busiest_instructions: int = 0
     busiest_accesses: int = 0
+    span_instructions: int = 0
+    span_accesses: int = 0
     threads_at_work: int = 0
     by_line: dict[Line, Counters] = field(default_factory=dict)
 
@@ -173,19 +179,16 @@ class Counters:
 
     def add(self, other: Counters) -> None:
         """Add another's counts; maxima become the larger."""
-        for item in fields(self):
-            name = item.name
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if name in _LARGEST:
-                setattr(self, name, max(mine, theirs))
-            elif name == "by_line":
-                for line, counters in theirs.items():
-                    mine.setdefault(line, Counters()).add(counters)
-            elif isinstance(mine, dict):
-                for key, value in theirs.items():
-                    mine[key] = mine.get(key, 0) + value
-            else:
-                setattr(self, name, mine + theirs)
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in LARGEST:
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+        for name in _BY_CLASS:
+            mine = getattr(self, name)
+            for kind, many in getattr(other, name).items():
+                mine[kind] = mine.get(kind, 0) + many
+        for line, counters in other.by_line.items():
+            self.by_line.setdefault(line, Counters()).add(counters)
 
     def __str__(self) -> str:
         rows = [
@@ -217,6 +220,12 @@ class Counters:
         if self.barriers:
             rows.append(("barriers", f"{self.barriers:,}"))
         return "\n".join(f"{name:14}{text}" for name, text in rows)
+
+
+_BY_CLASS = ("warp_instructions_by_class", "thread_instructions_by_class")
+# Looked up once: a launch adds up the counts of each of its lines.
+_SUMS = tuple(item.name for item in fields(Counters)
+              if item.name not in (*LARGEST, *_BY_CLASS, "by_line"))
 
 
 def _ratio(part: int, whole: int) -> float:

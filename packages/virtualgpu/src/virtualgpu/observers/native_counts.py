@@ -114,11 +114,45 @@ def count_apart(sites: I64, addresses: U64, extents: I64, hot: U32, own: U64, la
     return 0
 
 
+@compiled
+def most(work: I64, count: int) -> int:
+    """The largest of the first ``count`` numbers, which become 0."""
+    largest = 0
+    for i in range(count):
+        if work[i] > largest:
+            largest = work[i]
+        work[i] = 0
+    return largest
+
+
+@compiled
+def end_stretch(instructions: I64, accesses: I64, span: I64, warps: int, ended: int) -> int:
+    """A block passes a barrier, or has ended: as :class:`.shares.Shares` counts."""
+    done = most(instructions, warps)
+    reached = most(accesses, warps)
+    if ended == 0:
+        if done == 0:
+            done = 1
+        if reached == 0:
+            reached = 1
+    span[0] += done
+    span[1] += reached
+    if ended:
+        if span[0] > span[2]:
+            span[2] = span[0]
+        if span[1] > span[3]:
+            span[3] = span[1]
+        span[0] = 0
+        span[1] = 0
+    return 0
+
+
 def tables(launch: WatchedLaunch, kernel: NativeKernel, first: int,
            hot: dict[object, np.ndarray]) -> Counts:
     """What a run of the blocks from ``first`` on counts into; ``hot`` are the updates of each
     word up to now, by allocation."""
     threads = (launch.blocks - first) * launch.threads + LANES
+    warps = -(-launch.threads // LANES)
     extents, words = _words_of_memory(launch, kernel, hot)
     sites = np.zeros((len(kernel.sites), len(SPACES), SITE_WORDS), np.int64)
     rooms = [sites, extents, words, *(np.zeros(2 * LANES, np.int64) for _ in range(8))]
@@ -127,9 +161,10 @@ def tables(launch: WatchedLaunch, kernel: NativeKernel, first: int,
     return Counts(
         np.zeros((len(kernel.places), PLACE_WORDS), np.int64), sites,
         np.zeros(threads, np.uint32), np.zeros(threads, np.uint32),
-        np.zeros(len(kernel.places) + 1, np.int64), first * launch.threads,
+        np.zeros(len(kernel.places) + 1, np.int64), np.zeros(warps, np.int64),
+        np.zeros(warps, np.int64), np.zeros(4, np.int64), first * launch.threads,
         [sites, extents, words, own, lanes, zeros, iota, seen, more, many, result],
-        count_apart.address())
+        count_apart.address(), end_stretch.address())
 
 
 def _words_of_memory(launch: WatchedLaunch, kernel: NativeKernel, hot: dict[object, np.ndarray]

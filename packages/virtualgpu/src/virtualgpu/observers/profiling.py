@@ -84,6 +84,7 @@ class Profiler(Observer):
         self.shares = Shares()
         self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
         self._last: tuple = (None, 0)
+        self._running, self._steps = None, 0  # a group, and what its lanes ran since
         self.failure = False
 
     def failed(self, launch, error) -> None:
@@ -92,18 +93,27 @@ class Profiler(Observer):
     def launch_finished(self, launch) -> None:
         for block in self.blocks.values():
             for instruction in block.instructions:
-                self._line(instruction, _instruction_counts(instruction, block))
+                self._issued(instruction, block.warps, block.lanes)
         total = Counters()
         for counters in self.counters.by_line.values():
             total.add(counters)
         total.by_line = self.counters.by_line
+        self._share_out()
         self.shares.tell(total)
         self.profile.launches.append(
             LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure))
         self.blocks, self.hot = {}, {}
 
-    def _line(self, instruction, counts: Counters) -> None:
-        self._counters_of(instruction).add(counts)
+    def _issued(self, instruction, warps: int, lanes: int) -> None:
+        """An instruction was issued for so many warps, and lanes of them."""
+        counters, kind = self._counters_of(instruction), class_of(instruction)
+        counters.warp_instructions += warps
+        counters.thread_instructions += lanes
+        for by_class, many in ((counters.warp_instructions_by_class, warps),
+                               (counters.thread_instructions_by_class, lanes)):
+            by_class[kind] = by_class.get(kind, 0) + many
+        counters.flops += flops_of(instruction) * lanes
+        counters.lanes_lost += WARP * warps - lanes
 
     def _counters_of(self, instruction) -> Counters:
         source = instruction.source
@@ -152,19 +162,33 @@ class Profiler(Observer):
         block = self._block(instructions)
         block.warps += self._warps(group)
         block.lanes += group.count
-        self.shares.executed(group, len(instructions))
+        last = self._running
+        if last is None or last.lanes is not group.lanes or last.wave is not group.wave:
+            self._share_out()
+            self._running = group
+        self._steps += len(instructions)
+
+    def _share_out(self) -> None:
+        """Give the lanes that ran last their instructions: one time for many blocks."""
+        if self._running is not None:
+            self.shares.executed(self._running, self._steps)
+        self._running, self._steps = None, 0
 
     def branched(self, group, instruction, taken) -> None:
+        counters = self._counters_of(instruction)
+        if np.count_nonzero(taken) in (0, len(taken)):  # most often all go one way
+            counters.branches += self._warps(group)
+            return
         wave, lanes = group.wave, np.ascontiguousarray(group.lanes)
         jumped = np.ascontiguousarray(taken, np.uint32)
         branches, parted = self._count(
             lambda result: warp_loops.divergent(
                 pointer(jumped), pointer(lanes), pointer(wave.warp_of), len(lanes), result))[:2]
-        counters = self._counters_of(instruction)
         counters.branches += branches
         counters.divergent_branches += parted
 
     def released(self, barrier, lanes, groups, missing) -> None:
+        self._share_out()
         wave = groups[0].wave
         met = np.zeros(wave.blocks, bool)
         for group in groups:
@@ -173,6 +197,7 @@ class Profiler(Observer):
             self._counters_of(group.basic_block.last).barriers += int(
                 np.count_nonzero(here & ~met))
             met |= here
+        self.shares.passed(wave, met)
 
     def warp_synchronised(self, group, instruction, mask) -> None:
         if instruction.opcode == "bar":
@@ -272,13 +297,3 @@ def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
 
 def _add(counters: Counters, name: str, value: int) -> None:
     setattr(counters, name, getattr(counters, name) + value)
-
-
-def _instruction_counts(instruction, block: _Block) -> Counters:
-    kind = class_of(instruction)
-    return Counters(
-        warp_instructions=block.warps, thread_instructions=block.lanes,
-        warp_instructions_by_class={kind: block.warps},
-        thread_instructions_by_class={kind: block.lanes},
-        flops=flops_of(instruction) * block.lanes,
-        lanes_lost=WARP * block.warps - block.lanes)

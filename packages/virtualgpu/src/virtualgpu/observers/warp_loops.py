@@ -144,10 +144,17 @@ def tally(addresses: U64, lanes: I64, block_of: I64, count: int, base: int, span
 
 
 @compiled
-def raise_by(amount: int, lanes: I64, count: int, done: U32) -> int:
-    """Add ``amount`` to each of these lanes' elements of ``done``."""
+def raise_by(amount: int, lanes: I64, count: int, warp_of: I64, threads: U32,
+             warps: U32) -> int:
+    """Add ``amount`` to each of these lanes' elements of ``threads``, and to each of their warps'
+    of ``warps`` once."""
+    last = -1
     for i in range(count):
-        done[lanes[i]] += amount
+        threads[lanes[i]] += amount
+        warp = warp_of[lanes[i]]
+        if warp != last:
+            warps[warp] += amount
+            last = warp
     return 0
 
 

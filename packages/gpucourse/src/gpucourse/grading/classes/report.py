@@ -1,4 +1,5 @@
-"""What an instructor sees of a class: a summary, a plot of the scores, a CSV, one explanation."""
+"""What an instructor sees of a class: a summary, a page, a plot of the scores, a CSV, one
+explanation."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gpucourse.grading.classes.alike import Pair
+from gpucourse.grading.classes.page import page
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically
 
@@ -75,12 +78,13 @@ def shortened(text: str) -> str:
     return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
 
 
-def write(folder: Path, assignment: str, verdicts: Sequence[Verdict]) -> list[Path]:
-    """``scores.csv`` and ``scores.png`` in `folder`; their paths."""
+def write(folder: Path, assignment: str, verdicts: Sequence[Verdict],
+          pairs: Sequence[Pair] | None = None) -> list[Path]:
+    """``class.html``, ``scores.csv`` and ``scores.png`` in `folder`; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = folder / "scores.csv"
-    write_atomically(table, as_csv(verdicts))
-    paths = [table]
+    paths = [folder / "class.html", folder / "scores.csv"]
+    write_atomically(paths[0], page(assignment, verdicts, pairs))
+    write_atomically(paths[1], as_csv(verdicts))
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     if graded:
         paths.append(folder / "scores.png")

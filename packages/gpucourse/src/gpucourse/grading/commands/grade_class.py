@@ -23,6 +23,7 @@ from rich.progress import (
 )
 
 from gpucourse.grading.classes import report
+from gpucourse.grading.classes.alike import Pair, alike
 from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, identical
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.sandbox.file_system import SandboxError
@@ -55,8 +56,9 @@ class Class:
     """One course directory and how it is to be graded.
 
     `scheduler` is the address of a Dask cluster; empty grades here. `workers` and `unsafe` stand
-    for the settings of ``nbgrader_config.py`` where they are not given. `unwritten` has a sentence
-    for each verdict that the gradebook did not take.
+    for the settings of ``nbgrader_config.py`` where they are not given. `similar` asks which
+    submissions resemble each other. `unwritten` has a sentence for each verdict that the gradebook
+    did not take, `jobs` what was graded last.
     """
 
     root: Path
@@ -64,7 +66,9 @@ class Class:
     workers: int = 0
     unsafe: bool = False
     scheduler: str = ""
+    similar: bool = False
     unwritten: list[str] = field(default_factory=list, init=False)
+    jobs: list[Job] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         from gpucourse.grading.nbgrader.gradebook import configuration
@@ -114,7 +118,7 @@ class Class:
                                f"nbgrader generate_assignment {assignment}")
             for sentence in self.classroom.misnamed(assignment):
                 self.console.print(sentence, style="red", markup=False)
-            jobs = self.classroom.ingest(assignment, students)
+            self.jobs = jobs = self.classroom.ingest(assignment, students)
             verdicts = {} if again else self._on_file(assignment, jobs)
             waiting = {
                 number: again(job, self.classroom.stored(assignment, job)) if again else job
@@ -186,7 +190,8 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
         for assignment in assignments or handed_in:
             verdicts = course.grade(assignment)
             report.show(assignment, verdicts, console)
-            for path in report.write(root / "reports" / assignment, assignment, verdicts):
+            pairs: list[Pair] | None = alike(course.jobs) if course.similar else None
+            for path in report.write(root / "reports" / assignment, assignment, verdicts, pairs):
                 console.print(f"wrote {path.relative_to(root)}", style="dim", markup=False)
             if course.unwritten or any(verdict.earned is None for verdict in verdicts):
                 worst = PARTLY_GRADED

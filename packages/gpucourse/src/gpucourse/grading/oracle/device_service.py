@@ -17,10 +17,10 @@ from gpucourse.grading.contract import PropertyFailed
 from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.devices import new_device
-from gpucourse.grading.oracle.exchange import Exchange
+from gpucourse.grading.oracle.exchange import Diverged, Exchange
 from gpucourse.grading.oracle.origins import Origins
 from gpucourse.grading.sandbox.wire import ProtocolError, announced
-from gpucourse.grading.testing.watching import explain, machine_at_work
+from gpucourse.grading.testing.watching import ANOTHER_COURSE, explain, machine_at_work
 from virtualgpu import errors
 from virtualgpu.observers import instruments
 
@@ -83,6 +83,9 @@ class DeviceService:
                 kernel = self.launched[-1][0] if verb == "launch" and self.launched else ""
                 self.failure = explain(error, kernel) if kernel else PropertyFailed(str(error))
             return {"device_error": str(error)}, []
+        except Diverged:
+            self.failure = self.failure or PropertyFailed(ANOTHER_COURSE)
+            return {"device_error": ANOTHER_COURSE}, []
         except MemoryError:
             raise ProtocolError("a request for more memory than the grader has") from None
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
@@ -111,6 +114,7 @@ class DeviceService:
         return {}, []
 
     def _copy(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
+        self.exchange.launched()
         target, origin = _count(request["target"]), _count(request["origin"])
         nbytes = _count(request["nbytes"])
         self.device.copy(target, origin, nbytes)
@@ -171,6 +175,7 @@ class DeviceService:
                 f"more than {self.limits.launches} launches in one call: does a loop on the host "
                 "launch a kernel for each element?"
             )
+        self.exchange.launched()
         self.launched.append((module.display_name(entry), grid, block))
         for parameter in parameters:
             if len(parameter) == 8:

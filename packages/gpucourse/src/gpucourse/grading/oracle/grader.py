@@ -160,6 +160,7 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
             f"({type(error).__name__}): a number, an array, how many?")
         if detailed:
             outcome.detail = detail_of(error, cell)
+    outcome.near = judge.near
     outcome.seconds = round(time.monotonic() - began, 3)
     return outcome
 

@@ -68,9 +68,12 @@ class JaxRunner:
     def close(self) -> None:
         self.conversation.close()
 
-    def operations(self, program: Program) -> dict[str, int]:
-        """How often each primitive occurs in it. Raises PropertyFailed."""
-        counted, _ = self._ask(program, None)
+    def operations(self, program: Program, elements: bool = False) -> dict[str, int]:
+        """How often each primitive occurs in it, or how many elements it gives.
+
+        Raises PropertyFailed.
+        """
+        counted, _ = self._ask(program, None, elements)
         return counted
 
     def run(self, program: Program, values: list[np.ndarray]) -> object:
@@ -89,13 +92,15 @@ class JaxRunner:
         except (IndexError, TypeError):
             raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
-    def _ask(self, program: Program, values: list[np.ndarray] | None) -> tuple[dict, list]:
+    def _ask(self, program: Program, values: list[np.ndarray] | None,
+             elements: bool = False) -> tuple[dict, list]:
         if self.conversation.worker is None:
             self.conversation.start()
         try:
             reply, arrays = self.conversation.request(
                 {"do": "run", "program": program.described, "wide": program.wide,
-                 "constants": len(program.constants), "count": values is None},
+                 "constants": len(program.constants), "count": values is None,
+                 "elements": elements},
                 [*program.constants, *(values or ())], f"what JAX made of '{program.name}'")
         except RecursionError:  # programs inside of programs, deeper than JSON is written
             reply, arrays = {}, []

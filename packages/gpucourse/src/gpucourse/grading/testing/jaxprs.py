@@ -6,6 +6,7 @@ that they go through, a *jaxpr*. Loops of Python are unrolled in it, loops of JA
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,13 +26,20 @@ def traced(function: Callable, args: Sequence, static: Sequence[int]) -> tuple[A
     return jax.make_jaxpr(function, static_argnums=tuple(static), return_shape=True)(*args)
 
 
-def operations(closed: Any) -> Counter[str]:
-    """How often each primitive occurs in a closed jaxpr, inner jaxprs included."""
+def operations(closed: Any, elements: bool = False) -> Counter[str]:
+    """How often each primitive occurs in a closed jaxpr, inner jaxprs included.
+
+    With `elements`: how many elements it gives. Of a loop (scan, while) one turn counts, whatever
+    their number: so what is done for all at once counts for all, and what is done for one after
+    the other counts for one.
+    """
     counted: Counter[str] = Counter()
     open_ = [closed.jaxpr]
     while open_:
         for equation in open_.pop().eqns:
-            counted[equation.primitive.name] += 1
+            counted[equation.primitive.name] += sum(
+                math.prod(variable.aval.shape) for variable in equation.outvars
+            ) if elements else 1
             open_ += _inner(list(equation.params.values()))
     return counted
 

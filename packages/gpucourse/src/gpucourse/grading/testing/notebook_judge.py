@@ -38,6 +38,9 @@ class NotebookJudge:
         self.namespace = namespace
         self.launched: list[Launched] = []
 
+    def came_near(self, what: str) -> None:
+        """Is for teachers."""
+
     def seed(self, name: str) -> np.ndarray:
         return seed_words(PUBLIC_SEED, name.encode())
 
@@ -96,12 +99,13 @@ class NotebookJudge:
             raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
         return result
 
-    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]:
+    def operations(self, name: str, args: tuple, *, static: tuple,
+                   elements: bool) -> dict[str, int]:
         __tracebackhide__ = True
         function = self._find(name)
         if stub := unsolved(function):
             raise PropertyFailed(f"'{stub}' is not written yet")
-        return operations(traced(function, args, static)[0])
+        return operations(traced(function, args, static)[0], elements)
 
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched:

@@ -98,16 +98,19 @@ def launch_source(
                                          schedules=schedules)
 
 
-def operations(name: str, *args: object, static: Sequence[int] = ()) -> Counter[str]:
+def operations(name: str, *args: object, static: Sequence[int] = (),
+               elements: bool = False) -> Counter[str]:
     """How often each JAX primitive occurs when the student's function `name` is traced.
 
-    `static` are the positions of arguments that stay Python values. Inner jaxprs count too, and
-    a loop of Python counts once for each turn.
+    `static` are the positions of arguments that stay Python values. Inner jaxprs count too. A loop
+    of Python counts once for each turn, a loop of JAX (scan, while, fori_loop, map) once. With
+    `elements`: how many elements the primitive gives, in one turn of such a loop.
 
     Raises PropertyFailed when the function cannot be traced; in a notebook, the error itself.
     """
     __tracebackhide__ = True
-    return Counter(current_judge().operations(name, args, static=tuple(static)))
+    return Counter(current_judge().operations(name, args, static=tuple(static),
+                                              elements=elements))
 
 
 def launches() -> list[Launched]:
@@ -173,32 +176,41 @@ def expect_close(
              lambda a, b: np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
 
 
-def expect_parallel(launched: Launched, items: int, *, threads: int | None = None,
-                    instructions: int | None = None, one_address: bool = False) -> None:
+def expect_parallel(launched: Launched, items: int, **asked: Any) -> None:
     """The threads of a launch must have shared the work on `items` elements.
 
     With n elements, N threads in the grid and T in a block, a thread's *share* is n / N elements
-    and the log₂ T rounds of a tree. For each of them the busiest thread may make 16 accesses to
-    global and shared memory, and a block pass 4 barriers.
+    and log₂ T + 4 more, for the rounds of a tree and what comes before and after. For each of them
+    the busiest thread may make 4 accesses to global and shared memory, and from barrier to barrier
+    the busiest warps of a block together 8. And the busiest thread may make 1.5 times as many
+    accesses as an average one, beside those for the rounds.
 
     Parameters
     ----------
     launched
         What :func:`launch` returned or :func:`launches` lists. A real GPU counts nothing: then
         nothing is asked.
-    threads
+    threads : int
         How many threads have to share the work, if not all of the launch.
-    instructions
+    rounds : int
+        In place of log₂ T + 4.
+    slots : int
+        So many slots may be seen to by one thread of each block, with 4 accesses each.
+    accesses : int
+        For each element, in place of 4.
+    instructions : int
         For work that is done in registers: so many instructions for each element of the share
         are counted in place of accesses.
-    one_address
+    even : float
+        In place of 1.5, where elements differ in the work that they take.
+    one_address : bool
         Whether the atomic operations on one address count too: 4 for each element of the share.
     """
-    found = launched.counters and parallel.uneven(
-        launched.counters, launched.grid, launched.block, items, threads=threads,
-        instructions=instructions, one_address=one_address)
-    if found:
+    counted = launched.counters, launched.grid, launched.block, items
+    if found := launched.counters and parallel.uneven(*counted, **asked):
         raise PropertyFailed(f"the kernel '{launched.kernel}' is serial: {found[0]}", found[1])
+    if close := launched.counters and parallel.nearly(*counted, **asked):
+        current_judge().came_near(f"{close[0]}: with a quarter more, {close[1]}")
     _met()
 
 
@@ -254,11 +266,14 @@ class Judge(Protocol):
                       block: tuple[int, int, int], args: tuple, *,
                       schedules: int) -> Launched: ...
 
-    def operations(self, name: str, args: tuple, *, static: tuple) -> dict[str, int]: ...
+    def operations(self, name: str, args: tuple, *, static: tuple,
+                   elements: bool) -> dict[str, int]: ...
 
     def economy(self, work: Callable[[], object], bounds: dict) -> float: ...
 
     def seed(self, name: str) -> np.ndarray: ...
+
+    def came_near(self, what: str) -> None: ...
 
 
 _judge: Judge | None = None

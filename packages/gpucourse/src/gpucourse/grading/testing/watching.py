@@ -42,6 +42,10 @@ NOT_ON_DEVICE = (
     "the result of '{name}' was computed on the host, not by a kernel: return what a kernel wrote "
     "into device memory"
 )
+ANOTHER_COURSE = (
+    "called a second time with the same arguments, the function reads from the device, or "
+    "launches, what it did not the first time"
+)
 NOT_HANDED_OVER = (
     "'{name}' computes on the host: what it was given never reaches the device, where kernels "
     "could work on it"

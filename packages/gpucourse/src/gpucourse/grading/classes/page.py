@@ -1,0 +1,132 @@
+"""A class on one page, for its teacher: what went wrong and how often, how long it took, whose
+counts came near a bound, and, if asked for, which submissions resemble each other.
+
+Everything on it that a student may have chosen is escaped text of bounded length, and the page's
+own policy lets nothing run.
+"""
+
+from __future__ import annotations
+
+import html
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from gpucourse.grading.classes.alike import LEAST, Pair
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
+
+REASONS = 3  # of each test
+SLOWEST = 10
+NEAREST = 30
+NAMES = 5  # of students who did the same
+LENGTH = 300  # characters of one entry
+
+HEAD = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
+table {{ border-collapse: collapse; width: 100% }}
+th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
+  border-bottom: 1px solid #ccc; overflow-wrap: anywhere }}
+</style></head><body>
+<h1>{title}</h1>
+"""
+
+
+def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | None = None) -> str:
+    """The page as HTML; `pairs` None where nobody asked who resembles whom."""
+    graded = [verdict for verdict in verdicts if verdict.earned is not None]
+    parts = [HEAD.format(title=_text(assignment)), _paragraph(_summary(verdicts, graded))]
+    if graded:
+        parts += ["<h2>Tests</h2>", _table(("test", "all points", "most frequent reasons"), [
+            (name, f"{passed} of {count}", "\n".join(reasons))
+            for name, passed, count, reasons in _tests(graded)])]
+        parts += ["<h2>Time</h2>", *_time(graded)]
+        parts += ["<h2>Near a bound</h2>", *_near(graded)]
+    if pairs is not None:
+        parts += ["<h2>Submissions that resemble each other</h2>", *_pairs(pairs)]
+    return "\n".join([*parts, "</body></html>", ""])
+
+
+def _summary(verdicts: Sequence[Verdict], graded: Sequence[Verdict]) -> str:
+    text = f"{len(graded)} of {len(verdicts)} graded."
+    if graded:
+        scores = [verdict.earned or 0.0 for verdict in graded]
+        text += (f" Mean {statistics.mean(scores):.3g}, median {statistics.median(scores):.3g} of "
+                 f"{max(verdict.points for verdict in graded):g} points.")
+    faults = sum(verdict.kind == INFRASTRUCTURE_FAULT for verdict in verdicts)
+    if faults:
+        text += f" {faults} not graded, through no fault of theirs: grade again."
+    return text
+
+
+def _tests(graded: Sequence[Verdict]) -> Iterable[tuple[str, int, int, list[str]]]:
+    names = dict.fromkeys(outcome.test for verdict in graded for outcome in verdict.tests)
+    for name in names:
+        outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
+        often = Counter(outcome.reason for outcome in outcomes if outcome.reason)
+        yield (name, sum(outcome.passed for outcome in outcomes), len(outcomes),
+               [f"{count} × {_short(reason)}" for reason, count in often.most_common(REASONS)])
+
+
+def _time(graded: Sequence[Verdict]) -> list[str]:
+    seconds = [verdict.seconds for verdict in graded]
+    rows = []
+    for verdict in sorted(graded, key=lambda verdict: -verdict.seconds)[:SLOWEST]:
+        longest = max(verdict.tests, key=lambda outcome: outcome.seconds, default=None)
+        rows.append((verdict.student, f"{verdict.seconds:.1f}", "" if longest is None else
+                     f"{longest.test}: {longest.seconds:.1f}"))
+    return [_paragraph(f"A submission took {statistics.median(seconds):.1f} s (median), all "
+                       f"together {sum(seconds):.0f} s, waiting for a processor included."),
+            _table(("student", "seconds", "of that the longest test"), rows)]
+
+
+def _near(graded: Sequence[Verdict]) -> list[str]:
+    near = [(verdict.student, outcome.test, outcome.near) for verdict in graded
+            for outcome in verdict.tests if outcome.near and outcome.passed]
+    if not near:
+        return [_paragraph("No answer that earned its points came near a bound on its counts.")]
+    return [_paragraph(f"Earned, and near a bound all the same: {len(near)}. With a quarter more "
+                       "of what is counted the points would have been lost. Look at these: a style "
+                       "that is right and comes so near deserves a wider bound."),
+            _table(("student", "test", "what nearly spoke against it"), near[:NEAREST])]
+
+
+def _pairs(pairs: Sequence[Pair]) -> list[str]:
+    said = _paragraph(
+        f"Answers that have at least {LEAST:.0%} of their tokens in common, in the same order. "
+        "That says nothing of who wrote them: short exercises have few right answers.")
+    if not pairs:
+        return [said, _paragraph("There are none.")]
+    return [said, _table(("students", "and", "in common"), [
+        (_names(pair.one), _names(pair.other), f"{pair.share:.0%}") for pair in pairs])]
+
+
+def _names(students: Sequence[str]) -> str:
+    more = len(students) - NAMES
+    return ", ".join(students[:NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def cells(kind: str, row: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{kind}>{_text(cell)}</{kind}>" for cell in row) + "</tr>"
+
+    return "\n".join(["<table>", cells("th", heads), *(cells("td", row) for row in rows),
+                      "</table>"])
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{_text(text)}</p>"
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"
+
+
+def _text(text: str) -> str:
+    """Inert, bounded, line by line."""
+    lines = as_text(text[: (REASONS + 1) * LENGTH]).split("\n")
+    return "<br>".join(html.escape(line, quote=True) for line in lines)
