@@ -9,6 +9,7 @@ Ends with status 1 where they differ; writes ``benchmarks/results/native.json``.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -54,7 +55,8 @@ def main(seeds: int, first: int) -> int:
         stop = min(begin + CHUNK, first + seeds)
         done = subprocess.run(
             [sys.executable, "-m", "evidence.native", "--serve", str(begin), str(stop)],
-            capture_output=True, text=True, check=False)
+            env={**os.environ, "VIRTUALGPU_CACHE": "0"}, capture_output=True, text=True,
+            check=False)
         lines = done.stdout.splitlines()
         for line in lines:
             _, meetings, how = line.split(" ", 2)
