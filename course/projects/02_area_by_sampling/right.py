@@ -399,18 +399,6 @@ def sample_disc(seed, threads, points):
 """}},
     {"name": "unoptimised", "cells": {
         "add-hits": add_hits_by_warps("debug=True, opt=False"),
-        "count-hits": """@cuda.jit(debug=True, opt=False)
-def count_hits(states, points, x0, x1, y0, y1, hits):
-    t = cuda.grid(1)
-    if t < states.size:
-        count = 0
-        for _ in range(points):
-            x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(states, t)
-            y = y0 + (y1 - y0) * xoroshiro128p_uniform_float64(states, t)
-            if inside(x, y):
-                count += 1
-        hits[t] = count
-""",
         "seed-states": """@cuda.jit(debug=True, opt=False)
 def seed_states(seed, states):
     t = cuda.grid(1)
