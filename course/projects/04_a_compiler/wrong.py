@@ -411,7 +411,7 @@ WRONG = [
     {
         "name": "a-kernel-for-each-equation",
         "kind": "a kernel per equation",
-        "fails": tests("ocean"),
+        "fails": tests("ocean", "jit"),
         "reason": "not computed in one launch",
         "cells": {"jit": '''class EachAlone(dict):
     def __contains__(self, name):
