@@ -153,18 +153,18 @@ def test_tuples_complex_numbers_and_waiting_blocks():
                 out[i] = (box.low[i] + box.high + pair[1]) * factor
 
         @cuda.jit
-        def all_wait(x):
+        def all_wait(x, y):
             grid = cuda.cg.this_grid()
             x[cuda.grid(1)] = 1
             grid.sync()
-            x[cuda.grid(1)] += x[x.size - 1 - cuda.grid(1)]
+            y[cuda.grid(1)] = 1 + x[x.size - 1 - cuda.grid(1)]
 
         out = np.zeros(8, np.complex128)
-        x = np.zeros(64)
+        x, y = np.zeros(64), np.zeros(64)
         with reroute():
             fill[1, 32](Box(np.arange(8.0), 2.0), (1, 3), 1 + 2j, out)
-            all_wait[2, 32](x)
-        assert np.array_equal(out, (np.arange(8) + 5) * (1 + 2j)) and (x == 2).all()
+            all_wait[2, 32](x, y)
+        assert np.array_equal(out, (np.arange(8) + 5) * (1 + 2j)) and (y == 2).all()
     """)
 
 

@@ -137,7 +137,7 @@ class Ways:
         build.position_at_end(onward)
         ways = {target: lanes for target, lanes in ways.items() if target not in self.ending}
         first, *others = sorted(ways) or [-1]
-        if min(place.targets) <= place.index:
+        if any(target <= place.index for target in place.targets):
             self._tick(place, mask)
         for target in others:
             self._wait(target, ways[target])
