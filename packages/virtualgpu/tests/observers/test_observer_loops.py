@@ -116,7 +116,8 @@ def test_counting_loops(seed):
     block_of, counts = thread_of * 0, np.zeros(500, np.uint32)
     one, two = both(warp_loops.tally, addresses, lanes, block_of, 90, 0, 1600, 0, counts, result)
     assert one == two
-    one, two = both(warp_loops.raise_by, 7, lanes, 90, np.zeros(128, np.uint32))
+    one, two = both(warp_loops.raise_by, 7, lanes, 90, warp_of, np.zeros(128, np.uint32),
+                    np.zeros(4, np.uint32))
     assert one == two
 
 
