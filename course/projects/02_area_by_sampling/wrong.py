@@ -784,25 +784,6 @@ def mandelbrot_hits(seed, first, n, limit, total):
 '''},
     },
     {
-        "name": "one-thread-in-eight-iterates",
-        "kind": "some threads do the work of all",
-        "fails": ["test-mandelbrot-hits"],
-        "reason": "one thread does the work of many",
-        "cells": {"mandelbrot-hits": '''@cuda.jit
-def mandelbrot_hits(seed, first, n, limit, total):
-    if cuda.threadIdx.x % 8 == 0:
-        count = 0
-        for i in range(first + cuda.grid(1) // 8, first + n, cuda.gridsize(1) // 8):
-            words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
-                           uint32(seed), uint32(seed >> 32))
-            cx = -2.0 + 2.5 * (words[0] * 2.0**-32)
-            cy = 1.25 * (words[1] * 2.0**-32)
-            if in_mandelbrot(cx, cy, limit) > 0:
-                count += 1
-        cuda.atomic.add(total, 0, count)
-'''},
-    },
-    {
         "name": "an-area-remembered",
         "kind": "a memorised value beside the slow kernel",
         "fails": ["test-mandelbrot-fast"],
