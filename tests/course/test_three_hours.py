@@ -54,7 +54,7 @@ def test_set_up_is_what_a_section_needs_and_no_more():
     assert stitched.set_up(lesson, []) == []
 
 
-@pytest.mark.slow
+@pytest.mark.rehearsal
 def test_it_runs_from_top_to_bottom(notebook):
     """What fails is what a lecture breaks on purpose, and the tests of steps not written yet."""
     done = execute(notebook, REPOSITORY / "lectures")
