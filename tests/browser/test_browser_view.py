@@ -18,7 +18,7 @@ from playwright.sync_api import Locator, expect
 from gpucourse.publish.notebooks import notebook_text
 from jupyter_lab import Server, Tab, chromium
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 WORDS = "kernels go through the real compilers and run on the CPU of this very machine. "
 CELLS = {
@@ -66,7 +66,9 @@ def test_a_notebook_that_is_only_opened_stays_as_it_was(tab: Tab) -> None:
     tab.page.wait_for_function(
         "async () => (await (await fetch('/api/contents/welcome.ipynb?content=0')).json())"
         ".last_modified > new Date(Date.now() - 60000).toISOString()")
-    assert saved(tab).read_bytes() == before
+    while not (after := saved(tab).read_bytes()):  # the server is writing it
+        tab.page.wait_for_timeout(50)
+    assert after == before
 
 
 def ran(tab: Tab, name: str) -> Locator:

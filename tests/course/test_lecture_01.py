@@ -93,19 +93,18 @@ def test_numpy_may_ask_for_a_maximum_itself(shown):
 def test_a_ferry_may_carry_for_a_kernel_of_ones_own(shown):
     @cuda.jit
     def all_steps(heat, hottest):
-        """By one thread: one launch, however many steps."""
-        n = heat.size
+        """By one block: one launch, however many steps."""
+        i, n = cuda.threadIdx.x, heat.size
         for step in range(hottest.size):
-            first, before = heat[0], heat[n - 1]
-            for i in range(n):
-                here, after = heat[i], heat[i + 1] if i + 1 < n else first
-                heat[i] = (before + here + after) / 3
-                hottest[step] = max(hottest[step], heat[i])
-                before = here
+            mine = (heat[(i + n - 1) % n] + heat[i] + heat[(i + 1) % n]) / 3
+            cuda.syncthreads()
+            heat[i] = mine
+            cuda.atomic.max(hottest, step, mine)
+            cuda.syncthreads()
 
     def relax(ferry, heat, steps):
         d_heat, d_hottest = ferry.there(heat), shown["ferry"].names["cp"].zeros(steps)
-        all_steps[1, 1](d_heat, d_hottest)
+        all_steps[1, heat.size](d_heat, d_hottest)
         return ferry.back(d_heat), ferry.back(d_hottest)
 
     outcome = load_lesson("01_why_gpus").outcome("ferry", relax)

@@ -70,7 +70,7 @@ def test_the_same_bytes_each_time(repository: Path, archive: bytes):
 
 def test_what_is_in_it(found: dict[str, bytes]):
     names = "\n".join(found)
-    assert len(re.findall(r"(?m)^lectures/\d\d_\w+\.ipynb$", names)) == 12
+    assert len(re.findall(r"(?m)^lectures/\d\d_\w+\.ipynb$", names)) == 15
     assert len(re.findall(r"(?m)^projects/(\d\d_\w+)/\1\.ipynb$", names)) == 4
     assert {"README.md", "welcome.ipynb", "LICENSE", "docs/when_something_breaks.md",
             "requirements/course.txt", "requirements/gpu.txt"} <= found.keys()

@@ -82,7 +82,7 @@ def test_a_lesson_and_its_launches_agree(run):
         f"{id}, {what}" for id in (LECTURE, PROJECT) for what in
         ("as a learner runs it", "at the virtual GPU's sizes", "arrays of both devices")]
     own = lessons[f"{LECTURE}, as a learner runs it"].figures
-    assert own["cells"] == 6 and own["checks"] == 2 and "Virtual GPU" in own["device"]
+    assert own["cells"] == 7 and own["checks"] == 2 and "Virtual GPU" in own["device"]
     assert lessons[f"{LECTURE}, arrays of both devices"].figures["equal"] == 2  # x and out
     (launch,) = rows(run, "launches").values()
     assert launch.what == f"scale[16, 128] ({LECTURE}: kernel)" and launch.verdict == "agrees"
@@ -156,7 +156,7 @@ def test_a_lesson_runs_without_ipython(course, tmp_path):
         cwd=course, env=os.environ | jobs.source_path() | jobs.HIDDEN)
     assert done.returncode == 0, done.stderr
     _, cells = lesson_run.read(tmp_path)
-    assert [cell.error for cell in cells] == ["", "ZeroDivisionError", "", "", "", ""]
+    assert [cell.error for cell in cells] == ["", "", "ZeroDivisionError", "", "", "", ""]
     assert [name for cell in cells for name, passed, _ in cell.outcomes if passed] == [
         "double", "half"]
     assert cells[2].arrays["out"][:2] == ["float64", [100]]

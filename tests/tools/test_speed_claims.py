@@ -62,6 +62,7 @@ REVIEWED = {
         "is the slowest on the whole machine": PUBLISHED,
         "faster, slower, or an error?": QUESTION,
         "Is it as fast as CUDA C++": QUESTION,
+        "faster: more threads at once": QUESTION,
     },
     "lectures/06_thinking_in_threads.py": {
         "may well be the faster one": COUNTS,
@@ -109,6 +110,11 @@ REVIEWED = {
         "Do eight CPU devices make it faster": QUESTION,
     },
     "lectures/13_write_your_own_jit.py": {"its version 2.0.0b1 needed 200": PUBLISHED},
+    "lectures/14_kernel_detective.py": {"An atomic maximum would do, and would be faster": COUNTS},
+    "lectures/15_scan.py": {
+        "the same, and faster": QUESTION,
+        "Isn't a loop on the CPU faster?": QUESTION,
+    },
     "projects/01_fill_a_histogram/notebook.py": {"Empty slots cost nothing": COUNTS},
     "projects/02_area_by_sampling/wrong.py": {"not-any-faster": COUNTS},
     "projects/03_z_mass/notebook.py": {"takes 0.2 s with Awkward on her CPU": QUESTION},
