@@ -159,7 +159,7 @@ def test_a_lesson_runs_without_ipython(course, tmp_path):
     assert [cell.error for cell in cells] == ["", "", "ZeroDivisionError", "", "", "", ""]
     assert [name for cell in cells for name, passed, _ in cell.outcomes if passed] == [
         "double", "half"]
-    assert cells[2].arrays["out"][:2] == ["float64", [100]]
+    assert cells[3].arrays["out"][:2] == ["float64", [100]]
 
 
 def test_a_broken_answer_and_a_lesson_that_crashes_are_told(course, tmp_path):
