@@ -1063,8 +1063,8 @@ same("""def f(x):
 # ## 7. Loops
 #
 # `lax.scan(body, carry, xs)` goes through the rows of `xs`. `body(carry, x)` returns the next carry and a
-# row of results. Its equation has the operands *constants, carries, xs* in this order (`num_consts`,
-# `num_carry`), a closed jaxpr `params["jaxpr"]` with the same three kinds of inputs, `params["length"]` and
+# row of results. Its equation has the operands *constants, carries, xs* in this order (`scan_parts`
+# counts them), a closed jaxpr `params["jaxpr"]` with the same three kinds of inputs, `params["length"]` and
 # `params["reverse"]` (from the last row to the first; rows of results lie where the rows of xs did). The
 # results are *carries, rows*.
 #
@@ -1134,13 +1134,27 @@ def choice(equation, which, *operands):
         return Array(aval.shape, aval.dtype, element)
     return [result(n, variable.aval) for n, variable in enumerate(equation.outvars)]
 
+# %% id="scan-parts" role="setup"
+def scan_parts(equation):
+    """Of a scan: how many operands are constants, and how many are carries.
+
+    JAX's parameters for this change from version to version. What goes row by row has one axis
+    less in the body than outside of it; a carry has as many.
+    """
+    body = equation.params["jaxpr"].jaxpr
+    carries = sum(outside.aval.ndim == inside.aval.ndim
+                  for outside, inside in zip(equation.outvars, body.outvars, strict=True))
+    rows = sum(outside.aval.ndim > inside.aval.ndim
+               for outside, inside in zip(equation.invars, body.invars, strict=True))
+    return len(equation.invars) - carries - rows, carries
+
 # %% id="scan" role="solution"
 @rule("scan")
 def scan(equation, *operands):
     """The Arrays of a scan: the last carries, then rows of results."""
     params = equation.params
     length, body = params["length"], params["jaxpr"]
-    first, many = params["num_consts"], params["num_carry"]
+    first, many = scan_parts(equation)
     consts, init, xs = operands[:first], operands[first:first + many], operands[first + many:]
 
     def turn(code, number, carries):

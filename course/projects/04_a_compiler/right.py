@@ -213,7 +213,7 @@ def scatter(equation, operand, indices, updates):
 def scan(equation, *operands):
     params = equation.params
     length, reverse, body = params["length"], params["reverse"], params["jaxpr"]
-    first, many = params["num_consts"], params["num_carry"]
+    first, many = scan_parts(equation)
     consts, init, xs = operands[:first], operands[first:first + many], operands[first + many:]
     places = range(length)[::-1] if reverse else range(length)
 

@@ -409,6 +409,16 @@ WRONG = [
         "cells": {"jit": "def jit(function):\n    return jax.jit(function)\n"},
     },
     {
+        "name": "short-programs-only",
+        "kind": "a limit that nobody asked for",
+        "fails": tests("ocean"),
+        "reason": "'once' raises",
+        "cells": changed("kernel-of", "    jaxpr = closed.jaxpr\n", """    jaxpr = closed.jaxpr
+    if len(jaxpr.eqns) > 60:
+        raise Unsupported("a program of so many equations")
+"""),
+    },
+    {
         "name": "a-kernel-for-each-equation",
         "kind": "a kernel per equation",
         "fails": tests("jit", "ocean"),

@@ -37,17 +37,31 @@ def at_level(buffers, level: int) -> None:
         buffer.level = level
 
 
+def scan_parts(equation) -> tuple[int, int]:
+    """Of a scan: how many operands are constants, and how many are carries.
+
+    JAX's parameters for this change from version to version. What goes row by row has one axis
+    less in the body than outside of it; a carry has as many.
+    """
+    body = equation.params["jaxpr"].jaxpr
+    carries = sum(outside.aval.ndim == inside.aval.ndim
+                  for outside, inside in zip(equation.outvars, body.outvars, strict=True))
+    rows = sum(outside.aval.ndim > inside.aval.ndim
+               for outside, inside in zip(equation.invars, body.invars, strict=True))
+    return len(equation.invars) - carries - rows, carries
+
+
 @translates("scan")
 def scan(driver, equation, *operands):
     params, builder = equation.params, driver.builder
-    consts = params["num_consts"]
-    first = consts + params["num_carry"]
+    consts, carried = scan_parts(equation)
+    first = consts + carried
     length, body = params["length"], params["jaxpr"]
     fixed = [driver.cheap(value) for value in operands[:consts]]
     carries = carries_for(driver, operands[consts:first])
     rows = operands[first:]
     outs = [builder.buffer(v.aval.shape, np.dtype(a.dtype)) for v, a in (
-        (v, _stored(v)) for v in equation.outvars[params["num_carry"]:])]
+        (v, _stored(v)) for v in equation.outvars[carried:])]
     outer = builder.levels[-1]
     if length:
         step = var(builder.fresh("t"), 0, length)
@@ -57,10 +71,10 @@ def scan(driver, equation, *operands):
             slices = [Value(row.shape[1:], row.dtype, row.at([now, *dims_of(row.shape[1:])]))
                       for row in rows]
             results = driver.inline(body, [], [*fixed, *map(whole, carries), *slices])
-            for out, value in zip(outs, results[params["num_carry"]:], strict=True):
+            for out, value in zip(outs, results[carried:], strict=True):
                 where = row_major(out.shape, [now, *dims_of(value.shape)])
                 builder.store(out, value, where)
-            builder.assign(carries, results[:params["num_carry"]])
+            builder.assign(carries, results[:carried])
         builder.emit(Repeat(step, length, steps))
         at_level(carries, outer)
     return [whole(buffer) for buffer in (*carries, *outs)]
