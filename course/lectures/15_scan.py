@@ -358,9 +358,10 @@ def above(values, cut):
     d_values, d_flags = cuda.to_device(values), cuda.device_array(values.size, np.int64)
     mark[blocks, THREADS](d_values, cut, d_flags)
     d_ends = scan(d_flags)
-    d_kept = cuda.device_array(int(d_ends[values.size - 1]), values.dtype)
+    d_kept = cuda.device_array(values.size, values.dtype)  # room for all; so many are kept:
+    count = d_ends[values.size - 1]
     write_kept[blocks, THREADS](d_values, d_flags, d_ends, d_kept)
-    return d_kept.copy_to_host()
+    return d_kept.copy_to_host()[:count]
 
 
 # %% id="compact-check"
