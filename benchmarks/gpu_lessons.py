@@ -1,6 +1,6 @@
 """Pairs of kernels whose counts the lectures compare; here are their times.
 
-Coalescing, bank conflicts and turning a table from "Thinking in threads", the matrix product from
+Coalescing, bank conflicts and turning a table from "Thinking in warps", the matrix product from
 "Numba CUDA: kernels in Python".
 """
 
@@ -22,7 +22,7 @@ from benchmarks.gpu_work import (
     on_numba,
 )
 
-THREADS_LECTURE, NUMBA_LECTURE = "06_thinking_in_threads", "05_numba_cuda"
+WARPS_LECTURE, NUMBA_LECTURE = "18_thinking_in_warps", "05_numba_cuda"
 
 
 def coalescing(size: int) -> Work:
@@ -37,7 +37,7 @@ def coalescing(size: int) -> Work:
     def kernel(id, label, name):
         @work.add(id, label)
         def _():
-            function = take(THREADS_LECTURE, name).__dict__[name]
+            function = take(WARPS_LECTURE, name).__dict__[name]
             partial = cp.zeros(blocks * 128)
             d_values, d_partial = on_numba(values), on_numba(partial)
             return Ready(lambda: function[blocks, 128](d_values, d_partial),
@@ -60,7 +60,7 @@ def banks(size: int) -> Work:
     def kernel(id, label, name):
         @work.add(id, label)
         def _():
-            function = take(THREADS_LECTURE, name).__dict__[name]
+            function = take(WARPS_LECTURE, name).__dict__[name]
             sums = cp.full(n // 128, np.nan, np.float32)
             d_values, d_sums = on_numba(values), on_numba(sums)
             return Ready(lambda: function[n // 128, 128](d_values, d_sums),
@@ -82,7 +82,7 @@ def turning(size: int) -> Work:
     def kernel(id, label, name):
         @work.add(id, label)
         def _():
-            function = take(THREADS_LECTURE, name).__dict__[name]
+            function = take(WARPS_LECTURE, name).__dict__[name]
             turned = cp.full((size, size), np.nan, np.float32)
             d_table, d_turned = on_numba(table), on_numba(turned)
             return Ready(lambda: function[blocks, (32, 32)](d_table, d_turned),

@@ -1,4 +1,4 @@
-"""Sums: the kernels of "Thinking in threads" against CuPy's, CUB's and JAX's."""
+"""Sums: the kernels of "Thinking in threads" and "… in warps" against CuPy's, CUB's and JAX's."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from benchmarks.gpu_work import (
     on_numba,
 )
 
-LECTURE = "06_thinking_in_threads"
-THREADS = 128  # as in the lecture
+LECTURE, WARPS_LECTURE = "06_thinking_in_threads", "18_thinking_in_warps"
+THREADS = 128  # as in the lectures
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
 
         kernel("tree", "Numba, tree in shared memory", lambda: take(LECTURE, "sum_all").sum_all)
         kernel("shuffle", "Numba, shuffles",
-               lambda: take(LECTURE, "sum_by_warps").sum_by_warps)
+               lambda: take(WARPS_LECTURE, "sum_by_warps").sum_by_warps)
         if not scan:
             kernel("tuned", "Numba, shuffles and eight loads at once", eight_at_once, "tuned")
 

@@ -5,7 +5,8 @@
 The same work as a kernel and as a serial loop (:mod:`benchmarks.native_kernels`). Processor time,
 medians of interleaved calls; kernel and loop have run before, so neither compiles while it is
 timed. What counts are the ratios. Then: what the first launches of a process cost, with nothing on
-disk and with what an earlier process left there; a small launch; ``check()``; and two cores.
+disk and with what an earlier process left there; a small launch; the memory that a launch needs;
+``check()``; and two cores.
 """
 
 from __future__ import annotations
@@ -57,6 +58,35 @@ print(json.dumps(spent[0]))
 """
 
 
+# How much more memory a process has in use at most while it launches than before, in MiB: arrays
+# are all written beforehand, and the same kernel has run on one block.
+MEMORY = """
+import json, os, warnings
+warnings.simplefilter("ignore")
+import numpy as np, virtualgpu
+from numba import cuda
+virtualgpu.activate(force=True)
+from benchmarks.native_kernels import cases
+def kibibytes(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name))
+found = {}
+for name, case in cases().items():
+    if not name.startswith(("vector add", "tree sum")):
+        continue
+    wide = [np.zeros(1 << 24, np.float32) if isinstance(one, np.ndarray) and one.size > 1 else one
+            for one in case.arrays]
+    there = [cuda.to_device(one) for one in wide]
+    case.kernel[1, 256](*there)
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    before = kibibytes("VmRSS")
+    case.kernel[1 << 16, 256](*there)
+    found[name.split(",")[0]] = round((kibibytes("VmHWM") - before) / 1024, 1)
+print(json.dumps(found))
+"""
+
+
 def interleaved(first: Callable[[], object], second: Callable[[], object], repeats: int = REPEATS,
                 clock: Callable[[], float] = time.process_time) -> tuple[float, float]:
     """Medians of what two functions take, run in turn."""
@@ -87,6 +117,12 @@ def first_launches() -> dict[str, dict[str, float]]:
             found[name] = {"cold": first_launch(how, native, folder),
                            "from the cache": first_launch(how, native, folder)}
     return found
+
+
+def memory(native: str) -> dict[str, float]:
+    ran = subprocess.run([sys.executable, "-c", MEMORY], check=True, text=True,
+                         stdout=subprocess.PIPE, env=os.environ | {"VIRTUALGPU_NATIVE": native})
+    return dict(json.loads(ran.stdout))
 
 
 def main() -> None:
@@ -138,6 +174,8 @@ def main() -> None:
         "processor time over numba.njit's, one core": ratios,
         "a launch of 32 threads, ms of processor time": small,
         "first launch of a process, s of processor time beyond Numba's own": first_launches(),
+        "MiB of memory beyond the arrays, launch of 65,536 blocks of 256 threads": {
+            "interpreted": memory("0"), "native": memory("always")},
         "check() over a plain native launch, processor time": checked,
         "on two cores": cores,
         "load average (1 min), where 1 is this benchmark's own": round(os.getloadavg()[0], 1),

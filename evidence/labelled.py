@@ -1,14 +1,15 @@
-"""Every labelled kernel under check(), in lockstep and in ten random orders.
+"""Every labelled kernel under check(), in lockstep, in ten random orders and in native code.
 
     python -m evidence.labelled
 
 The kernels and their labels are those of ``packages/virtualgpu/tests/support/labelled``; ``make
 test`` takes two of the ten orders. Ends with status 1 where a fault was not found
-at its line, or a clean kernel was blamed.
+at its line, a clean kernel was blamed, or native code reported anything else.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 
@@ -17,12 +18,16 @@ from rich.progress import track
 import benchmarks.support  # noqa: F401
 from benchmarks.report import write
 from labelled.everything import CASES, KINDS, SEEDS
+from virtualgpu import devices
 
 
 def main() -> int:
     orders = (None, *SEEDS)
     problems = {}
+    device = devices.current()
     for name, case in track(CASES.items(), "labelled kernels"):
+        if problem := case.same_in_native_code(device, os.environ.__setitem__):
+            problems[f"{name}, in native code"] = problem
         for seed in orders:
             if problem := case.problem(seed):
                 problems[f"{name}, {'lockstep' if seed is None else f'seed {seed}'}"] = problem
@@ -32,6 +37,7 @@ def main() -> int:
         "kernels": {kind: counts[kind] for kind in KINDS},
         "orders of each": len(orders),
         "launches": len(orders) * len(CASES),
+        "compared with native code": len(CASES),
         "wrong": problems,
     }))
     return bool(problems)

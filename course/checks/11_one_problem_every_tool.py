@@ -186,58 +186,6 @@ def roofline(attainable):
 
 
 @exercise(
-    "crossover",
-    hints=(
-        "The idea: with each pixel the GPU gains `cpu - gpu` seconds, and it has `start` to make "
-        "up for. If it gains nothing, it never does.",
-        "The shape: `if cpu > gpu:` then the first whole number *above* `start / (cpu - gpu)`.",
-    ),
-)
-def crossover(function):
-    """The first size at which the GPU is ahead, and none where it never is."""
-    for cpu, start, gpu in (
-        (2.0, 10.0, 1.0),
-        (2.0, 9.5, 1.0),
-        (1.0, 5.0, 0.0),
-        (1.0, 0.0, 0.5),
-        (1.0, 3.0, 1.0),
-        (1.0, 3.0, 2.0),
-        (0.25, 1000.0, 0.125),
-    ):
-        answer = function(cpu, start, gpu)
-        case = f"{cpu:g} s a pixel on the CPU, {start:g} s and {gpu:g} s a pixel on the GPU"
-        if cpu <= gpu:
-            require(
-                answer is None,
-                f"for {case}, the answer is {answer!r}, but the GPU never gets ahead",
-                look="what does it gain with each pixel?",
-            )
-            continue
-        require(
-            answer is not None,
-            f"for {case}, the answer is None, but the GPU gets ahead",
-            look="with each pixel the GPU gains something; when has it made up for its start?",
-        )
-        require(
-            answer == int(answer),
-            f"for {case}, the answer is {answer!r}, not a whole number",
-            look="pixels come whole",
-        )
-        n = int(answer)
-        require(
-            start + n * gpu < n * cpu,
-            f"for {case}, {n} pixels take {start + n * gpu:g} s on the GPU and {n * cpu:g} s on "
-            "the CPU: it is not ahead",
-            look="less time, not the same; and do you round up or down?",
-        )
-        require(
-            start + (n - 1) * gpu >= (n - 1) * cpu,
-            f"for {case}, the GPU is ahead at {n - 1} pixels already; yours are {n}",
-            look="the smallest n",
-        )
-
-
-@exercise(
     "pad-and-mask",
     hints=(
         "The idea: a table with a row for each interval and a column for each of the `longest` "

@@ -83,7 +83,7 @@ else:
 #
 # | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2023) |
 # |---|---|---|
-# | processors | 96 cores | 132 *streaming multiprocessors* |
+# | processors | 96 cores | 132 *multiprocessors* |
 # | threads under way at once | 192 | 270,336 (2,048 on each) |
 # | its memory delivers | 0.46 TB/s | 3.35 TB/s |
 # | its memory holds | up to 6 TB | 80 GB |
@@ -104,7 +104,7 @@ for threads in (1, 100, 10_000, 100_000):
 
 # %% [markdown] id="throughput-why" tags=["why"]
 # Nearly 100,000. The ship isn't faster than the bicycle, but it is *full*. What must be under way is latency times
-# throughput, as with any pipe (queueing theory calls it Little's law). A CPU hides latency with caches and guesses;
+# throughput, as with any pipe. A CPU hides latency with caches and guesses;
 # a GPU with other threads that are ready to go on. With one thread it has nothing to hide behind: 0.035 GB/s.
 
 # %% [markdown] id="throughput-then"
@@ -225,21 +225,11 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # | those that step together | warp (32) | warp or wavefront (32 or 64) | sub-group | sub-group |
 # | those that can wait for each other and share memory | block | block | work-group | work-group |
 # | all of a launch | grid | grid | ND-range | NDRange |
-# | fast memory of a block | shared memory | shared memory (LDS) | local memory | local memory |
-# | a thread's own memory | registers, local memory | registers, local memory | private memory | private memory |
 # | the large memory of the device | global memory | global memory | global memory | global memory |
-# | the processor that runs blocks | streaming multiprocessor (SM) | compute unit (CU) | compute unit | compute unit |
-# | a queue of work | stream | stream | queue | command queue |
+# | the processor that runs blocks | multiprocessor | compute unit | compute unit | compute unit |
 #
-# Mind *local memory*: it has two quite different meanings. And these are the people behind each vocabulary:
-#
-# - **CUDA** (2007) is NVIDIA's, for its own GPUs, and what most scientific software was first written for.
-# - **HIP** is AMD's, part of ROCm: nearly CUDA's text with other names, for AMD's GPUs.
-# - **SYCL** is a Khronos standard for plain C++ in one source. Intel's oneAPI builds on it; other compilers bring it to
-#   NVIDIA's and AMD's GPUs.
-# - **OpenCL**, Khronos too, is the oldest open one: kernels as text, compiled on the spot, for GPUs, CPUs and more.
-# - OpenMP and OpenACC mark loops of ordinary C and Fortran; Metal is Apple's, Vulkan a graphics standard that
-#   computes as well.
+# And whose words are they? **CUDA** (2007) is NVIDIA's, and what most scientific software was first written for. **HIP** is AMD's: nearly
+# CUDA's text with other names. **SYCL** and **OpenCL** are open standards, for the GPUs of several makers.
 
 # %% [markdown] id="memories-text" tags=["predict"]
 # ## 4. Where the numbers live
@@ -264,9 +254,8 @@ predict("too-much",
 cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why" tags=["why"]
-# Read it to the end: it says how much was asked for, and how much was held already. A GPU doesn't swap.
-# (There is *managed* memory, which the driver moves to and fro: over that same link.) If your data don't fit, work on
-# them in pieces, use several GPUs, or stay on the CPU.
+# Read it to the end: it says how much was asked for, and how much was held already. A GPU moves nothing to the disk. If your
+# data don't fit, work on them in pieces, use several GPUs, or stay on the CPU.
 
 # %% [markdown] id="too-much-then"
 # Now for the carrying. This class counts the bytes and the trips, and on a GPU it measures how long they take.
@@ -331,8 +320,7 @@ for count in (1_000, 1_000_000):
 
 # %% [markdown] id="transfer-why" tags=["why"]
 # For a million numbers it's a twentieth or less: the link decides. (For a thousand, nearly all of the time is
-# starting up.) These are bounds from published figures and our 4 µs; real copies are slower, above all from
-# ordinary, *pageable* memory, since the driver first moves it to where the link can fetch it.
+# starting up.) These are bounds from published figures and our 4 µs; real copies are slower.
 
 # %% [markdown] id="transfer-then"
 # What helps is to carry less:
@@ -544,37 +532,25 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # way; data that do not fit; double precision on a GPU built for games (1/64 of the speed of single precision, by NVIDIA's
 # [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions)); and code that is
 # fast enough already, or waits for a disk. A program that spends 80 % of its time in what you port runs at most five times
-# as fast, and that only if the ported part takes no time at all (Amdahl's law).
+# as fast, and that only if the ported part takes no time at all.
 
 # %% [markdown] id="landscape-text"
 # ## 6. The tools, today
 #
-# One honest line each, as of late 2026:
+# Those that this course teaches; one honest line each, as of late 2026:
 #
 # | tool | what you write | what to know |
 # |---|---|---|
 # | [CuPy](https://docs.cupy.dev/en/stable/) | NumPy and SciPy | closest to what you know; one kernel per operation unless you fuse. Lecture "CuPy" |
-# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning |
 # | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses, differentiates; has a style of its own. Lecture "JAX" |
 # | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` runs pandas code as it stands. Lecture "Tables on the device" |
 # | [Awkward Array](https://awkward-array.org/) | arrays of lists | jagged data, in Numba kernels too. Lecture "Jagged data" |
 # | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
-# | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | the same kernels | its successor, where development goes on; young, and not yet a complete replacement |
 # | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
-# | [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/) | Python around CUDA C++ | NVIDIA's own devices, streams, compiling and launching; stable since 1.0 |
-# | [cuda.cccl](https://nvidia.github.io/cccl/python/) | sort, scan, reduce with your own operators | NVIDIA's tuned parallel algorithms; `cuda.compute` is stable since 1.0 (May 2026) |
-# | [nvmath-python](https://docs.nvidia.com/cuda/nvmath-python/latest/) | calls of NVIDIA's mathematical libraries | matrix products, FFTs, solvers, with every option; 1.0 |
-# | [Triton](https://triton-lang.org/) | kernels on blocks of data | made for deep learning, and on AMD's GPUs too; you think in tiles, not in threads |
-# | [Pallas](https://docs.jax.dev/en/latest/pallas/) | kernels inside JAX | for GPU and TPU; experimental and changing |
-# | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; needs a recent driver (580 or later) |
-# | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
-#
-# (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
-# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere.)
 #
 # Start at the top: a library call that does what you need is mostly faster than your own kernel, and costs nothing to
 # maintain. Go down the list when no call does. Most of these take each other's arrays without a copy, so
-# you can change your mind later. ("One problem, every tool" solves one problem with all that this course teaches.)
+# you can change your mind later. ("One problem, every tool" puts most of them side by side, and tells of nine more.)
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -598,7 +574,7 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 #   [CUDA's terms in SYCL](https://oneapi-src.github.io/SYCLomatic/dev_guide/reference/term-mapping-quick-ref.html).
 # - The figures: [H100](https://www.nvidia.com/en-us/data-center/h100/), [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/).
 #
-# Next: "PyCUDA: CUDA C++ in a string", for what a kernel really is; or "CuPy: NumPy on the device", if you would rather
+# Next: "Numba CUDA: kernels in Python", for a first kernel of your own; or "CuPy: NumPy on the device", if you'd rather
 # begin with arrays.
 
 # %% [markdown] id="room-plan" tags=["room"]

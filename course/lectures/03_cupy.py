@@ -128,7 +128,7 @@ for line, run in lines.items():
 # - **Sums are arrays.** A `np.int64` lives on the host; to make one, CuPy would have to wait for the device.
 #   So `sum`, `max`, `mean` give arrays without dimensions, still on the device. Go on calculating with them, and
 #   say `float(…)` at the very end.
-# - **A list of indices is not looked at.** Element 7 of 4 is element 3: indices wrap around, no error, no
+# - **Indices in a list aren't checked.** Element 7 of 4 is element 3: indices wrap around, no error, no
 #   warning. An error would have to travel to the host, for every lookup. A single number is known on the
 #   host; there, CuPy can and does complain.
 # - Lists are not arrays, and arrays hold numbers only: no text, no objects.
@@ -190,8 +190,8 @@ held("free_all_blocks()")
 
 # %% [markdown] id="pool-why" tags=["why"]
 # Seven arrays. While NumPy's expression is worked out, up to four intermediate results live at once: `-b`, `b**2`,
-# `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as taken; a
-# memory leak it is not. `free_all_blocks()` gives it back, where somebody else needs it. (The pool that CuPy uses
+# `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as taken;
+# that isn't a memory leak. `free_all_blocks()` gives it back, where somebody else needs it. (The pool that CuPy uses
 # unasked is `cp.get_default_memory_pool()`.)
 
 # %% [markdown] id="out-of-memory-predict" tags=["predict"]
@@ -521,7 +521,7 @@ gpucourse.memory(gaps, 1, 64, in_order, cp.zeros(63), np.int32(64), array="argum
 # %% [markdown] id="raw-memory-why" tags=["why"]
 # Each warp asks twice, for 8 pieces and, shifted by one element, for up to 9: 33 in all. Neighbours side by side are
 # what a GPU likes, and a real one has a small cache that will hold the second request's pieces already. "Thinking
-# in threads" looks at patterns that it does not like.
+# in warps" looks at patterns that it doesn't like.
 
 # %% [markdown] id="interchange-text" tags=["predict"]
 # ## 7. One array, many libraries
@@ -556,8 +556,8 @@ for array in (made_by_numba, seen_by_cupy):
 
 # %% [markdown] id="interchange-why" tags=["why"]
 # CuPy's own. No number moves: an attribute, `__cuda_array_interface__`, tells where the memory begins, its shape
-# and its type, and whoever reads it works on the spot. Same address, one array, two names. So **whoever changes
-# it changes it for all**, and someone must hold on to it (CuPy does, for as long as its view exists).
+# and its type, and a library that reads it works on the spot. Same address, one array, two names. So **a change
+# under one name is a change under all**, and someone must hold on to it (CuPy does, for as long as its view exists).
 
 # %% [markdown] id="interchange-then"
 # | library | takes a CuPy array | CuPy takes its array |

@@ -352,7 +352,7 @@ print(ptx_of(mev_to_gev).split("@%p1 bra")[1].split("}")[0])
 # comes the body: `ld.global` loads from global memory, `st.global` stores. And `@%p1 bra`, where this print
 # begins, is your guard: a branch to the end, for the threads whose condition `%p1` holds.
 #
-# And the line with `mul.f`: # `cvt.f64.f32`, `mul.f64`, `cvt.rn.f32.f64`: to 64 bits, times 0.001, and back. In Numba a `float`
+# And the line with `mul.f`: `cvt.f64.f32`, `mul.f64`, `cvt.rn.f32.f64`: to 64 bits, times 0.001, and back. In Numba a `float`
 # constant is a `float64`, and `float32 * float64` is `float64`, as for NumPy's scalars *before* NumPy 2.
 # One constant has made the kernel compute in double precision, which most GPUs do at a fraction of the
 # speed: 1/64 of it on those for desktops, 1/2 on those built for science, by NVIDIA's
@@ -683,6 +683,34 @@ check("tiled-matmul", matmul_any)
 from gpucourse.views.measured import recorded_times
 
 recorded_times("lesson.product")
+
+# %% [markdown] id="ufunc-text"
+# And if all that happens to an element depends on that element alone, you needn't write the launch either. `@vectorize` ("Compiling Python") with
+# `target="cuda"`, and with the types written down, makes a *ufunc*: kernel, grid and guard are Numba's. `@guvectorize` does the same for a function of a row;
+# `"(n)->()"` says that a row becomes one number.
+
+# %% id="ufunc"
+from numba import guvectorize, vectorize
+
+
+@vectorize(["float32(float32, float32)"], target="cuda")
+def transverse(px, py):
+    return math.sqrt(px * px + py * py)
+
+
+@guvectorize(["void(float32[:], float32[:])"], "(n)->()", target="cuda")
+def largest(row, out):
+    out[0] = row[0]
+    for value in row:
+        out[0] = max(out[0], value)
+
+
+random = np.random.default_rng(5)
+px, py = random.normal(0, 10, (2, 1024, 8)).astype(np.float32)  # GeV, made up: 1,024 events of 8 particles
+d_pt = transverse(cuda.to_device(px), cuda.to_device(py))  # stays on the device
+d_largest = largest(d_pt, out=cuda.device_array(1024, np.float32))
+print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(axis=1)), "  both on the device:",
+      cuda.is_cuda_array(d_pt) and cuda.is_cuda_array(d_largest))
 
 # %% [markdown] id="names-text"
 # One word on names: Numba's CUDA target lives in the package `numba-cuda`, which is maintained but no longer

@@ -108,6 +108,40 @@ for what, speed in {
 # minutes; a new value does not. (The last was known: JAX makes `float32` of NumPy's `float64`, unless you
 # set `jax.config.update("jax_enable_x64", True)` at the start.)
 
+# %% [markdown] id="tracing-picture"
+# ![Four stages from left to right. Your Python function is traced into a jaxpr, a list of three
+# operations with types and shapes; after that there is no Python any more, and the value of a
+# global is a number in the list. XLA fuses the list into one loop, and a division by 2 is now
+# a product with 0.5. LLVM compiles the loop for a CPU or a GPU. All of it happens at the first
+# call with new types, shapes or static values; every other call goes straight to the machine
+# code.](../img/tracing.svg)
+#
+# The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. If you wonder what JAX has made of a function, look there.
+
+# %% [markdown] id="stale-predict" tags=["predict"]
+# In "Compiling Python" a changed global didn't reach a compiled function. *Predict:* what stands in this one's jaxpr, after the change?
+
+# %% id="stale-guess"
+predict("stale", "the name `slowing`: it's looked up at each call", "0.02", "0.5")
+
+# %% id="stale"
+slowing = 0.02
+
+
+@jax.jit
+def slowed(speed):
+    return speed - slowing * speed
+
+
+print("before:", slowed(jnp.ones(3)))
+slowing = 0.5
+print("after: ", slowed(jnp.ones(3)))
+print(jax.make_jaxpr(slowed)(jnp.ones(3)))
+
+# %% [markdown] id="stale-why" tags=["why"]
+# 0.02 (to `float32`'s precision), a number like the 2.0 in the picture. While tracing, Python looked `slowing` up; the list has no place for a name. A new shape would be traced
+# anew and see 0.5. So what may change is an **argument**.
+
 # %% [markdown] id="trace-then"
 # A program whose arrays have another length each time compiles each time. The cure is to *pad*: give all the
 # same length, and say which elements count.
@@ -441,46 +475,6 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # compiled call is mostly the way in and out. With ten thousand balls the last two come close to each other:
 # then there is work enough in a call.
 
-# %% [markdown] id="pallas-text" tags=["predict"]
-# ## 8. A kernel of your own: Pallas
-#
-# Where XLA's fusing is not enough, **Pallas** lets you write the kernel: a function that gets *references* to
-# blocks of the arrays, reads and writes them in place, and runs once per block of the grid. What a block is
-# stands in a `BlockSpec`: its shape, and which block belongs to which step of the grid.
-#
-# *Predict:* this grid has 4 steps, with blocks of 256. How often does the kernel's Python text run?
-
-# %% id="pallas-guess"
-predict("pallas", "4 times, once for each step", "1,024 times", "once")
-
-# %% id="pallas"
-from jax.experimental import pallas as pl
-
-kernel_traced = 0
-
-
-def drag_kernel(vx_ref, vy_ref, out_ref):
-    global kernel_traced
-    kernel_traced += 1
-    vx, vy = vx_ref[...], vy_ref[...]
-    out_ref[...] = DRAG * jnp.sqrt(vx * vx + vy * vy)
-
-
-block = pl.BlockSpec((256,), lambda i: (i,))  # step i of the grid has block i
-drag_of_all = pl.pallas_call(
-    drag_kernel, grid=(4,), in_specs=[block, block], out_specs=block,
-    out_shape=jax.ShapeDtypeStruct((1024,), jnp.float32),
-    interpret=True,  # as JAX operations, on any device; without it, compiled for the GPU
-)
-vx, vy = jax.random.normal(jax.random.key(2), (2, 1024))
-right = np.allclose(drag_of_all(vx, vy), DRAG * np.hypot(vx, vy), rtol=1e-5)
-print(f"right: {right}; traced {kernel_traced} time(s)")
-
-# %% [markdown] id="pallas-why" tags=["why"]
-# Once: it is traced like everything in JAX, and run four times. With `interpret=True` you can develop and test
-# anywhere; on a GPU, leave it out, and blocks should be powers of two. Pallas thinks in blocks where Numba
-# thinks in threads; there are no barriers to forget, and less that you can decide.
-
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
@@ -499,15 +493,14 @@ print(f"right: {right}; traced {kernel_traced} time(s)")
 #   [the sharp bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
 #   [control flow](https://docs.jax.dev/en/latest/control-flow.html),
 #   [automatic vectorisation](https://docs.jax.dev/en/latest/automatic-vectorization.html),
-#   [derivatives](https://docs.jax.dev/en/latest/automatic-differentiation.html),
-#   [Pallas](https://docs.jax.dev/en/latest/pallas/quickstart.html).
+#   [derivatives](https://docs.jax.dev/en/latest/automatic-differentiation.html).
 # - The [derivative of `where`](https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where)
 #   in JAX's own questions and answers.
 # - Built on JAX: [Optax](https://optax.readthedocs.io) (optimisers), [Diffrax](https://docs.kidger.site/diffrax/)
 #   (differential equations), [Equinox](https://docs.kidger.site/equinox/) (models).
 #
-# Next: tables on the device, or project 3, where a likelihood is fitted with JAX. What `jit` does inside, you
-# can build yourself: "Write your own JIT".
+# Next: "JAX in depth", with trees of arrays, loops that collect or stop by themselves, and the errors of a fit. Kernels of your
+# own in JAX: "Programming in blocks". What `jit` does inside, you can build yourself: "Write your own JIT".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 50 minutes
@@ -515,13 +508,13 @@ print(f"right: {right}; traced {kernel_traced} time(s)")
 # | minutes | what |
 # |---|---|
 # | 0-4 | the question; let people guess the angle |
-# | 4-14 | section 1; `pad` in pairs |
-# | 14-22 | section 2; `at-add` |
-# | 22-31 | sections 3 and 4; `vmap` is short and must not be cut |
-# | 31-40 | sections 5 and 6; `aim` |
-# | 40-50 | sections 7 and 8 |
+# | 4-17 | section 1; `pad` in pairs |
+# | 17-26 | section 2; `at-add` |
+# | 26-36 | sections 3 and 4; `vmap` is short and must not be cut |
+# | 36-44 | sections 5 and 6; `aim` |
+# | 44-50 | section 7 |
 #
-# *Ten minutes late:* leave out section 8, and the exercise `pad` after its first hint.
+# *Ten minutes late:* leave out section 7 but for its list, and the exercise `pad` after its first hint.
 #
 # *Where people stall.* In `pad`, `values[:n]`: the message says that slices need fixed sizes. In `at-add`,
 # -0.3 becomes 0 when cut to an integer; JAX drops what lies beyond the last bin, but what lies below the

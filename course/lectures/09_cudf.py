@@ -132,6 +132,21 @@ print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 # times on the left and *n* times on the right, *m × n* rows come out. On a GPU, whose memory is small, the join
 # that explodes is what ends in `MemoryError`. Count before you join.
 
+# %% [markdown] id="joins-picture-text"
+# Which events make all those rows? Those with many muons, out of all proportion:
+
+# %% id="joins-picture"
+muons_in_event = (table.groupby("event")["number"].max() + 1).to_numpy()
+events = np.bincount(muons_in_event)
+sizes = np.arange(events.size)
+figure, axes = canvas(8, 2.6)
+axes.bar(sizes - 0.2, events * sizes, 0.4, color="#56B4E9", label="rows of the table")
+axes.bar(sizes + 0.2, events * sizes**2, 0.4, color="#D55E00", label="rows of the join")
+axes.set(xlabel="muons in the event", ylabel="rows")
+axes.legend()
+Picture(figure, "; ".join(f"{events[m]:,} events with {m}: {events[m] * m:,} rows, joined {events[m] * m**2:,}"
+                          for m in sizes[1:]) + ".")
+
 # %% [markdown] id="pairs-task"
 # ### Exercise: every pair once
 #

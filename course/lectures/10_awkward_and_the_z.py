@@ -23,7 +23,7 @@ import virtualgpu
 from gpucourse.exercises.checks import lecture
 from gpucourse.exercises.predictions import predictions
 from gpucourse.views.picture import Picture, canvas
-from numba import cuda
+from numba import cuda, int64
 
 check, hint = lecture("10_awkward_and_the_z")
 predict = predictions("10_awkward_and_the_z")
@@ -579,9 +579,6 @@ predict("count-pass",
         "how many those before it have")
 
 # %% id="count-pass"
-import cupy
-
-
 @cuda.jit(extensions=[ak.numba.cuda])
 def count_hard(muons, threshold, counts):
     for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
@@ -592,16 +589,63 @@ def count_hard(muons, threshold, counts):
         counts[i] = kept
 
 
-counts = cupy.empty(len(muons), np.int64)
-count_hard[391, 128](d_muons, 20, counts)
-offsets = cupy.concatenate([cupy.zeros(1, np.int64), cupy.cumsum(counts)])
-print("counts ", counts[:8])
-print("offsets", offsets[:8], "... the last one says how much room:", offsets[-1])
+d_counts = cuda.device_array(len(muons), np.int64)
+count_hard[391, 128](d_muons, 20, d_counts)
+print("counts", d_counts[:8].copy_to_host())
 
 # %% [markdown] id="count-pass-why" tags=["why"]
-# It must know how many those before it have, and that is what offsets are. So: **two passes**. The first
-# counts; a running sum on the device makes offsets of the counts; the second fills. It is how
-# `ak.combinations` does it inside.
+# It must know how many those before it have, and that is what offsets are. So: **two passes**, with a scan between. The
+# first counts, the scan makes offsets of the counts, the second fills. It is how `ak.combinations` does it inside.
+
+# %% [markdown] id="scan-text"
+# This is the scan from "Scan: where does mine go?": every block scans its own counts, the blocks' totals are scanned the same way, and each block
+# adds what those before it have. So 50,000 threads learn their places, and no number leaves the device.
+
+# %% id="scan"
+THREADS = 128
+
+
+@cuda.jit
+def scan_blocks(values, sums, totals):
+    tile = cuda.shared.array(THREADS, int64)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    tile[t] = values[i] if i < values.size else 0
+    cuda.syncthreads()
+    distance = 1
+    while distance < THREADS:
+        left = tile[t - distance] if t >= distance else 0
+        cuda.syncthreads()
+        tile[t] += left
+        cuda.syncthreads()
+        distance *= 2
+    if i < values.size:
+        sums[i] = tile[t]
+    if t == THREADS - 1:
+        totals[cuda.blockIdx.x] = tile[t]
+
+
+@cuda.jit
+def add_blocks_before(sums, totals):
+    i = cuda.grid(1)
+    if cuda.blockIdx.x > 0 and i < sums.size:
+        sums[i] += totals[cuda.blockIdx.x - 1]
+
+
+def scan(d_values, d_sums):
+    """The inclusive scan of int64 numbers on the device."""
+    blocks = (d_values.size + THREADS - 1) // THREADS
+    d_totals = cuda.device_array(blocks, np.int64)
+    scan_blocks[blocks, THREADS](d_values, d_sums, d_totals)
+    if blocks > 1:
+        scan(d_totals, d_totals)
+        add_blocks_before[blocks, THREADS](d_sums, d_totals)
+
+
+# %% id="offsets"
+d_offsets = cuda.to_device(np.zeros(len(muons) + 1, np.int64))
+scan(d_counts, d_offsets[1:])  # the first stays 0
+room = int(d_offsets[len(muons)])
+print("offsets", d_offsets[:8].copy_to_host(), "... the last one says how much room:", room)
 
 # %% [markdown] id="fill-task"
 # ### Exercise: the second pass
@@ -622,11 +666,17 @@ def fill_hard(muons, threshold, offsets, pts):
         ### END SOLUTION
 
 
-pts = cupy.zeros(int(offsets[-1]), np.float32)
-fill_hard[391, 128](d_muons, 20, offsets, pts)
-hard_pt = ak.unflatten(pts, counts)
+import cupy  # whose arrays Awkward takes
+
+d_pts = cuda.to_device(np.zeros(room, np.float32))
+fill_hard[391, 128](d_muons, 20, d_offsets, d_pts)
+hard_pt = ak.unflatten(cupy.asarray(d_pts), cupy.asarray(d_counts))
 print(hard_pt.type, "on", ak.backend(hard_pt), "- as Awkward makes it:",
       ak.array_equal(hard_pt, d_muons.pt[d_muons.pt > 20], check_parameters=False))
+
+# %% [markdown] id="compaction-text"
+# Count, scan, fill: that is **stream compaction**, for lists. Each thread writes as many numbers as it likes, no two write to one place,
+# and everything stays in the order of the events. In earnest take `cupy.cumsum` for the scan: it touches the memory half as often.
 
 # %% id="fill-check"
 check("fill-hard", fill_hard)
@@ -688,7 +738,7 @@ recorded_times("zmass")
 #   in one pass over memory for each operation, and never mix with arrays of the host.
 # - In a kernel with `extensions=[ak.numba.cuda]`, each thread loops over its own event: one pass, and a warp
 #   waits for its longest event.
-# - Jagged results take two passes: count, sum the counts up to offsets, fill.
+# - Jagged results take two passes: count, scan the counts into offsets, fill.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

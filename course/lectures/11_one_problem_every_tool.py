@@ -160,7 +160,7 @@ jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
 # %% [markdown] id="jax-refuses-why" tags=["why"]
 # No: `Attempted boolean conversion of traced array`. JAX does not compile Python; it runs it once with
 # stand-ins for the numbers, and asks `while` for a decision that depends on them. The loop has to be JAX's
-# own, `lax.while_loop`: see "JAX: arrays, compiled".
+# own, `lax.while_loop`: see "JAX in depth".
 
 # %% [markdown] id="jax-refuses-then"
 # Now CUDA C++, which two libraries take. CuPy's `ElementwiseKernel` takes the body alone, and does indices,
@@ -683,35 +683,20 @@ recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 # for a launch is an assumption: NVIDIA writes of [a few microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and with
 # Python in between it is more (recorded: `launch/numba`). No program reaches the peaks, and no copy the rate of its bus. Real GPUs
 # win later than this says.
-#
-# ### Exercise: the crossover
-#
-# On the CPU, a picture of `n` pixels takes `n * cpu` seconds. By the model, a GPU takes `start + n * gpu`: the
-# start is what does not depend on `n`. Write the smallest whole `n` for which the GPU takes *less* time, or `None`
-# if there is no such `n`.
-
-# %% id="crossover-exercise" tags=["exercise"]
-def crossover(cpu, start, gpu):
-    """Smallest n with start + n * gpu < n * cpu, or None; all in seconds."""
-    n = None
-    ### BEGIN SOLUTION
-    if cpu > gpu:
-        n = int(start / (cpu - gpu)) + 1
-    ### END SOLUTION
-    return n
-
-
-# %% id="crossover-check"
-check("crossover", crossover)
 
 # %% [markdown] id="crossover-predict" tags=["predict"]
-# Now with numbers: the time of Numba on *this* machine's processor, measured, against the model of a T4. *Predict:*
+# Now with numbers, and with the `crossover` that you wrote in "Why GPUs, and when not": the time of Numba on *this* machine's processor, measured, against the model of a T4. *Predict:*
 # from how many pixels on would a T4 be faster, at best? A hundred, ten thousand, a million?
 
 # %% id="crossover-here-guess"
 predict("crossover-here", "a hundred or so", "ten thousand", "a million")
 
 # %% id="crossover-here"
+def crossover(cpu, start, gpu):
+    """Smallest n with start + n * gpu < n * cpu, or None; all in seconds."""
+    return int(start / (cpu - gpu)) + 1 if cpu > gpu else None
+
+
 numba_picture(real, imag, LIMIT)
 cpu = min(seconds(lambda: numba_picture(real, imag, LIMIT)) for _ in range(5)) / picture.size
 
@@ -828,6 +813,23 @@ check("pad-and-mask", interval_sums)
 # | linear algebra, FFT, sorting, random numbers | the library: CuPy, JAX, nvmath-python | tuned for years | never write it yourself |
 # | one small array, one time | NumPy, or Numba on the CPU | see section 6 | |
 #
+# And nine that this course doesn't teach, one honest line each, as of late 2026:
+#
+# | tool | what you write | what to know |
+# |---|---|---|
+# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning |
+# | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | Numba's kernels | numba-cuda's successor, where development goes on; young, and not yet a complete replacement |
+# | [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/) | Python around CUDA C++ | NVIDIA's own devices, streams, compiling and launching; stable since 1.0 |
+# | [cuda.cccl](https://nvidia.github.io/cccl/python/) | sort, scan, reduce with your own operators | NVIDIA's tuned parallel algorithms; `cuda.compute` is stable since 1.0 (May 2026) |
+# | [nvmath-python](https://docs.nvidia.com/cuda/nvmath-python/latest/) | calls of NVIDIA's mathematical libraries | matrix products, FFTs, solvers, with every option; 1.0 |
+# | [Triton](https://triton-lang.org/) | kernels on blocks of data | made for deep learning, and on AMD's GPUs too; you think in tiles, not in threads |
+# | [Pallas](https://docs.jax.dev/en/latest/pallas/) | kernels inside JAX | for GPU and TPU; experimental and changing |
+# | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; needs a recent driver (580 or later) |
+# | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
+#
+# (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
+# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere.)
+#
 # Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right: it is the test of
 # all others. Keep data on the device between steps, whatever the tool: on a GPU, CuPy, Numba, PyCUDA and
 # JAX hand arrays to each other without a copy, by DLPack or the CUDA array interface. And measure (or count) before you rewrite.
@@ -859,10 +861,10 @@ check("pad-and-mask", interval_sums)
 # - How XLA contracts products and sums, and whom it surprised:
 #   [openxla/xla, issue 41579](https://github.com/openxla/xla/issues/41579).
 #
-# Next: more than one GPU.
+# Next: "A port, done", where you take the way of section 7 yourself; or more than one GPU.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 65 minutes
+# ## For the room: 60 minutes
 #
 # | minutes | what |
 # |---|---|
@@ -870,10 +872,10 @@ check("pad-and-mask", interval_sums)
 # | 5-17 | sections 1 and 2; read the eight programs, do not type them |
 # | 17-30 | section 3; `ship` alone, each with the tool they chose |
 # | 30-39 | section 4 |
-# | 39-53 | sections 5 and 6; their exercises are two lines each |
-# | 53-65 | sections 7 and 8; end with the second vote |
+# | 39-49 | sections 5 and 6 |
+# | 49-60 | sections 7 and 8; end with the second vote |
 #
-# *Ten minutes late:* leave out `crossover` (run its cells with the solution) and show the card only. *Ten minutes
+# *Ten minutes late:* leave out section 6 and show the card only. *Ten minutes
 # early:* give the same `LIMIT = 1000` to all, and ask where the points of the roofline go.
 #
 # *Where people stall.* In `ship`, they take `abs` of the wrong thing, or build an array version with a thousand

@@ -152,7 +152,7 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
 # `params`, and new variables in `outvars`. An operand is a variable or a `Literal`, a number with its value
 # in `.val`. No names of yours, no Python, no loops.
 #
-# So whoever reads a jaxpr keeps a dictionary from variables to what they stand for. If they stand for
+# So a program that reads a jaxpr keeps a dictionary from variables to what they stand for. If they stand for
 # arrays, that is an interpreter.
 
 # %% [markdown] id="walk-task"
@@ -518,7 +518,7 @@ print(twice)
 print("one and the same jaxpr:", first.params["jaxpr"] is second.params["jaxpr"])
 
 # %% [markdown] id="nested-why" tags=["why"]
-# One trace, one jaxpr, *the same variables*: whoever keeps one dictionary for the whole program, or
+# One trace, one jaxpr, *the same variables*: a compiler that keeps one dictionary for the whole program, or
 # remembers what a variable has become, gives the second call the first one's numbers. A nested program
 # needs a scope of its own, at each call.
 
@@ -816,7 +816,8 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # Where a person transforms a large program by hand, DaCe does much that ours does not.
 #
 # The compiler that this one grows into is **jaxpile**, in this course's repository: the same parts in
-# `packages/jaxpile`, for more than a hundred primitives, and for the CPU by LLVM too.
+# `packages/jaxpile`, for more than 150 primitives, and for the CPU by LLVM too. It comes with the course's
+# extra `jit`, and with `make setup`.
 #
 # | here | in jaxpile | what is more there |
 # |---|---|---|
@@ -852,6 +853,8 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # - CuPy: [raw kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html).
 # - The formulas: Fofonoff and Millard, *Algorithms for computation of fundamental properties of seawater*,
 #   UNESCO technical papers in marine science 44 (1983).
+#
+# Next: windows, reductions and loops, with your own `jit` at the end: the project "A compiler of your own".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 70 minutes

@@ -10,7 +10,6 @@
 # %% id="the-question"
 # %load_ext gpucourse
 import math
-import os
 
 import gpucourse
 import numpy as np
@@ -53,7 +52,7 @@ for n in (1024, 1000):
     print(f"{n} values: {d_sums.copy_to_host().sum():.6g} GeV; NumPy: {energies[:n].sum():.6g} GeV")
 
 # %% [markdown] id="method"
-# **So how do you find out which line of a kernel is wrong?** Not by looking hard at it: whoever wrote it did that.
+# **So how do you find out which line of a kernel is wrong?** Not by looking hard at it: its author did that.
 # A detective goes round in a circle, and so will you, six times:
 #
 # 1. **Reproduce** it, with as little data as you can.
@@ -63,7 +62,7 @@ for n in (1024, 1000):
 #
 # | the symptom | the tool | what it tells |
 # |---|---|---|
-# | a wrong number, a crash | `with virtualgpu.check() as report:` | races, bad addresses, memory that nobody wrote, barriers that threads miss |
+# | a wrong number, a crash | `with virtualgpu.check() as report:` | races, bad addresses, memory that was never written, barriers that threads miss |
 # | right on most days | `with virtualgpu.schedule(seed):` | the same launch in another order, one that a GPU may take |
 # | it never comes back | the stop button, a limit of time | the line on which a thread stands |
 # | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts: sectors, turns, barriers, and whose they are |
@@ -84,7 +83,7 @@ for n in (1024, 1000):
 predict("sum",
         "a race in the tree",
         "an index beyond the end of values",
-        "a read of something that nobody wrote")
+        "a read of something that was never written")
 
 # %% id="sum"
 with virtualgpu.check() as report:
@@ -92,7 +91,7 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="sum-why" tags=["why"]
-# Places of `tile` that nobody wrote: the last 24 threads have no value, skip the line that fills, and still take part in the
+# Places of `tile` that were never written: the last 24 threads have no value, skip the line that fills, and still take part in the
 # tree. That explains the size (1,024 is eight whole blocks) and the number: shared memory doesn't start at zero. The virtual
 # GPU fills it with something absurd so that you notice. A real one leaves what the block before left there, and then the
 # sum is wrong by a *little*.
@@ -187,7 +186,7 @@ check("crash", mended_maxima)
 # %% [markdown] id="hang-predict" tags=["predict"]
 # ## Case 3: it never comes back
 #
-# The largest energy that is above a cut, with a *lock*: whoever changes `lock[0]` from 0 to 1 has it, the others try
+# The largest energy that is above a cut, with a *lock*: the thread that changes `lock[0]` from 0 to 1 has it, the others try
 # again. (An atomic maximum would do, and would be faster. This one stands for whatever no single atomic can do.) The
 # report: "used to work; hangs since we cut at 5 GeV".
 #
@@ -199,7 +198,7 @@ predict("hang",
         "on the return: it can't leave",
         "on the exch: it can't give the lock back")
 
-# %% id="hang" raises="BudgetExceeded"
+# %% id="hang" raises="EndlessError"
 @cuda.jit
 def keep_best(values, cut, best, lock):
     i = cuda.grid(1)
@@ -215,7 +214,6 @@ def keep_best(values, cut, best, lock):
         cuda.atomic.exch(lock, 0, 0)
 
 
-os.environ["VIRTUALGPU_TIME_LIMIT"] = "1"  # seconds of processor time; 60 by default
 for cut in (0.0, 5.0):
     d_best, d_lock = cuda.to_device(np.zeros(1)), cuda.to_device(np.zeros(1, np.int32))
     with virtualgpu.check():
@@ -251,9 +249,7 @@ def mended_best(values, cut, best, lock):
 ### END SOLUTION
 
 # %% id="hang-check"
-os.environ["VIRTUALGPU_TIME_LIMIT"] = "24"  # of which the launches of a check get a twelfth
 check("hang", mended_best)
-del os.environ["VIRTUALGPU_TIME_LIMIT"]
 
 # %% [markdown] id="slow-predict" tags=["predict"]
 # ## Case 4: right, and slow
@@ -482,6 +478,130 @@ draw(gpu, "Your two streams")
 # %% id="streams-check"
 check("two-streams", in_two_streams)
 
+# %% [markdown] id="nsight-text"
+# ## Where the counts stop, and Nsight begins
+#
+# In case 4 counts named the line. They're exact, the same each time, and need no GPU. What they don't know is *time*: which of twenty launches is the slow one,
+# and what its warps wait for. On a GPU, NVIDIA's two profilers do, in this order:
+#
+# - **Nsight Systems** (`nsys`) draws the time line of a *program*: copies, launches, gaps. You look here first: maybe it's no kernel at all.
+# - **Nsight Compute** (`ncu`) takes *one kernel* apart, under hundreds of names. It runs each launch several times over, so name the kernel.
+#
+# Both take a script, not a notebook. Name its parts with **NVTX ranges**, and they stand on the time line: `cupyx.profiler.time_range` is one way, as a `with` or a decorator
+# (where there's no profiler it does nothing).
+
+# %% id="nsight-program"
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cupyx.profiler import time_range
+from gpucourse.system.device import device
+
+PROGRAM = """
+import numpy as np
+from cupyx.profiler import time_range
+from numba import cuda
+
+@cuda.jit
+def row_sums(table, sums):
+    row = cuda.grid(1)
+    if row < table.shape[0]:
+        mine = 0.0
+        for column in range(table.shape[1]):
+            mine += table[row, column]
+        sums[row] = mine
+
+with time_range("copy in"):
+    table = cuda.to_device(np.ones((256, 500)))
+    sums = cuda.device_array(256)
+for _ in range(3):  # the first one compiles
+    with time_range("add up the rows"):
+        row_sums[2, 128](table, sums)
+        cuda.synchronize()
+"""
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+script = Path(tempfile.mkdtemp(), "sums.py")
+script.write_text(PROGRAM)
+for command in (
+    f"nsys profile --trace=cuda,nvtx --stats=true --output={script.with_suffix('')} {sys.executable} {script}",
+    f"ncu --kernel-name regex:row_sums --metrics {SECTORS} {sys.executable} {script}",
+):
+    words = command.split()
+    if device().virtual or not shutil.which(words[0]):
+        shown = command.replace(f"{sys.executable} {script}", "python sums.py").replace(str(script.with_suffix("")), "sums")
+        print(f"not run, for want of a GPU or of {words[0]}:\n  $ {shown}\n")
+    else:
+        print(subprocess.run(words, capture_output=True, text=True, timeout=300).stdout[-4000:])
+
+# %% [markdown] id="nsight-read"
+# With a GPU you've just read your own two reports. Without one, this is what to look for. `nsys` prints tables: of NVTX ranges (`nvtx_sum`: here the first "add up the rows" is the
+# longest, for it compiles), of calls of the driver (`cuda_api_sum`), of kernels (`cuda_gpu_kern_sum`: `row_sums`, three times), of copies (`cuda_gpu_mem_time_sum`). No times
+# stand here, because no recorded run of ours has them.
+
+# %% [markdown] id="nsight-predict" tags=["predict"]
+# `ncu` prints one line for each metric. Those that count the memory system are to agree with the virtual GPU's counts. *Predict:* for `row_sums`, whose lanes read rows of their
+# own: how many sectors for each request of a warp, and how many if its lanes read side by side?
+
+# %% id="nsight-guess"
+predict("nsight", "32, then 8", "32, then 1", "8, then 4")
+
+# %% id="nsight"
+from virtualgpu.observers.nsight import METRICS
+
+
+@cuda.jit
+def side_by_side(table, sums):  # as mended, each lane's part added by an atomic
+    row, lane = cuda.blockIdx.x, cuda.threadIdx.x
+    mine = 0.0
+    for column in range(lane, table.shape[1], 32):
+        mine += table[row, column]
+    cuda.atomic.add(sums, row, mine)
+
+
+columns = []
+for kernel, launch in ((row_sums, (2, THREADS)), (side_by_side, (256, 32))):
+    d_table = cuda.to_device(np.ascontiguousarray(table[:, :480]))  # 15 for each of 32 lanes
+    d_sums = cuda.to_device(np.zeros(256))
+    with virtualgpu.profile() as profile, time_range(kernel.__name__):
+        kernel[launch](d_table, d_sums)
+    columns.append(profile.counters)
+
+print("NOT ncu's output: the virtual GPU's counts, under ncu's names\n")
+print(f"{'':56}{'row_sums':>10}{'side_by_side':>14}")
+for counter in ("global_load_requests", "global_load_sectors", "global_store_sectors", "divergent_branches",
+                "warp_instructions", "thread_instructions"):
+    (name,) = METRICS[counter]
+    print(f"{name:56}{getattr(columns[0], counter):10,}{getattr(columns[1], counter):14,}")
+print("sectors for each request:", *(f"{one.global_load_sectors / one.global_load_requests:.1f}" for one in columns))
+
+# %% [markdown] id="nsight-why" tags=["why"]
+# 32, then 8. The 32 lanes of a warp want 32 × 8 bytes: side by side that's 8 sectors of 32 bytes, and a row apart each lane has a sector to itself.
+
+# %% [markdown] id="nsight-names"
+# | here | in `ncu` |
+# |---|---|
+# | `global_load_sectors`, `…_store_…` | `l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum`, `…_st.sum` |
+# | `global_load_requests`, `…_store_…` | `l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum`, `…_st.sum` |
+# | `global_atomic_requests` | `l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum` + `…_red.sum` |
+# | `shared_load_wavefronts`, `…_store_…` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum`, `…_st.sum` |
+# | `shared_load_conflicts`, `…_store_…` | `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`, `…_st.sum` |
+# | `divergent_branches` | `smsp__sass_branch_targets_threads_divergent.sum` (of machine code) |
+# | `warp_instructions`, `thread_instructions` | `smsp__inst_executed.sum`, `smsp__thread_inst_executed.sum` (of machine code) |
+# | `lanes_lost` | unknown; `smsp__thread_inst_executed_per_inst_executed.ratio` has the lanes at work, 32 at best |
+# | `global_load_ideal_sectors` | unknown; `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct` has the share that is used |
+# | `atomic_passes`, `atomic_hottest`, `barriers`, `busiest_accesses` | unknown |
+# | *not counted here:* time | `gpu__time_duration.sum` |
+# | *not counted here:* how busy the memory is | `dram__throughput.avg.pct_of_peak_sustained_elapsed` |
+# | *not counted here:* what the caches saved | `l1tex__t_sector_hit_rate.pct`, `lts__t_sector_hit_rate.pct` |
+# | *not counted here:* how many warps were there | `sm__warps_active.avg.pct_of_peak_sustained_active` |
+# | *not counted here:* use of tensor cores | `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` |
+#
+# So: counts while you write, at home and in tests, because they say *why*. Then the profilers on the GPU, because they say *whether it matters*. (`ncu --query-metrics` lists what your version has;
+# on some machines its counters are kept for administrators, and then it says `ERR_NVGPUCTRPERM`.)
+
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
@@ -489,7 +609,7 @@ check("two-streams", in_two_streams)
 # - The line that is named is where it shows. Go back to where the number was made, or to whom the thread waits for.
 # - What comes and goes is a missing order: `check()` finds it on a day when the answer is right.
 # - A barrier orders a block, the end of a launch orders its stream, an event orders two streams. Nothing else does.
-# - Slow has a line too: count sectors before you guess.
+# - Slow has a line too: count sectors before you guess. Whether it matters, `nsys` tells first and `ncu` then.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -497,6 +617,8 @@ check("two-streams", in_two_streams)
 # - [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html): `memcheck`, `racecheck`, `initcheck`
 #   and `synccheck` on a real GPU. Cases 1 and 2 it names as you have seen. Its `racecheck` looks at shared memory, so it
 #   doesn't see case 5.
+# - [Nsight Systems](https://docs.nvidia.com/nsight-systems/UserGuide/index.html) and
+#   [Nsight Compute's profiling guide](https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html), with how its metrics are named.
 # - [Debugging](https://nvidia.github.io/numba-cuda/user/debugging-with-lineinfo.html) in Numba-CUDA: how lines get into a message.
 # - The [memory model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model) of PTX: what
 #   "nothing orders the two" means, exactly.
@@ -504,7 +626,7 @@ check("two-streams", in_two_streams)
 # The next case is your own: put `with virtualgpu.check() as report:` around a launch that you trust.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 55 minutes
+# ## For the room: 60 minutes
 #
 # | minutes | what |
 # |---|---|
@@ -514,7 +636,8 @@ check("two-streams", in_two_streams)
 # | 21-29 | case 3; two people and one key on a string |
 # | 29-38 | case 4 |
 # | 38-46 | case 5; ask for the comment that would have been true |
-# | 46-55 | case 6 |
+# | 46-54 | case 6 |
+# | 54-60 | the profilers; with a GPU at hand, run the two commands on the projector |
 #
 # Each case stands by itself: for half an hour, take 1, 3 and 5. In pairs it's twice the fun: one guesses the line, the other
 # runs the tool.

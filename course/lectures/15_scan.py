@@ -215,6 +215,13 @@ def scan_blocks(values, sums, totals):
 # %% id="block-check"
 check("scan-blocks", scan_blocks)
 
+# %% [markdown] id="block-picture-text"
+# Here are the four warps of a block at it, step by step. Pale lanes have no neighbour so far to their left; in the last warp, one lane is left
+# to write the total:
+
+# %% id="block-picture"
+gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS, np.int64), np.zeros(1, np.int64))
+
 # %% [markdown] id="grid-predict" tags=["predict"]
 # ## 3. Across blocks
 #
@@ -324,6 +331,18 @@ print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).
 # The last two lines are a scan with `max` in place of `+`. Any operation will do that may be bracketed as one likes: `(a · b) · c`
 # must be `a · (b · c)`. Sums of integers are such, and maxima, products of matrices. Sums of floats nearly: another bracketing, another
 # rounding, so the last digits of a parallel scan aren't those of a loop.
+#
+# NVIDIA's own algorithms, with operations that you write in Python, are called by `cuda.compute` (package `cuda-cccl`). It needs a GPU and isn't
+# among the course's packages, so this one is for reading:
+#
+# ```python
+# import cuda.compute
+#
+# def larger(a, b):  # compiled, as a kernel is
+#     return max(a, b)
+#
+# cuda.compute.inclusive_scan(d_in=d_pt, d_out=d_so_far, op=larger, init_value=np.zeros(1, np.float32), num_items=d_pt.size)
+# ```
 
 # %% [markdown] id="compact-text"
 # ## 4. Compaction

@@ -82,3 +82,7 @@ def test_without_the_second_barrier_the_answer_depends_on_the_order(shown):
     assert {finding.kind for finding in shown["barrier-missing"].names["report"].findings} == {
         "race"
     }
+
+
+def test_ufuncs_are_as_numpy_and_stay_on_the_device(shown):
+    assert shown["ufunc"].text == "as NumPy: True   both on the device: True\n"

@@ -39,6 +39,7 @@ def test_what_is_no_kernel_is_told_so(lesson, answer):
     assert re.search("nothing here yet|not a kernel", outcome.message)
 
 
+@pytest.mark.rehearsal
 def test_other_right_answers_are_accepted(lesson):
     """Ways to write them that differ from the source's."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -64,5 +66,20 @@ def test_the_same_key_gives_the_same_number(shown):
     assert split[0] != split[1]
 
 
-def test_a_kernel_of_pallas_is_traced_once_and_right(shown):
-    assert shown["pallas"].text == "right: True; traced 1 time(s)\n"
+def test_a_changed_global_is_not_in_the_jaxpr(shown):
+    before, after, *jaxpr = shown["stale"].text.splitlines()
+    assert before.split()[1:] == after.split()[1:] == ["[0.98", "0.98", "0.98]"]
+    assert "mul 0.01999999" in "".join(jaxpr) and "0.5" not in "".join(jaxpr)
+
+
+def test_the_picture_of_tracing_is_what_jax_makes_of_the_energy():
+    def energy(mass, speed):
+        return mass * speed**2 / 2
+
+    example = 1.0, jnp.ones(3)
+    names = [equation.primitive.name for equation in jax.make_jaxpr(energy)(*example).eqns]
+    assert [name for name in names if name != "convert_element_type"] == [
+        "integer_pow", "mul", "div"]
+    compiled = jax.jit(energy).lower(*example).compile().as_text()
+    assert len(re.findall(r"^%?\w*fus\w+ \(|^%fused", compiled, re.MULTILINE)) == 1
+    assert "constant(0.5)" in compiled and " divide(" not in compiled

@@ -149,3 +149,9 @@ def test_where_there_is_no_gpu_no_time_is_shown(shown):
     assert names["sizes"] == ()
     # The cell itself works: on a GPU it runs for five sizes.
     assert all(0 < names["seconds"](library, 100, 1) < 10 for library in (pd, names["cudf"]))
+
+
+def test_the_bars_of_the_join_are_its_rows(shown):
+    names = shown["joins-picture"].names
+    assert sum(names["events"] * names["sizes"]) == len(names["table"])
+    assert sum(names["events"] * names["sizes"] ** 2) == len(names["both"])

@@ -211,13 +211,6 @@ def test_the_ship_may_be_built_with_any_tool(name):
     assert outcome.passed, outcome.message
 
 
-def test_a_whole_number_may_be_a_float():
-    def by_floor(cpu, start, gpu):
-        return None if cpu <= gpu else start // (cpu - gpu) + 1
-
-    assert load_lesson(ID).outcome("crossover", by_floor).passed
-
-
 def test_beside_a_gpu_its_own_times_are_in_the_picture(repository, names):
     """The cell's other branch, with the virtual GPU in the part of the real one."""
     from types import SimpleNamespace

@@ -11,6 +11,9 @@ import pytest
 
 from lecture_cells import solved
 
+# Its cells take 20 s of processor time, in a process of their own.
+pytestmark = pytest.mark.rehearsal
+
 
 @pytest.fixture(scope="module")
 def shown(repository):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.views.paper_streams import PaperGPU
 from lecture_14_wrong import keeping, program
 from lecture_cells import solved
+from virtualgpu.observers.counters import Counters
+from virtualgpu.observers.nsight import METRICS, OF_INSTRUCTIONS
 
 ID = "14_kernel_detective"
 
@@ -94,3 +97,35 @@ def test_other_right_answers_are_accepted(lesson):
     assert lesson.outcome("hang", keeping()).passed  # gives the lock back on both ways
     assert lesson.outcome("two-streams", program(waits=(0, 1))).passed
     assert lesson.outcome("two-streams", program(together=True)).passed  # the host waits: 6 too
+
+
+def test_the_table_has_the_names_that_the_gpu_check_asks_ncu_for(repository):
+    source = (repository / "course/lectures/14_kernel_detective.py").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^# \| `(\w+)`.*? \| (.*) \|$", source, re.MULTILINE))
+    for counter, metrics in METRICS.items():
+        name = counter.replace("_store_", "_load_")
+        written = next(row for first, row in rows.items() if first == name) \
+            if counter != "thread_instructions" else rows["warp_instructions"]
+        stem = metrics[0].replace("op_st.sum", "op_ld.sum")
+        assert stem in written, counter
+        assert ("machine code" in written) == (counter in OF_INSTRUCTIONS)
+    assert set(METRICS) <= {*(field.name for field in fields(Counters))}
+
+
+def test_sectors_for_each_request_before_and_after(shown):
+    text = shown["nsight"].text
+    assert text.startswith("NOT ncu's output")
+    before, after = map(float, re.search(r"each request: ([\d.]+) ([\d.]+)", text).groups())
+    assert (before, after) == (32.0, 8.0)
+
+
+def test_without_a_gpu_the_profilers_are_not_run_and_it_says_so(shown):
+    text = shown["nsight-program"].text
+    assert text.count("not run, for want of a GPU") == 2
+    assert "$ nsys profile --trace=cuda,nvtx --stats=true" in text and "$ ncu --kernel-name" in text
+
+
+def test_the_program_for_the_profilers_runs(shown, capsys):
+    names = {}
+    exec(compile(shown["nsight-program"].names["PROGRAM"], "sums.py", "exec"), names)
+    assert set(names["sums"].copy_to_host()) == {500.0}

@@ -49,3 +49,12 @@ def test_libraries_and_every_order_agree(shown):
     assert "False" not in shown["libraries"].text + shown["compact-orders"].text
     so_far = shown["libraries"].text.splitlines()[-1]
     assert len(set(re.findall(r"\d+\.\d", so_far))) > 1
+
+
+def test_lanes_without_a_neighbour_are_pale_in_the_first_warp_alone(shown):
+    names = shown["block-picture"].names
+    arrays = np.arange(128), np.zeros(128, np.int64), np.zeros(1, np.int64)
+    told = str(names["gpucourse"].timeline(names["scan_blocks"], 1, 128, *arrays))
+    masked = [int(steps) for steps in re.findall(r"in (\d+) of them some of its lanes", told)]
+    assert masked[:3] == [5, 0, 0]  # distances 1 to 16; then whole warps have none
+    assert masked[3] > 0

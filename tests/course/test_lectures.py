@@ -14,7 +14,7 @@ from gpucourse.course.registry import Lecture, load_course
 from gpucourse.exercises.checks import load_lesson
 from gpucourse.publish import notebooks, questions
 from gpucourse.publish.source import read_source
-from lecture_cells import outcome, solved
+from lecture_cells import OWN_PROCESS, outcome, solved
 
 pytestmark = pytest.mark.slow
 
@@ -23,17 +23,27 @@ LECTURES = [lesson.id for lesson in COURSE.lessons if isinstance(lesson, Lecture
 
 
 def wrong_answers() -> list:
-    """(lecture, exercise, answers, what the check says) of all files of wrong answers."""
+    """(lecture, exercise, answers, what the check says) of all files of wrong answers.
+
+    `make test` checks the first of each exercise, `make rehearse` the others, and all of a lecture
+    that needs a process of its own.
+    """
     files = {id: f"lecture_{id[:2]}_wrong" for id in LECTURES}
-    return [
-        pytest.param(id, *case.values, id=f"{id[:2]}:{case.id}")
-        for id, file in files.items()
-        if importlib.util.find_spec(file)
-        for case in importlib.import_module(file).WRONG
-    ]
+    found = []
+    for id, file in files.items():
+        tried: set[str] = set()
+        for case in importlib.import_module(file).WRONG if importlib.util.find_spec(file) else ():
+            later = case.values[0] in tried or id in OWN_PROCESS
+            tried.add(case.values[0])
+            found.append(pytest.param(id, *case.values, id=f"{id[:2]}:{case.id}",
+                                      marks=[pytest.mark.rehearsal] if later else []))
+    return found
 
 
 WRONG = wrong_answers()
+# `make check` runs them too.
+SOLVED = [pytest.param(id, marks=[pytest.mark.rehearsal] if id in OWN_PROCESS else [])
+          for id in LECTURES]
 
 
 @pytest.mark.parametrize(("lecture", "exercise", "answers", "says"), WRONG)
@@ -53,7 +63,7 @@ def test_every_exercise_has_two_wrong_answers_or_more(lecture):
     assert short == [], f"write them into tests/lecture_{lecture[:2]}_wrong.py"
 
 
-@pytest.mark.parametrize("lecture", LECTURES)
+@pytest.mark.parametrize("lecture", SOLVED)
 def test_the_answers_of_the_source_are_accepted(lecture, repository: Path):
     text = "".join(cell.text for cell in solved(repository, lecture).values())
     assert "✗" not in text, text

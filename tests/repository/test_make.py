@@ -110,6 +110,7 @@ def wait_for(address: str, process: subprocess.Popen, log: Path, seconds: float 
     pytest.fail(f"make course did not answer in {seconds} s:\n{log.read_text()}")
 
 
+@pytest.mark.rehearsal
 def test_make_course_serves_the_notebooks(repository: Path, served: str) -> None:
     assert b"JupyterLab" in get(f"{served}/lab")
     kernels = json.loads(get(f"{served}/api/kernelspecs"))
@@ -139,6 +140,7 @@ def test_what_make_course_starts_finds_the_programs(repository: Path, tmp_path: 
     assert done.stdout.strip() == str(programs / "gpucourse")
 
 
+@pytest.mark.rehearsal
 def test_a_starter_is_graded_as_readme_shows(repository: Path) -> None:
     program = Path(sys.executable).with_name("gpucourse")
     starter = "projects/01_fill_a_histogram/01_fill_a_histogram.ipynb"

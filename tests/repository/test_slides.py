@@ -226,7 +226,9 @@ def test_a_deck_asks_nothing_of_the_network(decks: Path):
         page = with_math.read_text(encoding="utf-8")
         spy = with_math.with_name("spy.html")
         spy.write_text(page.replace("</head>", '<img src="http://example.org/spy"></head>'))
-        before = [line for line in asked if not any(host in line for host in CHROMIUMS_OWN)]
+        # A connection that is given up before it asks has an empty line.
+        before = [line for line in asked
+                  if line and not any(host in line for host in CHROMIUMS_OWN)]
         opened(spy.as_uri(), proxy)
         spy.unlink()
         assert any("example.org/spy" in line for line in asked), "the proxy hears what is asked"

@@ -17,6 +17,7 @@ class _Driver:
     """``pycuda.driver`` as it is imported when an answer runs: other tests swap it."""
 
     def __getattr__(self, name: str):
+        import pycuda.autoinit  # an answer may be the first in its process to ask for memory
         import pycuda.driver
 
         return getattr(pycuda.driver, name)

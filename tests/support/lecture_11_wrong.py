@@ -230,39 +230,6 @@ def the_number_alone(intensity, peak, bandwidth):
     return min(peak, intensity * bandwidth)
 
 
-# --- crossover ----------------------------------------------------------------------------------
-
-
-@wrong("crossover", "the answer is None, but the GPU gets ahead.*made up for its start")
-def never(cpu, start, gpu):
-    return None
-
-
-@wrong("crossover", "10 pixels take 20 s on the GPU and 20 s on the CPU.*less time, not the same")
-def as_fast_is_enough(cpu, start, gpu):
-    return -int(-start // (cpu - gpu)) if cpu > gpu else None
-
-
-@wrong("crossover", "not a whole number.*come whole")
-def parts_of_pixels(cpu, start, gpu):
-    return start / (cpu - gpu) + 0.25 if cpu > gpu else None
-
-
-@wrong("crossover", "never gets ahead")
-def always_some_day(cpu, start, gpu):
-    return int(start / max(cpu - gpu, 1e-6)) + 1
-
-
-@wrong("crossover", "it is not ahead")
-def the_gpu_takes_no_time(cpu, start, gpu):
-    return int(start / cpu) + 1 if cpu > gpu else None
-
-
-@wrong("crossover", "at 11 pixels already; yours are 12.*the smallest")
-def one_too_many(cpu, start, gpu):
-    return int(start / (cpu - gpu)) + 2 if cpu > gpu else None
-
-
 # --- pad-and-mask -------------------------------------------------------------------------------
 
 

@@ -153,7 +153,7 @@ def keeping(release=True, fences=True, at_least=True):
     return keep
 
 
-wrong("hang", "does this loop end", "as reported")(keeping(release=False))
+wrong("hang", "no thread can go on", "as reported")(keeping(release=False))
 wrong("hang", "race", "no fences")(keeping(fences=False))
 wrong("hang", "what lies below the cut left out", "keeps what is below")(keeping(at_least=False))
 

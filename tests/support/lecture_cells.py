@@ -30,9 +30,10 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.exercises.outcomes import Outcome
 from gpucourse.publish.source import read_source
 
-#: Lectures with a process of their own, and what their first cell has set when a check runs.
+#: Lectures with a process of their own, and what their cells have set when a check runs.
 OWN_PROCESS = {
     "12_more_than_one_gpu": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+    "17_a_port_done": {"JAX_ENABLE_X64": "1"},
 }
 
 
@@ -123,6 +124,9 @@ def _plain(value: object) -> object:
         return value
     if isinstance(value, sys.modules["jax"].Array if "jax" in sys.modules else ()):
         return np.asarray(value)
+    if type(value) is dict:
+        pairs = _plain(list(value.items()))
+        return _plain if pairs is _plain else dict(pairs)
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
         parts = [_plain(part) for part in value]
         return _plain if any(part is _plain for part in parts) else type(value)(parts)

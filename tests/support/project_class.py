@@ -52,17 +52,24 @@ class ProjectClass:
         """A submission that must earn everything: the solution, some cells replaced."""
         return Expected(name, json.dumps(solved(self.assignment, changed)), (), "")
 
-    def right_answers(self, others: int = 1) -> list[Expected]:
-        """The solution, and the first of ``right.py``; `make demo` grades them all."""
-        return [self.right("solution"),
-                *right_answers(self.assignment, self.other_right)[:others]]
+    def small_class(self) -> list[Expected]:
+        """What `make test` grades: the solution, the starter and a known-wrong answer."""
+        tests = tuple(cell.grade_id for cell in self.assignment.tests)
+        starter = json.dumps(self.assignment.released)
+        return [self.right("solution"), Expected("starter", starter, tests, "no solution"),
+                self._sample_of_wrong()[0]]
 
-    def sample_of_wrong(self, count: int) -> list[Expected]:
+    def larger_class(self, right: int = 1) -> list[Expected]:
+        """What `make rehearse` grades beside it: the first of ``right.py``, three other wrong
+        answers; `make demo` grades them all."""
+        return [*right_answers(self.assignment, self.other_right)[:right],
+                *self._sample_of_wrong()[1:4]]
+
+    def _sample_of_wrong(self) -> list[Expected]:
         """Known-wrong answers that fail at different test cells, always the same ones."""
         everyone = wrong_answers(self.assignment, self.wrong)
         random.Random(1).shuffle(everyone)
-        sample = list({person.fails[0]: person for person in everyone}.values())
-        return sample[:count]
+        return list({person.fails[0]: person for person in everyone}.values())
 
     def outcomes(self, people: Iterable[Expected], seeds: Iterable[str] = ("",)) -> list[str]:
         """Grade everybody with every seed; what did not come out as expected, in words."""

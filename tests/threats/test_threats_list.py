@@ -21,10 +21,13 @@ import threats_verdict
 
 # 65 is tried in a browser: what happens in one is no matter of points.
 IN_A_BROWSER = 65
-# 75, 79, 83 and 84 are tested, and are no attempts that could win points here; 76 to 78 and 81 are
-# about single exercises: their known-wrong answers are the tests. Of 82:
-# packages/gpucourse/tests/grading/test_grading_ingest.py.
 ROWS = [*range(1, 75), 80]
+# These are no submissions that could win points in the small course of this folder: they are about
+# the grader's seeds, its limits, JAX, or right answers.
+NO_ATTEMPTS = [75, 76, 79, 82, 83, 84]
+# These are about single exercises: known-wrong answers of this kind are their tests.
+KINDS = {77: "kernels of the right names that compute nothing",
+         78: "a memorised value beside the slow kernel", 81: "one thread does everything"}
 ATTEMPTS = [attempt for module in (threats_verdict, threats_answers, threats_neighbours,
                                    threats_files, threats_kernels, threats_class,
                                    threats_replies, threats_time)
@@ -39,6 +42,24 @@ def test_every_row_has_a_test_named_for_it_and_an_attempt(row):
     tests = "".join(path.read_text() for path in paths)
     assert re.search(rf"^def test_threat_{row:02}_\w+\(", tests, re.MULTILINE)
     assert row == IN_A_BROWSER or any(attempt.row == row for attempt in ATTEMPTS)
+
+
+@pytest.mark.parametrize("row", NO_ATTEMPTS)
+def test_every_row_without_an_attempt_has_a_test_named_for_it(row, repository):
+    paths = [*Path(__file__).parent.glob("test_threats_*.py"),
+             *repository.glob("packages/gpucourse/tests/grading/test_grading_*.py")]
+    tests = "".join(path.read_text() for path in paths)
+    assert re.search(rf"^def test_threat_{row}_\w+\(", tests, re.MULTILINE)
+
+
+@pytest.mark.parametrize("row", KINDS)
+def test_every_row_about_an_exercise_has_a_known_wrong_answer(row, repository):
+    answers = [path.read_text() for path in repository.glob("course/projects/*/wrong.py")]
+    assert any(f'"kind": "{KINDS[row]}"' in text for text in answers)
+
+
+def test_the_list_is_whole():
+    assert sorted([*ROWS, *NO_ATTEMPTS, *KINDS]) == list(range(1, 85))
 
 
 def test_names_are_students_of_their_own():

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 CASES = 250
 
 
@@ -55,6 +53,7 @@ def test_a_run_goes_on_where_it_stopped(repository, sample, tmp_path):
     assert record["chunks_done"] == [[0, 2]]
 
 
+@pytest.mark.rehearsal
 def test_what_failed_is_tried_again(repository, sample, tmp_path):
     """After a mend; a case that fails no more counts as what it is now."""
     results = tmp_path / "fuzz.json"
@@ -68,6 +67,7 @@ def test_what_failed_is_tried_again(repository, sample, tmp_path):
     assert (again["failures"], again["outcomes"]) == ({}, good["outcomes"])
 
 
+@pytest.mark.rehearsal
 @pytest.mark.parametrize(("fault", "seen"), [
     ("raise KeyError('a bug')", "KeyError"),
     ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),

@@ -23,6 +23,8 @@ from tools.gpu_check import jobs, lesson_pair, lesson_run, parts
 from tools.gpu_check.lesson_run import Ran
 from tools.gpu_check.parts import Check
 
+pytestmark = pytest.mark.rehearsal
+
 #: Far more than is needed: a machine may have others to serve.
 SECONDS = 900.0
 KERNEL = '''

@@ -64,10 +64,7 @@ REVIEWED = {
         "Is it as fast as CUDA C++": QUESTION,
         "faster: more threads at once": QUESTION,
     },
-    "lectures/06_thinking_in_threads.py": {
-        "may well be the faster one": COUNTS,
-        'Faster after "Numba CUDA"': OTHER,
-    },
+    "lectures/06_thinking_in_threads.py": {'Faster after "Numba CUDA"': OTHER},
     "lectures/08_jax.py": {
         "One step of 0.02 s": OTHER,
         "are the steps of 0.02 s": OTHER,
@@ -114,6 +111,19 @@ REVIEWED = {
     "lectures/15_scan.py": {
         "the same, and faster": QUESTION,
         "Isn't a loop on the CPU faster?": QUESTION,
+    },
+    "lectures/17_a_port_done.py": {
+        "which is the fastest on this machine's processor?": QUESTION,
+        "report up to 45 times the speed": PUBLISHED,
+    },
+    "lectures/18_thinking_in_warps.py": {"may well be the faster one": COUNTS},
+    "lectures/16_blocks.py": {"Is it as fast as threads": QUESTION},
+    "lectures/19_jax_in_depth.py": {
+        "those around one decay time, 40 s": OTHER,
+        "Those around 40 s: a wrong period": OTHER,
+        "goes on until the *slowest* element": COUNTS,
+        "Mapped, it goes on for the slowest": COUNTS,
+        "a guess of 8 s for the period": OTHER,
     },
     "projects/01_fill_a_histogram/notebook.py": {"Empty slots cost nothing": COUNTS},
     "projects/02_area_by_sampling/wrong.py": {"not-any-faster": COUNTS},

@@ -4,8 +4,7 @@ Requests, sectors, wavefronts and conflicts are counts of the memory system, whi
 instructions decide: they are to agree. Instructions are not: a GPU runs SASS, into which PTX is
 assembled, so their ratio is shown and not judged.
 
-The names of the metrics are those of Nsight Compute 2021 to 2025. One that a version does not know
-is left out and named.
+A metric whose name a version does not know is left out and named.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from tools.gpu_check.play import WRONG
 from tools.gpu_check.rows import AGREES, DIFFERS, FAILS, NOT_RUN, Row
 from virtualgpu.devices.recorded import RecordedLaunch, play
 from virtualgpu.errors import VirtualGPUError
+from virtualgpu.observers import nsight
+from virtualgpu.observers.nsight import OF_INSTRUCTIONS
 
 #: Relative difference up to which two counts agree.
 TOLERANCE = 0.01
-_GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
-_SHARED = "l1tex__data_{}_mem_shared_op_{}.sum"
 
 
 @dataclass(frozen=True)
@@ -41,23 +40,8 @@ class Count:
     judged: bool = True
 
 
-COUNTS = (
-    Count("global_load_requests", (_GLOBAL.format("requests", "ld"),)),
-    Count("global_load_sectors", (_GLOBAL.format("sectors", "ld"),)),
-    Count("global_store_requests", (_GLOBAL.format("requests", "st"),)),
-    Count("global_store_sectors", (_GLOBAL.format("sectors", "st"),)),
-    # An atomic whose old value is not used is a reduction.
-    Count("global_atomic_requests", (_GLOBAL.format("requests", "atom"),
-                                     _GLOBAL.format("requests", "red"))),
-    Count("shared_load_wavefronts", (_SHARED.format("pipe_lsu_wavefronts", "ld"),)),
-    Count("shared_store_wavefronts", (_SHARED.format("pipe_lsu_wavefronts", "st"),)),
-    Count("shared_load_conflicts", (_SHARED.format("bank_conflicts_pipe_lsu", "ld"),)),
-    Count("shared_store_conflicts", (_SHARED.format("bank_conflicts_pipe_lsu", "st"),)),
-    Count("divergent_branches", ("smsp__sass_branch_targets_threads_divergent.sum",),
-          judged=False),
-    Count("warp_instructions", ("smsp__inst_executed.sum",), judged=False),
-    Count("thread_instructions", ("smsp__thread_inst_executed.sum",), judged=False),
-)
+COUNTS = tuple(Count(name, metrics, judged=name not in OF_INSTRUCTIONS)
+               for name, metrics in nsight.METRICS.items())
 METRICS = tuple(metric for count in COUNTS for metric in count.metrics)
 _UNKNOWN = re.compile(r"(?:Failed to find metric|Unknown metric|[Mm]etric)\s*(?:regex:)?\^?'?\"?"
                       r"((?:l1tex|smsp)__[\w.]+)")

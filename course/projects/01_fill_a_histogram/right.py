@@ -522,6 +522,57 @@ def fill_and_add(values, low, high, rows, counts):
     return counts.copy_to_host()
 """,
     }},
+    {"name": "cuda-c++", "cells": {
+        "histogram": """import cupy as cp
+
+FILL = cp.RawKernel(r'''
+extern "C" __global__
+void fill(const double* values, long long n, double low, double high, int slots, int* counts) {
+    extern __shared__ int mine[];
+    for (int k = threadIdx.x; k < slots; k += blockDim.x) mine[k] = 0;
+    __syncthreads();
+    for (long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+        double v = values[i];
+        int slot = slots - 1;
+        if (v < low) slot = 0;
+        else if (v < high) slot = min(int((v - low) / (high - low) * (slots - 2)) + 1, slots - 2);
+        atomicAdd(&mine[slot], 1);
+    }
+    __syncthreads();
+    for (int k = threadIdx.x; k < slots; k += blockDim.x) atomicAdd(&counts[k], mine[k]);
+}''', "fill")
+
+
+def histogram(values, low, high, bins):
+    counts = cp.zeros(bins + 2, cp.int32)
+    blocks = max(1, min(values.size // 512, 80))
+    FILL((blocks,), (256,), (cp.asarray(values), np.int64(values.size), np.float64(low),
+                             np.float64(high), np.int32(bins + 2), counts),
+         shared_mem=4 * (bins + 2))
+    return counts.get()
+""",
+    }},
+    {"name": "elementwise-kernel", "cells": {
+        "histogram": """import cupy as cp
+
+COUNT = cp.ElementwiseKernel(
+    "float64 v, float64 low, float64 high, int32 bins", "raw int32 counts",
+    '''int slot = bins + 1;
+    if (v < low) slot = 0;
+    else if (v < high) slot = min(int((v - low) / (high - low) * bins) + 1, bins);
+    atomicAdd(&counts[slot], 1);''', "count")
+
+
+def histogram(values, low, high, bins):
+    counts = cp.zeros(bins + 2, cp.int32)
+    if bins + 2 <= MAX_SLOTS:
+        fill_shared[max(1, min(values.size // 256, 100)), 256](
+            cuda.to_device(values), low, high, counts)
+    else:
+        COUNT(cp.asarray(values), low, high, bins, counts)
+    return cp.asnumpy(counts)
+""",
+    }},
     # Looks at what comes back before it goes on.
     {"name": "looked-at-on-the-way", "cells": {
         "histogram": """def histogram(values, low, high, bins):

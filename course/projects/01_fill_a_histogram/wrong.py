@@ -343,6 +343,32 @@ def merge_rows(rows, counts):
 '''},
     },
     {
+        "name": "every-second-thread-reads-rows",
+        "kind": "some threads do the work of all",
+        "fails": ["test-merge-rows"],
+        "reason": "1.5 times as many accesses to memory",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t, T = cuda.threadIdx.x, cuda.blockDim.x
+    total = 0
+    if t % 2 == 0:
+        for mine in range(t, min(t + 2, T)):
+            for r in range(mine, rows.shape[0], T):
+                total += rows[r, cuda.blockIdx.x]
+    partial[t] = total
+    active = T
+    while active > 1:
+        cuda.syncthreads()
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        counts[cuda.blockIdx.x] = partial[0]
+'''},
+    },
+    {
         "name": "sums-queue-at-one-address",
         "kind": "an atomic for each thread in place of a tree",
         "fails": ["test-merge-rows"],
@@ -620,6 +646,30 @@ def fill_shared(values, low, high, counts):
         for first in range(me, values.size, cuda.gridsize(1)):
             for i in range(first, min(first + 4, first - me + cuda.gridsize(1), values.size)):
                 cuda.atomic.add(mine, bin_index(values[i], low, high, counts.size - 2), 1)
+''')},
+    },
+    {
+        "name": "half-of-the-warps-count",
+        "kind": "some threads do the work of all",
+        "fails": ["test-fill-shared"],
+        "reason": "1.5 times as many accesses to memory",
+        "cells": {"fill-shared": fill_shared('''    if cuda.threadIdx.x // 32 % 2 == 0:
+        for j in (0, 32):
+            if cuda.threadIdx.x + j < cuda.blockDim.x:
+                for i in range(cuda.grid(1) + j, values.size, cuda.gridsize(1)):
+                    cuda.atomic.add(mine, bin_index(values[i], low, high, counts.size - 2), 1)
+''')},
+    },
+    {
+        "name": "every-block-reads-all-values",
+        "kind": "the same work in every block",
+        "fails": ["test-shared-traffic"],
+        "reason": "values are read again and again",
+        # No two blocks ever add to one slot: each block reads all the values.
+        "cells": {"fill-shared": fill_shared('''    for i in range(cuda.threadIdx.x, values.size, cuda.blockDim.x):
+        slot = bin_index(values[i], low, high, counts.size - 2)
+        if slot % cuda.gridDim.x == cuda.blockIdx.x:
+            cuda.atomic.add(mine, slot, 1)
 ''')},
     },
     {
@@ -910,6 +960,41 @@ def fill_rows(values, low, high, rows):
             for i in range(first, min(first + 8, values.size)):
                 slot = bin_index(values[i], low, high, slots - 2)
                 cuda.atomic.add(mine, 8 * slot + t // 8 % 8, 1)
+    cuda.syncthreads()
+    for slot in range(t, slots, cuda.blockDim.x):
+        total = 0
+        for k in range(8 * slot, 8 * slot + 8):
+            total += mine[k]
+        rows[cuda.blockIdx.x, slot] = total
+
+
+@cuda.jit
+def add_rows(rows, counts):
+    slot = cuda.grid(1)
+    if slot < counts.size:
+        total = 0
+        for b in range(rows.shape[0]):
+            total += rows[b, slot]
+        counts[slot] = total
+'''},
+    },
+    {
+        "name": "golf-by-half-of-the-warps",
+        "kind": "some threads do the work of all",
+        "fails": ["test-histogram-golf"],
+        "reason": "1.5 times as many accesses to memory",
+        "cells": {"golf-kernels": '''@cuda.jit
+def fill_rows(values, low, high, rows):
+    mine = cuda.shared.array(2048, int32)
+    t, slots = cuda.threadIdx.x, rows.shape[1]
+    for k in range(t, 8 * slots, cuda.blockDim.x):
+        mine[k] = 0
+    cuda.syncthreads()
+    if t // 32 % 2 == 0:
+        for first in (cuda.grid(1), cuda.grid(1) + 32):
+            for i in range(first, values.size, cuda.gridsize(1)):
+                slot = bin_index(values[i], low, high, slots - 2)
+                cuda.atomic.add(mine, 8 * slot + t % 8, 1)
     cuda.syncthreads()
     for slot in range(t, slots, cuda.blockDim.x):
         total = 0

@@ -397,8 +397,42 @@ def sample_disc(seed, threads, points):
     widen[grid, 64](hits, wide)
     return int(added(wide))
 """}},
+    {"name": "cuda-c++", "cells": {
+        "sample-disc": """import cupy as cp
+
+ADD = cp.RawKernel(r'''
+extern "C" __global__ void add(const int* hits, int n, unsigned long long* total) {
+    unsigned long long own = 0;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        own += hits[i];
+    for (int distance = 16; distance > 0; distance /= 2)
+        own += __shfl_xor_sync(0xffffffff, own, distance);
+    if (threadIdx.x % 32 == 0) atomicAdd(total, own);
+}''', "add")
+
+
+def sample_disc(seed, threads, points):
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    hits, total = cp.empty(threads, cp.int32), cp.zeros(1, cp.uint64)
+    seed_states[(threads + 127) // 128, 128](seed, states)
+    count_hits[(threads + 127) // 128, 128](states, points, -1.0, 1.0, -1.0, 1.0, hits)
+    ADD((4,), (128,), (hits, np.int32(threads), total))
+    return int(total[0])
+"""}},
     {"name": "unoptimised", "cells": {
         "add-hits": add_hits_by_warps("debug=True, opt=False"),
+        "count-hits": """@cuda.jit(debug=True, opt=False)
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    t = cuda.grid(1)
+    if t < states.size:
+        count = 0
+        for _ in range(points):
+            x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(states, t)
+            y = y0 + (y1 - y0) * xoroshiro128p_uniform_float64(states, t)
+            if inside(x, y):
+                count += 1
+        hits[t] = count
+""",
         "seed-states": """@cuda.jit(debug=True, opt=False)
 def seed_states(seed, states):
     t = cuda.grid(1)

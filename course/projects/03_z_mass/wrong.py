@@ -127,6 +127,20 @@ def count_muons(events, counts):
 '''},
     },
     {
+        "name": "half-of-the-warps-counts",
+        "kind": "some threads do the work of all",
+        "fails": ["test-count-muons"],
+        "reason": "1.5 times as many accesses to memory",
+        "cells": {"count-muons": '''@cuda.jit(extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    if cuda.threadIdx.x // 32 % 2 == 0:
+        for j in (0, 32):
+            if cuda.threadIdx.x + j < cuda.blockDim.x:
+                for i in range(cuda.grid(1) + j, len(events), cuda.gridsize(1)):
+                    counts[i] = len(events[i].muons)
+'''},
+    },
+    {
         "name": "one-thread-in-four-sums",
         "kind": "some threads do the work of all",
         "fails": ["test-sum-pt"],
@@ -483,6 +497,27 @@ def fill_masses(masses, low, high, counts):
 '''},
     },
     {
+        "name": "every-block-reads-all-masses",
+        "kind": "the same work in every block",
+        "fails": ["test-fill-masses"],
+        "reason": "masses are read again and again",
+        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    for i in range(cuda.threadIdx.x, masses.size, cuda.blockDim.x):
+        if not math.isnan(masses[i]):
+            slot = bin_index(masses[i], low, high, counts.size - 2)
+            if slot % cuda.gridDim.x == cuda.blockIdx.x:
+                cuda.atomic.add(mine, slot, 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
         "name": "a-chunk-of-masses-per-thread",
         "kind": "correct but uncoalesced",
         "fails": ["test-fill-masses"],
@@ -563,6 +598,29 @@ def fill_events(events, low, high, counts):
             mass = best_mass(events[i].muons)
             if not math.isnan(mass):
                 cuda.atomic.add(mine, bin_index(mass, low, high, counts.size - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "half-of-the-warps-have-events",
+        "kind": "some threads do the work of all",
+        "fails": ["test-fill-events"],
+        "reason": "1.5 times as many accesses to memory",
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    if cuda.threadIdx.x // 32 % 2 == 0:
+        for j in (0, 32):
+            if cuda.threadIdx.x + j < cuda.blockDim.x:
+                for i in range(cuda.grid(1) + j, len(events), cuda.gridsize(1)):
+                    mass = best_mass(events[i].muons)
+                    if not math.isnan(mass):
+                        cuda.atomic.add(mine, bin_index(mass, low, high, counts.size - 2), 1)
     cuda.syncthreads()
     for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
         cuda.atomic.add(counts, slot, mine[slot])

@@ -16,8 +16,10 @@ def wide() -> Iterator[None]:
     """64-bit types are on in these tests only: a process may run others."""
     import jax
 
-    with jax.enable_x64(True):
-        yield
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
 
 
 @pytest.fixture(scope="session")

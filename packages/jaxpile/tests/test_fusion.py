@@ -69,3 +69,12 @@ def test_updates_of_a_carry_happen_in_place():
 def test_equal_work_is_done_once():
     text = jaxpile.jit(lambda x: jnp.exp(x) + 1 / jnp.exp(x)).lower(X).as_text("python")
     assert text.count("np.exp") == 1
+
+
+def test_long_programs_become_several_loops():
+    def f(x):
+        for k in range(240):
+            x = jnp.sin(x) + k
+        return x
+    loops, buffers = made(f, X)
+    assert 3 <= loops <= 5 and buffers == loops - 1

@@ -9,7 +9,13 @@ import pytest
 from jax import lax
 
 import jaxpile
+from jaxpile.cuda.codegen import Kernel, generate
+from jaxpile.cuda.columns import by_columns
 from jaxpile.errors import NoGPU
+from jaxpile.expressions import dim, linear, load, var
+from jaxpile.primitives import default_registry
+from jaxpile.program import Buffer, Nest, Repeat, Store
+from jaxpile.stages import program_of
 
 X = np.random.default_rng(2).normal(size=(6, 7))
 I = np.array([0, 3, 3, 5])  # noqa: E741
@@ -21,6 +27,9 @@ FUNCTIONS = {
     "nan kept": lambda x: jnp.maximum(jnp.sqrt(x), 0.5),
     "scatter": lambda x: x.at[I].add(1.0),
     "scan": lambda x: lax.scan(lambda c, r: (c * 0.5 + r, c.sum()), x[0], x),
+    "scan by columns": lambda x: lax.scan(lambda c, r: ((c[1] + r, c[0]), c[0] * r),
+                                          (x[0], x[1]), x, reverse=True),
+    "scan that mixes columns": lambda x: lax.scan(lambda c, r: (c[::-1] + r, c), x[0], x),
     "while": lambda x: lax.while_loop(lambda s: s[0] < 40.0, lambda s: (s[0] * 2, s[1] + 1),
                                       (jnp.abs(x[0, 0]) + 1, 0)),
     "cond": lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x),
@@ -60,6 +69,26 @@ def cupy():
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_kernels_run(name, cupy):
     check(jax.tree.leaves(jaxpile.jit(FUNCTIONS[name], backend="cuda")(X)), FUNCTIONS[name])
+
+
+@pytest.mark.parametrize(("name", "alone"), [("scan by columns", True),
+                                             ("scan that mixes columns", False)])
+def test_a_scan_over_rows_is_one_kernel_where_columns_do_not_meet(name, alone):
+    lowered = jaxpile.jit(FUNCTIONS[name]).lower(X)
+    plan = generate(program_of(lowered.jaxpr, default_registry(), name, "gpu"))
+    assert all(isinstance(step, Kernel) for step in plan.steps) == alone
+
+
+@pytest.mark.parametrize(("place", "alone"), [
+    ((7, 1, 0), True), ((7, 1, 7), True), ((7, 1, 1), False), ((1, 1, 0), False),
+    ((7, -1, 6), False)])
+def test_columns_that_meet_are_left_apart(place, alone):
+    """A buffer is written at 7 t + i, and read where ``place`` says: factors of t and i, offset."""
+    t, column = var("t", 0, 5), dim(0, 0, 7)
+    memory = Buffer("b", (99,), np.dtype(float), "temp")
+    read = load(memory, linear([(t, place[0]), (column, place[1])], place[2]))
+    nest = Nest(((0, 7),), [Store(memory, linear([(t, 7), (column, 1)]), read)])
+    assert (by_columns(Repeat(t, 5, [nest])) is not None) == alone
 
 
 def test_kernels_keep_nan():

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from gpucourse.system import without_iris  # noqa: F401
 from gpucourse.system.told import Told
 
 app = typer.Typer(

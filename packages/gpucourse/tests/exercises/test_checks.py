@@ -105,7 +105,7 @@ def test_an_endless_kernel_in_a_check_is_stopped_soon(lesson: Lesson):
     @cuda.jit
     def endless(x):
         while x[0] >= 0:
-            x[1] += 1
+            x[0] += 1
 
     with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=2.4))):
         outcome = lesson.outcome("double", lambda x: endless[1, 64](np.zeros(2)))

@@ -13,7 +13,6 @@ from gpucourse.grading.arguments import describe_type, parameter_sizes
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox import wire
-from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
@@ -70,12 +69,6 @@ REASONS = {
     "another_field": (TOTALS.replace("one.x", "one.q"), "wrong sums"),
     "an_unknown_field": (TOTALS.replace("one.x", "one.pt"), "cannot be compiled"),
 }
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Sandbox(limits=Limits(request_seconds=60.0)) as sandbox:
-        yield sandbox.server
 
 
 def reasons(server, cells: list) -> list[str]:

@@ -23,6 +23,8 @@ from grading_toy import submitted, toy, toy_notebook
 
 # Dask warns of busy machines, and tells of the workers that are killed here on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore")
+# Its workers, each with a grader of its own, take 30 s of processor time.
+on_a_cluster = pytest.mark.rehearsal
 SEED = "5eed" * 8
 
 
@@ -65,6 +67,7 @@ def summary(verdict: Verdict) -> tuple:
             [(outcome.test, outcome.earned, outcome.reason) for outcome in verdict.tests])
 
 
+@on_a_cluster
 def test_verdicts_are_those_of_this_machine(grader, source):
     jobs = work(source, 4)
     jobs.append(Job("copy of s1", source, jobs[1].ingested))
@@ -78,6 +81,7 @@ def test_verdicts_are_those_of_this_machine(grader, source):
     assert [verdict.earned for verdict in remote] == [5.0, 2.0, 2.0, 2.0, 2.0]
 
 
+@on_a_cluster
 def test_a_lost_workers_submissions_are_graded_by_another(grader, source, local_cluster):
     """A worker is killed as soon as the first verdict is there, with most work still to do."""
     jobs = work(source, 12)
@@ -98,10 +102,12 @@ def test_a_lost_workers_submissions_are_graded_by_another(grader, source, local_
     assert [verdict.earned for verdict in verdicts] == [5.0, 2.0, 2.0, 2.0] * 3
 
 
+@on_a_cluster
 def test_each_submission_takes_a_gpu_where_workers_have_one(grader, local_cluster):
     assert grader._resources() == {"GPU": 1}
 
 
+@on_a_cluster
 def test_a_station_ends_with_the_worker_that_asked_it(source):
     import subprocess
     import sys
@@ -132,6 +138,7 @@ def test_a_station_that_dies_is_somebody_elses_turn(monkeypatch):
     dead.stdout.close()
 
 
+@on_a_cluster
 def test_what_the_cluster_fails_to_do_is_an_infrastructure_fault(grader, source):
     class Lost:
         def result(self):
@@ -158,6 +165,7 @@ def test_below_the_floor_a_station_grades_nothing(tmp_path, monkeypatch, source)
     assert "bubblewrap" in verdict.reason
 
 
+@on_a_cluster
 def test_a_cluster_without_workers_is_told_of(grader):
     from distributed import LocalCluster
 

@@ -78,6 +78,7 @@ def test_what_cannot_be_graded_says_why(checkout, console, tmp_path, monkeypatch
     assert "In a copy of the whole course, run this inside its folder" in console.export_text()
 
 
+@pytest.mark.rehearsal
 def test_the_demo_prints_scores_and_reasons_as_expected(checkout, console):
     assert demo.run(console=console, roots=[checkout]) == 0
     text = console.export_text()

@@ -8,9 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpucourse.grading.contract import Launched, PropertyFailed
-from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import grade
-from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.testing import economy, verbs
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT
@@ -37,12 +35,6 @@ def assignment(*tests) -> Assignment:
 
 COURSE = assignment(test_cell("cheap-scale", CHEAP_SCALE, 4),
                     test_cell("cheap-count", CHEAP_COUNT, 3))
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Sandbox(limits=Limits(request_seconds=60.0)) as sandbox:
-        yield sandbox.server
 
 
 def outcomes(server, course: Assignment = COURSE, **changed):

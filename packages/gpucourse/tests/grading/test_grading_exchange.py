@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from gpucourse import call
-from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.exchange import Diverged, Exchange
 from gpucourse.grading.oracle.grader import grade
-from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
@@ -85,12 +83,6 @@ SERVE = {
             "        return out.copy_to_host()\n    twice ="),
         "what it did not the first time"),
 }
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Sandbox(limits=Limits(request_seconds=60.0)) as sandbox:
-        yield sandbox.server
 
 
 def reason(server, source: str) -> str:

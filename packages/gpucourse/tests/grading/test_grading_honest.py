@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import grade
-from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
@@ -54,7 +52,27 @@ TOTAL = """def total(values):
 """
 TEST_TOTAL = """expect(call("total", np.ones(5000, np.float32), where="host") == 5000, "wrong sum")
 """
+CUPY = """import cupy as cp
+
+ADD = cp.RawKernel(r'''extern "C" __global__
+void add(const long long *values, int n, int *counts) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&counts[values[i]], 1);
+}''', "add")
+EACH = cp.ElementwiseKernel("int64 value", "raw int32 counts",
+                            "atomicAdd(&counts[value], 1)", "each")
+
+def count(values, bins):
+    counts = cp.zeros(bins, cp.int32)
+    HOW
+    return counts
+"""
+RAW = "ADD((2,), (128,), (cp.asarray(values), np.int32(values.size), counts))"
 STYLES = {
+    "cupy-raw-kernel": {"count": CUPY.replace("HOW", RAW)},
+    "cupy-raw-kernel-copied": {"count": CUPY.replace("HOW", RAW).replace(
+        "return counts", "return cp.asnumpy(counts)")},
+    "cupy-elementwise-kernel": {"count": CUPY.replace("HOW", "EACH(cp.asarray(values), counts)")},
     "converted-on-the-host": {"count": COUNT.replace("np.int32", "np.int64").replace(
         "copy_to_host()", "copy_to_host().astype(np.int32)")},
     "joined-on-the-host": {"count": COUNT.replace(
@@ -72,7 +90,16 @@ def spread(values, rows):
         mine = rows[i]
         for j in range(mine.size):
             mine[j] = values[i]
-"""},
+""", "count": COUNT.replace("@cuda.jit", "@cuda.jit(debug=True, opt=False)").replace(
+        "i < values.size", "i < values.size and long_enough(i) >= 0").replace("@cuda", """@cuda.jit(
+    device=True, debug=True, opt=False)
+def long_enough(i):
+    x = 0
+    for j in range(30000):
+        x = (x + j) % 7
+    return x
+
+@cuda""", 1)},
 }
 
 
@@ -83,12 +110,6 @@ def small() -> Assignment:
         solution("spread", SPREAD), test_cell("test-spread", TEST_SPREAD, 2),
         solution("total", TOTAL), test_cell("test-total", TEST_TOTAL, 1),
     ]))
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Sandbox(limits=Limits(request_seconds=60.0)) as sandbox:
-        yield sandbox.server
 
 
 def told(server, **changed: str) -> list[str]:
@@ -113,6 +134,16 @@ def test_threat_84_honest_styles(server, style):
 def test_what_numpy_counted_stays_refused(server, answer):
     (reason,) = told(server, count=COUNT.replace("return counts.copy_to_host()", answer).replace(
         "np.zeros(bins, np.int32)", "np.zeros(2 * bins, np.int32)").replace("values[i], 1", "0, 1"))
+    assert "computed on the host" in reason
+
+
+@pytest.mark.parametrize("how", [
+    "counts = cp.bincount(cp.asarray(values), minlength=bins)",
+    RAW.replace("values.size", "9") + """
+    counts += cp.bincount(cp.asarray(values[9:]), minlength=bins).astype(cp.int32)""",
+])
+def test_what_cupys_stand_in_computed_is_no_kernels(server, how):
+    (reason,) = told(server, count=CUPY.replace("HOW", how))
     assert "computed on the host" in reason
 
 

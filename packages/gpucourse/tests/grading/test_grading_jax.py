@@ -13,7 +13,6 @@ from gpucourse.grading.arguments import describe_dtype, read_dtype
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox import jax_programs
-from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.sandbox.wire import ProtocolError
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
@@ -73,12 +72,6 @@ def small() -> Assignment:
         solution("bump", BUMP),
         test_cell("test-bump", TEST_BUMP, 2),
     ]))
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Sandbox(limits=Limits(request_seconds=60.0)) as sandbox:
-        yield sandbox.server
 
 
 def verdict_on(server, **changed: str):

@@ -13,19 +13,12 @@ from gpucourse.grading.arguments import describe_type, parameter_sizes
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.grader import grade
-from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT
 from grading_toy import submitted
 from kernel_answers import SEED, kernels, scale
 from threats import COUNT
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.numba.machine_array import MachineArray
-
-
-@pytest.fixture(scope="session")
-def server():
-    with Sandbox(limits=Limits(request_seconds=30.0)) as sandbox:
-        yield sandbox.server
 
 
 def test_what_students_send_is_not_compiled_in_the_oracle(monkeypatch):

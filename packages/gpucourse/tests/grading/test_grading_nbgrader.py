@@ -27,7 +27,7 @@ from grading_toy import (
 )
 from nbgrader_commands import in_a_fork, nbgrader_command
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 SCRIPT = "<script>alert(1)</script>"
 

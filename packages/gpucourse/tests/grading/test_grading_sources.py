@@ -6,7 +6,6 @@ import pytest
 
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import grade
-from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
@@ -35,12 +34,6 @@ expect(launched.counters.global_load_requests == 2, "loads are not counted")
 
 SMALL = Assignment("small", notebook_of([
     setup("start", START), solution("write", WRITE), test_cell("test-write", TEST, 2)]))
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Sandbox(limits=Limits(request_seconds=30.0)) as sandbox:
-        yield sandbox.server
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ ENDLESS = """import _thread, threading
 @cuda.jit
 def endless(x):
     while x[0] >= 0:
-        x[1] += 1
+        x[0] += 1
 
 endless[1, 64](-1.0 - x)  # ends, and is compiled
 threading.Timer(0.2, _thread.interrupt_main).start()

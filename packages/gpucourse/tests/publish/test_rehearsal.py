@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from gpucourse.course.problems import Problem
 from gpucourse.publish import commands
 from gpucourse.publish.rehearsal import rehearse
 from gpucourse.publish.source import read_course
@@ -110,3 +112,23 @@ def test_one_lesson_can_be_rehearsed_while_another_is_half_written(
     assert commands.check([LECTURE]) == 1
     assert "has no id" in capsys.readouterr().out
     assert commands.check([]) == 1
+
+
+def test_lessons_are_rehearsed_beside_each_other_and_told_in_the_course_s_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_course(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert commands.build() == 0
+    both = threading.Barrier(2)
+
+    def one_of_two(course, source, notice):
+        both.wait(60)  # raises unless the other one has begun
+        return [Problem(source.path, 1, source.lesson.id)]
+
+    monkeypatch.setattr(commands, "rehearse", one_of_two)
+    monkeypatch.setattr(commands, "usable", lambda: 2.0)
+    capsys.readouterr()
+    assert commands.check([]) == 1
+    told = capsys.readouterr().out
+    assert told.index(f": {LECTURE}\n") < told.index(f": {PROJECT}\n")

@@ -20,7 +20,7 @@ from jaxpile.values import Value, buffer_of, full, whole
 #: From this cost on, a value that is wanted at several places is computed once, into a buffer.
 DEAR = 10
 #: An expression this deep becomes a buffer: compile time, and the depth of what prints it.
-DEEP = 600
+DEEP = 200
 
 SUPPORTED = {np.dtype(name) for name in (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",

@@ -8,6 +8,7 @@ from functools import partial
 
 from jaxpile.expressions import (
     Expr,
+    cost,
     dim,
     dims_of,
     flattened,
@@ -35,6 +36,9 @@ from jaxpile.program import (
 
 #: How far back a nest may move to join another, in steps.
 LOOK_BACK = 12
+#: Two nests that cost more than this in one iteration stay apart (about 100 sines): the time that
+#: LLVM takes grows faster than a loop's length.
+MOST_WORK = 2000
 #: A nest is split at borders of concatenations into at most this many.
 MOST_PIECES = 27
 #: Nests smaller than this are not worth a split: a comparison per element is shorter code.
@@ -86,13 +90,19 @@ def join(steps: list, nest: Nest) -> bool:
     reads, writes = reads_of([nest]), writes_of([nest])
     for back in range(1, min(LOOK_BACK, len(steps)) + 1):
         step = steps[-back]
-        if isinstance(step, Nest) and step.ranges == nest.ranges and mergeable(step, nest):
+        if (isinstance(step, Nest) and step.ranges == nest.ranges and mergeable(step, nest)
+                and work([step, nest]) < MOST_WORK):
             step.body.extend(forwarded(step, nest.body))
             return True
         written = writes_of([step])
         if written & (reads | writes) or reads_of([step]) & writes:
             return False
     return False
+
+
+def work(nests: list) -> int:
+    """The cost of one iteration of all the nests, each stored value by itself."""
+    return sum(cost(expr, MOST_WORK) for item in walk(nests) for expr in expressions(item))
 
 
 def mergeable(first: Nest, second: Nest) -> bool:

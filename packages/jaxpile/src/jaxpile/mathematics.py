@@ -117,19 +117,24 @@ def power_of_two(x: Expr, exponent: Expr) -> Expr:
 # --- functions -------------------------------------------------------------------------------
 
 
-def _reduced(x: Expr, low: float, high: float) -> tuple[Expr, Expr, Expr, Expr]:
-    """x = k ln 2 + r: r, e**r - 1, and the two halves of 2**k."""
-    x = choose(test("lt", x, low), number(x, low), x)
-    x = choose(test("gt", x, high), number(x, high), x)
+def _reduced(x: Expr) -> tuple[Expr, Expr]:
+    """x = k ln 2 + r: e**r - 1, and k as an integer."""
     k, whole = nearest(mul(x, number(x, 1 / math.log(2))))
     large, small = LN2[x.dtype.itemsize]
     r = fma(neg(k), number(x, small), fma(neg(k), number(x, large), x))
     terms = 14 if x.dtype == F8 else 8
     tail = polynomial(r, [1 / math.factorial(n) for n in range(2, terms)])
-    p = fma(mul(r, r), tail, r)
+    return fma(mul(r, r), tail, r), whole
+
+
+def _within(x: Expr, low: float, high: float) -> tuple[Expr, Expr, Expr]:
+    """The same of x moved into low <= x <= high, with 2**k in two halves: it may be no number."""
+    x = choose(test("lt", x, low), number(x, low), x)
+    x = choose(test("gt", x, high), number(x, high), x)
+    p, whole = _reduced(x)
     half = apply("shr_a", whole.dtype, whole, const(1, whole.dtype))
     rest = apply("sub", whole.dtype, whole, half)
-    return r, p, power_of_two(x, half), power_of_two(x, rest)
+    return p, power_of_two(x, half), power_of_two(x, rest)
 
 
 def _limits(x: Expr) -> tuple[float, float]:
@@ -138,7 +143,7 @@ def _limits(x: Expr) -> tuple[float, float]:
 
 def exp(x: Expr) -> Expr:
     low, high = _limits(x)
-    _, p, first, second = _reduced(x, low, high)
+    p, first, second = _within(x, low, high)
     result = mul(mul(add(number(x, 1), p), first), second)
     result = choose(test("gt", x, high), number(x, np.inf), result)
     return choose(test("lt", x, low), number(x, 0), result)
@@ -146,7 +151,7 @@ def exp(x: Expr) -> Expr:
 
 def expm1(x: Expr) -> Expr:
     low, high = (-40.0, _limits(x)[1]) if x.dtype == F8 else (-20.0, _limits(x)[1])
-    _, p, first, second = _reduced(x, low, high)
+    p, first, second = _within(x, low, high)
     # 2**k (p + 1) - 1 = 2**k p + (2**k - 1); in halves, as 2**1024 is no number
     scaled = mul(mul(p, first), second)
     shift = mul(first, second)
@@ -199,10 +204,13 @@ def log1p(x: Expr) -> Expr:
 
 def tanh(x: Expr) -> Expr:
     size = apply("abs", x.dtype, x)
-    t = expm1(mul(number(x, 2), choose(test("gt", size, 22), number(x, 22), size)))
-    bottom = add(t, number(x, 2))
-    result = choose(test("lt", size, 1), div(t, bottom),
-                    sub(number(x, 1), div(number(x, 2), bottom)))
+    p, whole = _reduced(mul(number(x, 2), choose(test("gt", size, 22), number(x, 22), size)))
+    power = power_of_two(x, whole)  # at most 2**64
+    t = add(mul(p, power), sub(power, number(x, 1)))
+    # t / (t + 2) below 1, 1 - 2 / (t + 2) above: one division
+    low = test("lt", size, 1)
+    part = div(choose(low, t, number(x, 2)), add(t, number(x, 2)))
+    result = choose(low, part, sub(number(x, 1), part))
     return choose(test("eq", x, 0), x, apply("copysign", x.dtype, result, x))
 
 

@@ -73,7 +73,7 @@ class Compiled:
         self.kinds = [(tuple(aval.shape), aval.dtype) for aval in lowered.in_avals]
         self.keys = [dtypes.issubdtype(dtype, dtypes.prng_key) for _, dtype in self.kinds]
         self.out_avals = [None if dtypes.issubdtype(v.aval.dtype, dtypes.prng_key)
-                          else ShapedArray(v.aval.shape, v.aval.dtype)
+                          else ShapedArray(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
                           for v in lowered.jaxpr.jaxpr.outvars]
         target = "gpu" if lowered.backend == "cuda" else "cpu"
         self.executable: Callable[[list[np.ndarray]], list[np.ndarray]]

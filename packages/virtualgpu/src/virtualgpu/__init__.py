@@ -28,8 +28,8 @@ _WHERE = {
     "VirtualDevice": "virtualgpu.devices",
     "CompilationError": "virtualgpu.compilers.nvrtc",
     **dict.fromkeys((
-        "BudgetExceeded", "DeadlockError", "LaunchError", "LinkError", "MemoryAccessError",
-        "MisalignedAddressError", "OutOfMemory", "PTXSyntaxError", "TrapError",
+        "BudgetExceeded", "DeadlockError", "EndlessError", "LaunchError", "LinkError",
+        "MemoryAccessError", "MisalignedAddressError", "OutOfMemory", "PTXSyntaxError", "TrapError",
         "UnsupportedInstruction", "VirtualGPUError"), "virtualgpu.errors"),
 }
 

@@ -122,5 +122,10 @@ class BudgetExceeded(VirtualGPUError):
     """The kernel ran past its budget of instructions or wall time: it probably never ends."""
 
 
+class EndlessError(DeadlockError, BudgetExceeded):
+    """The kernel can never end: a loop changes nothing that decides whether it goes on, or every
+    live thread waits for what none of them will do."""
+
+
 class TrapError(VirtualGPUError):
     """The kernel executed ``trap`` (an ``assert`` that failed in CUDA C++, for one)."""

@@ -15,7 +15,7 @@ from virtualgpu.codegen.kernel import NativeKernel
 from virtualgpu.devices import VirtualDevice, virtual
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.launch import WAVE_LANES, Budget
-from virtualgpu.observers.instruments import check
+from virtualgpu.observers.instruments import check, schedule
 
 ADD = entry("mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; ld.global.u32 %r1, [%rd3];"
             "add.u32 %r1, %r1, %gid; st.global.u32 [%rd3], %r1;", 1)
@@ -97,19 +97,54 @@ def test_the_environment_decides(asked, first_blocks, monkeypatch):
     assert first_blocks == ([] if asked == "0" else [0, 0])
 
 
-def test_a_watched_launch_is_interpreted(first_blocks, monkeypatch):
+def test_a_small_check_after_long_launches_is_interpreted(first_blocks, monkeypatch):
     monkeypatch.setattr(virtual, "WORTH", 0)
     kernel = Kernel(ADD, 64)
+    kernel(2, 32)
+    assert first_blocks == [0]
     with check():
         kernel(2, 32)
+    assert first_blocks == [0]
+    assert kernel.module.program("k", False).watching is None
+
+
+def test_a_long_check_changes_over_between_two_waves(first_blocks, monkeypatch):
+    monkeypatch.setattr(virtual, "WATCHED", 30_000)
+    wave = WAVE_LANES // 256
+    kernel = Kernel(ADD, 10 * WAVE_LANES)
+    with check() as report:
+        assert kernel(10 * wave, 256).tolist() == list(range(10 * WAVE_LANES))
+    assert report.ok
+    assert first_blocks[0] % wave == 0 and 0 < first_blocks[0] < 10 * wave
+    assert isinstance(kernel.module.program("k", False).watching, NativeKernel)
+    assert kernel.native is None
+
+
+def test_under_a_random_schedule_nothing_is_compiled(first_blocks, monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    kernel = Kernel(ADD, 64)
+    with check(), schedule(3):
+        kernel(2, 32)
     assert not first_blocks
+    assert kernel.module.program("k", True).watching is None
+
+
+def test_a_kernel_with_faults_is_not_compiled_for_check(first_blocks, monkeypatch):
+    """Where they are found before the work has paid for it."""
+    monkeypatch.setattr(virtual, "WATCHED", 30_000)
+    kernel = Kernel(ADD.replace("st.global.u32 [%rd3]", "st.global.u32 [%rd1]"), 64 * WAVE_LANES)
+    with check() as report:
+        kernel(10 * WAVE_LANES // 256, 256)
+    assert not report.ok and not first_blocks
+    assert "faults" in kernel.module.program("k", False).watching
 
 
 @pytest.mark.parametrize("delay", [0.2, 0.25, 0.3])
 def test_control_c_stops_native_code(delay, monkeypatch):
     """The signal mostly arrives while native code runs, and is heard as its callback begins."""
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
-    kernel = Kernel(entry("Again: add.u32 %r1, %r1, 1; bra Again;", 1), 64, seconds=3.0)
+    kernel = Kernel(entry("Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0;"
+                          "@%p1 bra Again;", 1), 64, seconds=3.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(delay, signal.raise_signal, [signal.SIGINT])
     timer.start()

@@ -115,6 +115,23 @@ def test_calls_of_addresses(which):
           block=72)
 
 
+@pytest.mark.parametrize("address", ["mov.u64 %rd7, mix;", "mov.u64 %rd7, 64;",
+                                     "mul.wide.u32 %rd7, %tid, 8;"])
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_call_of_an_address_that_no_function_fits(address, reached):
+    """The prototype has three arguments, the function whose address is taken two: native code has
+    no way to go from there, which only concerns lanes that come there."""
+    text = entry(f"""
+        proto: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _, .param .b32 _);
+        mov.u64 %rd8, mix; {address} mov.u32 %r0, 4; setp.ge.u32 %p1, %tid, {40 * (not reached)};
+        setp.lt.u32 %p2, %tid, 20; and.pred %p1, %p1, %p2; @!%p1 bra On;
+        {{ .param .b32 a; .param .b32 b; .param .b32 c; .param .b32 v; st.param.b32 [a], 1;
+          st.param.b32 [b], 2; st.param.b32 [c], 3;
+          call (v), %rd7, (a, b, c), proto; ld.param.b32 %r0, [v]; }}
+        On: {OUT}""", 1, before=FUNCTIONS)
+    agree(text, np.zeros(256, np.uint32), block=72)
+
+
 JUMPS = """
     Again: brx.idx %r1, table;
     table: .branchtargets Out, Two, One, Two;

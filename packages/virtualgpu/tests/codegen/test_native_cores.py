@@ -75,7 +75,7 @@ def test_across_cores_the_processor_s_own_atomics_are_used(monkeypatch):
     for operation, dtype, space in (("add", "u4", "global"), ("max", "i8", "generic"),
                                     ("min", "u4", "global"), ("add", "u4", "shared"),
                                     ("add", "f4", "global"), ("exch", "u4", "global")):
-        helpers.atomic.__wrapped__(operation, np.dtype(dtype), space)
+        helpers.atomic.__wrapped__(operation, np.dtype(dtype), space, kept=False)
     found = [re.findall(r"atomicrmw (\w+) ptr", text) for text in texts]
     assert found == [["add"], ["max"], ["umin"], [], [], []]
 
@@ -147,6 +147,20 @@ def test_a_short_launch_stays_on_one_core(runners, monkeypatch):
     assert len(runners) == 1
 
 
+@pytest.mark.parametrize(("operation", "leaves"), [
+    ("red.global.add.u32 [%rd1], 1;", True), ("st.global.u32 [%rd3], 1;", False)])
+def test_cores_that_are_in_each_other_s_way_leave(runners, monkeypatch, operation, leaves):
+    """As if each block took long here, and no time on one core alone."""
+    share = sharing.Run._share
+
+    monkeypatch.setattr(sharing, "TELLING", 0.0)
+    monkeypatch.setattr(sharing.Run, "_share", lambda run, seconds: share(run, 0.0))
+    values, error, code = after(entry(OWN + operation, 1), codegen.natively,
+                                [np.zeros(64 * 5000, np.uint32)], grid=5000, cores=CORES)
+    assert error is None and values[0].view(np.uint32).sum() == 64 * 5000
+    assert code.crowded == leaves and len(runners) > 1
+
+
 FROM_2000 = "setp.ge.u32 %p1, %block, 2000;"
 FAILING = {
     "past the end": FROM_2000 + "@%p1 mul.lo.u32 %gid, %gid, 1000;" + OWN
@@ -171,7 +185,11 @@ def test_the_lowest_block_that_fails_is_told(runners, text, monkeypatch):
     assert len(runners) > 1
 
 
-ENDLESS = entry(".loc 1 77 1\nAgain: add.u32 %r1, %r1, 1; bra Again;", 1) + '\n.file 1 "k.py"\n'
+# Its counter comes to 0 after 2**64 rounds.
+ENDLESS = entry(""".loc 1 77 1
+    Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p9, %rd9, 0; @%p9 bra Again;""", 1) + """
+    .file 1 "k.py"
+    """
 
 
 def test_the_time_limit_is_for_all_cores_together(runners):

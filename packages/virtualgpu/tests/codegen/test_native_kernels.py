@@ -18,13 +18,21 @@ def always(monkeypatch):
     monkeypatch.setattr(run, "STRICT", True)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [
+    *range(15), *(pytest.param(seed, marks=pytest.mark.rehearsal) for seed in range(15, 40))])
 @pytest.mark.parametrize("meetings", [False, True])
 def test_structured_kernels(seed, meetings):
     random = np.random.default_rng(seed)
     arrays = random.integers(0, 1 << 32, (2, WORDS), dtype=np.uint32)
     # One warp, so that not even the order of warps is left open.
     agree(Structured(seed, meetings).text(), *arrays, grid=1, block=[32, 32, 20][seed % 3])
+
+
+def test_lanes_that_a_partner_s_barrier_lets_go():
+    """They go on behind their own barrier of the warp, where no other lane ever waits."""
+    random = np.random.default_rng(3026)
+    arrays = random.integers(0, 1 << 32, (2, WORDS), dtype=np.uint32)
+    agree(Structured(3026, True).text(), *arrays, grid=1, block=20)
 
 
 def test_lanes_of_a_warp_lose_updates_together():
@@ -80,7 +88,7 @@ def test_faults_say_the_same(access):
 
 
 def test_an_endless_loop_is_stopped_and_its_line_named():
-    text = entry("A: add.u32 %r1, %r1, 1; bra A;", 1)
+    text = entry("A: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0; @%p1 bra A;", 1)
     _, error, code = after(text, codegen.natively, [np.zeros(1)], seconds=0.2)
     assert isinstance(code, NativeKernel)
     assert "was stopped" in error
@@ -96,6 +104,64 @@ def test_predicates_and_every_width_live_across_a_barrier():
       cvt.rzi.u32.f64 %r5, %fd1;  add.u32 %r2, %r2, %r3;  add.u32 %r2, %r2, %r4;
       add.u32 %r2, %r2, %r5;  st.global.v2.u32 [%rd4], {%r2, %r1};""", 1)
     agree(text, np.zeros(WORDS, np.uint32), grid=3, block=96)
+
+
+def test_registers_that_live_across_a_barrier_are_zero_at_each_block_s_start():
+    text = entry("""
+      bar.sync 0; add.u32 %r5, %r5, %tid; selp.u32 %r6, 4, 0, %p3; setp.gt.u32 %p3, %tid, 40;
+      bar.sync 0; mul.wide.u32 %rd3, %gid, 4; add.u64 %rd4, %rd1, %rd3; selp.u32 %r7, 8, 0, %p3;
+      add.u32 %r5, %r5, %r6; add.u32 %r5, %r5, %r7; st.global.u32 [%rd4], %r5;""", 1)
+    agree(text, np.zeros(WORDS, np.uint32), grid=5, block=96)
+
+
+@pytest.mark.parametrize(("type_", "bits"), [("f32", 32), ("f64", 64)])
+def test_a_nan_in_a_chain_of_sums_ends_as_the_one_of_its_format(type_, bits):
+    f, size = "f" if bits == 32 else "fd", bits // 8
+    text = entry(f"""
+      mul.wide.u32 %rd3, %gid, {size}; add.u64 %rd4, %rd1, %rd3; add.u64 %rd5, %rd2, %rd3;
+      ld.global.{type_} %{f}1, [%rd4]; ld.global.{type_} %{f}2, [%rd4+{size * 128}];
+      mul.rn.{type_} %{f}3, %{f}1, %{f}2; fma.rn.{type_} %{f}4, %{f}3, %{f}1, %{f}2;
+      sub.rn.{type_} %{f}5, %{f}4, %{f}3; div.rn.{type_} %{f}6, %{f}5, %{f}4;
+      st.global.{type_} [%rd5], %{f}6; st.global.{type_} [%rd5+{size * 128}], %{f}4;
+      neg.{type_} %{f}7, %{f}3; st.global.{type_} [%rd5+{size * 256}], %{f}7;
+      mov.b{bits} {"%r3" if bits == 32 else "%rd6"}, %{f}5;
+      st.global.b{bits} [%rd5+{size * 384}], {"%r3" if bits == 32 else "%rd6"};""", 2)
+    unsigned = np.dtype(f"u{size}")
+    values = np.random.default_rng(4).integers(0, 1 << 31, 256).astype(unsigned)
+    values |= {32: 0x7F80_0000, 64: 0x7FF0 << 48}[bits] * (np.arange(256) % 3 != 0).astype(unsigned)
+    values[::5] ^= unsigned.type(1 << bits - 1)
+    agree(text, values, np.zeros(512, unsigned))
+
+
+@pytest.mark.parametrize("width", [8, 16, 4, 32])
+@pytest.mark.parametrize("type_", ["u8", "u16", "u32", "u64"])
+def test_rows_of_blocks_that_are_narrower_than_a_warp(type_, width):
+    """Each eight lanes reach neighbours, or one element; some rows lie outside, some are odd."""
+    size = int(type_[1:]) // 8
+    text = entry(f"""
+      and.b32 %r1, %tid, {width - 1}; sub.u32 %r2, %tid, %r1; mul.lo.u32 %r3, %r2, {3 * size};
+      mov.u32 %r4, box; mul.lo.u32 %r5, %r1, {size}; add.u32 %r5, %r5, %r3; add.u32 %r5, %r5, %r4;
+      add.u32 %r3, %r3, %r4; mul.wide.u32 %rd3, %gid, 8; add.u64 %rd4, %rd1, %rd3;
+      cvt.u64.u32 %rd5, %gid; st.shared.{type_} [%r5], %rd5; bar.sync 0;
+      ld.shared.{type_} %rd6, [%r5]; ld.shared.{type_} %rd7, [%r3+{size}];
+      ld.shared.{type_} %rd8, [%r3+{2 * size}]; shl.b64 %rd8, %rd8, 9; add.u64 %rd6, %rd6, %rd8;
+      st.shared.{type_} [%r5+{64 * size}], %rd7; ld.shared.{type_} %rd9, [%r5+{64 * size}];
+      add.u64 %rd6, %rd6, %rd9; ld.shared.{type_} %rd9, [%r3+{64 * size}];
+      xor.b64 %rd6, %rd6, %rd9; st.global.u64 [%rd4], %rd6;""", 1,
+      variables=f".shared .align 8 .b8 box[{size * 300}];")
+    agree(text, np.zeros(2 * WORDS, np.uint32), grid=2, block=64)
+
+
+@pytest.mark.parametrize("far", [0, 4, 64, 1 << 20, -4])
+def test_of_loads_that_share_an_address_the_one_outside_is_named(far):
+    text = entry(f"""
+      and.b32 %r1, %tid, 15; mad.lo.u32 %r1, %ctaid.x, 16, %r1; mul.wide.u32 %rd3, %r1, 4;
+      add.u64 %rd4, %rd1, %rd3;
+      ld.global.u32 %r2, [%rd4]; ld.global.u32 %r3, [%rd4+{64 + far}];
+      ld.global.u32 %r4, [%rd4+8]; add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, %r4;
+      mul.wide.u32 %rd5, %gid, 4; add.u64 %rd5, %rd2, %rd5; st.global.u32 [%rd5], %r2;""", 2)
+    values = np.arange(64, dtype=np.uint32)  # the fourth block's loads reach its end
+    agree(text, values, np.zeros(512, np.uint32), grid=4, block=64)
 
 
 def test_a_narrow_signed_parameter_keeps_its_sign():

@@ -3,14 +3,17 @@ against the interpreting machine."""
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 from native_lab import after, agree
 from ptx_lab import entry
 from virtualgpu import codegen
-from virtualgpu.codegen import core, run
+from virtualgpu.codegen import core, run, stuck
 from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.machine import standstill
 
 OUT = "mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r0;"
 TILE = ".shared .align 4 .b8 tile[1024];"
@@ -38,6 +41,22 @@ FLAG = """
     st.volatile.global.u32 [%rd1+4096], 5; bra Done;
     Wait: {look} setp.ne.u32 %p2, %r4, 5; @%p2 bra Wait;
     Done: ld.volatile.global.u32 %r0, [%rd1+4096];"""
+# Waits for the last thread in each round of a loop that ends by itself.
+COUNTED = """
+    setp.ne.u32 %p1, %gid, 127; @%p1 bra Start; st.volatile.global.u32 [%rd1+4096], 5;
+    Start: mov.u32 %r5, 0;
+    Wait: ld.global.u32 %r4, [%rd1+4096]; setp.ne.u32 %p2, %r4, 5; @%p2 bra Wait;
+    add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 3; @%p1 bra Wait;
+    ld.volatile.global.u32 %r0, [%rd1+4096];"""
+# Rounds from one element of an array to the next, as over the events of a jagged array.
+JAGGED = """
+    mul.wide.u32 %rd3, %gid, 4; add.u64 %rd4, %rd1, %rd3; mov.u32 %r0, 0;
+    ld.global.u32 %r5, [%rd4];
+    Next: ld.global.u32 %r6, [%rd4+4]; add.u32 %r7, %r5, 1; setp.ge.u32 %p1, %r7, %r6; @%p1 bra On;
+    Inner: mul.wide.u32 %rd5, %r7, 4; add.u64 %rd5, %rd1, %rd5; ld.global.u32 %r8, [%rd5];
+    ld.global.u32 %r9, [%rd4]; setp.eq.u32 %p2, %r8, %r9; @%p2 bra Skip; add.u32 %r0, %r0, %r8;
+    Skip: add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r6; @%p2 bra Inner;
+    On: add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r6; @%p1 bra Next;"""
 TICKET = """
     setp.ne.u32 %p1, %tid, 0; @%p1 bra On;
     Wait: ld.volatile.global.u32 %r4, [%rd1+4096]; setp.ne.u32 %p2, %r4, %ctaid.x; @%p2 bra Wait;
@@ -56,11 +75,21 @@ ARRIVALS = """
     (FLAG.format(last=127, look="ld.volatile.global.u32 %r4, [%rd1+4096];"), 2, 64),
     (FLAG.format(last=127, look="atom.global.add.u32 %r4, [%rd1+4096], 0;"), 2, 64),
     (FLAG.format(last=127, look="ld.global.u32 %r4, [%rd1+4096];"), 2, 64),
-    (TICKET, 9, 64), (ARRIVALS, 16, 48),
+    (FLAG.format(last=127, look="ld.global.u32 %r4, [%rd1+4096]; and.b32 %r4, %r4, 7;"), 2, 64),
+    (COUNTED, 2, 64), (TICKET, 9, 64), (ARRIVALS, 16, 48),
 ], ids=["lock", "lock in a warp", "flag of the first", "flag of the last", "by an atomic",
-        "plainly", "tickets", "blocks wait for all"])
+        "plainly", "plainly, in two steps", "plainly, at each of several", "tickets",
+        "blocks wait for all"])
 def test_lanes_that_wait_let_others_run(body, grid, block):
     fair(body, 2048, grid=grid, block=block)
+
+
+def test_loops_over_a_jagged_array_wait_for_nobody():
+    text = entry(JAGGED + OUT.replace("%rd1, %rd3", "%rd2, %rd3"), 2)
+    starts = np.cumsum(np.random.default_rng(3).integers(0, 5, 256)).astype(np.uint32)
+    arrays = starts, np.zeros(128, np.uint32)
+    agree(text, *arrays)
+    assert after(text, codegen.natively, arrays)[2].kept is None
 
 
 def test_blocks_wait_for_one_that_has_not_started(monkeypatch):
@@ -69,11 +98,59 @@ def test_blocks_wait_for_one_that_has_not_started(monkeypatch):
     fair(ARRIVALS, 2048, grid=16, block=48)
 
 
-def test_a_lock_kept_for_ever_runs_out_of_time_at_the_same_line():
+def test_a_lock_kept_for_ever_is_named_in_the_same_words():
+    """And what the look at it has stored is taken back, where it proves nothing."""
     text = entry(LOCK.replace("atom.global.exch.b32 %r5, [%rd1+4096], 0;", "") + OUT, 1)
-    _, error, code = after(text, codegen.natively, [np.zeros(2048, np.uint32)], seconds=0.2)
+    arrays = [np.zeros(2048, np.uint32)]
+    _, error, code = after(text, codegen.natively, arrays)
     assert isinstance(code, NativeKernel)
-    assert "was stopped" in error
+    _, words, _ = after(text, None, arrays)
+    assert words.startswith("deadlock: no thread can go on. In block 0 63 threads (the first is 1)")
+    assert error == words
+
+
+def test_a_look_that_proves_nothing_changes_nothing(monkeypatch):
+    monkeypatch.setattr(standstill, "FIRST", 1e-4)
+    looks = []
+    monkeypatch.setattr(stuck, "look", lambda *a, look=stuck.look: looks.append(look(*a)))
+    fair("""setp.ne.u32 %p1, %gid, 70; @%p1 bra Wait; mov.u32 %r5, 0;
+        Work: ld.volatile.global.u32 %r6, [%rd1+4104]; mad.lo.u32 %r6, %r6, 5, %r5;
+        st.volatile.global.u32 [%rd1+4104], %r6; add.u32 %r5, %r5, 1;
+        setp.lt.u32 %p3, %r5, 20000; @%p3 bra Work;
+        st.volatile.global.u32 [%rd1+4096], 5; bra Done;
+        Wait: ld.volatile.global.u32 %r4, [%rd1+4096]; setp.ne.u32 %p2, %r4, 5; @%p2 bra Wait;
+        Done: ld.volatile.global.u32 %r0, [%rd1+4104];""", 2048, grid=2, block=64)
+    assert looks
+
+
+CIRCLES = {
+    "step by zero": """mov.u32 %r3, %tid;
+        Again: st.global.u32 [%rd1], %r3; add.u32 %r3, %r3, 0; setp.lt.u32 %p1, %r3, 500;
+        @%p1 bra Again;""",
+    "a list that bites its tail": """mov.u64 %rd4, %rd1;
+        Again: ld.global.u32 %r3, [%rd4]; mul.wide.u32 %rd5, %r3, 4; add.u64 %rd4, %rd1, %rd5;
+        setp.ne.u32 %p1, %r3, 99; @%p1 bra Again;""",
+}
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("body", CIRCLES.values(), ids=CIRCLES)
+def test_a_loop_that_goes_in_a_circle_is_named(body, cores):
+    begin = time.monotonic()
+    _, error, code = after(entry(body, 1), codegen.natively, [np.zeros(64, np.uint32)],
+                           grid=4096, block=32, cores=cores, seconds=60)
+    assert isinstance(code, NativeKernel) and code.kept is None
+    assert error.startswith("the kernel never ends: the thread goes round this loop for ever")
+    assert time.monotonic() - begin < 30
+
+
+def test_a_loop_that_others_may_end_has_its_time():
+    """Its words change now and then, and it is not known that nobody else does that."""
+    _, error, _ = after(entry("""mov.u64 %rd4, %rd1; mov.u32 %r5, 0;
+        Again: ld.global.u32 %r3, [%rd4]; mul.wide.u32 %rd5, %r3, 4; add.u64 %rd4, %rd1, %rd5;
+        add.u32 %r5, %r5, 1; st.global.u32 [%rd1+8], %r5; setp.ne.u32 %p1, %r3, 99;
+        @%p1 bra Again;""", 1), codegen.natively, [np.zeros(64, np.uint32)], seconds=0.5)
+    assert "was stopped; 0 of its 2 blocks had ended" in error
 
 
 EXCHANGE = """ st.shared.u32 [%r2], %gid; {barrier} xor.b32 %r3, %r1, 132; mov.u32 %r4, tile;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Iterator
 
@@ -39,23 +38,13 @@ extern "C" __global__ void hello()
 """
 
 
-def free_what_numba_keeps() -> None:
-    """Numba frees later, and on the device that is current then."""
-    from numba import cuda
-
-    gc.collect()
-    cuda.current_context().memory_manager.deallocations.clear()
-
-
 @pytest.fixture(scope="module")
 def there() -> Iterator[VirtualProcess]:
     """The device of another process, for every front end."""
     before = virtualgpu.is_active()
     virtualgpu.activate(force=True)
-    free_what_numba_keeps()
     with VirtualProcess(256 << 20) as device, devices.use(device):
         yield device
-        free_what_numba_keeps()
     if not before:
         virtualgpu.deactivate()
 

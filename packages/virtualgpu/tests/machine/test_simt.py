@@ -15,6 +15,7 @@ from ptx_lab import HEADER, entry, launch, per_thread
 from virtualgpu import devices
 from virtualgpu.errors import (
     BudgetExceeded,
+    EndlessError,
     LaunchError,
     LinkError,
     MemoryAccessError,
@@ -442,7 +443,7 @@ def test_an_absurd_grid_ends_by_the_budget(grid, seed):
 
 @pytest.mark.parametrize("body", [
     "Again: bra Again;",
-    "Again: add.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra Again; bra Again;",
+    "Again: add.u32 %r1, %r1, 1; bra Again;",
     "Again: @%p1 exit; bra Again;",
     "setp.eq.u32 %p1, %tid, 3; Again: @%p1 bra Again; bar.sync 0;",
     "Again: bar.sync 0; bra Again;",
@@ -452,19 +453,34 @@ def test_an_absurd_grid_ends_by_the_budget(grid, seed):
     "Again: call f; bra Again;",
 ])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_kernel_that_never_ends_is_stopped(body, seed):
+def test_a_kernel_that_never_ends_is_named(body, seed):
     begin = time.thread_time()
-    with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=0.2))), \
-            pytest.raises(BudgetExceeded, match="does this loop end"):
+    with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=20))), \
+            pytest.raises(EndlessError):
         run(seed, body, before=".func f() { ret; }")
     assert time.thread_time() - begin < 5
+
+
+# Its counter comes to 0 after 2**64 rounds.
+LONG = "Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0; @%p1 bra Again;"
+
+
+@pytest.mark.parametrize("body", [
+    LONG, "Again: ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1; st.global.u32 [%rd1], %r1; "
+    "setp.ne.u32 %p1, %r1, 0; @%p1 bra Again;"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_kernel_that_may_end_has_its_time(body, seed):
+    with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=0.5))), \
+            pytest.raises(BudgetExceeded, match="only block had not ended: does") as stopped:
+        run(seed, body)
+    assert not isinstance(stopped.value, EndlessError)
 
 
 def test_the_limit_of_time_may_be_set_while_programs_run(monkeypatch):
     with devices.use(virtualgpu.VirtualDevice(1 << 20)):
         monkeypatch.setenv("VIRTUALGPU_TIME_LIMIT", "0.2")
         with pytest.raises(BudgetExceeded, match=r"ran for 0\.2 s"):
-            run(None, "Again: bra Again;")
+            run(None, LONG)
 
 
 def test_a_kernel_is_not_charged_for_the_time_that_others_have_the_processor(monkeypatch):
@@ -506,7 +522,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 per_thread("mov.u32 %r0, 1;")
 threading.Thread(target=lambda: (time.sleep(0.3), signal.raise_signal(signal.SIGINT))).start()
 try:
-    launch(entry("Again: bra Again;"), 10, 100)
+    launch(entry({LONG!r}), 10, 100)
 except KeyboardInterrupt:
     print("interrupted", per_thread("mov.u32 %r0, 7;").tolist() == [7] * 32)
 """

@@ -19,7 +19,7 @@ ENDLESS = entry("""
     mov.u32 %r1, 0;
     Again:
     .loc 1 42 1
-    add.u32 %r1, %r1, 1; bra Again;""") + '\n.file 1 "kernel.cu"\n'
+    add.u64 %rd1, %rd1, 1; setp.ne.u64 %p1, %rd1, 0; @%p1 bra Again;""") + '\n.file 1 "kernel.cu"\n'
 
 
 @pytest.fixture(params=["0", "always"], ids=["interpreted", "native"], autouse=True)

@@ -8,9 +8,11 @@ import numpy as np
 
 from virtualgpu import codegen
 from virtualgpu.errors import VirtualGPUError
+from virtualgpu.findings import Report
 from virtualgpu.machine.launch import Budget, Launch
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.observers.instruments import checkers
 from virtualgpu.observers.profiling import Profile, Profiler
 
 
@@ -52,3 +54,30 @@ def agree(text: str, *arrays: np.ndarray, refused: bool = False, **options) -> N
     if wrong is None:
         for ours, theirs in zip(here, there, strict=True):
             assert (ours == theirs).all()
+
+
+def checked(text: str, native, arrays, empty: tuple[int, ...] = (), grid=2, block=64, launches=1,
+            shared=0):
+    """What ``check()`` reports of launches of ``k``; the arrays after them, how many bytes of each
+    count as unwritten, the error's words, and the native code or why there is none. The arrays
+    whose numbers are in ``empty`` are not written before."""
+    memory = GlobalMemory(1 << 28)
+    program = LoadedModule(memory, [text], None).program("k", False)
+    places = [memory.allocate(array.nbytes) for array in arrays]
+    for number, array in enumerate(arrays):
+        if number not in empty:
+            memory.write(places[number], array)
+    report, error = Report(), None
+    with checkers(report) as observers:
+        for _ in range(launches):
+            launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
+                            [struct.pack("<Q", place) for place in places], shared,
+                            observers=observers, native=native, budget=Budget(seconds=20.0))
+            try:
+                launch.run()
+            except VirtualGPUError as problem:
+                error = str(problem)
+    contents = [memory.read(p, a.nbytes).tobytes() for p, a in zip(places, arrays, strict=True)]
+    left = [memory.unwritten[p].left if p in memory.unwritten else 0 for p in places]
+    return (str(report), [(f.kind, f.line, f.count) for f in report.findings], contents, left,
+            error), program.watching

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -11,7 +12,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.registry import find_root, load_course
 from gpucourse.publish.outputs import plan, write
+from gpucourse.publish.rehearsal import rehearse
+from virtualgpu.processors import usable
 
+# Lessons run at a time, at most: a kernel takes up to 1 GB.
+MOST_KERNELS = 4
 _console = Console(highlight=False, soft_wrap=True, markup=False)
 
 
@@ -73,7 +78,6 @@ def check(ids: list[str]) -> int:
     from gpucourse.publish import syllabi
     from gpucourse.publish.gallery import read_gallery
     from gpucourse.publish.inspection import inspect
-    from gpucourse.publish.rehearsal import rehearse
     from gpucourse.publish.source import read_course, read_source
 
     root = find_root()
@@ -97,10 +101,10 @@ def check(ids: list[str]) -> int:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
-        for source in sources:
-            problems += rehearse(
-                course, source, lambda text: progress.update(task, description=text)
-            )
+        with ThreadPoolExecutor(max(1, min(MOST_KERNELS, int(usable())))) as pool:
+            for found in pool.map(lambda source: rehearse(
+                    course, source, lambda text: progress.update(task, description=text)), sources):
+                problems += found
     for problem in problems:
         _console.print(str(problem))
     if not problems:

@@ -14,7 +14,7 @@ The rules, for each lesson that ``course.toml`` lists:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +44,9 @@ class RanCell:
     wordless: bool
 
 
-def rehearse(course: Course, source: Source, notice: Callable[[str], object] = str,
-             which: Collection[str] = ("starter", "solution")) -> list[Problem]:
-    """Run a lesson's notebooks, both or the one named. ``notice`` is told what is being run."""
+def rehearse(course: Course, source: Source, notice: Callable[[str], object] = str
+             ) -> list[Problem]:
+    """Run a lesson's two notebooks. ``notice`` is told what is being run."""
     path = source.path.relative_to(course.root)
     exercises = read_exercises(course.checks(source.lesson))
     if isinstance(source.lesson, Lecture):
@@ -66,8 +66,6 @@ def rehearse(course: Course, source: Source, notice: Callable[[str], object] = s
         )
     problems = [Problem(path, line, text) for line, text in _hint_mistakes(source, exercises)]
     for name, derive, folder, judge in rehearsals:
-        if name not in which:
-            continue
         notice(f"{source.lesson.id}: {name}")
         ran = run(derive(course, source), source, course.root / folder)
         for line, text in judge(ran, exercises):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from jaxpile.cuda.columns import by_columns
 from jaxpile.cuda.operations import HELPERS, constant, operation, type_name
 from jaxpile.expressions import Expr, ordered
 from jaxpile.program import (
@@ -51,6 +52,8 @@ def generate(program: Program) -> Plan:
     def planned(steps: list) -> list:
         result: list = []
         for step in steps:
+            if isinstance(step, Repeat):
+                step = by_columns(step) or step
             match step:
                 case Nest():
                     name = "".join(c if c.isalnum() and c.isascii() else "_"

@@ -54,7 +54,6 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
         body.linkage = "internal"
         for arg in body.args[:-2]:
             arg.add_attribute("noalias")
-            arg.add_attribute("nocapture")
         StepWriter(body, passed, stack).step(step)
         outer = ir.Function(module, kinds, f"step{k}")
         builder = ir.IRBuilder(outer.append_basic_block())

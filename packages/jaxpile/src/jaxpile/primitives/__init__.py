@@ -18,12 +18,14 @@ def _all() -> Registry:
         reductions,
         scatters,
         sorting,
+        special,
         views,
+        windows,
     )
 
     registry = Registry()
     for module in (elementwise, views, indexing, scatters, reductions, control, randomness,
-                   sorting, products):
+                   sorting, products, special, windows):
         for thing in vars(module).values():
             found = thing.values() if isinstance(thing, dict) else [thing]
             registry.register(*(t for t in found if isinstance(t, Translator)))

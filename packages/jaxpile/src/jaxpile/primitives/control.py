@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 
 from jaxpile.expressions import BOOL, apply, const, dims_of, linear, row_major, var
 from jaxpile.primitives.reductions import reduce
 from jaxpile.program import Branch, Repeat, While
 from jaxpile.registry import translates
-from jaxpile.values import Value, broadcast, pointwise, whole
+from jaxpile.values import Value, broadcast, full, pointwise, whole
 
 
 @translates("pjit", "jit", "closed_call", "core_call", "checkpoint", "remat", "remat2",
-            "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin")
+            "composite", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
+            "custom_lin")
 def call(driver, equation, *operands):
     """A function within the function: its equations are translated in its place."""
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
@@ -144,3 +146,32 @@ def cond(driver, equation, which, *operands):
     return [whole(out) for out in outs]
 
 
+@translates("custom_linear_solve")
+def custom_linear_solve(driver, equation, *operands):
+    """The solver that the program brought along; the others are for derivatives."""
+    lengths, jaxprs = equation.params["const_lengths"], equation.params["jaxprs"]
+    first = lengths.matvec + lengths.vecmat
+    consts = operands[first:first + lengths.solve]
+    return driver.inline(jaxprs.solve, [], [*consts, *operands[sum(lengths):]])
+
+
+@translates("platform_index")
+def platform_index(driver, equation):
+    """Which case of lax.platform_dependent is the CPU's: results are on the CPU."""
+    for number, platforms in enumerate(equation.params["platforms"]):
+        if platforms is None or "cpu" in platforms:
+            return full((), number, np.int32)
+    raise driver.refuse(equation, "it has no case for the CPU")
+
+
+@translates("call_hi_primitive")
+def call_hi_primitive(driver, equation, *operands):
+    """What JAX 0.12 defines by simpler primitives, and says how: searchsorted, for example."""
+    definition = equation.params["_prim"]
+
+    def function(*leaves):
+        args = jax.tree.unflatten(definition.in_tree, leaves)
+        return jax.tree.leaves(definition.expand(*args))
+
+    avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
+    return driver.inline(jax.make_jaxpr(function)(*avals), [], operands)

@@ -23,7 +23,9 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 #: Functions of the C library: correct to its own bounds, one element after the other.
 LIBRARY = {"pow": "pow", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
            "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh",
-           "atanh": "atanh", "lgamma": "lgamma", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt"}
+           "atanh": "atanh", "lgamma": "lgamma", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt",
+           "nextafter": "nextafter", "exp2": "exp2", "log2": "log2",
+           "log10": "log10"}
 
 # Giles (2010), "Approximating the erfinv function": in w - 2.5 below w = 5, in sqrt(w) - 3 above
 CENTRAL = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087,
@@ -106,7 +108,8 @@ def bitcast_convert_type(driver, equation, x):
     return pointwise("bitcast", target, x) if target != x.dtype else x
 
 
-@translates("copy", "copy_p", "optimization_barrier", "stop_gradient", "name", kind="pointwise")
+@translates("copy", "copy_p", "optimization_barrier", "stop_gradient", "name", "random_clone",
+            kind="pointwise")
 def copy(driver, equation, *operands):
     return list(operands)
 
@@ -130,6 +133,24 @@ def square(driver, equation, x):
     return pointwise("mul", x.dtype, x, x)
 
 
+@translates("one_minus_square", kind="pointwise")
+def one_minus_square(driver, equation, x):
+    """(1 + x) (1 - x), which is exact where x is near 1."""
+    one = const(1, x.dtype)
+    expr = apply("mul", x.dtype, *(apply(op, x.dtype, one, x.expr) for op in ("add", "sub")))
+    return Value(x.shape, x.dtype, expr)
+
+
+@translates("polynomial", kind="pointwise")
+def polynomial(driver, equation, *operands):
+    """Horner's rule, the constant term first."""
+    x, *coefficients = level(operands)
+    total = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        total = pointwise("add", x.dtype, pointwise("mul", x.dtype, total, x), coefficient)
+    return total
+
+
 @translates("rsqrt", kind="pointwise")
 def rsqrt(driver, equation, x):
     one = const(1, x.dtype)
@@ -142,11 +163,6 @@ def logistic(driver, equation, x):
     small = apply("exp", x.dtype, apply("neg", x.dtype, x.expr))
     return Value(x.shape, x.dtype, apply("div", x.dtype, one,
                                          apply("exact_add", x.dtype, one, small)))
-
-
-@translates("exp2", kind="pointwise")
-def exp2(driver, equation, x):
-    return pointwise("libm", x.dtype, x, attr="exp2")
 
 
 @translates("is_finite", kind="pointwise")

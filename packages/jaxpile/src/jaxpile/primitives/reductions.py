@@ -7,6 +7,7 @@ import numpy as np
 from jaxpile.expressions import (
     BOOL,
     INDEX,
+    Expr,
     apply,
     const,
     dim,
@@ -171,9 +172,19 @@ def arg_extreme(driver, equation, x):
     return whole(out)
 
 
-@translates("cumsum", "cumprod", "cummax", "cummin")
+def log_add(x: Expr, y: Expr) -> Expr:
+    """log(exp(x) + exp(y)): the larger, and log1p of the rest; equal infinities are themselves."""
+    kind = x.dtype
+    high, low = apply("max", kind, x, y), apply("min", kind, x, y)
+    rest = apply("log1p", kind, apply("exp", kind, apply("exact_sub", kind, low, high)))
+    endless = apply("eq", BOOL, apply("abs", kind, high), const(np.inf, kind))
+    return apply("select", kind, endless, high, apply("exact_add", kind, high, rest))
+
+
+@translates("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 def running(driver, equation, x):
-    op, neutral = monoid(f"_{equation.primitive.name[3:]}", x.dtype)
+    log = equation.primitive.name == "cumlogsumexp"
+    op, neutral = monoid("_max" if log else f"_{equation.primitive.name[3:]}", x.dtype)
     # in order, each sum rounded: nothing is regrouped here
     op = {"sum_add": "add", "sum_mul": "mul"}.get(op, op)
     axis, backwards = equation.params["axis"], equation.params["reverse"]
@@ -191,8 +202,9 @@ def running(driver, equation, x):
     target = list(at)
     if backwards:
         target[axis] = linear([(at[axis], -1)], x.shape[axis] - 1)
-    step = [Set(name, apply(op, x.dtype, total, x.at(at))),
-            Store(out, row_major(x.shape, target), total)]
+    value = x.at(at)
+    joined = log_add(total, value) if log else apply(op, x.dtype, total, value)
+    step = [Set(name, joined), Store(out, row_major(x.shape, target), total)]
     builder.nest(outer, [Set(name, const(neutral, x.dtype)),
                          *builder.loops(step, [at[axis]], [x.shape[axis]])])
     return whole(out)

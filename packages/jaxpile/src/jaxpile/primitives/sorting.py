@@ -16,9 +16,10 @@ from jaxpile.expressions import (
     row_major,
     var,
 )
+from jaxpile.primitives.elementwise import rank
 from jaxpile.program import Nest, Set, Store, Until, When
 from jaxpile.registry import translates
-from jaxpile.values import Value
+from jaxpile.values import Value, cast, cut, pointwise
 
 
 def before(keys: list[tuple[Expr, Expr]]) -> Expr:
@@ -37,6 +38,22 @@ def before(keys: list[tuple[Expr, Expr]]) -> Expr:
 @translates("sort")
 def sort(driver, equation, *operands):
     axis, count = equation.params["dimension"], equation.params["num_keys"]
+    return in_order(driver, operands, axis, count)
+
+
+@translates("top_k")
+def top_k(driver, equation, x):
+    """The largest along the last axis and their places: a stable sort, the largest first."""
+    axis = equation.params.get("axis", -1) % len(x.shape)
+    shape = tuple(equation.outvars[0].aval.shape)
+    key = pointwise("not", rank(x.expr).dtype, Value(x.shape, x.dtype, rank(x.expr)))
+    places = cast(Value(x.shape, INDEX, dims_of(x.shape)[axis]), equation.outvars[1].aval.dtype)
+    found = in_order(driver, [key, x, places], axis, 1)[1:]
+    return [cut(value, [0] * len(shape), shape) for value in found]
+
+
+def in_order(driver, operands, axis: int, count: int) -> list[Value]:
+    """The operands' rows along an axis, in the order of the first ``count`` of them."""
     builder, shape = driver.builder, operands[0].shape
     length = shape[axis]
     if length < 2 or not operands[0].size:

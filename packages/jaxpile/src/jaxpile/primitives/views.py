@@ -93,6 +93,12 @@ def iota(driver, equation, *_):
     return values.cast(Value(shape, at.dtype, at), dtype)
 
 
+@translates("empty", "empty2")
+def empty(driver, equation, *_):
+    """Memory to be written: zeros, as XLA's CPU code has it."""
+    return full(equation.params.get("shape", ()), 0, equation.params["dtype"])
+
+
 @translates("tile")
 def tile(driver, equation, x):
     shape = equation.outvars[0].aval.shape

@@ -89,6 +89,7 @@ class Apart:
     def places(self) -> set[int]:
         """Where lanes may go on after they were parked."""
         after = {arrival.place.after for arrival in self.arrivals}
+        after |= {partner.after for place in self.meets for partner in self._partners(place)}
         return {place.index for place in self.again} | after
 
     def _check_warp_barriers(self) -> None:

@@ -7,15 +7,11 @@ native code).
 
 from __future__ import annotations
 
-import ctypes
-
-import numpy as np
-
 from virtualgpu.codegen import stuck
 from virtualgpu.codegen.context import DEADLOCK, STOPPED, WAITING
 from virtualgpu.codegen.core import Core
 from virtualgpu.codegen.sharing import Run
-from virtualgpu.errors import DeadlockError
+from virtualgpu.machine import standstill
 from virtualgpu.machine.launch import WAITING as WAITING_WAVES
 from virtualgpu.machine.launch import WAVE_LANES
 
@@ -26,9 +22,11 @@ class SideBySide(Run):
     def _work(self, core: Core) -> None:
         waiting: list[Core] = []
         ended = [core]
+        look_at = standstill.FIRST
+        assert self.kernel.kept is not None
         try:
             while self.next < self.end or waiting:
-                if self.next < self.end and len(waiting) < max(1, self._most()):
+                if self._may_begin(waiting):
                     core = ended.pop() if ended else self._another()
                     core.place(self.next, min(core.common.blocks, self.end - self.next))
                     self.next += core.width
@@ -41,17 +39,27 @@ class SideBySide(Run):
                             self.stopped.append(core)
                         return
                     if result == DEADLOCK:
-                        raise self._deadlock(core)
+                        raise stuck.deadlock(self.launch, self.kernel.kept, core)
                     (left if result == WAITING else ended).append(core)
                 waiting = left
+                spent = sum(one.spent for one in self.cores)
+                if spent > look_at and waiting and not self._may_begin(waiting):
+                    seconds = max(standstill.FIRST, min(spent * standstill.PART, 10))
+                    stuck.look(self.launch, self.kernel.kept, waiting, seconds)
+                    look_at = 2 * spent
         except BaseException as error:  # Ctrl-C between two turns, too
             core.error = error
 
-    def _most(self) -> int:
-        """How many contexts may be in use: as many lanes wait as on the interpreting machine."""
+    def _may_begin(self, waiting: list[Core]) -> bool:
+        """Whether there are more blocks, and room for them: as many lanes wait as on the
+        interpreting machine."""
         launch, common = self.launch, self.cores[0].common
-        return min(WAITING_WAVES * WAVE_LANES // (common.blocks * launch.threads),
+        most = min(WAITING_WAVES * WAVE_LANES // (common.blocks * launch.threads),
                    launch.budget.nbytes // common.nbytes)
+        return self.next < self.end and len(waiting) < max(1, most)
+
+    def _ended(self) -> int:
+        return self.next - sum(core.width - core.ended() for core in self.cores)
 
     def _another(self) -> Core:
         core = Core(self.launch, self.kernel, self.cores[0].common, self._look)
@@ -69,11 +77,3 @@ class SideBySide(Run):
         going = super()._look(core)
         self._say_where(core)
         return going
-
-    def _deadlock(self, core: Core) -> DeadlockError:
-        assert self.kernel.parking is not None
-        warps, words = core.common.fields["warps"], self.kernel.state_size // 4
-        states = (ctypes.c_uint32 * (core.width * warps * words)).from_address(
-            core.word("states_all"))
-        return stuck.deadlock(self.launch, self.kernel.parking, core.first, np.ctypeslib.as_array(
-            states).reshape(core.width, warps, words))

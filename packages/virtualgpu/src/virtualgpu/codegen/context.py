@@ -30,6 +30,8 @@ FIELDS = (
     "place_counts", "site_counts", "thread_instructions", "thread_accesses",
     "passes", "count_apart", "count_data",
     "warp_instructions", "warp_accesses", "span", "end_stretch",
+    "watch",  # the words of a kernel that is checked (`shadow.rules`)
+    "seen",  # where a loop's head leaves the registers that decide how it goes on (`circles`)
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
 
@@ -37,6 +39,7 @@ LANES = 32
 ADDRESSES = 64  # one word per lane
 VALUES = ADDRESSES + LANES  # up to four words per lane
 COMPARES = VALUES + 4 * LANES
+HOSTS = COMPARES  # of a load or store: the host's addresses of lanes 0, 8, 16 and 24
 SITES = COMPARES + LANES
 
 # The words of a memory instruction. In an allocation or a shared variable that it used: the lowest
@@ -44,6 +47,12 @@ SITES = COMPARES + LANES
 # And how many bytes of a thread's local memory it may touch.
 LOW, SPAN, DELTA, LIMIT = range(4)
 SITE_WORDS = 4
+
+# The form of a warp's addresses: a full warp whose lanes reach neighbouring elements; one in which
+# each eight lanes do (rows of a block that is 8 or 16 threads wide); one in which each eight lanes
+# reach one element; none of these.
+APART, LINE, ROWS, SAME = range(4)
+ROW = 8
 
 WORD = 8
 assert len(FIELDS) <= ADDRESSES

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from virtualgpu.codegen.circles import Circles
 from virtualgpu.codegen.context import (
     ADDRESSES,
     AT,
@@ -26,7 +27,7 @@ from virtualgpu.codegen.context import (
     size,
 )
 from virtualgpu.codegen.kernel import NativeKernel
-from virtualgpu.codegen.resident import TABLE
+from virtualgpu.codegen.resident import EXITED, TABLE
 from virtualgpu.errors import Location
 from virtualgpu.machine import barriers
 from virtualgpu.machine.compiled import pointer
@@ -88,7 +89,7 @@ class Common:
         stride = -(-kernel.local_size // 16) * 16
         self.rooms = {"shared": -(-launch.shared_bytes // 16) * 16,
                       "local": warps * LANES * stride, "states": warps * kernel.state_size}
-        self.blocks = 1 if kernel.parking is None else self._side_by_side(launch)
+        self.blocks = 1 if kernel.kept is None else self._side_by_side(launch)
         self.fields = {
             "delta": launch.memory.host - BASE, "threads": launch.threads, "warps": warps,
             "local_stride": stride, "local_bytes": launch.threads * stride,
@@ -161,11 +162,13 @@ class Core:
     count : int
         How many blocks it shall be given at once.
     first, width : int
-        The blocks that lie side by side here: the first of them and how many.
+        The blocks that it runs, or that lie side by side here: the first of them and how many.
     done : bool
         Whether it will run no more blocks.
     spent : float
         Seconds of its thread's processor time, when it last looked.
+    circles : Circles
+        What it has seen of the loops from which it asks.
     error : BaseException or None
         What was raised meanwhile.
     """
@@ -177,12 +180,14 @@ class Core:
         self.context = own.words(size(len(kernel.sites)))
         tick = ctypes.CFUNCTYPE(None)(self._tick)
         own.kept.append(tick)
+        self.circles = Circles(own.words(kernel.shown // WORD + WORD).view(np.uint8))
+        self.set({"seen": pointer(self.circles.room)})
         self.is_small = common.nbytes <= SMALL
         self.set(common.fields | {"tick": ctypes.cast(tick, ctypes.c_void_p).value or 0})
         for name, nbytes in common.rooms.items():
             room = own.room(common.blocks * nbytes)
             self.set({name: room, f"{name}_all": room})
-        if kernel.parking is not None:
+        if kernel.kept is not None:
             self.set({"tables": own.room(common.blocks * WORD * TABLE)})
         # A site knows no variable yet: its first access looks one up.
         self.context[SITES + LIMIT :: SITE_WORDS] = [
@@ -200,6 +205,7 @@ class Core:
     def _begin(self, launch: Launch, look: Callable[[Core], bool]) -> None:
         self.launch, self._look = launch, look
         self.count, self.done = 1, False
+        self.circles.begin()
         self.first = self.width = 0
         self._stood: tuple[int, int, int, int] | None = None
         self.spent = self._began = 0.0
@@ -230,6 +236,7 @@ class Core:
         meanwhile."""
         with self._hearing_signals():
             result = self.kernel.run(pointer(self.context), first, count)
+        self.circles.leave()
         if result == STOPPED:
             self._note()
         return result
@@ -238,6 +245,7 @@ class Core:
         """From within a loop. Native code stops unless this comes to its end."""
         try:
             self._note()
+            self.circles.look(self)
             if self._look(self):
                 self.context[AT["fuel"]] = ROUNDS
                 self.context[AT["ended"]] = 0
@@ -271,6 +279,12 @@ class Core:
 
     def word(self, field: str) -> int:
         return int(self.context[AT[field]])
+
+    def ended(self) -> int:
+        """How many of the blocks that lie side by side have ended."""
+        whole = (ctypes.c_int64 * (self.width * TABLE)).from_address(self.word("tables"))
+        threads = np.ctypeslib.as_array(whole).reshape(self.width, TABLE)[:, EXITED]
+        return int(np.count_nonzero(threads == self.launch.threads))
 
     def _note(self) -> None:
         self._stood = (self.word("fault"), self.word("block"), self.word("warp"),

@@ -152,7 +152,7 @@ class Counting:
         self._site(row, (LANES, 1, build.select(shared, turns, sectors),
                          build.select(shared, turns, I64(site.size))))
 
-    def same(self, step: Access, number: int, mask: ir.Value) -> None:
+    def same(self, step: Access, number: int, mask: ir.Value, address: ir.Value) -> None:
         """All lanes of ``mask`` reach one address."""
         build, site = self.build, step.site
         if site.quiet:

@@ -16,13 +16,31 @@ from functools import cache
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.codegen.context import ADDRESSES, COMPARES, DELTA, LANES, LIMIT, LOW, SPAN, VALUES
+from virtualgpu.codegen.context import (
+    ADDRESSES,
+    APART,
+    COMPARES,
+    DELTA,
+    HOSTS,
+    LANES,
+    LIMIT,
+    LOW,
+    ROW,
+    ROWS,
+    SAME,
+    SPAN,
+    VALUES,
+)
 from virtualgpu.codegen.lanes import (
+    EVERYONE,
+    I1,
     I32,
     I64,
+    IOTA,
     POINTER,
     Context,
     bits_of_mask,
+    constant_vector,
     mask_of_bits,
     pointer_to,
     splat,
@@ -81,41 +99,99 @@ def mover(kind: str, size: int) -> str:
 
 def _move_at_once(context: Context, site: ir.Value, mask: ir.Value, width: ir.Value, kind: str,
                   element: ir.IntType) -> None:
-    """Single elements, all in the variable that was used last: one gather or scatter."""
+    """Single elements, all in the variable that was used last: one load or store of the lanes that
+    are here where they are neighbours, else one gather or scatter."""
     build, size = context.build, element.width // 8
-    site_words = Context(build, site)
+    addresses, hosts, known = _known(context, site, mask, I64(size))
+    good = build.and_(known, build.icmp_unsigned("==", width, I64(1)))
+    with build.if_then(good, likely=True):
+        vector, pointers = ir.VectorType(element, LANES), ir.VectorType(POINTER, LANES)
+        lanes, align, room = mask_of_bits(build, mask), I32(size), context.at(VALUES)
+        suffix = f"v{LANES}i{element.width}"
+        number = build.zext(build.cttz(mask, I1(0)), I64)
+        first = item(build, context.at(ADDRESSES), number, I64)
+        first = build.sub(first, build.mul(number, I64(size)))  # where lane 0 would be
+        line = build.add(splat(build, first), constant_vector(size * IOTA, 64))
+        alike = bits_of_mask(build, build.icmp_unsigned("==", addresses, line))
+        missing = build.and_(mask, build.not_(alike))
+        places = {
+            f"p0.{suffix}": pointer_to(build, build.add(first, Context(build, site).load(DELTA))),
+            f"v{LANES}p0.{suffix}": build.inttoptr(hosts, pointers)}
+        verbs = (("load", "gather") if kind == "load" else ("store", "scatter"))
+        with build.if_else(build.icmp_unsigned("==", missing, I32(0))) as branches:
+            for branch, verb, (names, place) in zip(branches, verbs, places.items(), strict=True):
+                name = f"llvm.masked.{verb}." + ".".join(reversed(names.split(".")))
+                with branch:
+                    if kind == "load":
+                        nothing = ir.Constant(vector, None)
+                        build.store(intrinsic(build, name, vector, [
+                            place, align, lanes, nothing]), room, align=8)
+                    else:
+                        intrinsic(build, name, ir.VoidType(), [
+                            build.load(room, typ=vector, align=8), place, align, lanes])
+        build.ret(I64(0))
+
+
+def _known(context: Context, site: ir.Value, mask: ir.Value, size: ir.Value
+           ) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """The lanes' addresses, the host's, and whether all of ``mask`` lie in the variable that was
+    used last."""
+    build, site_words = context.build, Context(context.build, site)
     addresses = Value(build, build.load(
         context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8), "u64")
 
     def spread(word: int) -> Value:
         return Value(build, splat(build, site_words.load(word)), "u64")
 
-    legal = (addresses - spread(LOW) < spread(SPAN)) & ((addresses & (size - 1)) == 0)
+    odd = addresses & Value(build, splat(build, build.sub(size, I64(1))), "u64")
+    legal = (addresses - spread(LOW) < spread(SPAN)) & (odd == 0)
     wrong = build.and_(build.not_(bits_of_mask(build, legal.node)), mask)
-    good = build.and_(build.icmp_unsigned("==", wrong, I32(0)),
-                      build.icmp_unsigned("==", width, I64(1)))
-    with build.if_then(good, likely=True):
-        vector, pointers = ir.VectorType(element, LANES), ir.VectorType(POINTER, LANES)
-        places = build.inttoptr((addresses + spread(DELTA)).node, pointers)
-        lanes, align, room = mask_of_bits(build, mask), I32(size), context.at(VALUES)
-        suffix = f"v{LANES}i{element.width}.v{LANES}p0"
-        if kind == "load":
-            nothing = ir.Constant(vector, None)
-            gather = intrinsic(build, f"llvm.masked.gather.{suffix}", vector,
-                               [places, align, lanes, nothing])
-            build.store(gather, room, align=8)
-        else:
-            intrinsic(build, f"llvm.masked.scatter.{suffix}", ir.VoidType(),
-                      [build.load(room, typ=vector, align=8), places, align, lanes])
-        build.ret(I64(0))
+    hosts = (addresses + spread(DELTA)).node
+    return addresses.node, hosts, build.icmp_unsigned("==", wrong, I32(0))
 
 
 @cache
-def atomic(operation: str, dtype: np.dtype, space: str) -> str:
+def form() -> str:
+    """``(context, site, mask, size, lowest, between)`` → ROWS, SAME or APART: how the addresses in
+    the context lie, if all at ``lowest`` to ``lowest + between`` bytes above them are legal in the
+    variable that was used last. Where each row begins for the host is left in the context."""
+    build, (pointer, site_pointer, mask, size, lowest, between) = function(
+        "form", [POINTER, POINTER, I32, I64, I64, I64])
+    context, site = Context(build, pointer), Context(build, site_pointer)
+    with build.if_then(build.icmp_unsigned("!=", mask, EVERYONE)):
+        build.ret(I64(APART))
+    address = build.load(context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8)
+    starts = [build.extract_element(address, I32(lane)) for lane in range(0, LANES, ROW)]
+    heads = build.shuffle_vector(address, ir.Constant(address.type, ir.Undefined),
+                                 constant_vector(IOTA // ROW * ROW))
+    above = build.sub(address, heads)
+    line = build.mul(splat(build, size), constant_vector(IOTA % ROW, 64))
+    rows, same = (build.icmp_unsigned("==", bits_of_mask(build, build.icmp_unsigned(
+        "==", above, expected)), EVERYONE) for expected in (line, constant_vector(0 * IOTA, 64)))
+    low, high, odd = starts[0], starts[0], I64(0)
+    for start in starts:
+        low = build.select(build.icmp_unsigned("<", start, low), start, low)
+        high = build.select(build.icmp_unsigned(">", start, high), start, high)
+        odd = build.or_(odd, build.add(start, lowest))
+    row = build.select(rows, build.mul(size, I64(ROW - 1)), I64(0))
+    first, span = build.sub(build.add(low, lowest), site.load(LOW)), site.load(SPAN)
+    more = build.add(build.add(build.sub(high, low), row), between)
+    good = build.icmp_unsigned("==", build.and_(odd, build.sub(size, I64(1))), I64(0))
+    for far in (first, more, build.add(first, more)):  # the sum of two large ones may wrap
+        good = build.and_(good, build.icmp_unsigned("<", far, span))
+    for number, start in enumerate(starts):
+        context.store(HOSTS + number, build.add(start, site.load(DELTA)))
+    found = build.select(rows, I64(ROWS), build.select(same, I64(SAME), I64(APART)))
+    build.ret(build.select(good, found, I64(APART)))
+    return linkable(str(build.module), "form", "few")
+
+
+@cache
+def atomic(operation: str, dtype: np.dtype, space: str, kept: bool) -> str:
     """An atomic: ``(context, site, space, mask)`` → 0, or 1 for an illegal access. Values and
-    what is compared with lie in the context; the values become the old ones. Lanes come one
-    after the other, the lowest first, as on the interpreting machine."""
-    name = f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{space}"
+    what is compared with lie in the context; where the old ones are ``kept``, they take the values'
+    place. Lanes come one after the other, the lowest first, as on the interpreting machine."""
+    name = f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{space}" + "_kept" * kept
     kind = atomic_kind(operation, dtype)
     element = llvm_type(kind, None)
     build, (pointer, site, number, mask) = function(name, [POINTER, POINTER, I64, I32])
@@ -135,7 +211,8 @@ def atomic(operation: str, dtype: np.dtype, space: str) -> str:
             address = Value(build, item(build, context.at(ADDRESSES), lane, I64), "u64")
             new = flushed if space == "global" else select(address >= BASE, flushed, new)
         build.store(new.node, place)
-        build.store(old.node, build.gep(context.at(VALUES), [lane], source_etype=element))
+        if kept:
+            build.store(old.node, build.gep(context.at(VALUES), [lane], source_etype=element))
     build.ret(I64(0))
     return linkable(str(build.module), name, "few")
 
@@ -165,7 +242,9 @@ def _places(context: Context, site: ir.Value, space: ir.Value, mask: ir.Value,
     find = _locate(build.module)
     with build.goto_entry_block():
         hosts = build.alloca(I64, LANES)
-    with each_bit(build, mask) as lane:
+    _, together, known = _known(context, site, mask, size)
+    build.store(together, pointer_to(build, build.ptrtoint(hosts, I64)), align=8)
+    with build.if_then(build.not_(known), likely=False), each_bit(build, mask) as lane:
         address = item(build, context.at(ADDRESSES), lane, I64)
         host = build.call(find, [context.pointer, site, space, lane, address, size])
         with build.if_then(build.icmp_unsigned("==", host, I64(0)), likely=False):

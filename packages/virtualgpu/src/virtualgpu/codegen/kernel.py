@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 
 from virtualgpu.codegen import order
 from virtualgpu.codegen.apart import barrier_of
+from virtualgpu.codegen.circles import Head
 from virtualgpu.codegen.context import AT
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access
+from virtualgpu.codegen.kept import Kept, kept
 from virtualgpu.codegen.lowering import Lowering
 from virtualgpu.codegen.resident import Resident
-from virtualgpu.codegen.stuck import Parking, parking
+from virtualgpu.codegen.shadow.rules import Checked
 from virtualgpu.compilers.llvm import machine_code
 from virtualgpu.machine.program import Program
 
@@ -49,6 +51,7 @@ block:
   call void @llvm.memset.p0.i64(ptr %shared_ptr, i8 -2, i64 %shared_bytes, i1 false)
   %local_ptr = inttoptr i64 %local to ptr
   call void @llvm.memset.p0.i64(ptr %local_ptr, i8 -2, i64 %local_bytes, i1 false)
+{begun}
   br label %{start}
 {body}
 stopped:
@@ -178,40 +181,54 @@ class NativeKernel:
     state_size: int
     local_size: int  # bytes of a thread's local memory, calls included
     ordered: bool  # whether its blocks have to run in their order, on one core
-    parking: Parking | None  # not None: blocks run side by side, each in memory of its own
+    kept: Kept | None  # not None: blocks run side by side, each in memory of its own
     grid_barrier: bool
+    heads: dict[int, Head]  # loops whose deciding registers it shows, and how many bytes of them
+    shown: int
     seconds: float  # that it took to compile
+    checked: Checked | None  # of the variant that is checked
     idle: list[object] = field(default_factory=list)  # contexts of launches that are over
+    crowded: bool = False  # cores that share its blocks are in each other's way
+
+    @property
+    def atomics(self) -> bool:
+        """Whether blocks may meet in atomics."""
+        return any(access.site.kind == "atomic" and access.site.space != "shared"
+                   for access, _ in self.sites)
 
 
-def build(program: Program, counts: bool = False) -> NativeKernel:
-    """Compile a kernel, or its variant that counts. Raises Refused where native code cannot be the
-    same as the machine."""
+def build(program: Program, counts: bool = False, watches: bool = False) -> NativeKernel:
+    """Compile a kernel, or its variant that counts or is checked. Raises Refused where native code
+    cannot be the same as the machine."""
     start = time.perf_counter()
-    name = "counting" if counts else "native"
-    lowering = Lowering(program, name, counts)
+    name = "counting" if counts else "watching" if watches else "native"
+    lowering = Lowering(program, name, counts, watches)
     lines = []
     for word in (*_FIELDS, *_STORED):
         lines.append(f"  %{word}_p = getelementptr i64, ptr %ctx, i64 {AT[word]}")
         if word in _FIELDS:
             lines.append(f"  %{_FIELDS[word]} = load i64, ptr %{word}_p")
     rounds = bool(lowering.barriers)
-    apart = lowering.apart
+    apart, watching = lowering.apart, lowering.watching
+    begun, passed, more = ("", _PASSED, _STRETCH) if counts else ("", "", "") if (
+        watching is None) else watching.texts()
     if apart is not None:
         Resident(name, lowering.function, apart, len(lowering.accesses.sites))
         text = str(lowering.module)
     else:
         text = str(lowering.module) + _BLOCKS.format(
             name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
-            ended=_ENDED if counts else "",
+            begun=begun, ended=_ENDED if counts else "",
             body=(_ROUNDS if rounds else _PLAIN).format(
-                name=name, passed=_PASSED if counts else "")) + (_STRETCH if counts else "")
+                name=name, passed=passed)) + more
     address = machine_code(text, name, "few")
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     local = max(place.frame + place.block.function.frame_size for place in lowering.places)
     # Blocks that wait for each other share a core's time; one core alone adds to tables of counts.
-    ordered = counts or apart is not None or order.is_ordered(lowering.places, lowering.steps)
+    ordered = counts or watches or apart is not None or order.is_ordered(
+        lowering.places, lowering.steps)
     return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
-                        ordered, None if apart is None else parking(apart), any(
+                        ordered, None if apart is None else kept(apart), any(
                             barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
-                        time.perf_counter() - start)
+                        lowering.heads, lowering.shown, time.perf_counter() - start,
+                        None if watching is None else Checked(watching.grain))

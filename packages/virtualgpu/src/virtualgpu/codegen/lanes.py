@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 from llvmlite import ir
@@ -17,19 +18,26 @@ EVERYONE = ir.Constant(I32, 0xFFFF_FFFF)
 IOTA = np.arange(LANES)
 
 
-def constant_vector(numbers: Iterable[int], bits: int) -> ir.Constant:
-    kind = ir.IntType(bits)
-    return ir.Constant(ir.VectorType(kind, LANES), [int(n) & ((1 << bits) - 1) for n in numbers])
+def constant_vector(numbers: Iterable[int], bits: int = 32) -> ir.Constant:
+    """Numbers side by side, one for each lane or as many as there are; 32 bits serve for the order
+    of a shuffle."""
+    return _constant_vector(tuple(int(n) & ((1 << bits) - 1) for n in numbers), bits)
 
 
-def splat(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
+@cache
+def _constant_vector(numbers: tuple[int, ...], bits: int) -> ir.Constant:
+    """The same object each time: to write one out takes 0.1 ms, and it is written out once."""
+    return ir.Constant(ir.VectorType(ir.IntType(bits), len(numbers)), list(numbers))
+
+
+def splat(build: ir.IRBuilder, node: ir.Value, lanes: int = LANES) -> ir.Value:
     """One number in every lane."""
     if isinstance(node, ir.Constant):
-        return Splat(node, LANES)
-    vector = ir.VectorType(node.type, LANES)
+        return Splat(node, lanes)
+    vector = ir.VectorType(node.type, lanes)
     undefined = ir.Constant(vector, ir.Undefined)
     one = build.insert_element(undefined, node, I32(0))
-    return build.shuffle_vector(one, undefined, Splat(I32(0), LANES))
+    return build.shuffle_vector(one, undefined, Splat(I32(0), lanes))
 
 
 def spread(value: Value) -> Value:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.codegen import apart, control_flow, data, spins
+from virtualgpu.codegen import apart, circles, control_flow, data, spins
 from virtualgpu.codegen.apart import Apart
 from virtualgpu.codegen.context import DONE
 from virtualgpu.codegen.control_flow import Place, chosen
@@ -31,9 +31,11 @@ from virtualgpu.codegen.lanes import (
 from virtualgpu.codegen.memory import Accesses
 from virtualgpu.codegen.operands import BOOL, U32, U64, Registers
 from virtualgpu.codegen.refusal import Refused
+from virtualgpu.codegen.shadow.watching import Watching
 from virtualgpu.codegen.state import State
 from virtualgpu.codegen.uniformity import Uniformity
 from virtualgpu.codegen.ways import Ways
+from virtualgpu.machine.loops import cycles
 from virtualgpu.machine.program import Program
 
 KINDS = {"next", "goto", "branch", "indexed", "exit", "barrier", "trap", "call", "return"}
@@ -52,11 +54,13 @@ class Lowering(Ways):
         Bytes that a warp keeps at a barrier; 0 for a kernel without.
     """
 
-    def __init__(self, program: Program, name: str, counts: bool = False):
+    def __init__(self, program: Program, name: str, counts: bool = False,
+                 watches: bool = False):
         self.program = program
         self.places = control_flow.places(program)
         self.steps = [decode(program, place) for place in self.places]
         self._check()
+        self.heads, self.shown = circles.heads(program, self.places), 0
         spinning = spins.spinning(self.places, self.steps)
         endings = control_flow.endings(self.places)
         # How an ending place runs nobody can tell, except who counts.
@@ -65,8 +69,8 @@ class Lowering(Ways):
         self.uniformity = Uniformity(program, self.places, self.steps, self.ending)
         parted = apart.needed(self.places, self._companions(), self.steps,
                               self.uniformity.varying, spinning)
-        if parted and counts:
-            raise Refused("lanes that wait for others, and somebody counts")
+        if parted and (counts or watches):
+            raise Refused("lanes that wait for others, and somebody watches")
         if parted:
             self.uniformity = Uniformity(
                 program, self.places, self.steps, self.ending, apart=True)
@@ -76,7 +80,9 @@ class Lowering(Ways):
         self.barriers = [p for p in self.places if p.block.kind == "barrier"]
         self._start(name, spinning if parted else None)
         self.counting = Counting(self.context, self.steps) if counts else None
-        self.accesses.counting = self.counting
+        self.watching = Watching(program, self.context, self.steps, self.barriers,
+                                 self._stop) if watches else None
+        self.accesses.counting = self.counting or self.watching
         self._dispatch()
         for place in self.places:
             self._place(place)
@@ -121,15 +127,26 @@ class Lowering(Ways):
         for word in self.words.values():
             build.store(I32(0), word)
         live = frozenset().union(*(self.places[b.after].live_in for b in self.barriers))
-        self.state = State(self.registers, function.args[1], live) if self.apart is None else (
-            self.apart.state)
-        self.accesses = Accesses(self.registers, self.context, self._stop)
+        if self.apart is None:
+            self.state = State(self.registers, function.args[1], live)
+            self.state.keep(live - self._busy())
+        else:
+            self.state = self.apart.state
+        self.accesses = Accesses(self.registers, self.context, self._stop,
+                                 spins.used_registers(self.places, self.steps))
         self.enter = [function.append_basic_block(f"p{place.index}_") for place in self.places]
         self.check = {place: function.append_basic_block(f"c{place}_") for place in self.chain}
         self.finish = function.append_basic_block("finish")
         if self.apart is None:
             with build.goto_block(self.finish):
                 build.ret(I32(DONE))
+
+    def _busy(self) -> set[int]:
+        """Registers that are written in loops without a barrier: they had better stay at hand."""
+        free = {place.index: place.onward for place in self.places if place not in self.barriers}
+        return {slot for loop in cycles(
+                    {index: onward & free.keys() for index, onward in free.items()})
+                for index in loop for step in self.steps[index] for slot in step.writes}
 
     def _dispatch(self) -> None:
         """From the entry to the first place, or to where a barrier let the warp go on; and from
@@ -148,7 +165,11 @@ class Lowering(Ways):
         elif not self.barriers:
             build.branch(first)
         else:
-            switch = build.switch(self.state.phase(), first)
+            fresh = self.function.append_basic_block("fresh")
+            switch = build.switch(self.state.phase(), fresh)
+            build.position_at_end(fresh)
+            self.registers.clear(self.first.live_in)
+            build.branch(first)
             for number, barrier in enumerate(self.barriers, 1):
                 resume = self.function.append_basic_block("resume")
                 switch.add_case(I32(number), resume)
@@ -177,6 +198,7 @@ class Lowering(Ways):
         build, registers, block = self.build, self.registers, place.block
         build.position_at_end(self.enter[place.index])
         registers.start(place)
+        self.accesses.start(place, self.steps[place.index])
         mask = build.load(self.mask)
         pending = self.waiting[place.index]
         if block.guard is not None:
@@ -188,6 +210,8 @@ class Lowering(Ways):
                 self._count_out(pending)
             self.counting.executed(place, mask)
         for step in self.steps[place.index]:
+            if self.watching is not None:
+                self.watching.step(place, step, mask)
             if isinstance(step, Access):
                 self.accesses.emit(step, mask)
             elif isinstance(step, Stop):

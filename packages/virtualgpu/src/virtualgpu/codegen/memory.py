@@ -1,9 +1,9 @@
 """Loads, stores and atomics of a warp, each checked before it takes effect.
 
-Two cases are written out where they stand: one address for all lanes, and a full warp whose lanes
-reach neighbouring elements of the allocation that the instruction used last (for shared memory:
-of the variable). They take a few instructions more than the access alone. All others are calls
-of :mod:`virtualgpu.codegen.helpers`.
+Some cases are written out where they stand: one address for all lanes, and a full warp whose lanes
+reach memory in one of the forms of :mod:`.reach`, in the allocation that the instruction used last
+(for shared memory: in the variable). They take a few instructions more than the access alone. All
+others are calls of :mod:`virtualgpu.codegen.helpers`.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from virtualgpu.codegen import helpers
 from virtualgpu.codegen.context import (
     ADDRESSES,
     COMPARES,
-    DELTA,
     LANES,
-    LOW,
-    SPAN,
+    LINE,
+    ROW,
+    ROWS,
+    SAME,
     VALUES,
     site_at,
 )
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.counting import Counting
-from virtualgpu.codegen.decode import Access
+from virtualgpu.codegen.decode import Access, Step
 from virtualgpu.codegen.lanes import (
-    EVERYONE,
     I32,
     I64,
     IOTA,
     Context,
-    bits_of_mask,
     constant_vector,
     pointer_to,
     splat,
     spread,
 )
 from virtualgpu.codegen.operands import Registers
+from virtualgpu.codegen.reach import Forms, Reach, reaches
+from virtualgpu.codegen.shadow.watching import Watching
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.emit import U64
 from virtualgpu.machine.fuse import kind
@@ -47,57 +48,47 @@ from virtualgpu.operations.expression import Value, llvm_type
 
 class Accesses:
     """Writes the accesses of one kernel. ``stop(number)`` gives the block to jump to where site
-    ``number`` may not go on."""
+    ``number`` may not go on; ``used`` are the registers that some instruction reads."""
 
     def __init__(self, registers: Registers, context: Context,
-                 stop: Callable[[int, ir.Value], ir.Block]):
+                 stop: Callable[[int, ir.Value], ir.Block], used: set[int]):
         self.registers, self.context, self.stop = registers, context, stop
+        self.used = used
         self.build = context.build
         self.sites: list[tuple[Access, Place]] = []
-        self.counting: Counting | None = None
+        self.counting: Counting | Watching | None = None
+        self.forms = Forms(context)
+        self.reaches: dict[int, Reach] = {}
+        self.fetched: dict[int, list[ir.Value]] = {}  # results of loads, by the id of their step
+
+    def start(self, place: Place, steps: list[Step]) -> None:
+        """Go on with the accesses of a place."""
+        self.reaches, self.fetched = reaches(steps, place.block.function), {}
 
     def emit(self, step: Access, mask: ir.Value) -> None:
         """The step's access by the lanes in ``mask`` (a word)."""
-        number = len(self.sites)
-        self.sites.append((step, self.registers.place))
+        if id(step) in self.fetched:
+            self._results(step, self.fetched[id(step)])
+            return
         site = step.site
-        address = self.registers.get(step.sources[0], U64)
-        if site.offset:
-            address = address + (site.offset & 0xFFFF_FFFF_FFFF_FFFF)
+        base = self.registers.get(step.sources[0], U64)
         values = [self.registers.get(value, site.dtype) for value in step.sources[1:]]
         if site.kind == "atomic":
-            self._atomic(step, number, address, values, mask)
-        elif address.lanes is None and site.space in ("global", "shared"):
-            self._single(step, number, address, values, mask)
+            self._atomic(step, self._number(step), base + site.offset, values, mask)
+        elif base.lanes is None and site.space in ("global", "shared"):
+            self._single(step, self._number(step), base + site.offset, values, mask)
         else:
-            self._vector(step, number, spread(address), [spread(v) for v in values], mask)
+            self._vector(step, spread(base), [spread(v) for v in values], mask)
+
+    def _number(self, step: Access) -> int:
+        self.sites.append((step, self.registers.place))
+        return len(self.sites) - 1
 
     # -- pieces --------------------------------------------------------------------------------
 
     def _element(self, step: Access, lanes: int | None) -> ir.Type:
         name = kind(step.site.dtype)
         return llvm_type("u8" if name == "pred" else name, lanes)
-
-    def _host(self, number: int, address: ir.Value) -> ir.Value:
-        """The host's address, where the site knows the variable."""
-        return self.build.add(self.context.load(site_at(number) + DELTA), address)
-
-    def _inside(self, number: int, address: ir.Value, reach: int) -> ir.Value:
-        """Whether elements at ``address`` to ``reach`` bytes above it lie inside."""
-        build, context = self.build, self.context
-        low, span = (context.load(site_at(number) + word) for word in (LOW, SPAN))
-        far = build.sub(address, low)
-        good = build.icmp_unsigned("<", far, span)
-        if reach:
-            last = build.icmp_unsigned("<", build.add(far, I64(reach)), span)
-            good = build.and_(good, last)
-        return good
-
-    def _aligned(self, address: ir.Value, size: int) -> ir.Value | None:
-        if size == 1:
-            return None
-        odd = self.build.and_(address, I64(size - 1))
-        return self.build.icmp_unsigned("==", odd, I64(0))
 
     def _ask(self, step: Access, number: int, helper: str, mask: ir.Value, *more: ir.Value) -> None:
         """Call a helper; where it refuses, leave the kernel."""
@@ -119,14 +110,12 @@ class Accesses:
     def _single(self, step: Access, number: int, address: Value, values: list[Value],
                 mask: ir.Value) -> None:
         build, site = self.build, step.site
-        near = self._inside(number, address.node, 0)
-        aligned = self._aligned(address.node, site.size)
-        if aligned is not None:
-            near = build.and_(near, aligned)
+        near = self.forms.inside(number, address.node, 0)
+        near = build.and_(near, self.forms.aligned(address.node, site.size))
         known, search, onward = (build.append_basic_block() for _ in range(3))
         build.cbranch(near, known, search)
         build.position_at_end(known)
-        plain = self._host(number, address.node)
+        plain = self.forms.host(number, address.node)
         build.branch(onward)
         build.position_at_end(search)
         build.store(splat(build, address.node), self.context.at(ADDRESSES), align=8)
@@ -140,7 +129,7 @@ class Accesses:
         place.add_incoming(plain, known)
         place.add_incoming(found, searched)
         if self.counting is not None:
-            self.counting.same(step, number, mask)
+            self.counting.same(step, number, mask, address.node)
         nodes = []
         for part in range(site.width):
             at = pointer_to(build, build.add(place, I64(part * site.dtype.itemsize)))
@@ -157,87 +146,125 @@ class Accesses:
 
     # -- an address for each lane --------------------------------------------------------------
 
-    def _vector(self, step: Access, number: int, address: Value, values: list[Value],
-                mask: ir.Value) -> None:
+    def _vector(self, step: Access, base: Value, values: list[Value], mask: ir.Value) -> None:
+        """The address of each lane is ``base`` and the site's offset. Loads that share it, with
+        nothing between them that could change memory, are fetched at once."""
         build, site = self.build, step.site
-        size, width, element = site.size, site.width, site.dtype.itemsize
-        vector = self._element(step, LANES)
-        whole = self._element(step, LANES * width)
-        apart, onward = build.append_basic_block(), build.append_basic_block()
-        plain = None
+        reach = self.reaches[id(step)]
+        run = reach.runs.get(id(step), [step])
+        numbers = [self._number(one) for one in run]
+        ways: dict[int, list[Callable[[], list[ir.Value]]]] = {}
         if site.space != "local":
-            plain = build.append_basic_block()
-            first = build.extract_element(address.node, I32(0))
-            line = build.add(splat(build, first), constant_vector(size * IOTA, 64))
-            same = bits_of_mask(build, build.icmp_unsigned("==", address.node, line))
-            good = build.icmp_unsigned("==", build.and_(same, mask), EVERYONE)
-            good = build.and_(good, self._inside(number, first, size * (LANES - 1)))
-            aligned = self._aligned(first, size)
-            if aligned is not None:
-                good = build.and_(good, aligned)
-            build.cbranch(good, plain, apart)
-            build.position_at_end(plain)
-            if self.counting is not None:
-                self.counting.line(step, number, first)
-            at = pointer_to(build, self._host(number, first))
-            if step.site.kind == "load":
-                node = build.load(at, typ=whole, align=element)
-                lines = [node] if width == 1 else [
-                    build.shuffle_vector(node, ir.Constant(whole, ir.Undefined), ir.Constant(
-                        ir.VectorType(I32, LANES), [width * int(i) + part for i in IOTA]))
-                    for part in range(width)]
-            else:
-                build.store(self._interleaved(values), at, align=element)
+            if reach.form is None:
+                self.forms.find(reach, step, numbers[0], base.node, mask, self.counting is None)
+            for one, number in zip(run, numbers, strict=True):
+                for form, write in self._plain_ways(one, number, reach, base, values).items():
+                    ways.setdefault(form, []).append(write)
+        onward = build.append_basic_block()
+        results: list[tuple[list[ir.Value], ir.Block]] = []
+        for form, writers in ways.items():
+            block, other = build.append_basic_block(), build.append_basic_block()
+            build.cbranch(build.icmp_unsigned("==", reach.form, I32(form)), block, other)
+            build.position_at_end(block)
+            nodes = [node for write in writers for node in write()]
+            results.append((nodes, build.block))
             build.branch(onward)
-        if plain is None:
-            build.branch(apart)
-        build.position_at_end(apart)
-        build.store(address.node, self.context.at(ADDRESSES), align=8)
-        if self.counting is not None:
-            self.counting.apart(step, number, mask)
-        bytes_ = LANES * element
-        places = [
-            build.gep(self.context.at(VALUES), [I64(part * bytes_)], source_etype=ir.IntType(8))
-            for part in range(width)]
-        if step.site.kind == "store":
-            for place, value in zip(places, values, strict=True):
-                build.store(value.node, place, align=8)
-        self._ask(step, number, helpers.mover(step.site.kind, element), mask, I64(width))
-        if step.site.kind == "load":
-            fetched = [build.load(place, typ=vector, align=8) for place in places]
-        done = build.block
+            build.position_at_end(other)
+        nodes = [node for one, number in zip(run, numbers, strict=True)
+                 for node in self._apart(one, number, base, values, mask)]
+        results.append((nodes, build.block))
         build.branch(onward)
         build.position_at_end(onward)
-        if step.site.kind == "store":
-            return
-        if plain is None:
-            self._results(step, fetched)
-            return
-        nodes = []
-        for part in range(width):
-            node = build.phi(vector)
-            node.add_incoming(lines[part], plain)
-            node.add_incoming(fetched[part], done)
-            nodes.append(node)
-        self._results(step, nodes)
+        merged = []
+        for number, node in enumerate(nodes):
+            merged.append(build.phi(node.type))
+            for some, block in results:
+                merged[-1].add_incoming(some[number], block)
+        for number, one in enumerate(run):
+            self.fetched[id(one)] = merged[number * site.width :][: site.width]
+        if site.kind == "load":
+            self._results(step, self.fetched[id(step)])
+
+    def _plain_ways(self, step: Access, number: int, reach: Reach, base: Value,
+                    values: list[Value]) -> dict[int, Callable[[], list[ir.Value]]]:
+        """For the forms of addresses that are written out here: what writes the access. It gives
+        a load's results."""
+        build, site = self.build, step.site
+        element, width = site.dtype.itemsize, site.width
+
+        def at(row: int) -> ir.Value:
+            return pointer_to(build, build.add(reach.hosts[row], I64(site.offset)))
+
+        def line() -> list[ir.Value]:
+            if self.counting is not None:
+                first = build.extract_element(base.node, I32(0))
+                self.counting.line(step, number, build.add(first, I64(site.offset)))
+            if site.kind == "store":
+                build.store(self._interleaved(values), at(0), align=element)
+                return []
+            whole = self._element(step, LANES * width)
+            node = build.load(at(0), typ=whole, align=element)
+            return [node] if width == 1 else [
+                build.shuffle_vector(node, ir.Constant(whole, ir.Undefined),
+                                     constant_vector(width * IOTA + part))
+                for part in range(width)]
+
+        def rows() -> list[ir.Value]:
+            if site.kind == "load":
+                return [self._joined([build.load(at(row), typ=self._element(step, ROW),
+                                                 align=element) for row in range(LANES // ROW)])]
+            node = values[0].node
+            for row in range(LANES // ROW):
+                part = build.shuffle_vector(node, ir.Constant(node.type, ir.Undefined),
+                                            constant_vector(range(ROW * row, ROW * (row + 1))))
+                build.store(part, at(row), align=element)
+            return []
+
+        def same() -> list[ir.Value]:
+            ones = [build.load(at(row), typ=self._element(step, None))
+                    for row in range(LANES // ROW)]
+            return [self._joined([splat(build, one, ROW) for one in ones])]
+
+        ways: dict[int, Callable[[], list[ir.Value]]] = {LINE: line}
+        if self.counting is None and width == 1:
+            ways[ROWS] = rows
+            if site.kind == "load":
+                ways[SAME] = same
+        return ways
+
+    def _apart(self, step: Access, number: int, base: Value, values: list[Value], mask: ir.Value
+               ) -> list[ir.Value]:
+        """By a function that all kernels share; a load's results."""
+        build, site = self.build, step.site
+        element = site.dtype.itemsize
+        build.store((base + site.offset).node, self.context.at(ADDRESSES), align=8)
+        if self.counting is not None:
+            self.counting.apart(step, number, mask)
+        places = [build.gep(self.context.at(VALUES), [I64(part * LANES * element)],
+                            source_etype=ir.IntType(8)) for part in range(site.width)]
+        for place, value in zip(places, values, strict=False):
+            build.store(value.node, place, align=8)
+        self._ask(step, number, helpers.mover(site.kind, element), mask, I64(site.width))
+        if site.kind == "store":
+            return []
+        return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
+
+    def _joined(self, nodes: list[ir.Value]) -> ir.Value:
+        """The elements of one vector after those of the other; two or four of them."""
+        def pair(a: ir.Value, b: ir.Value) -> ir.Value:
+            return self.build.shuffle_vector(a, b, constant_vector(range(2 * a.type.count)))
+        row = [pair(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=True)]
+        return row[0] if len(row) == 1 else pair(*row)
 
     def _interleaved(self, values: list[Value]) -> ir.Value:
         """``width`` values of each lane, lane after lane."""
         nodes = [value.node for value in values]
-        build = self.build
-
-        def joined(a: ir.Value, b: ir.Value) -> ir.Value:
-            count = a.type.count
-            return build.shuffle_vector(a, b, ir.Constant(
-                ir.VectorType(I32, 2 * count), list(range(2 * count))))
         if len(nodes) == 1:
             return nodes[0]
-        row = [joined(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=True)]
-        whole = row[0] if len(row) == 1 else joined(*row)
+        whole = self._joined(nodes)
         order = [LANES * part + int(lane) for lane in IOTA for part in range(len(nodes))]
-        return build.shuffle_vector(
-            whole, ir.Constant(whole.type, ir.Undefined),
-            ir.Constant(ir.VectorType(I32, len(order)), order))
+        return self.build.shuffle_vector(
+            whole, ir.Constant(whole.type, ir.Undefined), constant_vector(order))
 
     # -- atomics -------------------------------------------------------------------------------
 
@@ -247,12 +274,14 @@ class Accesses:
         build.store(spread(address).node, self.context.at(ADDRESSES), align=8)
         if self.counting is not None:
             self.counting.apart(step, number, mask)
+        kept = bool(self.used & set(step.writes))
         # Of `cas`, operand b is what is compared with, and comes first.
         value, compare = (values[0], values[0]) if len(values) == 1 else (values[1], values[0])
         build.store(spread(value).node, self.context.at(VALUES), align=8)
         if len(values) == 2:
             build.store(spread(compare).node, self.context.at(COMPARES), align=8)
-        self._ask(step, number, helpers.atomic(site.operation, site.dtype, site.space), mask)
-        if step.writes:
+        self._ask(step, number, helpers.atomic(
+            site.operation, site.dtype, site.space, kept), mask)
+        if kept:
             old = build.load(self.context.at(VALUES), typ=self._element(step, LANES), align=8)
             self._results(step, [old])

@@ -8,6 +8,7 @@ from llvmlite import ir
 from virtualgpu.codegen.context import LANES
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.lanes import (
+    I1,
     I32,
     I64,
     IOTA,
@@ -44,11 +45,22 @@ _BY_LANE = {
 }
 
 
+HOME_ALIGN = 64
+
+
+def stored(own: ir.Type) -> ir.Type:
+    """How registers lie in memory: predicates in a word, or a byte where one serves all lanes."""
+    if own == I1:
+        return ir.IntType(8)
+    return I32 if own == ir.VectorType(I1, LANES) else own
+
+
 class Registers:
     """A kernel's registers while its code is written.
 
-    A register's home is a place on the stack, which LLVM's first pass turns into values. Within a
-    block the latest value is at hand in ``current``, as lanes that run the block see it.
+    A register's home is a place on the stack, which LLVM's first pass turns into values, or in
+    what a warp keeps at barriers (``kept``). Within a block the latest value is at hand in
+    ``current``, as lanes that run the block see it.
     """
 
     def __init__(self, program: Program, build: ir.IRBuilder, context: Context,
@@ -57,6 +69,7 @@ class Registers:
         self.program, self.build, self.context = program, build, context
         self.varying = varying
         self.homes: dict[int, ir.Value] = {}
+        self.kept: set[int] = set()
         self.current: dict[int, tuple[Value, np.dtype]] = {}
         self.written: set[int] = set()
         for slot in sorted(slots):
@@ -72,8 +85,7 @@ class Registers:
     def read(self, slot: int) -> tuple[Value, np.dtype]:
         if slot not in self.current:
             dtype = self.program.dtypes[slot]
-            node = self.build.load(self.homes[slot])
-            self.current[slot] = Value(self.build, node, kind(dtype)), dtype
+            self.current[slot] = Value(self.build, self.at_home(slot), kind(dtype)), dtype
         return self.current[slot]
 
     def write(self, slot: int | None, value: Value, have: np.dtype) -> None:
@@ -105,9 +117,46 @@ class Registers:
             if slot in self.varying:
                 value = spread(value)
                 if mask is not None and slot in needed:
-                    old = Value(self.build, self.build.load(self.homes[slot]), value.kind)
+                    old = Value(self.build, self.at_home(slot), value.kind)
                     value = select(Value(self.build, mask, "pred"), value, old)
-            self.build.store(value.node, self.homes[slot])
+            self.put_home(slot, value.node)
+
+    # -- homes ---------------------------------------------------------------------------------
+
+    def _type(self, slot: int) -> ir.Type:
+        lanes = LANES if slot in self.varying else None
+        return llvm_type(kind(self.program.dtypes[slot]), lanes)
+
+    def at_home(self, slot: int) -> ir.Value:
+        """What lies in a register's home."""
+        build, own = self.build, self._type(slot)
+        if slot not in self.kept:
+            return build.load(self.homes[slot])
+        value = build.load(self.homes[slot], typ=stored(own), align=HOME_ALIGN)
+        if stored(own) is own:
+            return value
+        return (build.trunc if own == I1 else build.bitcast)(value, own)
+
+    def put_home(self, slot: int, node: ir.Value) -> None:
+        build = self.build
+        if slot not in self.kept:
+            build.store(node, self.homes[slot])
+            return
+        if stored(node.type) is not node.type:
+            node = (build.zext if node.type == I1 else build.bitcast)(node, stored(node.type))
+        build.store(node, self.homes[slot], align=HOME_ALIGN)
+
+    def keep(self, slot: int, home: ir.Value) -> None:
+        """Give a register a home in memory that outlasts the function, aligned to HOME_ALIGN. It
+        holds zero only where :meth:`clear` is called."""
+        self.homes[slot] = home
+        self.kept.add(slot)
+
+    def clear(self, slots: frozenset[int]) -> None:
+        for slot in sorted(slots & self.kept):
+            own = self._type(slot)
+            lanes = own.count if isinstance(own, ir.VectorType) else None
+            self.put_home(slot, zero(kind(self.program.dtypes[slot]), lanes))
 
     # -- operands ------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from virtualgpu.codegen.beside import SideBySide
 from virtualgpu.codegen.kernel import NativeKernel, build
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.sharing import Run
+from virtualgpu.codegen.watched import Suspicion, Watch, Watched, space_of
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.launch import Launch
@@ -28,10 +29,15 @@ _lock = threading.Lock()
 def natively(launch: Launch, first: int = 0) -> bool:
     """Run the blocks from ``first`` on in native code if they can be; False where nothing has
     been done."""
+    if not isinstance(launch.schedule, Lockstep) or not math.isinf(launch.budget.instructions):
+        return False
+    found = [observer.has_found() for observer in launch.observers]
+    if found and None not in found:
+        if any(found) and launch.program.watching is None:
+            launch.program.watching = "faults have been found in it"
+        return not any(found) and _checked(launch, first)
     counts = bool(launch.observers)
-    if (counts and not _can_be_counted(launch.observers)) or (
-            not isinstance(launch.schedule, Lockstep)
-            or not math.isinf(launch.budget.instructions)):
+    if counts and not _can_be_counted(launch.observers):
         return False
     start = time.thread_time()
     kernel = _kernel(launch.program, counts)
@@ -39,7 +45,7 @@ def natively(launch: Launch, first: int = 0) -> bool:
     if kernel is None or kernel.local_size > MAX_LOCAL or (
             kernel.grid_barrier and not launch.cooperative):
         return False
-    run = (Run if kernel.parking is None else SideBySide)(launch, kernel)
+    run = (Run if kernel.kept is None else SideBySide)(launch, kernel)
     if counts:
         run.count(launch.observers[0].counts(kernel, first))
     try:
@@ -50,25 +56,56 @@ def natively(launch: Launch, first: int = 0) -> bool:
     return True
 
 
+def _checked(launch: Launch, first: int) -> bool:
+    """The same under the checkers: False, and memory as it was, where one may have to speak."""
+    start = time.thread_time()
+    kernel = _kernel(launch.program, False, watches=True)
+    if kernel is None or kernel.local_size > MAX_LOCAL:
+        return False
+    space = space_of(launch.memory)
+    if space is None:
+        return False
+    while True:
+        watch = Watch(launch, kernel, space, first)
+        launch.deadline += time.thread_time() - start
+        start = time.thread_time()
+        try:
+            Watched(launch, kernel, watch).run(first)
+        except Suspicion:
+            watch.undo()
+            if not (allocations := watch.to_track()):
+                launch.program.watching = "something in it needs words"
+                launch.deadline += time.thread_time() - start
+                return False
+            assert kernel.checked is not None
+            kernel.checked.tracked.update(allocations)
+        except BaseException:
+            watch.settle()
+            raise
+        else:
+            watch.settle()
+            return True
+
+
 def _can_be_counted(observers: list[Observer]) -> bool:
     """Whether native code can count for those who watch, instead of telling them."""
     return len(observers) == 1 and type(observers[0]).counts is not Observer.counts
 
 
-def _kernel(program: Program, counts: bool) -> NativeKernel | None:
+def _kernel(program: Program, counts: bool, watches: bool = False) -> NativeKernel | None:
     """The program's native code, compiled when first asked for; None without."""
-    variant = "counting" if counts else "native"
+    variant = "counting" if counts else "watching" if watches else "native"
     with _lock:
         if getattr(program, variant) is None:
-            setattr(program, variant, _build(program, counts))
+            setattr(program, variant, _build(program, counts, watches))
     kernel = getattr(program, variant)
     return kernel if isinstance(kernel, NativeKernel) else None
 
 
-def _build(program: Program, counts: bool) -> NativeKernel | str:
+def _build(program: Program, counts: bool, watches: bool) -> NativeKernel | str:
     """Native code, or why there is none."""
     try:
-        return build(program, counts)
+        return build(program, counts, watches)
     except (Refused, UnsupportedInstruction) as refusal:
         return str(refusal) or "refused"
     except Exception as error:  # an unforeseen form: the other machine knows it

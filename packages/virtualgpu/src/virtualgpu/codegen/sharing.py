@@ -8,19 +8,21 @@ from typing import NoReturn
 
 import numpy as np
 
+from virtualgpu.codegen.circles import Head
 from virtualgpu.codegen.context import AT, STOPPED
 from virtualgpu.codegen.core import Common, Core
 from virtualgpu.codegen.counting import Counts
 from virtualgpu.codegen.kernel import NativeKernel
 from virtualgpu.errors import (
     BudgetExceeded,
+    EndlessError,
     LaunchError,
     MemoryAccessError,
     MisalignedAddressError,
     TrapError,
     VirtualGPUError,
 )
-from virtualgpu.machine import access, calls, simt
+from virtualgpu.machine import access, calls, simt, standstill_words
 from virtualgpu.machine.compiled import pointer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.launch import Launch
@@ -32,6 +34,8 @@ ALONE, SHARED = 0.05, 0.005
 # Seconds of work that are left when other cores are asked to help: to start a thread and to give it
 # a context takes 0.2 ms.
 WORTH_SHARING = 0.002
+# How long a block takes a core that helps is known after so many seconds of a batch.
+TELLING = 0.0005
 
 
 class Run:
@@ -52,6 +56,7 @@ class Run:
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()  # all other cores are done
         self.counts: Counts | None = None
+        self._alone = 0.0  # seconds of a block while one core worked
 
     def _first_core(self) -> Core:
         """One that an earlier launch with the same dimensions has left, or a new one (0.1 ms)."""
@@ -111,7 +116,9 @@ class Run:
         try:
             core.start_clock()
             while (blocks := self._take(core)) is not None:
-                start = time.perf_counter()
+                start, before = time.perf_counter(), core.spent
+                if core is self.cores[0] and self._over.is_set():
+                    core.context[AT["several"]] = 0
                 if core.run(*blocks) == STOPPED:
                     with self._hand:
                         if core.error is not None:
@@ -120,8 +127,8 @@ class Run:
                             self.stopped.append(core)
                             self.end = min(self.end, core.word("block"))
                     return
-                took = time.perf_counter() - start
-                if not self._look(core):
+                took, core.width = time.perf_counter() - start, 0
+                if not self._look(core) or self._hinders(core, core.spent - before, blocks[1]):
                     return
                 aim = SHARED if self._threads else ALONE
                 if took < aim / 2:
@@ -144,18 +151,20 @@ class Run:
             count = min(core.count, left)
             if self._threads:
                 count = min(count, max(1, left // (2 * len(self.cores))))
-            first, self.next = self.next, self.next + count
-            return first, count
+            core.first, core.width, self.next = self.next, count, self.next + count
+            return core.first, count
 
     def _share(self, seconds: float) -> None:
         """Ask other cores to help where what is left, at so many seconds a block, is worth it."""
         left = self.end - self.next
         helpers = min(self.launch.cores - 1, left)
-        if self.kernel.ordered or helpers < 1 or seconds * left < WORTH_SHARING:
+        if (self.kernel.ordered or self.kernel.crowded or helpers < 1
+                or seconds * left < WORTH_SHARING):
             return
         cores = [Core(self.launch, self.kernel, self.cores[0].common, self._look)
                  for _ in range(helpers)]
         self.cores += cores
+        self._alone = seconds
         for core in self.cores:
             core.context[AT["several"]] = 1
         for core in cores:
@@ -168,10 +177,22 @@ class Run:
             else:
                 self._threads.append(thread)
 
+    def _hinders(self, core: Core, spent: float, blocks: int) -> bool:
+        """Whether a core that helps had better leave, now and in later launches of the kernel: with
+        atomics in it, a block takes as many times as long as one core alone takes as there are
+        cores. So it is where all add to the same few elements (100 bins: six times, on two)."""
+        if core is self.cores[0] or not self.kernel.atomics or (
+                spent < max(TELLING, len(self.cores) * self._alone * blocks)):
+            return False
+        self.kernel.crowded = True
+        return True
+
     def _leave(self, core: Core) -> None:
         """A core runs no more blocks."""
         with self._hand:
             core.done = True
+            for other in self.cores:
+                other.circles.times = 0
             if all(one.done for one in self.cores[1:]):
                 self._over.set()
 
@@ -184,13 +205,31 @@ class Run:
         if not self._may_go_on(core):
             return False
         if sum(one.spent for one in self.cores) > self.seconds:
-            raise BudgetExceeded(
-                f"the kernel ran for {self.launch.budget.seconds:g} s of processor time and was "
-                "stopped: does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow "
-                "more)")
+            raise self.launch.out_of_time(0)
         if core is self.cores[0]:
             self._say_where(core)
+        if core.circles.head is not None and self._is_endless(core, core.circles.head):
+            raise standstill_words.goes_round(core.stand()[1])
         return True
+
+    def _is_endless(self, core: Core, head: Head) -> bool:
+        """Whether lanes that go in a circle will do so for ever. Where memory has a say, all cores
+        that work must have been seen to, each twice since any of them was not: so none has changed
+        memory meanwhile, as these loops do not store."""
+        if not head.sees:
+            return True
+        with self._hand:
+            if core.circles.times < 2:
+                for other in self.cores:
+                    other.circles.times = min(other.circles.times, 1)
+            return self.kernel.kept is None and all(
+                other.done or other.circles.times > 2 for other in self.cores)
+
+    def _ended(self) -> int:
+        """How many blocks have run to their end."""
+        begun = sum(core.first + core.width - core.word("block") for core in self.cores
+                    if core.width)
+        return self.next - begun
 
     def _say_where(self, core: Core) -> None:
         patience = self.launch.patience
@@ -200,8 +239,8 @@ class Run:
     # -- what went wrong -----------------------------------------------------------------------
 
     def _raise(self, core: Core, error: BaseException) -> NoReturn:
-        if isinstance(error, BudgetExceeded):
-            raise BudgetExceeded(error.message, core.location())
+        if isinstance(error, BudgetExceeded) and not isinstance(error, EndlessError):
+            raise self.launch.out_of_time(self._ended(), core.location())
         self.launch.place = core.location()
         raise error
 

@@ -8,13 +8,13 @@ from llvmlite import ir
 
 from virtualgpu.codegen.context import LANES
 from virtualgpu.codegen.lanes import I1, I32, I64
-from virtualgpu.codegen.operands import Registers
+from virtualgpu.codegen.operands import HOME_ALIGN, Registers, stored
 from virtualgpu.machine.fuse import kind
 from virtualgpu.operations.expression import bits_of
 
-ALIGN = 64  # of each register
+ALIGN = HOME_ALIGN
 # The number of the barrier, the mask, and whether the warp may run, before the registers.
-_PHASE, LANES_AT, READY = 0, 4, 8
+PHASE, LANES_AT, READY = 0, 4, 8
 
 
 class State:
@@ -38,40 +38,37 @@ class State:
         self.size = offset
 
     def phase(self) -> ir.Value:
-        return self.build.load(self.at(_PHASE), typ=I32)
+        return self.build.load(self.at(PHASE), typ=I32)
 
     def lanes(self) -> ir.Value:
         return self.build.load(self.at(LANES_AT), typ=I32)
 
     def save(self, phase: int, lanes: ir.Value, live: Iterable[int]) -> None:
-        build = self.build
-        build.store(I32(phase), self.at(_PHASE))
+        build, registers = self.build, self.registers
+        build.store(I32(phase), self.at(PHASE))
         build.store(lanes, self.at(LANES_AT))
-        for slot in sorted(live):
-            value = build.load(self.registers.homes[slot])
-            stored = _stored(value.type)
-            if stored is not value.type:
-                value = (build.zext if value.type == I1 else build.bitcast)(value, stored)
+        for slot in sorted(set(live) - registers.kept):
+            value = build.load(registers.homes[slot])
+            kept = stored(value.type)
+            if kept is not value.type:
+                value = (build.zext if value.type == I1 else build.bitcast)(value, kept)
             build.store(value, self.at(self.offsets[slot]), align=ALIGN)
 
     def restore(self, live: Iterable[int]) -> None:
-        build = self.build
-        for slot in sorted(live):
-            home = self.registers.homes[slot]
-            kept = home.allocated_type
-            stored = _stored(kept)
-            value = build.load(self.at(self.offsets[slot]), typ=stored, align=ALIGN)
-            if stored is not kept:
-                value = (build.trunc if kept == I1 else build.bitcast)(value, kept)
+        build, registers = self.build, self.registers
+        for slot in sorted(set(live) - registers.kept):
+            home = registers.homes[slot]
+            own = home.allocated_type
+            value = build.load(self.at(self.offsets[slot]), typ=stored(own), align=ALIGN)
+            if stored(own) is not own:
+                value = (build.trunc if own == I1 else build.bitcast)(value, own)
             build.store(value, home)
+
+    def keep(self, slots: Iterable[int]) -> None:
+        """Let registers live in the state: nothing is done for them at barriers."""
+        for slot in slots:
+            self.registers.keep(slot, self.at(self.offsets[slot]))
 
     def at(self, offset: int) -> ir.Value:
         """A place in the state, by its first byte."""
         return self.build.gep(self.pointer, [I64(offset)], source_etype=ir.IntType(8))
-
-
-def _stored(kept: ir.Type) -> ir.Type:
-    """Predicates lie in a word, or in a byte where one serves all lanes."""
-    if kept == I1:
-        return ir.IntType(8)
-    return I32 if kept == ir.VectorType(I1, LANES) else kept

@@ -11,9 +11,11 @@ from llvmlite import ir
 
 from virtualgpu.codegen import control_flow
 from virtualgpu.codegen.apart import Apart
+from virtualgpu.codegen.circles import Head
 from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, STOPPED
 from virtualgpu.codegen.control_flow import Place
-from virtualgpu.codegen.lanes import I32, I64, Context, bits_of_mask, spread
+from virtualgpu.codegen.lanes import I32, I64, Context, bits_of_mask, pointer_to, spread
+from virtualgpu.codegen.operands import Registers
 from virtualgpu.codegen.state import State
 from virtualgpu.machine.program import Program
 from virtualgpu.operations.expression import Value
@@ -34,6 +36,8 @@ class Ways:
         The end of the warp's turn.
     waiting : list of int
         For each place: where others may wait meanwhile, a set.
+    heads, shown :
+        The loops whose deciding registers are shown, and the bytes that these take at most.
     """
 
     program: Program
@@ -52,6 +56,9 @@ class Ways:
     ending: set[int]
     apart: Apart | None
     state: State
+    registers: Registers
+    heads: dict[int, Head]
+    shown: int
 
     def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
         """A block that leaves the kernel for good: site ``number``, or a place as -1 - index.
@@ -168,7 +175,7 @@ class Ways:
             self._rest(pending)
             return
         if target <= place.index:
-            self._tick(place, mask)
+            self._tick(place, mask, target)
         if self.apart is not None:
             self._go_apart(place, target, mask)
             return
@@ -220,8 +227,20 @@ class Ways:
             first = next(iter(control_flow.members(pending)), None)
         self.build.branch(self.finish if first is None else self.check[first])
 
-    def _tick(self, place: Place, mask: ir.Value) -> None:
-        """Once in many rounds of a loop, ask whether the time is up."""
+    def _show(self, target: int, mask: ir.Value) -> None:
+        """Leave where a core can see them the registers that decide how lanes go on."""
+        head = self.heads.get(target)
+        slots = head.slots & set(self.registers.homes) if head else frozenset()
+        state = State(self.registers, pointer_to(self.build, self.context.load("seen")), slots)
+        state.save(target if head else -1, mask, slots)
+        self.shown = max(self.shown, state.size)
+        if head and not head.registers:
+            head.registers.extend(
+                (offset, self.program.dtypes[slot], slot in self.registers.varying)
+                for slot, offset in state.offsets.items())
+
+    def _tick(self, place: Place, mask: ir.Value, target: int = -1) -> None:
+        """Once in many rounds of a loop, on the way to ``target``, ask whether the time is up."""
         build, context = self.build, self.context
         fuel = build.sub(context.load("fuel"), I64(1))
         context.store("fuel", fuel)
@@ -231,6 +250,7 @@ class Ways:
         context.store("ended", I64(1))
         context.store("fault", I64(-1 - place.index))
         context.store("fault_mask", build.zext(mask, I64))
+        self._show(target, mask)
         callback = ir.FunctionType(ir.VoidType(), []).as_pointer()
         build.call(build.inttoptr(context.load("tick"), callback), [])
         build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),

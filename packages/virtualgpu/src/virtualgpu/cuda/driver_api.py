@@ -175,7 +175,7 @@ class DriverAPI:
         owner = self._host.pop(int(host), None)
         self._mapped.pop(int(host), None)
         if isinstance(owner, tuple):
-            self.device.free(owner[1])
+            self.cuMemFree(owner[1])
 
     def cuMemHostRegister(self, host, nbytes, flags):
         if host in self._pinned:

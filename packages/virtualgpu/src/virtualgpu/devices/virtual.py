@@ -18,6 +18,8 @@ from virtualgpu.observers import instruments
 # How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
 # ms of processor time for each, and the interpreting machine does 10**9 units of work in a second.
 WORTH = 2_500_000
+# Of work that is watched: 0.2 to 0.9 * 10**9 units in a second.
+WATCHED = 1_000_000
 
 
 class VirtualDevice:
@@ -165,7 +167,8 @@ def _natively(launch: Launch, first: int) -> bool:
     compiling it pays. What it has done is counted, not timed: the same launches always change
     over at the same block."""
     program = launch.program
-    if program.work < WORTH * program.length and os.environ.get("VIRTUALGPU_NATIVE") != "always":
+    done, worth = (program.watched, WATCHED) if launch.observers else (program.work, WORTH)
+    if done < worth * program.length and os.environ.get("VIRTUALGPU_NATIVE") != "always":
         return False
     from virtualgpu.codegen import natively  # 30 ms that many a process never needs
 

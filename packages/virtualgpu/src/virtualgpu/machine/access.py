@@ -89,7 +89,8 @@ def load(site: Site, group: Group, address: np.ndarray) -> Any:
 
 def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> None:
     """Write ``values`` (``width`` arrays). Where lanes write one address, the last lane wins."""
-    if site.width == 1 and len(address) > 1:
+    watch = group.wave.launch.standstill
+    if site.width == 1 and len(address) > 1 and watch is None:
         known = _known(site, group)
         if known is not None and compiled.scatter(
                 *known, np.ascontiguousarray(address),
@@ -106,7 +107,12 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
     for element, value in enumerate(values):
         if len(index) == 1 and len(value) > 1:
             value = value[-1:]
-        view[index + element if element else index] = value
+        at = index + element if element else index
+        before = None if watch is None else view[at]
+        view[at] = value
+        if watch is not None:
+            watch.wrote(group, space, address + np.uint64(element * site.dtype.itemsize),
+                        before, view[at])
 
 
 def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> np.ndarray:
@@ -118,6 +124,8 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
         return old
     view, index = _locate(site, group, space, address)
     index = group.spread(index)
+    watch = group.wave.launch.standstill
+    before = None if watch is None else view[index]
     spread = [group.spread(value) for value in values]
     operation = site.operation
     if operation == "add" and space == "global" and view.dtype == np.float32:
@@ -126,6 +134,8 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
     old, changed = atomics.run(operation, view, index, *spread)
     if changed:
         group.changed = True
+        if watch is not None:
+            watch.wrote(group, space, address, before, view[index])
     else:
         group.waited = True
     return old
@@ -246,10 +256,15 @@ def _locate(site: Site, group: Group, space: str, address: np.ndarray
 def _tell(site: Site, group: Group, space: str, address: np.ndarray, offset: int = 0) -> None:
     """Let observers know of a legal access."""
     launch = group.wave.launch
-    if not (observers := launch.observers):
+    observers, watch = launch.observers, launch.standstill
+    if not observers and watch is None:
         return
     if offset:
         address = address + np.uint64(offset & 0xFFFF_FFFF_FFFF_FFFF)
+    if watch is not None and site.kind != "store":
+        watch.looked(site, group, space, address)
+    if not observers:
+        return
     if site.quiet and (space == "local" or (site.kind == "load" and launch.is_constant(
             int(address.min()), int(address.max())))):
         return

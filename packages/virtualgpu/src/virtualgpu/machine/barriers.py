@@ -84,6 +84,8 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
         state.padding[last] = -wave.threads % WARP
     onward: list[Group] = []
     if "arrive" in instruction.modifiers:
+        if (watch := wave.launch.standstill) is not None:
+            watch.changed()
         group.block += 1
         onward.append(group)
     else:
@@ -188,13 +190,20 @@ def _barrier_of(block: Block) -> str:
     return language_of(block.source).barrier.removeprefix("cuda.")
 
 
-def deadlock(wave: Wave) -> DeadlockError:
-    """Everything waits for what will not come: say who waits where."""
+def held_up(wave: Wave) -> list[tuple[Group, str]]:
+    """Who waits at barriers and meetings of a warp, and what these are called."""
     program = wave.launch.program
     waits = [(group, f"barrier {number}" if number else _barrier_of(program.blocks[group.block]))
              for number, state in wave.waiting.items() for group in state.groups]
     waits += [(group, program.blocks[group.block].instructions[0].name)
               for groups in wave.parked.values() for group in groups]
+    return waits
+
+
+def deadlock(wave: Wave) -> DeadlockError:
+    """Everything waits for what will not come: say who waits where."""
+    program = wave.launch.program
+    waits = held_up(wave)
     first = int(wave.block_of[waits[0][0].lanes[0]])
     parts = []
     for group, what in waits:

@@ -12,6 +12,7 @@ memories are laid out (``shared_stride``, ``local_stride``, both in bytes).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -112,6 +113,18 @@ class Observer:
 
     def counted(self, kernel: Any, counts: Any) -> None:
         """Native code has counted into the tables."""
+
+    def has_found(self) -> bool | None:
+        """Whether there is something to report of this launch so far. None where the observer must
+        hear all events; otherwise native code may run the rest and tell nothing, but stops where
+        there might be something, and the interpreting machine runs its blocks again."""
+        return None
+
+    def touched(self) -> Iterable[tuple[int, int, tuple[np.ndarray, ...]]]:
+        """What this launch has done in global memory so far: where an allocation starts, bytes of
+        a granule, and for each granule whether it was written, read, or reached by strong
+        accesses (bool, shape (granules,) each)."""
+        return ()
 
     def launch_finished(self, launch: WatchedLaunch) -> None:
         """After the last block ran, or an error stopped the launch."""

@@ -19,11 +19,12 @@ from virtualgpu.errors import (
     OutOfMemory,
     VirtualGPUError,
 )
-from virtualgpu.machine import barriers, simt
+from virtualgpu.machine import barriers, simt, standstill
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.intrinsics import PRINTED
 from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.machine.patience import Patience
 from virtualgpu.machine.program import Program
 from virtualgpu.machine.schedule import Lockstep, Schedule
 from virtualgpu.machine.shared import SharedLayout
@@ -79,25 +80,6 @@ class Budget:
 
 
 Native = Callable[["Launch", int], bool]
-
-
-class Patience:
-    """Tells ``listener`` of a launch that takes long: where a thread is, after how many seconds.
-
-    First after ``seconds``, then each time that twice as many have passed.
-    """
-
-    def __init__(self, listener: Callable[[Location, float], None], seconds: float):
-        self._listener, self._seconds = listener, seconds
-        self._start = time.monotonic()
-
-    @property
-    def due(self) -> float:
-        return self._start + self._seconds
-
-    def tell(self, location: Location) -> None:
-        self._listener(location, self._seconds)
-        self._seconds *= 2
 
 
 class Launch:
@@ -161,6 +143,12 @@ class Launch:
         self._workspace: int | None = None
         self.deadline = time.thread_time() + self.budget.seconds
         self.patience = patience
+        # Looks whether the launch can end; when next to begin or to stop looking.
+        self.standstill: standstill.Standstill | None = None
+        self._began = time.thread_time()
+        self.look_at = self._began + standstill.FIRST
+        self.unstarted, self._over = 0, 0  # blocks that have yet to begin, where they will; ended
+        self.resident: list[Wave] = []
         self._ticks = 0
         self.packed_shared = program.shared.packed + self.dynamic_shared
         extents = [*program.shared.extents]
@@ -249,6 +237,8 @@ class Launch:
         """Count work against the budget; raise BudgetExceeded past it."""
         self.instructions += instructions
         self.program.work += instructions + PER_BLOCK
+        if self.observers:
+            self.program.watched += instructions + PER_BLOCK
         self._ticks += 1
         if self.instructions > self.budget.instructions:
             raise BudgetExceeded(
@@ -258,13 +248,24 @@ class Launch:
         # Observers can make one block cost as much as a hundred; to ask for the time is 1 µs.
         if self._ticks & (7 if self.observers else 63):
             return
-        if time.thread_time() > self.deadline:
-            raise BudgetExceeded(
-                f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped: "
-                "does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more)",
+        now = time.thread_time()
+        if now > self.deadline:
+            raise self.out_of_time(
+                sum(int((w.exited == w.threads).sum()) for w in self.resident) + self._over,
                 barriers.location(wave, group))
+        if now > self.look_at:
+            standstill.look_or_not(self, now - self._began, now)
         if self.patience and time.monotonic() > self.patience.due:
             self.patience.tell(barriers.location(wave, group))
+
+    def out_of_time(self, ended: int, location: Location | None = None) -> BudgetExceeded:
+        """The error of a launch that reached its limit, when so many blocks had ended."""
+        blocks = "its only block had not" if self.blocks == 1 else (
+            f"{ended:,} of its {self.blocks:,} blocks had")
+        return BudgetExceeded(
+            f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped; "
+            f"{blocks} ended: does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to "
+            "allow more)", location)
 
     def reserve(self, nbytes: int, what: str) -> None:
         if nbytes > self.budget.nbytes:
@@ -313,19 +314,32 @@ class Launch:
         per_wave = self._blocks_per_wave()
         count = -(-self.blocks // per_wave)
         waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves
+        self.resident = waiting
+        self.unstarted, self._over = self.blocks, 0
         for number in self.schedule.waves(count):
             first = int(number) * per_wave
             if native is not None and not waiting and native(self, first):
                 return
             wave = Wave(self, first, min(per_wave, self.blocks - first))
+            self.unstarted -= wave.blocks
             simt.start(wave)
             waiting.append(wave)
             # A wave that only spins makes room: the block it waits for may come later.
-            waiting = [w for w in waiting if not simt.run(w)]
-            while len(waiting) >= WAITING:
-                waiting = [w for w in waiting if not simt.run(w)]
+            self._run_resident()
+            if len(waiting) >= WAITING:
+                left, self.unstarted = self.unstarted, 0
+                while len(waiting) >= WAITING:
+                    self._run_resident()
+                self.unstarted = left
         while waiting:
-            waiting = [w for w in waiting if not simt.run(w)]
+            self._run_resident()
+
+    def _run_resident(self) -> None:
+        """Each wave that is there once; those that have ended leave."""
+        for wave in list(self.resident):
+            if simt.run(wave):
+                self.resident.remove(wave)
+                self._over += wave.blocks
 
     def _blocks_per_wave(self) -> int:
         if self.cooperative:

@@ -18,7 +18,7 @@ from virtualgpu.errors import OutOfMemory
 
 BASE = 0x7_0000_0000  # first device address; everything below is never mapped
 # Python names the flag from 3.13 on; its value on Linux is older than that.
-_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+NORESERVE = getattr(mmap, "MAPNORESERVE", 0x4000 if sys.platform == "linux" else 0)
 _RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
 
 
@@ -90,7 +90,7 @@ def shared_file() -> int:
 
 def _map(file: int) -> mmap.mmap:
     try:
-        return mmap.mmap(file, os.fstat(file).st_size, flags=mmap.MAP_SHARED | _NORESERVE)
+        return mmap.mmap(file, os.fstat(file).st_size, flags=mmap.MAP_SHARED | NORESERVE)
     except (OSError, ValueError, OverflowError):
         raise _no_space() from None
 
@@ -99,9 +99,9 @@ def _reserve() -> mmap.mmap:
     """Address space without memory behind it: the widest that this system grants."""
     for size in _RESERVATIONS:
         try:
-            if hasattr(mmap, "MAP_PRIVATE") and (_NORESERVE or size <= 1 << 34):
+            if hasattr(mmap, "MAP_PRIVATE") and (NORESERVE or size <= 1 << 34):
                 return mmap.mmap(
-                    -1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+                    -1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
                 )
             if size <= 1 << 32:  # Windows commits what it maps
                 return mmap.mmap(-1, size)

@@ -58,6 +58,7 @@ class GlobalMemory:
         # Allocations (by start) of which some bytes were never written.
         self.unwritten: dict[int, Written] = {}
         self.version = 0  # changes whenever the set of allocations does
+        self.records: object = None  # of who touched it last (virtualgpu.codegen.watched)
         self._retired: dict[int, int] = {}  # start → bytes, kept for a memory pool
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:

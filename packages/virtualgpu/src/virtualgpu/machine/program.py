@@ -132,6 +132,9 @@ class Program:
         # Its native code, and the variant that counts, or why there is none (virtualgpu.codegen).
         self.native: object = None
         self.counting: object = None
+        self.watching: object = None  # ... that is checked
+        self.watched = 0  # the part of `work` that somebody watched
+        self.loops: Any = None  # see `machine.loops`
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)
         self.entry_code = self.functions[entry]

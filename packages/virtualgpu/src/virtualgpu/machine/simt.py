@@ -75,7 +75,7 @@ def run(wave: Wave) -> bool:
                 if group is None:
                     break
             elif kind == "goto":
-                if block.target <= group.block and _spins(group):
+                if block.target <= group.block and _spins(group, block.target):
                     group.block = block.target
                     wave.yielded.append(group)
                     break
@@ -110,12 +110,15 @@ def _warm(program: Program, block: Block, group: Group) -> None:
         block.run, block.heat = fuse.fuse(program, block), -1
 
 
-def _spins(group: Group) -> bool:
-    """At a backward branch: whether the group only waits, and long enough to yield.
+def _spins(group: Group, head: int) -> bool:
+    """At a branch back to ``head``: whether the group only waits, and long enough to yield.
 
     A round that looked at memory (volatile, atomic) and changed nothing waits for another
     lane: without a turn for that lane it would wait for ever.
     """
+    watch = group.wave.launch.standstill
+    if watch is not None and watch.visited(group, head):
+        return True
     if group.waited and not group.changed:
         group.spins += 1
     else:
@@ -136,7 +139,7 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
     if true == 0 or true == group.count:
         went = (true == 0) == block.negated
         target = block.target if went else group.block + 1
-        spins = went and block.target <= group.block and _spins(group)
+        spins = went and block.target <= group.block and _spins(group, block.target)
         group.block = target
         if spins:
             wave.yielded.append(group)
@@ -157,7 +160,7 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
             return group
     for lanes, target in ((predicate, block.target), (~predicate, group.block + 1)):
         part = group.subset(np.flatnonzero(lanes), target, program.blocks[target].live_in)
-        if target <= group.block and _spins(part):
+        if target <= group.block and _spins(part, target):
             wave.yielded.append(part)
         else:
             wave.push(part)

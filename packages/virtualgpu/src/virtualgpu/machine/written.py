@@ -44,6 +44,15 @@ class Written:
             self.left = self.nbytes - int(np.count_nonzero(self._map))
         return self._map
 
+    def add_map(self, written: np.ndarray, granule: int) -> None:
+        """The granules of so many bytes that are true (bool, one each) were written."""
+        if written.all():
+            self.left, self.spans, self._map = 0, [(0, self.nbytes)], None
+        elif written.any():
+            known = self.map()
+            known[: self.nbytes] |= np.repeat(written, granule)[: self.nbytes]
+            self.left = self.nbytes - int(np.count_nonzero(known))
+
     def copy_from(self, other: Written | None, start: int, origin: int, nbytes: int) -> None:
         """Bytes copied on the device bring along whether they were written."""
         if other is None or other.left == 0:

@@ -1,6 +1,7 @@
 """What a launch did, counted: instructions, memory traffic, conflicts, divergence.
 
-The names and meanings are those of Nsight Compute where it has them, counted on PTX:
+The names and meanings are those of Nsight Compute where it has them (:mod:`.nsight`), counted on
+PTX:
 
 - A *warp instruction* is one PTX instruction issued for a warp with at least one active lane; a
   *thread instruction* is one lane of it (``smsp__inst_executed``,

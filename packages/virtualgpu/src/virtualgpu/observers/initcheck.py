@@ -54,6 +54,9 @@ class Initcheck(Observer):
             replace(finding, count=count) for finding, count in self.found.values()]
         self.found, self.maps = {}, {}
 
+    def has_found(self) -> bool:
+        return bool(self.found)
+
     def exited(self, group) -> None:
         wave = group.wave
         if wave.finished == wave.lanes:

@@ -16,7 +16,8 @@ from virtualgpu.machine.schedule import Adversarial, Lockstep
 if TYPE_CHECKING:
     from virtualgpu.errors import Location
     from virtualgpu.findings import Report
-    from virtualgpu.machine.launch import Budget, Patience
+    from virtualgpu.machine.launch import Budget
+    from virtualgpu.machine.patience import Patience
     from virtualgpu.observers.profiling import Profile
     from virtualgpu.observers.trace import Trace
 
@@ -47,7 +48,7 @@ def new_patience() -> Patience | None:
     """Tells the listener, if there is one, when the next launch takes long."""
     if not _listeners:
         return None
-    from virtualgpu.machine.launch import Patience
+    from virtualgpu.machine.patience import Patience
 
     return Patience(_listeners[0], LONG)
 
@@ -103,11 +104,12 @@ def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
     from virtualgpu.observers.racecheck import Racecheck
     from virtualgpu.observers.synccheck import Synccheck
 
-    races = Racecheck(report)
+    recorder, races = Recorder(report), Racecheck(report)
     try:
-        yield Recorder(report), races, Synccheck(report), Initcheck(report)
+        yield recorder, races, Synccheck(report), Initcheck(report)
     finally:
         races.close()
+        recorder.close()
 
 
 @contextmanager

@@ -27,6 +27,7 @@ MAXIMUM_TIME = (1 << 23) - 1
 MAXIMUM_SITE = (1 << 10) - 1
 MAXIMUM_THREAD = (1 << 27) - 1
 NARROW_BIT = 1 << NARROW
+MAXIMUM_RECORD = (1 << TIME) - 1  # all bits below the time
 
 LOAD, STORE, STRONG_LOAD, STRONG_STORE = 0, 1, 2, 3  # kinds of access
 WRITES, READS, STRONG_WRITES, STRONG_READS = 0, 1, 2, 3  # kinds of record

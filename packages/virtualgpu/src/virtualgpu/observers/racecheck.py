@@ -54,6 +54,10 @@ class WaveState:
         self.shared_floor = floor
         self.fences = None  # kept by release_acquire
 
+    def close(self) -> None:
+        if self.shared is not None:
+            self.shared.close()
+
     def shared_shadow(self, granule: int) -> Shadow:
         if self.shared is None:
             # Old records of a shadow used before must be known as old.
@@ -94,26 +98,30 @@ class Racecheck(Observer):
         instructions = [i for code in launch.program.functions.values()
                         for i in code.function.body]
         self.exact = any(map(joins_some, instructions))
-        self.strong = any(map(_is_strong, instructions))
+        self.strong = any(map(shadow.is_strong, instructions))
         self.messages = Messages(self) if orders_memory(instructions) else None
         self._drop_old_areas()
 
     def launch_finished(self, launch) -> None:
         if self.active:
             for state in self.states.values():
-                self._close(state)
+                state.close()
             self.races.finish()
             self.states = {}
             self.active = False
 
+    def has_found(self) -> bool:
+        return self.active and bool(self.races.found)
+
+    def touched(self):
+        if self.active:
+            for start, area in self.areas.items():
+                yield start, 1 << area.shift, area.since(self.floor)
+
     def exited(self, group) -> None:
         wave = group.wave
         if self.active and wave.finished == wave.lanes and wave in self.states:
-            self._close(self.states.pop(wave))
-
-    def _close(self, state: WaveState) -> None:
-        if state.shared is not None:
-            state.shared.close()
+            self.states.pop(wave).close()
 
     def close(self) -> None:
         """No launch will follow: let the next check use the shadow memory."""
@@ -123,10 +131,8 @@ class Racecheck(Observer):
 
     def _drop_old_areas(self) -> None:
         """Forget allocations that were freed, keep the arrays for others."""
-        memory = self.launch.memory
-        for start in list(self.areas):
-            area = self.areas[start]
-            if memory.extent(start) != (start, start + area.nbytes):
+        for start, area in list(self.areas.items()):
+            if self.launch.memory.extent(start) != (start, start + area.nbytes):
                 self.areas.pop(start).close()
 
     def _forget(self) -> None:
@@ -342,8 +348,3 @@ class Racecheck(Observer):
                 if found is not None:
                     return candidate[0], found
         return older, None
-
-
-def _is_strong(instruction) -> bool:
-    return instruction.opcode in ("atom", "red") or bool(
-        {"volatile", "relaxed", "acquire", "release", "mmio"} & set(instruction.modifiers))

@@ -11,7 +11,9 @@ import threading
 
 import numpy as np
 
+from virtualgpu.observers import race_loop
 from virtualgpu.observers.loops import pointer
+from virtualgpu.ptx import Instruction
 
 KINDS = 4  # plain writes, plain reads, strong writes, strong reads
 LARGEST_GRANULE = 8
@@ -55,6 +57,12 @@ def forget() -> None:
         _kept = 0
 
 
+def is_strong(instruction: Instruction) -> bool:
+    """Whether it is an atomic, or another access that needs records of its own."""
+    return instruction.opcode in ("atom", "red") or bool(
+        {"volatile", "relaxed", "acquire", "release", "mmio"} & set(instruction.modifiers))
+
+
 class Shadow:
     """Records of ``nbytes`` of memory from address ``start`` on."""
 
@@ -88,6 +96,12 @@ class Shadow:
         else:
             self.strong = now
         return seen
+
+    def since(self, floor: int) -> tuple[np.ndarray, ...]:
+        """Which granules were written, read and reached by strong accesses after a time."""
+        last = floor << race_loop.TIME | race_loop.MAXIMUM_RECORD
+        writes, reads, *strong = (records > last for records in self.records)
+        return writes, reads, strong[0] | strong[1]
 
     def refine(self, granule: int) -> None:
         """Smaller granules, each with the records of the one it was part of."""

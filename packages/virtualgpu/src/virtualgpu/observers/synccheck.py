@@ -40,6 +40,9 @@ class Synccheck(Observer):
             replace(finding, count=count) for finding, count in self.found.values()]
         self.found = {}
 
+    def has_found(self) -> bool:
+        return bool(self.found)
+
     # -- barriers of blocks --------------------------------------------------------------------
 
     def released(self, barrier, lanes, groups, missing) -> None:

@@ -67,11 +67,19 @@ class Splat(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
 class Value:
     """One operand or intermediate result: an LLVM value and what it means."""
 
-    __slots__ = ("builder", "kind", "node")
+    __slots__ = ("_loose", "builder", "kind", "node")
     __hash__ = None  # type: ignore[assignment]  # `==` builds a comparison
 
-    def __init__(self, builder: ir.IRBuilder, node: ir.Value, kind: str):
-        self.builder, self.node, self.kind = builder, node, kind
+    def __init__(self, builder: ir.IRBuilder, node: ir.Value, kind: str,
+                 loose: Value | None = None):
+        self.builder, self.node, self.kind, self._loose = builder, node, kind, loose
+
+    @property
+    def loose(self) -> Value:
+        """The same number, but where it is NaN perhaps another one: for operations that give their
+        own NaN for any. It is there before the bits of a NaN are settled, which doubles the time
+        of a chain of sums."""
+        return self if self._loose is None else self._loose
 
     @property
     def lanes(self) -> int | None:

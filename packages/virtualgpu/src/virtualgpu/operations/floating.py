@@ -80,6 +80,7 @@ def treated(body: Body, *, ftz: bool = False, sat: bool = False,
     canonical, as the modifiers say. ``tiny`` tells from the inputs which results to flush, where
     their rounded value does not."""
     def whole(*values: Value) -> Value:
+        values = tuple(value.loose for value in values)
         if not ftz:
             result = body(*values)
         else:

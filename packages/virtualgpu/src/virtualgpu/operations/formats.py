@@ -32,7 +32,8 @@ def canonical(x: Value) -> Value:
     """The float with every NaN made the one of its format: which payload an operation passes on
     would else depend on the host's processor, and on the order LLVM gives the operands."""
     nan = x.number(NAN_F32, "u32") if x.kind == "f32" else x.number(NAN_F64, "u64")
-    return select(is_nan(x), nan.view(x.kind), x)
+    settled = select(is_nan(x), nan.view(x.kind), x)
+    return Value(x.builder, settled.node, x.kind, loose=x)
 
 
 def converted(x: Value, kind: str, rounded: Value) -> Value:

@@ -10,7 +10,7 @@ import pytest
 
 from virtualgpu import devices, tracebacks
 from virtualgpu.devices.virtual import VirtualDevice
-from virtualgpu.errors import BudgetExceeded, VirtualGPUError
+from virtualgpu.errors import BudgetExceeded, EndlessError, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.machine.launch import Budget
 from virtualgpu.observers import instruments
@@ -97,7 +97,7 @@ class Watching:
                 item.add_report_section(when, "virtual GPU", str(found))
             if isinstance(error, VirtualGPUError):
                 found.findings.append(_as_finding(error))
-            if isinstance(error, BudgetExceeded):
+            if isinstance(error, BudgetExceeded) and not isinstance(error, EndlessError):
                 item.add_report_section(when, "virtual GPU", MORE_TIME)
             raise
         found = self._take()

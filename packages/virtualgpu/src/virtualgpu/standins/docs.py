@@ -44,7 +44,10 @@ been tried on CuPy's stand-in only, not on a GPU.
 """
 
 _ABOUT = {
-    "cupy": ("CuPy", "Follows CuPy 14.2."),
+    "cupy": ("CuPy", "Follows CuPy 14.2. Its own tests run on the stand-in: `python -m "
+             "evidence.cupy_suite FOLDER`, with CuPy's source; the repository's "
+             "`benchmarks/results/cupy_suite.json` has how many pass, and a reason for each that "
+             "does not."),
     "cupyx": ("cupyx", ""),
     "pycuda": ("PyCUDA", "Follows PyCUDA 2026.1; kernels are compiled by NVRTC instead of nvcc."),
     "cudf": ("cuDF", "Follows cuDF 26.10 (nulls are `<NA>` in every dtype), on pandas."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -66,6 +67,21 @@ class Case:
                     error = str(raised)
         after = [a.copy_to_host() if hasattr(a, "copy_to_host") else a for a in arguments]
         return report, after, error
+
+    def same_in_native_code(self, device, setenv: Callable[[str, str], None]) -> str:
+        """How the report differs where native code may run the launch; empty if it does not."""
+        answers = []
+        before = device.compiles
+        for native in (False, True):
+            setenv("VIRTUALGPU_NATIVE", "always" if native else "0")
+            device.compiles = native
+            report, after, error = self.run(None)
+            # Arrays lie elsewhere in each run.
+            text = re.sub("0x[0-9a-f]+", "0x", f"{report}{error}")
+            answers.append((text, [f.count for f in report.findings], [
+                np.asarray(one).tobytes() for one in after]))
+        device.compiles = before
+        return "" if answers[0] == answers[1] else f"{answers[0]} but in native code {answers[1]}"
 
     def problem(self, seed: int | None) -> str:
         """What is wrong with the check's answer; empty if it is right."""

@@ -103,6 +103,18 @@ class DeviceService:
         self.origins.freed(address)
         return {}, []
 
+    def _retire(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
+        address = _count(request["address"])
+        self.device.retire(address)
+        self.origins.freed(address)
+        return {}, []
+
+    def _revive(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
+        address, nbytes = _count(request["address"]), _count(request["nbytes"])
+        self.device.revive(address, nbytes)
+        self.origins.allocated(address, nbytes)
+        return {}, []
+
     def _write(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         (data,) = arrays
         self.device.write(_count(request["address"]), self.exchange.to_device(data))
@@ -178,8 +190,9 @@ class DeviceService:
         self.exchange.launched()
         self.launched.append((module.display_name(entry), grid, block))
         for parameter in parameters:
-            if len(parameter) == 8:
-                start = self.origins.find(int.from_bytes(parameter, "little"))
+            # A pointer may stand in a structure, as in those that CuPy makes of arrays.
+            for at in range(0, len(parameter) - 7, 8):
+                start = self.origins.find(int.from_bytes(parameter[at : at + 8], "little"))
                 if start is not None:
                     self.origins.launched.add(start)
         shared, cooperative = _count(request["shared_bytes"]), request["cooperative"] is True
@@ -300,7 +313,7 @@ class DeviceService:
 
 
 VERBS = frozenset({"allocate", "free", "write", "read", "copy", "fill", "load", "symbol", "launch",
-                   "synchronize"})
+                   "synchronize", "retire", "revive"})
 
 
 def _triple(numbers: Any) -> tuple[int, int, int]:

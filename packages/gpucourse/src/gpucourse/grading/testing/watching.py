@@ -23,6 +23,7 @@ from virtualgpu.devices.agreement import TOLERANCE
 MEANING = (
     (errors.MisalignedAddressError, "reads or writes at an address that its type cannot have"),
     (errors.MemoryAccessError, "reads or writes outside its arrays"),
+    (errors.EndlessError, "never finishes"),
     (errors.DeadlockError, "waits for ever at a barrier that some threads never reach"),
     (errors.BudgetExceeded, "never finishes"),
     (errors.UnsupportedInstruction, "uses an instruction that the virtual GPU does not have"),

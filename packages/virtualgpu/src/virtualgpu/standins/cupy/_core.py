@@ -63,7 +63,8 @@ class ndarray(HostSide, Operators):
     memptr : cupy.cuda.MemoryPointer, optional
         Where the data lies already; new memory otherwise.
     strides : tuple of int, optional
-        In bytes; needs ``memptr``.
+        In bytes. Without ``memptr`` none may be negative, and all elements lie within as many
+        bytes as they need packed; ValueError otherwise.
     order : 'C' or 'F'
     """
 
@@ -72,14 +73,10 @@ class ndarray(HostSide, Operators):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
-        if strides is not None and memptr is None:
-            raise ValueError("memptr is required if strides is given.")
-        order = "C" if order is None else order
-        if order not in ("C", "F"):
-            raise ValueError(f"order not understood. order={order}")
+        order = layout(order, "CF")
         dtype = supported(dtype)
         if memptr is None:
-            made = empty(shape, dtype, order)
+            made = _new(shape, dtype, order, poison=True, strides=strides)
             self._host, self._mem = made._host, made._mem
         else:
             if strides is None and order == "F":
@@ -169,9 +166,23 @@ class ndarray(HostSide, Operators):
 def supported(dtype) -> np.dtype:
     """``dtype`` as NumPy's; ValueError where CuPy has no arrays of it."""
     dtype = np.dtype(dtype)
-    if dtype.char in KINDS or (dtype.kind == "V" and not dtype.hasobject):
+    if not dtype.isnative:
+        raise ValueError(f"Unsupported dtype {dtype}: not in this machine's byte-order")
+    if dtype.char in KINDS or (
+            dtype.kind == "V" and not dtype.hasobject and dtype.itemsize and not dtype.subdtype):
         return dtype
     raise ValueError(f"Unsupported dtype {dtype}")
+
+
+def layout(order, kinds: str = "KACF") -> str:
+    """``order`` as one capital letter of ``kinds``, of which the first stands for None.
+
+    Raises ValueError for anything else.
+    """
+    letter = kinds[0] if order is None else str(order).upper()
+    if letter not in tuple(kinds):
+        raise ValueError(f"order not understood. order={order}")
+    return letter
 
 
 def empty(shape, dtype=float, order="C") -> ndarray:
@@ -182,6 +193,11 @@ def empty(shape, dtype=float, order="C") -> ndarray:
 def fresh(shape, dtype: np.dtype, order="C") -> ndarray:
     """A new array that the caller writes at once, all of it."""
     return _new(shape, dtype, order, poison=False)
+
+
+def like(host: np.ndarray, *, poison: bool = False) -> ndarray:
+    """A new array of the type, shape and strides of ``host``, whose elements lie packed."""
+    return _new(host.shape, supported(host.dtype), "C", poison, host.strides)
 
 
 def from_host(host: np.ndarray) -> ndarray:
@@ -229,7 +245,9 @@ def _only_f(host: np.ndarray) -> bool:
     return host.ndim > 1 and host.flags.f_contiguous and not host.flags.c_contiguous
 
 
-def _new(shape, dtype: np.dtype, order: str, poison: bool) -> ndarray:
+def _new(shape, dtype: np.dtype, order: str, poison: bool, strides=None) -> ndarray:
+    if shape is None:
+        raise TypeError("Use () for a shape of no dimensions, not None")
     if type(shape) is not tuple:
         shape = tuple(map(int, shape)) if hasattr(shape, "__iter__") else (int(shape),)
     nbytes = math.prod(shape) * dtype.itemsize
@@ -237,11 +255,14 @@ def _new(shape, dtype: np.dtype, order: str, poison: bool) -> ndarray:
         raise ValueError("Negative dimensions are not allowed")
     if not nbytes:
         return view(np.empty(shape, dtype, order), _pool.Memory(0))
+    if strides is not None and (min(strides, default=0) < 0 or dtype.itemsize + sum(
+            (length - 1) * step for length, step in zip(shape, strides, strict=True)) > nbytes):
+        raise ValueError("ndarray() with strides: all elements must lie within the packed size; "
+                         "pass memptr for other strides")
     mem = _pool.allocate(nbytes, poison)
     if not poison:
         mem.wrote(mem.ptr, nbytes)
-    strides = None
-    if order == "F" and len(shape) > 1:
+    if strides is None and layout(order, "CF") == "F" and len(shape) > 1:
         strides, step = [], dtype.itemsize
         for length in shape:
             strides.append(step)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from . import _launches
-from ._core import copy_into, empty, fresh, from_host, ndarray, supported, view_of, wrote
+from ._core import (
+    copy_into,
+    empty,
+    fresh,
+    from_host,
+    layout,
+    like,
+    ndarray,
+    supported,
+    view_of,
+    wrote,
+)
 from ._indexing import fill
 from ._operands import as_array, wrap
 from ._operators import named
@@ -27,17 +38,12 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
     given = as_array(obj)
     if given is None:
         gathered = _gather(obj)
-        host = np.array(gathered, dtype=dtype, copy=None, ndmin=ndmin,
-                        order="K" if order is None else order)
+        host = np.array(gathered, dtype=dtype, copy=None, ndmin=ndmin, order=layout(order))
         if not host.dtype.isnative:
             host = host.astype(host.dtype.newbyteorder("="))
         supported(host.dtype)
         return from_host(host)
-    wanted = given.dtype if dtype is None else supported(dtype)
-    if copy or wanted != given.dtype or not _laid_out(given, order):
-        made = given.astype(wanted, order="K" if order is None else order)
-    else:
-        made = given
+    made = convert(given, given.dtype if dtype is None else supported(dtype), order, bool(copy))
     if ndmin > made.ndim:
         made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
     return made
@@ -45,7 +51,7 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
 
 def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
     """``a`` on the device; not copied where it is there already, in type and layout."""
-    return array(a, dtype, copy=bool(copy), order="K" if order is None else order)
+    return array(a, dtype, copy=bool(copy), order=order)
 
 
 def asanyarray(a, dtype=None, order=None, *, copy=None, blocking=False):
@@ -120,22 +126,18 @@ def full(shape, fill_value, dtype=None, order="C"):
     return made
 
 
-def _like(a, dtype, order, shape):
+def _like(a, dtype, order, subok, shape, *, poison: bool = False):
     """An unwritten array in the shape and layout of ``a``."""
-    host = np.empty_like(_prototype(a), dtype=dtype, order="K" if order is None else order,
-                         shape=shape)
-    return fresh(host.shape, supported(host.dtype), "F" if host.flags.fnc else "C")
-
-
-def _prototype(a) -> np.ndarray:
+    if subok is not None:
+        raise TypeError("subok is not supported yet")
     given = as_array(a)
-    return given._host if given is not None else asarray(a)._host
+    host = given._host if given is not None else asarray(a)._host
+    return like(np.empty_like(host, dtype=dtype, order=layout(order), shape=shape), poison=poison)
 
 
 def empty_like(prototype, dtype=None, order="K", subok=None, shape=None):
     """As :func:`empty`, in the shape, type and layout of ``prototype``."""
-    host = np.empty_like(_prototype(prototype), dtype=dtype, order=order, shape=shape)
-    return empty(host.shape, host.dtype, "F" if host.flags.fnc else "C")
+    return _like(prototype, dtype, order, subok, shape, poison=True)
 
 
 def zeros_like(a, dtype=None, order="K", subok=None, shape=None):
@@ -147,7 +149,7 @@ def ones_like(a, dtype=None, order="K", subok=None, shape=None):
 
 
 def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None):
-    made = _like(a, dtype, order, shape)
+    made = _like(a, dtype, order, subok, shape)
     fill(made, fill_value)
     return made
 
@@ -250,17 +252,11 @@ class NpzFile:
 
 def convert(given: ndarray, dtype: np.dtype, order: str, copy: bool) -> ndarray:
     """``ndarray.astype``: see there."""
+    order = layout(order)
     if not copy and dtype == given.dtype and _laid_out(given, order):
         return given
     host = given._host
-    if order == "K" and not given.flags.forc:
-        made = fresh(host.shape, dtype)
-        order_of = np.empty_like(host, dtype, order="K")
-        if order_of.strides != made.strides and order_of.size:
-            made._host = made._mem.window(host.shape, dtype, 0, order_of.strides)
-    else:
-        f = order == "F" or (order in "AK" and given.flags.fnc)
-        made = fresh(host.shape, dtype, "F" if f else "C")
+    made = like(np.empty_like(host, dtype, order))
     same = dtype == host.dtype and made.strides == given.strides and given.flags.forc
     if same:
         np.copyto(made._host, host)  # by the driver: no kernel

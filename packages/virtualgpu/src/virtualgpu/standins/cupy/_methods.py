@@ -152,12 +152,19 @@ class Methods:
         """Sort in place."""
         if self.ndim == 0:
             raise np.exceptions.AxisError("Sorting arrays with the rank of zero is not supported")
+        if not self.flags.c_contiguous:
+            raise NotImplementedError("Sorting non-contiguous array is not supported.")
         self._host.sort(axis)
         wrote(self)
         _launches.record("cupy.ndarray.sort", "routine", size=self.size, exact=False)
 
     def partition(self, kth, axis=-1) -> None:
-        """Partial sort in place (CuPy sorts the whole)."""
+        """Partial sort in place (CuPy sorts the whole); ``kth`` may be several."""
+        axis = np.lib.array_utils.normalize_axis_index(axis, self.ndim) if self.ndim else axis
+        length = self.shape[axis] if self.ndim else 0
+        for k in np.atleast_1d(kth) if length else ():
+            if not -length <= k < length:
+                raise ValueError(f"kth(={k}) out of bounds {length}")
         self.sort(axis)
 
     def scatter_add(self, slices, value) -> None:

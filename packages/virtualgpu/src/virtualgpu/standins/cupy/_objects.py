@@ -36,6 +36,7 @@ class flatiter:
 
     def __init__(self, a: ndarray):
         self._array = a
+        self._read = 0
 
     @property
     def base(self) -> ndarray:
@@ -45,14 +46,19 @@ class flatiter:
         return self._array.size
 
     def __iter__(self):
-        raise NotImplementedError(
-            "CuPy does not iterate over a.flat, one copy to the host per element; use a.get()")
+        return self
+
+    def __next__(self):
+        if self._read == len(self):
+            raise StopIteration
+        self._read += 1
+        return self[self._read - 1]
 
     def __getitem__(self, index):
-        return from_host(np.asarray(self._array._host.flat[on_host(index)]))
+        return from_host(np.asarray(self._array._host.flat[_plain(index)]))
 
     def __setitem__(self, index, value) -> None:
-        self._array._host.flat[on_host(index)] = operand(value)
+        self._array._host.flat[_plain(index)] = operand(value)
         wrote(self._array)
 
     def copy(self) -> ndarray:
@@ -72,6 +78,14 @@ class broadcast:
             else one for one in arrays]
 
 
+def _plain(index):
+    """An integer, a slice or an ellipsis; IndexError otherwise."""
+    if isinstance(index, bool) or not (
+            index is Ellipsis or isinstance(index, slice) or np.isscalar(index)):
+        raise IndexError("unsupported iterator index")
+    return index
+
+
 class _Grid:
     """``mgrid`` and ``ogrid``."""
 
@@ -79,7 +93,11 @@ class _Grid:
         self._host_grid = host
 
     def __getitem__(self, key):
-        return wrap(self._host_grid[key], [])
+        keys = key if isinstance(key, tuple) else (key,)
+        hosts = tuple(
+            slice(*(on_host(part) for part in (one.start, one.stop, one.step)))
+            if isinstance(one, slice) else on_host(one) for one in keys)
+        return wrap(self._host_grid[hosts if isinstance(key, tuple) else hosts[0]], [])
 
 
 class _Concatenator:

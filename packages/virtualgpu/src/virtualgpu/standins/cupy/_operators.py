@@ -94,6 +94,8 @@ def _reflected(name: str, x, y):
 
 
 def _compare(name: str, x, y):
+    if type(y) is int and x.dtype == bool:
+        y = min(max(y, -1), 2)  # NumPy refuses what its default integer does not hold
     if isinstance(y, Operators) or type(y) in (int, float, complex, bool):
         return named(name)(x, y)
     if defers(x, y):

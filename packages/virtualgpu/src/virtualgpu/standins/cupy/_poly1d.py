@@ -36,6 +36,13 @@ class poly1d:
             return poly1d(self._host(x._host))
         return wrap(self._host(x if array is None else array._host), [])
 
+    def __cupy_get_ndarray__(self):
+        return self.coeffs
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` "
+                        "to construct a NumPy array explicitly.")
+
     def __repr__(self) -> str:
         return repr(self._host)
 

@@ -93,7 +93,7 @@ def take(a, indices, axis=None, out=None):
 def put(a, ind, v, mode="wrap") -> None:
     """``a.flat[ind] = v``; ``mode`` 'wrap' is CuPy's default, since no kernel can raise."""
     if mode not in ("wrap", "clip", "raise"):
-        raise TypeError("clipmode not understood")
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     indices = np.asarray(on_host(ind), dtype=np.int64)
     if mode == "raise" and indices.size and (
             indices.min() < -a.size or indices.max() >= a.size):
@@ -127,8 +127,6 @@ def clip(a, a_min, a_max, out=None):
     """Limit the values; None: no limit on that side."""
     if not isinstance(a, ndarray):
         raise TypeError(f"Unsupported type {type(a)}")
-    if a_min is None and a_max is None:
-        raise ValueError("array_clip: must set either max or min")
     limits = [None if one is None else operand(one) for one in (a_min, a_max)]
     given = [one for one in limits if one is not None]
     made = out
@@ -189,7 +187,7 @@ def byte_bounds(a) -> tuple[int, int]:
 
 
 def save(file, arr, allow_pickle=None) -> None:
-    np.save(file, asnumpy(arr))
+    np.save(file, asnumpy(arr), allow_pickle=bool(allow_pickle))
 
 
 def savez(file, *args, **kwds) -> None:

@@ -1,6 +1,6 @@
-"""``cupy.testing``: the comparisons, between arrays of the device and of the host alike.
+"""``cupy.testing``: comparisons between arrays of the device and of the host alike.
 
-CuPy's decorators for its own test suite are not here.
+The decorators that compare a function's results on NumPy and on CuPy are in ``_against_numpy``.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from .._creation import asnumpy
+from . import _against_numpy
+from ._against_numpy import *  # noqa: F403
 
 __all__ = ["assert_allclose", "assert_array_almost_equal", "assert_array_almost_equal_nulp",
            "assert_array_equal", "assert_array_less", "assert_array_list_equal",
-           "assert_array_max_ulp"]
+           "assert_array_max_ulp", *_against_numpy.__all__]
 
 
 def assert_allclose(actual, desired, rtol=1e-7, atol=0, err_msg="", verbose=True):

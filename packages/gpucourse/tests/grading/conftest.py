@@ -1,0 +1,21 @@
+"""What the tests of the grader share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.sandbox.levels import ForkServer, Sandbox
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ForkServer]:
+    """The fork server of a sandbox, which has imported before its forks what notebooks import.
+
+    A server takes 3 s to start, and a worker that imports JAX by itself 1 s. Patient, because a
+    test machine may be busy.
+    """
+    with Sandbox(limits=Limits(request_seconds=60.0), imports=["jax", "awkward"]) as sandbox:
+        yield sandbox.server

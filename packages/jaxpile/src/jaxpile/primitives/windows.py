@@ -1,0 +1,66 @@
+"""Windows that move over an array: pooling and convolutions, as reductions of a view."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxpile.expressions import dims_of, divide, linear
+from jaxpile.primitives.reductions import monoid, reduce
+from jaxpile.registry import translates
+from jaxpile.values import Value, cast, full, pad, pointwise, view
+
+
+@translates("reduce_window_sum", "reduce_window_max", "reduce_window_min")
+def reduce_window(driver, equation, x):
+    params = equation.params
+    axes, sizes = len(x.shape), tuple(params["window_dimensions"])
+    op, neutral = monoid(equation.primitive.name, x.dtype)
+    x = padded(driver, x, neutral, params["padding"], params["base_dilation"])
+    shape = tuple(equation.outvars[0].aval.shape)
+    dims = dims_of((*shape, *sizes))
+    steps, spread = params["window_strides"], params["window_dilation"]
+    found = view(x, (*shape, *sizes), [linear([(dims[axis], steps[axis]),
+                                               (dims[axes + axis], spread[axis])])
+                                       for axis in range(axes)])
+    return reduce(driver, found, list(range(axes, 2 * axes)), op, neutral)
+
+
+def padded(driver, x: Value, filler, margins, dilation) -> Value:
+    """The array with margins, and its elements apart from each other; dear ones computed once."""
+    widths = [(int(low), int(high), int(apart) - 1)
+              for (low, high), apart in zip(margins, dilation, strict=True)]
+    return pad(driver.cheap(x), full((), filler, x.dtype), widths)
+
+
+@translates("conv_general_dilated")
+def convolution(driver, equation, left, right):
+    """Sums of products of a window and the kernel, which is not flipped; groups of features."""
+    params, aval = equation.params, equation.outvars[0].aval
+    if params["batch_group_count"] != 1:
+        raise driver.refuse(equation, "batch_group_count other than 1")
+    shape, dtype = tuple(aval.shape), np.dtype(aval.dtype)
+    left_spec, right_spec, out_spec = params["dimension_numbers"]
+    margins, dilation = [(0, 0)] * len(shape), [1] * len(shape)
+    for k, axis in enumerate(left_spec[2:]):
+        margins[axis], dilation[axis] = params["padding"][k], params["lhs_dilation"][k]
+    left = padded(driver, cast(left, dtype), 0, margins, dilation)
+    right = cast(driver.builder.materialise(right), dtype)
+    channels = right.shape[right_spec[1]]
+    window = [right.shape[axis] for axis in right_spec[2:]]
+    each = right.shape[right_spec[0]] // params["feature_group_count"]
+    dims = dims_of((*shape, channels, *window))
+    batch, feature, *places = (dims[axis] for axis in out_spec)
+    channel, *offsets = dims[len(shape):]
+    at_left: list = [None] * len(shape)
+    at_right: list = [None] * len(shape)
+    at_left[left_spec[0]], at_right[right_spec[0]] = batch, feature
+    at_left[left_spec[1]] = linear([(divide(feature, each), channels), (channel, 1)])
+    at_right[right_spec[1]] = channel
+    for k, (place, offset) in enumerate(zip(places, offsets, strict=True)):
+        at_left[left_spec[2 + k]] = linear([(place, params["window_strides"][k]),
+                                            (offset, params["rhs_dilation"][k])])
+        at_right[right_spec[2 + k]] = offset
+    both = [view(x, (*shape, channels, *window), at)
+            for x, at in ((left, at_left), (right, at_right))]
+    return reduce(driver, pointwise("mul", dtype, *both),
+                  list(range(len(shape), len(shape) + 1 + len(window))), "sum_add", 0)

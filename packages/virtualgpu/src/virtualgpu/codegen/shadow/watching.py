@@ -1,0 +1,131 @@
+"""Kernels that are watched by ``check()``: what is called at each access and each barrier.
+
+The kernel looks for what the checkers might find, not for their words. Where it suspects something
+it stops, its stores are taken back, and the interpreting machine runs the blocks, which tells who
+does what where. So what is reported is that machine's in any case; what it would not blame, and
+native code did, costs time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from virtualgpu.codegen.apart import barrier_of
+from virtualgpu.codegen.context import site_at
+from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.decode import Access, Step
+from virtualgpu.codegen.lanes import EVERYONE, I64, Context
+from virtualgpu.codegen.refusal import Refused
+from virtualgpu.codegen.shadow import accesses, clock
+from virtualgpu.codegen.shadow.look import Kind
+from virtualgpu.codegen.shadow.rules import LARGEST, Grain
+from virtualgpu.compilers.building import intrinsic
+from virtualgpu.machine.program import WARP_SYNC, Program
+from virtualgpu.ptx import Immediate, Instruction
+
+ORDERS = {"acquire", "release", "acq_rel", "sc"}
+# What lanes do beside memory that a second run, after the first was taken back, would do again.
+ALOUD = {"vprintf", "malloc", "free"}
+# In the loop over blocks: a barrier that all warps have reached, and a block's start.
+PASSES = """
+  %wrong = call i64 @{passes}(ptr %ctx)
+  %suspect = icmp ne i64 %wrong, 0
+  br i1 %suspect, label %stopped, label %passed
+passed:
+"""
+STARTS = "  call i64 @{starts}(ptr %ctx)"
+
+
+def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
+    """How finely a kernel's memory is told apart; Refused where order comes from more than
+    barriers of whole blocks and warps."""
+    sizes: dict[str, int] = dict.fromkeys(("global", "shared", "local"), 1 << LARGEST)
+    strong = warps = False
+    for step in (step for some in steps for step in some):
+        _demand(step.instruction)
+        warps |= _is_warp_barrier(step.instruction)
+        if not isinstance(step, Access):
+            continue
+        site = step.site
+        if site.order not in ("", "relaxed") or (site.scope == "cta" and site.space != "shared"):
+            raise Refused("order by acquire and release, and somebody checks")
+        strong |= site.strong
+        if site.kind == "load":
+            continue  # granules that every store fills tell loads apart too
+        for space in sizes if site.space == "generic" else (site.space,):
+            sizes[space] = min(sizes[space], site.size)
+    shifts = {space: size.bit_length() - 1 for space, size in sizes.items()}
+    return Grain(shifts["global"], shifts["shared"], shifts["local"], strong, warps)
+
+
+def _demand(instruction: Instruction) -> None:
+    if instruction.opcode in ("membar", "fence") or ORDERS & set(instruction.modifiers):
+        raise Refused("order by fences, and somebody checks")
+    names = {getattr(operand, "name", "") for operand in instruction.operands}
+    if instruction.opcode == "call" and names & ALOUD:
+        raise Refused("what cannot be taken back, and somebody checks")
+    if (instruction.opcode in WARP_SYNC and "sync" in instruction.modifiers) or (
+            _is_warp_barrier(instruction)):
+        mask = instruction.operands[-1]
+        if not isinstance(mask, Immediate) or ~mask.value & 0xFFFF_FFFF:
+            raise Refused("lanes that name their companions, and somebody checks")
+
+
+def _is_warp_barrier(instruction: Instruction) -> bool:
+    return instruction.opcode in ("bar", "barrier") and "warp" in instruction.modifiers
+
+
+class Watching:
+    """Writes the calls of one kernel. ``stop(number, mask)`` gives the block to jump to where
+    something may be wrong."""
+
+    def __init__(self, program: Program, context: Context, steps: list[list[Step]],
+                 barriers: list[Place], stop: Callable[[int, ir.Value], ir.Block]):
+        self.context, self.build, self.stop = context, context.build, stop
+        self.grain = grain_of(program, steps)
+        self.debug = program.module.debug
+        if not all(barrier_of(steps[place.index]).plain for place in barriers):
+            raise Refused("barriers of some threads, and somebody checks")
+
+    def _ask(self, number: int, mask: ir.Value, name: str, more: list[ir.Value]) -> None:
+        """Call a function; where it suspects something, leave the kernel."""
+        build = self.build
+        answer = intrinsic(build, name, I64, [self.context.pointer, *more])
+        onward = build.append_basic_block()
+        build.cbranch(build.icmp_unsigned("!=", answer, I64(0)), self.stop(number, mask), onward)
+        build.position_at_end(onward)
+
+    def _kind(self, step: Access) -> Kind | None:
+        site = step.site
+        if site.space == "local" and (site.quiet or self.debug):
+            return None
+        return Kind(site.kind, site.strong, site.size, site.space, self.grain)
+
+    def line(self, step: Access, number: int, first: ir.Value) -> None:
+        """A whole warp reaches neighbouring elements from ``first`` on, in one variable."""
+        if (kind := self._kind(step)) is not None:
+            self._ask(number, EVERYONE, accesses.line(kind), [I64(number), first])
+
+    def same(self, step: Access, number: int, mask: ir.Value, address: ir.Value) -> None:
+        """All lanes of ``mask`` reach one address."""
+        if (kind := self._kind(step)) is not None:
+            self._ask(number, mask, accesses.same(kind), [I64(number), address, mask])
+
+    def apart(self, step: Access, number: int, mask: ir.Value) -> None:
+        """Lanes reach the addresses that lie in the context."""
+        if (kind := self._kind(step)) is not None:
+            self._ask(number, mask, accesses.apart(kind), [
+                I64(number), mask, self.context.at(site_at(number))])
+
+    def step(self, place: Place, step: Step, mask: ir.Value) -> None:
+        """An instruction that is no access."""
+        if _is_warp_barrier(step.instruction):
+            self._ask(-1 - place.index, mask, clock.warp_meets(self.grain), [])
+
+    def texts(self) -> tuple[str, str, str]:
+        """For the loop over blocks: at a block's start, at a barrier, and what to declare."""
+        starts, passes = clock.block_starts(self.grain), clock.block_passes(self.grain)
+        return (STARTS.format(starts=starts), PASSES.format(passes=passes),
+                f"declare i64 @{starts}(ptr)\ndeclare i64 @{passes}(ptr)\n")

@@ -1,0 +1,27 @@
+"""Word of a launch that takes long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from virtualgpu.errors import Location
+
+
+class Patience:
+    """Tells ``listener`` of a launch that takes long: where a thread is, after how many seconds.
+
+    First after ``seconds``, then each time that twice as many have passed.
+    """
+
+    def __init__(self, listener: Callable[[Location, float], None], seconds: float):
+        self._listener, self._seconds = listener, seconds
+        self._start = time.monotonic()
+
+    @property
+    def due(self) -> float:
+        return self._start + self._seconds
+
+    def tell(self, location: Location) -> None:
+        self._listener(location, self._seconds)
+        self._seconds *= 2
