@@ -39,7 +39,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Tab]
     (room / "0123456789abcdef.jsonl").touch()
     (home / "data" / "gpucourse" / "room.json").write_text(
         json.dumps({"folder": str(room), "name": "0123456789abcdef"}))
-    server = Server(folder, home, environment={"XDG_DATA_HOME": str(home / "data")})
+    server = Server(folder, home)
     server.start()
     try:
         with chromium() as browser:

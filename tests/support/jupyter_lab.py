@@ -59,6 +59,8 @@ class Server:
             **os.environ,
             "PATH": search_path(),
             "HOME": str(home),
+            # What a learner has done is recorded here: nothing yet, whoever graded before.
+            "XDG_DATA_HOME": str(home / "data"),
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_CONFIG_DIR": str(home / "config"),
             # What the package brings along for the server and JupyterLab, as it is here now.
