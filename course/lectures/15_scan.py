@@ -425,11 +425,11 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 #
 # | minutes | what |
 # |---|---|
-# | 0-6 | the question; have five people write names into one list, each knowing only the number before them |
-# | 6-11 | section 1 and `offsets` |
-# | 11-27 | section 2; the picture on the board, by hand; `scan-blocks` in pairs |
-# | 27-38 | section 3; `scan` |
-# | 38-45 | section 4 |
+# | 0-4 | the question; have five people write names into one list, each knowing only the number before them |
+# | 4-12 | section 1 and `offsets` |
+# | 12-24 | section 2; the picture on the board, by hand; `scan-blocks` in pairs |
+# | 24-37 | section 3; `scan` |
+# | 37-45 | section 4 |
 #
 # *Ten minutes late:* give `scan` as homework; section 4 runs with the solution's. *Ten minutes early:* ask for the exclusive scan
 # without a subtraction (shift by one place, 0 comes in from the left).
