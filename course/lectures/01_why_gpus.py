@@ -269,7 +269,9 @@ cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why" tags=["why"]
 # Read it to the end: it says how much was asked for, and how much was held already. A GPU moves nothing to the disk. If your
-# data don't fit, work on them in pieces, use several GPUs, or stay on the CPU.
+# data don't fit, work on them in pieces, use several GPUs, or stay on the CPU. (*Managed memory*, CuPy's
+# `cupy.cuda.malloc_managed`, is an exception: its pages wander over the link by themselves when one side asks for them. It spares you
+# the copying by hand, not the carrying.)
 
 # %% [markdown] id="too-much-then"
 # Now for the carrying. This class counts the bytes and the trips, and on a GPU it measures how long they take.

@@ -800,7 +800,9 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
 #
 # (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
-# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere.)
+# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere. For what you'd call in SciPy or scikit-learn, look into `cupyx.scipy` and
+# [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow is PyTorch's elder neighbour; [Taichi](https://www.taichi-lang.org/) compiles Python
+# for simulation and graphics; in C++ and Fortran, OpenMP and OpenACC mark loops for a GPU.)
 #
 # Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right: it is the test of
 # all others. Keep data on the device between steps, whatever the tool: on a GPU, CuPy, Numba, PyCUDA and
