@@ -45,7 +45,7 @@ for seed in (1, 2):
           f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
 
 # %% [markdown] id="the-question-stands"
-# The right muons, and each time in another order. That breaks whatever goes by position: which event a muon is from, a test
+# The right muons, and each time in another order. That breaks anything that goes by position: which event a muon is from, a test
 # that compares with yesterday. And all threads that keep something queue at *one* address.
 #
 # **How can a thread know its place without asking all the others?** Its place is the number of muons kept *before* it. So what
