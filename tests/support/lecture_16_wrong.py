@@ -116,18 +116,6 @@ def start_and_stop(a_ref, b_ref, c_ref):
     c_ref[...] = sums
 
 
-def unrolled(a_ref, b_ref, c_ref):
-    sums = jnp.zeros((TILE, TILE), jnp.float32)
-    for turn in range(a_ref.shape[1] // TILE):
-        part = pl.ds(turn * TILE, TILE)
-        sums += jnp.dot(a_ref[:, part], b_ref[part, :], preferred_element_type=jnp.float32)
-    c_ref[...] = sums.astype(c_ref.dtype)
-
-
-for exercise in ("product", "mixed"):
-    wrong(exercise, "a Python loop was unrolled.*fori_loop over pairs", "unrolled")(unrolled)
-
-
 @wrong("product", "not tiles by jnp.dot.*what a tensor core can do")
 def a_column_times_a_row(a_ref, b_ref, c_ref):
     def step(k, sums):

@@ -1,7 +1,8 @@
 """A parameter to turn: one picture for each of its settings, from runs that have been made.
 
 Nothing runs while it is turned, so it works without a kernel: in a saved notebook, on the site, on
-slides. Where a page takes styles out, the pictures stand one below the other.
+slides. Where a page takes styles out (a notebook that is not trusted), it says in words what each
+picture shows.
 """
 
 from __future__ import annotations

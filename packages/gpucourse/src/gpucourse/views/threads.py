@@ -39,8 +39,8 @@ def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None)
     bare(axes)
     idle = max(0, len(block) - size)
     alt = (
-        f"{len(block)} threads in a row, in {many(len(np.unique(block)), 'block')}; inside each the "
-        f"threads are numbered from 0, while grid(1) counts from 0 to {len(block) - 1}"
+        f"{len(block)} threads in a row, in {many(len(np.unique(block)), 'block')}; inside each "
+        f"they are numbered from 0, while grid(1) counts from 0 to {len(block) - 1}"
     )
     return Picture(figure, alt + (f"; the last {idle} have no element." if idle else "."))
 
