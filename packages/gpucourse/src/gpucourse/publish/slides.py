@@ -24,11 +24,12 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.projects import read_projects
 from gpucourse.course.registry import Course, Lecture
 from gpucourse.exercises.outcomes import marked_up
 from gpucourse.publish.notebooks import cell_id
-from gpucourse.publish.pages import page_of, starter
+from gpucourse.publish.pages import starter
 from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
 
@@ -192,7 +193,7 @@ class Text:
     """A lecture's Markdown as blocks of HTML: paragraphs, lists, tables, code."""
 
     def __init__(self, lesson: Lecture, decks: dict[str, str], url: str):
-        self._page = page_of(lesson)
+        self._page = notebook_path(lesson)
         self._decks = decks
         self._url = url
         self.has_math = False
