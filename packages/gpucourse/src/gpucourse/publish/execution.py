@@ -115,7 +115,7 @@ def fingerprint(course: Course, source: Source) -> str:
         path
         for package in (PACKAGE, Path(virtualgpu.__file__).parent)
         for path in package.rglob("*")
-        if path.suffix in (".css", ".py", ".root")
+        if path.suffix in (".css", ".cuh", ".py", ".root")
         and not path.relative_to(package.parent).as_posix().startswith(_NOT_USED_BY_LESSONS)
     )
     for path in files:
