@@ -83,7 +83,7 @@ coverage: setup $(SITE_STAMP) ## Run the tests and report the lines that they re
 build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
 	$(IN_VENV) -m gpucourse.publish.environments
 	$(VENV)/bin/gpucourse build
-	$(IN_VENV) -m virtualgpu.standins docs/standins.md
+	$(IN_VENV) -m tools.standins_page docs/standins.md
 
 check: setup ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/ruff check

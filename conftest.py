@@ -17,7 +17,7 @@ import pytest
 
 import virtualgpu_fixtures
 from fresh_python import installed_cupy  # noqa: F401
-from virtualgpu_fixtures import stand_ins_answer  # noqa: F401
+from virtualgpu_fixtures import active, cp, cuda, stand_ins_answer  # noqa: F401
 
 REPOSITORY = Path(__file__).resolve().parent
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks import gpu_run, gpu_worker
+from benchmarks import gpu_aims, gpu_run, gpu_worker
 from benchmarks.report import RESULTS
 from gpucourse.views import results
 
@@ -63,7 +63,7 @@ def main(
         tell_trial(document, failed)
     else:
         path.with_name("gpu_aims.md").write_text(
-            results.aims_table(results.Results(document)), encoding="utf-8")
+            gpu_aims.aims_table(results.Results(document)), encoding="utf-8")
         tell(results.Results(document), failed)
         console.print(f"Written: {path} and gpu_aims.md beside it, after "
                       f"{document['minutes']:.1f} minutes")
@@ -118,7 +118,7 @@ def show_aims(found: results.Results | None) -> None:
     """The table of aims, as ratios."""
     table = Table("aim", "at least", "measured", "", box=None, pad_edge=False,
                   title=escape(found.where) if found else results.NOT_YET)
-    for aim in results.aims(found):
+    for aim in gpu_aims.aims(found):
         measured = "–" if aim.value is None else f"{aim.value:.3f}"
         table.add_row(escape(aim.name), f"{aim.wanted:.2f}", measured, aim.verdict)
     console.print(table)

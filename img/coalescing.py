@@ -1,7 +1,7 @@
 """Draws ``coalescing.svg``: neighbours that read neighbours share sectors; strides waste them."""
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import FAINT, INK, NORMAL, SKY, SMALL, VERMILION
+import sketch
+from sketch import FAINT, INK, NORMAL, SKY, SMALL, VERMILION
 
 ALT = (
     "Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i: "

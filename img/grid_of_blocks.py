@@ -1,7 +1,7 @@
 """Draws ``grid_of_blocks.svg``: a launch is a grid of blocks, a block is warps, a warp is lanes."""
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import GREEN, INK, NORMAL, ORANGE, PAPER, SKY, SMALL
+import sketch
+from sketch import GREEN, INK, NORMAL, ORANGE, PAPER, SKY, SMALL
 
 ALT = (
     "A launch with three blocks of 64 threads. Each block consists of two warps of 32 lanes. "

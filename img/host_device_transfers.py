@@ -1,7 +1,7 @@
 """Draws ``host_device_transfers.svg``: copies, launches that return at once, and waiting."""
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import FAINT, GREEN, INK, ORANGE, SKY, SMALL, VERMILION
+import sketch
+from sketch import FAINT, GREEN, INK, ORANGE, SKY, SMALL, VERMILION
 
 ALT = (
     "Two time lines, each with a host and a device. Above, three kernels, each with its array "

@@ -4,8 +4,8 @@ Sizes are of one GPU, to give the scale: NVIDIA H100 SXM5 (NVIDIA H100 Tensor Co
 white paper; CUDA C++ Programming Guide, "Compute Capabilities", 9.0).
 """
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, SMALL
+import sketch
+from sketch import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, SMALL
 
 ALT = (
     "A pyramid of memories, from small and near to large and far: the registers of a thread, at "

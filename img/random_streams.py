@@ -1,7 +1,7 @@
 """Draws ``random_streams.svg``: where the numbers of each thread come from in one long sequence."""
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import INK, NORMAL, ORANGE, PURPLE, SKY, SMALL, VERMILION
+import sketch
+from sketch import INK, NORMAL, ORANGE, PURPLE, SKY, SMALL, VERMILION
 
 ALT = (
     "A generator is one long sequence of numbers; each thread takes a stretch of it. With the same "

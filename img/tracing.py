@@ -1,7 +1,7 @@
 """Draws ``tracing.svg``: what ``jax.jit`` makes of a function, from Python to machine code."""
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import GREEN, INK, NORMAL, ORANGE, SKY, SMALL, VERMILION, YELLOW
+import sketch
+from sketch import GREEN, INK, NORMAL, ORANGE, SKY, SMALL, VERMILION, YELLOW
 
 ALT = (
     "Four stages from left to right. Your Python function is traced into a jaxpr, a list of three "

@@ -1,7 +1,7 @@
 """Draws ``tree_reduction.svg``: eight values become one in three levels, a barrier after each."""
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import BLUE, FAINT, INK, NORMAL, ORANGE, SKY, SMALL
+import sketch
+from sketch import BLUE, FAINT, INK, NORMAL, ORANGE, SKY, SMALL
 
 ALT = (
     "Eight values 3, 1, 7, 0, 4, 1, 6, 3 in shared memory. In the first step threads 0 to 3 add "

@@ -1,7 +1,7 @@
 """Draws ``warp_divergence.svg``: a warp whose lanes part at an ``if`` runs both sides in turn."""
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import FAINT, INK, NORMAL, ORANGE, SKY, SMALL, VERMILION
+import sketch
+from sketch import FAINT, INK, NORMAL, ORANGE, SKY, SMALL, VERMILION
 
 ALT = (
     "Time runs to the right, eight lanes of a warp lie below each other. Together they reach an if "

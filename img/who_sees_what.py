@@ -3,8 +3,8 @@
 Used by lecture 06, "Thinking in threads".
 """
 
-from gpucourse.views import sketch
-from gpucourse.views.sketch import GREEN, INK, ORANGE, PAPER, SKY, SMALL, VERMILION
+import sketch
+from sketch import GREEN, INK, ORANGE, PAPER, SKY, SMALL, VERMILION
 
 ALT = (
     "A grid with two blocks. Each thread has its own local variables. Each block has a shared "

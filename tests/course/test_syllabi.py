@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import REPOSITORY
+from gpucourse.course.checkout import notebook_path
 from gpucourse.publish import syllabi
-from gpucourse.publish.pages import page_of
 from gpucourse.publish.source import read_course
 
 PAGES = ("three_hours", "one_day", "self_study")
@@ -64,7 +64,7 @@ def test_self_study_says_how_long_it_takes():
 
 def test_a_wrong_syllabus_is_found(tmp_path: Path):
     lesson = COURSE.lectures[0]
-    link = f"[x](../../{page_of(lesson).as_posix()}"
+    link = f"[x](../../{notebook_path(lesson).as_posix()}"
     (tmp_path / "p.md").write_text(
         f"| 0:00 | {lesson.minutes + 1} | {link}) |\n"
         f"| 1:59 | {lesson.minutes} | {link}#a) and {link}#b) |\n"

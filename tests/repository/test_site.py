@@ -10,6 +10,7 @@ import pytest
 
 from chromium_dump import opened
 from conftest import REPOSITORY
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import CourseError
 from gpucourse.course.registry import load_course
 from gpucourse.publish import pages, site
@@ -47,7 +48,7 @@ def test_every_lesson_and_document_is_a_page(built: Path, lessons: list[Shown]):
     front = page(built, Path("index.html"))
     for shown in lessons:
         lesson = shown.source.lesson
-        path = pages.page_of(lesson)
+        path = notebook_path(lesson)
         assert f'href="{path.with_suffix(".html").as_posix()}"' in front, lesson.id
         text = words(page(built, path))
         assert lesson.title in text
@@ -60,7 +61,7 @@ def test_every_lesson_and_document_is_a_page(built: Path, lessons: list[Shown]):
 
 def test_answers_are_folded_and_hidden_tests_are_not_there(built: Path, lessons: list[Shown]):
     for shown in lessons:
-        text = page(built, pages.page_of(shown.source.lesson))
+        text = page(built, notebook_path(shown.source.lesson))
         answers = [cell for cell in shown.source.cells
                    if pages.starter(shown.source.lesson, cell) is not None]
         assert text.count("<summary>One answer</summary>") == len(answers)
@@ -79,7 +80,7 @@ def test_the_theme_has_light_and_dark_and_mathjax_is_here(built: Path, lessons: 
     with_math = [shown for shown in lessons if any(
         "$$" in cell.source for cell in shown.source.cells if cell.kind == "markdown")]
     assert with_math
-    text = page(built, pages.page_of(with_math[0].source.lesson))
+    text = page(built, notebook_path(with_math[0].source.lesson))
     assert "_static/mathjax.js" in text and 'class="math' in text
     assert (built / "_static" / "mathjax.js").stat().st_size > 1_000_000
     assert "prefers-color-scheme: dark" in text + (

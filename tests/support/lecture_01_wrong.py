@@ -62,16 +62,6 @@ def there_and_back(ferry, heat, steps):
     return heat, hottest
 
 
-@wrong("ferry", "bytes crossed in .* trips where")
-def fetches_all_to_find_the_hottest(ferry, heat, steps):
-    hottest = np.zeros(steps)
-    d_heat = ferry.there(heat)
-    for step in range(steps):
-        d_heat = smooth(d_heat)
-        hottest[step] = ferry.back(d_heat).max()
-    return ferry.back(d_heat), hottest
-
-
 @wrong("ferry", "only .* bytes went by the ferry")
 def stays_at_home(ferry, heat, steps):
     hottest = np.zeros(steps)
@@ -91,44 +81,30 @@ def smuggles(ferry, heat, steps):
     return d_heat.get(), hottest
 
 
-@wrong("ferry", "bytes crossed past the ferry.*find the maximum on the device")
-def fetches_past_the_ferry(ferry, heat, steps):
-    hottest = np.zeros(steps)
-    d_heat = ferry.there(heat)
-    for step in range(steps):
-        d_heat = smooth(d_heat)
-        hottest[step] = d_heat.get().max()
-    return ferry.back(d_heat), hottest
+def fetching(hottest_of):
+    """The heat stays on the device; of each step the hottest one is fetched in this way."""
+
+    def sail(ferry, heat, steps):
+        hottest = np.zeros(steps)
+        d_heat = ferry.there(heat)
+        for step in range(steps):
+            d_heat = smooth(d_heat)
+            hottest[step] = hottest_of(ferry, d_heat)
+        return ferry.back(d_heat), hottest
+
+    return sail
 
 
-@wrong("ferry", "bytes crossed past the ferry")
-def fetches_a_list(ferry, heat, steps):
-    hottest = np.zeros(steps)
-    d_heat = ferry.there(heat)
-    for step in range(steps):
-        d_heat = smooth(d_heat)
-        hottest[step] = max(d_heat.tolist())
-    return ferry.back(d_heat), hottest
-
-
-@wrong("ferry", "bytes crossed past the ferry")
-def fetches_by_asnumpy(ferry, heat, steps):
-    hottest = np.zeros(steps)
-    d_heat = ferry.there(heat)
-    for step in range(steps):
-        d_heat = smooth(d_heat)
-        hottest[step] = cp.asnumpy(d_heat).max()
-    return ferry.back(d_heat), hottest
-
-
-@wrong("ferry", "bytes crossed past the ferry")
-def fetches_number_by_number(ferry, heat, steps):
-    hottest = np.zeros(steps)
-    d_heat = ferry.there(heat)
-    for step in range(steps):
-        d_heat = smooth(d_heat)
-        hottest[step] = max(float(one) for one in d_heat)
-    return ferry.back(d_heat), hottest
+wrong("ferry", "bytes crossed in .* trips where", "fetches_all_to_find_the_hottest")(
+    fetching(lambda ferry, d_heat: ferry.back(d_heat).max()))
+wrong("ferry", "bytes crossed past the ferry.*find the maximum on the device",
+      "fetches_past_the_ferry")(fetching(lambda ferry, d_heat: d_heat.get().max()))
+for name, hottest_of in (
+    ("fetches_a_list", lambda ferry, d_heat: max(d_heat.tolist())),
+    ("fetches_by_asnumpy", lambda ferry, d_heat: cp.asnumpy(d_heat).max()),
+    ("fetches_number_by_number", lambda ferry, d_heat: max(float(one) for one in d_heat)),
+):
+    wrong("ferry", "bytes crossed past the ferry", name)(fetching(hottest_of))
 
 
 @wrong("ferry", "the device did 0 operations for .* steps: NumPy worked them out")

@@ -17,64 +17,39 @@ THREADS = 128
 # --- wrong-sum ----------------------------------------------------------------------------------
 
 
-@wrong("wrong-sum", "it should be .*what do threads without a value put")
-@cuda.jit
-def fills_with_ones(values, sums):
-    tile = cuda.shared.array(THREADS, float64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
-    tile[t] = values[i] if i < values.size else 1.0
-    cuda.syncthreads()
-    n = THREADS
-    while n > 1:
-        half = (n + 1) // 2
-        if t + half < n:
-            tile[t] += tile[t + half]
+def adding(filler=None, leave=False):
+    """A kernel that adds up blocks: with this where there is no value, or left by its threads."""
+    number = 0.0 if filler is None else filler
+
+    @cuda.jit
+    def kernel(values, sums):
+        tile = cuda.shared.array(THREADS, float64)
+        t = cuda.threadIdx.x
+        i = cuda.grid(1)
+        if leave and i >= values.size:
+            return
+        if i < values.size:
+            tile[t] = values[i]
+        elif filler is not None:
+            tile[t] = number
         cuda.syncthreads()
-        n = half
-    if t == 0:
-        sums[cuda.blockIdx.x] = tile[0]
+        n = THREADS
+        while n > 1:
+            half = (n + 1) // 2
+            if t + half < n:
+                tile[t] += tile[t + half]
+            cuda.syncthreads()
+            n = half
+        if t == 0:
+            sums[cuda.blockIdx.x] = tile[0]
+
+    return kernel
 
 
-@wrong("wrong-sum", "uninitialised")
-@cuda.jit
-def as_reported(values, sums):
-    tile = cuda.shared.array(THREADS, float64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
-    if i < values.size:
-        tile[t] = values[i]
-    cuda.syncthreads()
-    n = THREADS
-    while n > 1:
-        half = (n + 1) // 2
-        if t + half < n:
-            tile[t] += tile[t + half]
-        cuda.syncthreads()
-        n = half
-    if t == 0:
-        sums[cuda.blockIdx.x] = tile[0]
-
-
-@wrong("wrong-sum", "barrier|uninitialised")
-@cuda.jit
-def loose_threads_leave(values, sums):
-    tile = cuda.shared.array(THREADS, float64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
-    if i >= values.size:
-        return
-    tile[t] = values[i]
-    cuda.syncthreads()
-    n = THREADS
-    while n > 1:
-        half = (n + 1) // 2
-        if t + half < n:
-            tile[t] += tile[t + half]
-        cuda.syncthreads()
-        n = half
-    if t == 0:
-        sums[cuda.blockIdx.x] = tile[0]
+wrong("wrong-sum", "it should be .*what do threads without a value put", "fills_with_ones")(
+    adding(filler=1.0))
+wrong("wrong-sum", "uninitialised", "as_reported")(adding())
+wrong("wrong-sum", "barrier|uninitialised", "loose_threads_leave")(adding(leave=True))
 
 
 @wrong("wrong-sum", "the work is not shared")
@@ -226,38 +201,30 @@ def all_lanes_write(table, sums):
 # --- most-days ----------------------------------------------------------------------------------
 
 
-@cuda.jit
-def at_once(values, total):
-    i = cuda.grid(1)
-    if i < values.size:
-        cuda.atomic.add(total, 0, values[i])
-    cuda.syncthreads()
-    if i < values.size:
-        values[i] /= total[0]
+def launching(fenced):
+    """One launch that adds up and divides; a fence does not wait for other blocks."""
 
+    @cuda.jit
+    def at_once(values, total):
+        i = cuda.grid(1)
+        if i < values.size:
+            cuda.atomic.add(total, 0, values[i])
+        if fenced:
+            cuda.threadfence()
+        cuda.syncthreads()
+        if i < values.size:
+            values[i] /= total[0]
 
-@cuda.jit
-def at_once_fenced(values, total):
-    i = cuda.grid(1)
-    if i < values.size:
-        cuda.atomic.add(total, 0, values[i])
-    cuda.threadfence()
-    cuda.syncthreads()
-    if i < values.size:
-        values[i] /= total[0]
-
-
-def launching(kernel):
     def shares(values):
         d_values, d_total = cuda.to_device(values), cuda.to_device(np.zeros(1))
-        kernel[up(values.size), THREADS](d_values, d_total)
+        at_once[up(values.size), THREADS](d_values, d_total)
         return d_values.copy_to_host()
 
     return shares
 
 
-wrong("most-days", "race.*wait for another launch", "as reported")(launching(at_once))
-wrong("most-days", "race", "a fence")(launching(at_once_fenced))
+wrong("most-days", "race.*wait for another launch", "as reported")(launching(fenced=False))
+wrong("most-days", "race", "a fence")(launching(fenced=True))
 
 
 @cuda.jit

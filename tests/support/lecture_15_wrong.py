@@ -30,89 +30,49 @@ def floats(counts):
 # --- scan-blocks --------------------------------------------------------------------------------
 
 
-@wrong("scan-blocks", "race.*by way of a local variable")
-@cuda.jit
-def one_barrier(values, sums, totals):
-    tile = cuda.shared.array(THREADS, int64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
-    tile[t] = values[i] if i < values.size else 0
-    cuda.syncthreads()
-    distance = 1
-    while distance < THREADS:
-        if t >= distance:
-            tile[t] += tile[t - distance]
+def scanning_blocks(aside=True, inside=False, fill=True, last=THREADS - 1):
+    """A kernel that scans blocks; right, unless something is asked for that is not."""
+
+    @cuda.jit
+    def kernel(values, sums, totals):
+        tile = cuda.shared.array(THREADS, int64)
+        t = cuda.threadIdx.x
+        i = cuda.grid(1)
+        if fill or i < values.size:
+            tile[t] = values[i] if i < values.size else 0
         cuda.syncthreads()
-        distance *= 2
-    if i < values.size:
-        sums[i] = tile[t]
-    if t == THREADS - 1:
-        totals[cuda.blockIdx.x] = tile[t]
+        distance = 1
+        while distance < THREADS:
+            if not aside:
+                if t >= distance:
+                    tile[t] += tile[t - distance]
+            elif inside:
+                if t >= distance:
+                    left = tile[t - distance]
+                    cuda.syncthreads()
+                    tile[t] += left
+                    cuda.syncthreads()
+            else:
+                left = tile[t - distance] if t >= distance else 0
+                cuda.syncthreads()
+                tile[t] += left
+            if not inside:
+                cuda.syncthreads()
+            distance *= 2
+        if i < values.size:
+            sums[i] = tile[t]
+        if t == last:
+            totals[cuda.blockIdx.x] = tile[t]
+
+    return kernel
 
 
-@wrong("scan-blocks", "barrier|race")
-@cuda.jit
-def barriers_in_the_branch(values, sums, totals):
-    tile = cuda.shared.array(THREADS, int64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
-    tile[t] = values[i] if i < values.size else 0
-    cuda.syncthreads()
-    distance = 1
-    while distance < THREADS:
-        if t >= distance:
-            left = tile[t - distance]
-            cuda.syncthreads()
-            tile[t] += left
-            cuda.syncthreads()
-        distance *= 2
-    if i < values.size:
-        sums[i] = tile[t]
-    if t == THREADS - 1:
-        totals[cuda.blockIdx.x] = tile[t]
-
-
-@wrong("scan-blocks", "uninitialised")
-@cuda.jit
-def loose_threads_write_nothing(values, sums, totals):
-    tile = cuda.shared.array(THREADS, int64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
-    if i < values.size:
-        tile[t] = values[i]
-    cuda.syncthreads()
-    distance = 1
-    while distance < THREADS:
-        left = tile[t - distance] if t >= distance else 0
-        cuda.syncthreads()
-        tile[t] += left
-        cuda.syncthreads()
-        distance *= 2
-    if i < values.size:
-        sums[i] = tile[t]
-    if t == THREADS - 1:
-        totals[cuda.blockIdx.x] = tile[t]
-
-
-@wrong("scan-blocks", "totals.*which thread holds the sum")
-@cuda.jit
-def totals_of_the_first(values, sums, totals):
-    tile = cuda.shared.array(THREADS, int64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
-    tile[t] = values[i] if i < values.size else 0
-    cuda.syncthreads()
-    distance = 1
-    while distance < THREADS:
-        left = tile[t - distance] if t >= distance else 0
-        cuda.syncthreads()
-        tile[t] += left
-        cuda.syncthreads()
-        distance *= 2
-    if i < values.size:
-        sums[i] = tile[t]
-    if t == 0:
-        totals[cuda.blockIdx.x] = tile[t]
+wrong("scan-blocks", "race.*by way of a local variable", "one_barrier")(
+    scanning_blocks(aside=False))
+wrong("scan-blocks", "barrier|race", "barriers_in_the_branch")(scanning_blocks(inside=True))
+wrong("scan-blocks", "uninitialised", "loose_threads_write_nothing")(scanning_blocks(fill=False))
+wrong("scan-blocks", "totals.*which thread holds the sum", "totals_of_the_first")(
+    scanning_blocks(last=0))
 
 
 @wrong("scan-blocks", "the work is not shared|numbers are loaded from global memory")
@@ -144,25 +104,7 @@ def one_thread_loops(values, sums, totals):
 
 # --- scan ---------------------------------------------------------------------------------------
 
-
-@cuda.jit
-def scan_blocks(values, sums, totals):
-    tile = cuda.shared.array(THREADS, int64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
-    tile[t] = values[i] if i < values.size else 0
-    cuda.syncthreads()
-    distance = 1
-    while distance < THREADS:
-        left = tile[t - distance] if t >= distance else 0
-        cuda.syncthreads()
-        tile[t] += left
-        cuda.syncthreads()
-        distance *= 2
-    if i < values.size:
-        sums[i] = tile[t]
-    if t == THREADS - 1:
-        totals[cuda.blockIdx.x] = tile[t]
+scan_blocks = scanning_blocks()
 
 
 @cuda.jit

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpu_example
+from benchmarks import gpu_aims
 from benchmarks.gpu_bench import PATH
 from benchmarks.gpu_worker import ORDER
 from gpucourse.course import checkout
@@ -61,7 +62,7 @@ def test_a_row_that_failed_says_so(example: Results) -> None:
 
 
 def test_aims_are_met_missed_or_not_run(example: Results) -> None:
-    found = {aim.name: aim for aim in results.aims(example)}
+    found = {aim.name: aim for aim in gpu_aims.aims(example)}
     shared = found["histogram.peaks/shared: times as fast as cupy.histogram"]
     assert shared.verdict == "met" and shared.value == pytest.approx(2.0, rel=0.1)
     missed = found["quadratic.float64/jax: times as fast as CuPy's fuse"]
@@ -71,12 +72,12 @@ def test_aims_are_met_missed_or_not_run(example: Results) -> None:
     share = found["quadratic.float64/numba: share of the copy bandwidth"]
     row = example.row("quadratic.float64", "numba")
     assert share.value == row.bandwidth("device") / example.copy_bandwidth()
-    assert {aim.verdict for aim in results.aims(None)} == {"not run"}
+    assert {aim.verdict for aim in gpu_aims.aims(None)} == {"not run"}
 
 
 def test_the_table_of_aims_is_that_of_the_recorded_run(repository: Path) -> None:
     folder = repository / "benchmarks" / "results"
-    expected = results.aims_table(results.read(folder / results.NAME))
+    expected = gpu_aims.aims_table(results.read(folder / results.NAME))
     assert (folder / "gpu_aims.md").read_text(encoding="utf-8") == expected
 
 

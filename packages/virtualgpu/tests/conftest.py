@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from fresh_python import installed_cupy  # noqa: F401
-from virtualgpu_fixtures import NEEDS, skip_what_cannot_run, stand_ins_answer  # noqa: F401
+from virtualgpu_fixtures import (  # noqa: F401
+    NEEDS,
+    active,
+    cp,
+    cuda,
+    skip_what_cannot_run,
+    stand_ins_answer,
+)
 
 
 @pytest.fixture(scope="session")

@@ -17,13 +17,7 @@ from virtualgpu.observers.counters import Counters
 SIZE = 4000
 
 
-@pytest.fixture(autouse=True, scope="module")
-def virtual_gpu():
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    yield
-    if not before:
-        virtualgpu.deactivate()
+pytestmark = pytest.mark.usefixtures("active")
 
 
 # -- honest ways to add up an array ---------------------------------------------------------------

@@ -7,7 +7,6 @@ import pytest
 from numba import cuda
 
 import gpucourse
-import virtualgpu
 from gpucourse import (
     call,
     expect,
@@ -22,14 +21,7 @@ from gpucourse.grading.contract import PropertyFailed
 from gpucourse.grading.testing.verbs import dimensions
 from gpucourse.grading.testing.watching import agree
 
-
-@pytest.fixture(autouse=True, scope="module")
-def virtual_gpu():
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    yield
-    if not before:
-        virtualgpu.deactivate()
+pytestmark = pytest.mark.usefixtures("active")
 
 
 @cuda.jit

@@ -101,7 +101,7 @@ def test_outside_jupyter_and_without_a_place_for_notes_nothing_happens(notebook,
 
 def test_damaged_notes_are_no_notes(tmp_path):
     path = tmp_path / "note"
-    for text in ("", "{", "[]", '{"pid": 1}', '{"pid": 1, "x": 2}'):
+    for text in ("", "{", "[]", '{"kernel": [1, 2]}', '{"kernel": 1, "x": 2}'):
         path.write_text(text)
         assert last_kernel.read(path) is None
 

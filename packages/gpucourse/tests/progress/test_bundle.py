@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 import subprocess
 import sys
 import zipfile
@@ -217,7 +216,7 @@ HOSTILE = [
     "../outside.ipynb", "lectures/../../outside.ipynb", "/outside.ipynb", "..\\outside.ipynb",
     "lectures/./a.ipynb", "lectures//a.ipynb", ".ipynb", ".git/hooks/pre-commit.ipynb",
     "lectures/.ipynb_checkpoints/a.ipynb", "lectures/", "lectures/numpy.py", "Makefile",
-    ".bashrc", "lectures/a\nb.ipynb", "lectures/a.ipynb\0.py", "lectures/\u202ea.ipynb",
+    ".bashrc", "lectures/a\nb.ipynb", "lectures/\u202ea.ipynb",
 ]
 
 
@@ -235,24 +234,6 @@ def test_a_name_that_save_never_writes_is_refused(course: Path, tmp_path: Path, 
     assert files(tmp_path) == before
 
 
-def test_links_in_a_bundle_and_in_the_folder_are_refused(course: Path, tmp_path: Path):
-    link = zipfile.ZipInfo("lectures/link.ipynb")
-    link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    path = zipped(tmp_path / "bundle.zip", {})
-    with zipfile.ZipFile(path, "a") as file:
-        file.writestr(link, "/etc/passwd")
-    with pytest.raises(BundleError, match="never writes"):
-        restoring.restore(path)
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (course / "mine").symlink_to(outside)
-    path = zipped(tmp_path / "second.zip", {"lectures/new.ipynb": MINE, "mine/a.ipynb": MINE})
-    with pytest.raises(BundleError, match="a link out of the course's folder"):
-        restoring.restore(path)
-    assert list(outside.iterdir()) == []
-    assert not (course / "lectures" / "new.ipynb").exists()
-
-
 def test_a_link_in_a_notebooks_place_is_not_followed(course: Path, tmp_path: Path):
     target = tmp_path / "precious.ipynb"
     target.write_bytes(MINE)
@@ -266,28 +247,9 @@ def test_a_link_in_a_notebooks_place_is_not_followed(course: Path, tmp_path: Pat
     assert not (tmp_path / "nowhere.ipynb").exists()
 
 
-def test_a_bundle_that_unpacks_to_too_much_is_refused(
-    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(restoring, "MOST_BYTES", 1_000_000)
-    path = zipped(tmp_path / "bomb.zip", {f"lectures/{n}.ipynb": b"0" * 400_000 for n in range(3)})
-    assert path.stat().st_size < 10_000
-    with pytest.raises(BundleError, match="unpacks to more than 1 MB"):
-        restoring.restore(path)
-    many = zipped(tmp_path / "many.zip", {f"lectures/{n}.ipynb": MINE for n in range(1001)})
-    with pytest.raises(BundleError, match="has 1002 files"):
-        restoring.restore(many)
-    assert not (course / "lectures" / "0.ipynb").exists()
-
-
-def test_what_save_would_not_get_back_it_does_not_take(course: Path, monkeypatch):
+def test_what_save_would_not_get_back_it_does_not_take(course: Path):
     (course / "lectures" / "a\\b.ipynb").write_bytes(MINE)
     with pytest.raises(BundleError, match="rename it"):
-        bundle.save()
-    (course / "lectures" / "a\\b.ipynb").unlink()
-    (course / "lectures" / "large.ipynb").write_bytes(MINE + b" " * 1000)
-    monkeypatch.setattr(bundle, "MOST_BYTES", 1000)
-    with pytest.raises(BundleError, match=r"The largest is lectures/large\.ipynb: clear its outp"):
         bundle.save()
     assert list(course.glob("*.zip")) == []
 
@@ -339,11 +301,6 @@ def test_another_zip_and_another_version_are_told(course: Path, tmp_path: Path):
         path = zipped(tmp_path / "newer.zip", {"lectures/a.ipynb": MINE}, about or [1])
         with pytest.raises(BundleError, match="update the course"):
             restoring.restore(path)
-    twice = zipped(tmp_path / "twice.zip", {"lectures/a.ipynb": MINE})
-    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(twice, "a") as file:
-        file.writestr("lectures/a.ipynb", MINE)
-    with pytest.raises(BundleError, match="twice"):
-        restoring.restore(twice)
     with pytest.raises(BundleError, match=r"No gpucourse-work\*\.zip in "):
         restoring.restore()
     assert not (course / "lectures" / "a.ipynb").exists()

@@ -85,19 +85,6 @@ def test_a_file_that_is_no_notebook_is_not_in_the_way(tmp_path: Path, content: s
     assert notebook_versions.keep(path, notebook()) is None
 
 
-def test_on_a_full_disk_versions_make_room_for_the_work(path, monkeypatch):
-    for n in range(5):
-        write(path, f"n = {n}")
-        notebook_versions.keep(path, notebook())
-    # Little room: the oldest go before anything is written.
-    free = iter([0, 0, 10**9])
-    usage = type("Usage", (), {"free": property(lambda _: next(free))})
-    monkeypatch.setattr(notebook_versions.shutil, "disk_usage", lambda _: usage())
-    write(path, "n = 5")
-    notebook_versions.keep(path, notebook())
-    assert [version[1] for version in cells(path)] == ["n = 2", "n = 3", "n = 4", "n = 5"]
-
-
 def test_a_version_that_finds_no_room_leaves_nothing_behind(path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -146,8 +146,23 @@ from gpucourse.exercises.checks import hints
 COUNT = hints("count", "The idea: Python counts for you.", "The shape: `len(…)`")
 '''
 
+WELCOME = """\
+# %% id="progress"
+# %load_ext gpucourse
+import gpucourse
+
+gpucourse.progress()
+
+# %% [markdown] id="new-here"
+# {way}
+
+# %% [markdown] id="lessons"
+# {table}
+"""
+
 FILES = {
     "course/course.toml": TOML,
+    "course/welcome.py": WELCOME,
     f"course/lectures/{LECTURE}.py": LECTURE_SOURCE,
     f"course/checks/{LECTURE}.py": LECTURE_CHECKS,
     f"course/checks/{LECTURE}.toml": LECTURE_PREDICTIONS,

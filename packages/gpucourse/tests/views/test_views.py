@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from conftest import REPOSITORY
-from gpucourse.views import sketch
 from gpucourse.views.dial import dial
 from gpucourse.views.picture import Picture, canvas
 from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
@@ -130,10 +129,12 @@ DRAWN = [path for path in sorted(IMAGES.glob("*.py")) if path.with_suffix(".svg"
 
 
 @pytest.mark.parametrize("script", DRAWN, ids=lambda path: path.stem)
-def test_every_figure_is_what_its_script_draws(script: Path, tmp_path: Path):
+def test_every_figure_is_what_its_script_draws(
+        script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """To the byte, and with a description; after a change run ``python img/NAME.py``."""
+    monkeypatch.syspath_prepend(IMAGES)
     figure = runpy.run_path(str(script))
-    sketch.save(figure["draw"](), str(tmp_path / script.name), figure["ALT"])
+    figure["sketch"].save(figure["draw"](), str(tmp_path / script.name), figure["ALT"])
     drawn = (tmp_path / script.name).with_suffix(".svg").read_text(encoding="utf-8")
     kept = script.with_suffix(".svg").read_text(encoding="utf-8")
     assert html.unescape(title(kept)) == figure["ALT"] and len(figure["ALT"]) > 100

@@ -134,7 +134,6 @@ def test_beside_a_gpu_launches_of_a_cell_are_repeated_on_copies(beside_a_gpu):
     watched = real_gpu.WatchedOnGPU()
     with watched:
         kernels.unguarded[2, 32](x)
-        watched.finish()
     kernels.unguarded[2, 32](x)  # no longer watched
     text = watched.view().text
     assert text.count("unguarded[2, 32]") == 1 and "0.25 ms on the NVIDIA H200" in text

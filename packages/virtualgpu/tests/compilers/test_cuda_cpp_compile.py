@@ -335,6 +335,15 @@ def test_attributes_of_a_kernel():
     assert known["binary_version"] == 90 and 0 < known["num_regs"] <= 255
 
 
+def test_arrays_of_fixed_size_have_48_kib():
+    source = """extern "C" __global__ void k(float *x) {{ __shared__ float s[{0}];
+        s[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = s[{0} - 1 - threadIdx.x]; }}"""
+    assert CudaFunction(Module.from_cuda(source.format(12_288)), "k").attributes[
+        "shared_size_bytes"] == 49_152
+    with pytest.raises(LaunchError, match="have 49,156 bytes together, and a block has 49,152"):
+        CudaFunction(Module.from_cuda(source.format(12_289)), "k")
+
+
 def test_more_shared_memory_must_be_asked_for():
     module = Module.from_cuda(SHARED)
     kernel, x = CudaFunction(module, "k"), devices.current().allocate(4)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import virtualgpu
 
-
-@pytest.fixture(scope="module", autouse=True)
-def active() -> Iterator[None]:
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    yield
-    if not before:
-        virtualgpu.deactivate()
+pytestmark = pytest.mark.usefixtures("active")
 
 
 @pytest.fixture(scope="module")

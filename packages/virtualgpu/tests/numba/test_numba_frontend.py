@@ -10,7 +10,6 @@ import asyncio
 import gc
 import threading
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,21 +17,7 @@ import pytest
 import virtualgpu
 from virtualgpu import devices
 
-
-@pytest.fixture(scope="module", autouse=True)
-def active() -> Iterator[None]:
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    yield
-    if not before:
-        virtualgpu.deactivate()
-
-
-@pytest.fixture(scope="module")
-def cuda(active):
-    from numba import cuda
-
-    return cuda
+pytestmark = pytest.mark.usefixtures("active")
 
 
 def release(cuda) -> None:

@@ -8,30 +8,14 @@ from __future__ import annotations
 import collections
 import math
 import pickle
-from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
-import virtualgpu
 from virtualgpu.errors import LaunchError, MemoryAccessError
 
-
-@pytest.fixture(scope="module", autouse=True)
-def active() -> Iterator[None]:
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    yield
-    if not before:
-        virtualgpu.deactivate()
-
-
-@pytest.fixture(scope="module")
-def cuda(active):
-    from numba import cuda
-
-    return cuda
+pytestmark = pytest.mark.usefixtures("active")
 
 
 @pytest.fixture(scope="module")

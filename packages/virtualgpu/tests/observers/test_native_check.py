@@ -84,6 +84,7 @@ CLEAN = {
         @%p1 bra Next;""",
     "volatile": "st.volatile.global.u32 [%rd5], %tid; ld.volatile.global.u32 %r1, [%rd5];",
     "a shuffle": "shfl.sync.bfly.b32 %r1, %r0, 1, 31, -1; st.global.u32 [%rd5], %r1;",
+    "a shuffle from one lane": "shfl.sync.idx.b32 %r1, %r0, 9, 31, -1;",
 }
 
 
@@ -137,6 +138,12 @@ FAULTY = {
 def test_faults_have_the_same_words(body):
     (_, findings, *_), code = both(body, grid=3, launches=2)
     assert findings
+    assert code == SUSPECT
+
+
+def test_a_short_warp_has_no_last_lane():
+    (_, findings, *_), code = both("shfl.sync.idx.b32 %r1, %r0, 31, 31, -1;", block=42, grid=3)
+    assert len(findings) == 1
     assert code == SUSPECT
 
 

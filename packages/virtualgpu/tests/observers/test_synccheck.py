@@ -19,7 +19,8 @@ from virtualgpu.findings import Report  # noqa: E402
 def check(kernel, grid, block, *arguments) -> Report:
     with warnings.catch_warnings(), virtualgpu.check() as report:
         warnings.simplefilter("ignore")
-        kernel[grid, block](*[cuda.to_device(a) for a in arguments])
+        kernel[grid, block](*[cuda.to_device(a) if isinstance(a, np.ndarray) else a
+                              for a in arguments])
     return report
 
 
@@ -139,6 +140,86 @@ def sums_of_a_short_warp(x):
 def test_the_full_mask_is_right_for_a_short_warp():
     # PTX waits for the named lanes that are there; 20 threads have no lanes 20 to 31.
     assert check(sums_of_a_short_warp, 1, 20, np.ones(20, np.int32)).ok
+
+
+@cuda.jit
+def some_shuffle(x):
+    t = cuda.threadIdx.x
+    if t < 8:
+        x[t] = cuda.shfl_sync(0xFFFFFFFF, t, 0)
+
+
+@cuda.jit
+def some_vote(x):
+    t = cuda.threadIdx.x
+    if t < 8:
+        x[t] = cuda.ballot_sync(0xFFFFFFFF, t > 2)
+
+
+@cuda.jit
+def some_wait(x):
+    t = cuda.threadIdx.x
+    if t >= 8:
+        return
+    cuda.syncwarp()
+    x[t] = t
+
+
+@pytest.mark.parametrize("native", ["always", "never"])
+@pytest.mark.parametrize(("kernel", "offset", "what"), [
+    (some_shuffle, 4, "a shuffle"), (some_vote, 4, "a vote"), (some_wait, 5, "syncwarp")])
+def test_a_mask_that_names_lanes_which_never_come(kernel, offset, what, native, monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", native)
+    report = check(kernel, 3, 64, np.zeros(64, np.int32))
+    found = report.of_kind("barrier")
+    assert {(one.line, one.thread, one.other.thread) for one in found} == {
+        (line(kernel, offset), (0, 0, 0), (8, 0, 0))}
+    assert f"runs {what} at line" in found[0].message
+    assert "which names 24 lanes that ended without it (the first is thread 8)" in found[0].message
+
+
+@pytest.mark.parametrize("native", ["always", "never"])
+def test_the_mask_of_those_that_run_it_is_right(native, monkeypatch):
+    @cuda.jit
+    def few(x):
+        t = cuda.threadIdx.x
+        mask = cuda.ballot_sync(0xFFFFFFFF, t < 8)
+        if t < 8:
+            value = x[t]
+            for d in (4, 2, 1):  # the last steps read lanes that are not in the mask, and drop it
+                value += cuda.shfl_down_sync(mask, value, d)
+            if t == 0:
+                x[8] = value
+
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", native)
+    assert check(few, 1, 32, np.ones(32, np.int32)).ok
+
+
+@cuda.jit
+def from_a_lane(x, lane):
+    t = cuda.threadIdx.x
+    if t < 8:
+        x[t] = cuda.shfl_sync(0xFF, t, lane)
+
+
+@cuda.jit
+def from_the_last(x, lane):
+    t = cuda.threadIdx.x
+    x[t] = cuda.shfl_sync(0xFFFFFFFF, t, lane)
+
+
+@pytest.mark.parametrize("native", ["always", "never"])
+def test_a_shuffle_from_a_lane_that_takes_no_part(native, monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", native)
+    report = check(from_a_lane, 1, 32, np.zeros(32, np.int32), 20)
+    found = report.of_kind("barrier")[0]
+    assert (found.line, found.thread, found.count) == (line(from_a_lane, 4), (0, 0, 0), 8)
+    assert "the value of a lane that takes no part in the shuffle" in found.message
+    assert check(from_a_lane, 1, 32, np.zeros(32, np.int32), 7).ok
+    # A warp of 20 lanes has no lane 31.
+    short = check(from_the_last, 1, 20, np.zeros(20, np.int32), 31)
+    assert [one.count for one in short.of_kind("barrier")] == [20]
+    assert check(from_the_last, 1, 20, np.zeros(20, np.int32), 19).ok
 
 
 @cuda.jit

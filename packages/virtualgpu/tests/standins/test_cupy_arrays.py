@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,15 +11,6 @@ from numba import cuda
 
 import virtualgpu
 from virtualgpu.errors import MemoryAccessError
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    virtualgpu.deactivate()
 
 
 @cuda.jit

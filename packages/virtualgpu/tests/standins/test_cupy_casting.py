@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -18,15 +16,6 @@ TYPES = {
     "u4": "unsigned", "i8": "long long", "u8": "unsigned long long", "?": "bool",
 }
 REALS = {"f4": "float", "f8": "double"}
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    virtualgpu.deactivate()
 
 
 @pytest.mark.parametrize("source", REALS)

@@ -6,21 +6,9 @@ import math
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
-import virtualgpu
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    virtualgpu.deactivate()
 
 
 def test_there_is_one_device(cp):

@@ -7,22 +7,9 @@ CuPy 14.2; then what its docstrings add.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
-import virtualgpu
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    virtualgpu.deactivate()
-
 
 # -- the page of the user guide ----------------------------------------
 

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
-
-import virtualgpu
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    was_active = virtualgpu.is_active()
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    if not was_active:
-        virtualgpu.deactivate()
 
 
 def test_infinity_and_nan_have_cudas_names(cp):

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import virtualgpu
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    was_active = virtualgpu.is_active()
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    if not was_active:
-        virtualgpu.deactivate()
 
 
 def greater_root(xp, a, b, c):

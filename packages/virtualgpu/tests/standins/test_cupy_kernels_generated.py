@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import virtualgpu
 from virtualgpu.errors import MemoryAccessError
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    was_active = virtualgpu.is_active()
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    if not was_active:
-        virtualgpu.deactivate()
 
 
 @pytest.fixture(scope="module")

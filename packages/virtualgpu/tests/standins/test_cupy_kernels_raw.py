@@ -6,7 +6,6 @@ import contextlib
 import io
 import pickle
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -22,17 +21,6 @@ greater_root(const double *a, const double *b, const double *c, double *out, int
     if (i < n) out[i] = (-b[i] + sqrt(b[i] * b[i] - 4 * a[i] * c[i])) / (2 * a[i]);
 }
 """
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    was_active = virtualgpu.is_active()
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    if not was_active:
-        virtualgpu.deactivate()
 
 
 @pytest.fixture(scope="module")

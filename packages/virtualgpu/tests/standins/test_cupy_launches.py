@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import virtualgpu
 from virtualgpu.standins import recorder
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    virtualgpu.deactivate()
 
 
 def launched(run) -> recorder.Launches:

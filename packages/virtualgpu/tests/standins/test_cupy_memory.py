@@ -9,17 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-import virtualgpu
 from virtualgpu import devices
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    virtualgpu.deactivate()
 
 
 @pytest.fixture

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import cupy_namespace as namespace
-import virtualgpu
 
 # Names that cannot be called with numbers; that they are there is all there is to say.
 ONLY_THERE = """
@@ -19,15 +17,6 @@ integer intp long longlong nan ndarray number printoptions random set_printoptio
 signedinteger single testing typing ubyte ufunc uint uint16 uint32 uint64 uint8 uintc uintp ulong
 ulonglong unsignedinteger ushort
 """.split()
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    virtualgpu.deactivate()
 
 
 def on_host(value, cp):

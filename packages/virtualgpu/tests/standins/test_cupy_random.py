@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
-
-import virtualgpu
 
 # name: arguments, mean, standard deviation (of the distribution)
 LEGACY = {
@@ -35,15 +31,6 @@ NEW = {name: LEGACY[name] for name in """
     beta binomial chisquare exponential f gamma geometric hypergeometric logseries poisson power
     standard_exponential standard_gamma standard_normal uniform""".split()}
 N = 20_000
-
-
-@pytest.fixture(scope="module")
-def cp() -> Iterator:
-    virtualgpu.activate()
-    import cupy
-
-    yield cupy
-    virtualgpu.deactivate()
 
 
 def check(numbers, mean, deviation):

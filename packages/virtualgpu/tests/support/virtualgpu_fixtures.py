@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import hypothesis
 import pytest
@@ -44,6 +45,39 @@ def stand_ins_answer(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     if was_active and not virtualgpu.is_active():
         virtualgpu.activate(force=True)
+
+
+@pytest.fixture(scope="module")
+def active() -> Iterator[None]:
+    """The virtual GPU answers ``numba.cuda``, also beside a real one."""
+    import virtualgpu
+
+    before = virtualgpu.is_active()
+    virtualgpu.activate(force=True)
+    yield
+    if not before:
+        virtualgpu.deactivate()
+
+
+@pytest.fixture(scope="module")
+def cuda(active: None) -> ModuleType:
+    from numba import cuda
+
+    return cuda
+
+
+@pytest.fixture(scope="module")
+def cp() -> Iterator[ModuleType]:
+    """CuPy's stand-in."""
+    import virtualgpu
+
+    before = virtualgpu.is_active()
+    virtualgpu.activate()
+    import cupy
+
+    yield cupy
+    if not before:
+        virtualgpu.deactivate()
 
 
 @cache

@@ -14,7 +14,6 @@ import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,18 +25,6 @@ if TYPE_CHECKING:
 
 #: Jupyter's server tells a kernel which notebook it belongs to.
 NOTEBOOK = "JPY_SESSION_NAME"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A kernel's: its process, when that was born (seconds since 1970), the kills counted when the
-    note was first written, how the cell that was last begun starts, and when it was."""
-
-    pid: int
-    born: float
-    kills: int
-    cell: str
-    when: float
 
 
 def watch(shell: InteractiveShell) -> str | None:
@@ -52,53 +39,51 @@ def watch(shell: InteractiveShell) -> str | None:
 
     name = hashlib.sha256(notebook.encode()).hexdigest()[:16]
     path = Path(jupyter_runtime_dir()) / f"gpucourse-{name}.json"
-    before, me, born = read(path), os.getpid(), _born(os.getpid()) or 0.0
-    if before is not None and (before.pid, before.born) == (me, born):
+    before, me = read(path), _kernel(os.getpid())
+    if before is not None and before["kernel"] == me:
         return None  # `%load_ext` once more
 
     def began(info: object = None) -> None:
         lines = getattr(info, "raw_cell", "").strip().splitlines() or [""]
-        note = Note(me, born, kills, lines[0][:60], time.time())
+        note = {"kernel": me, "kills": kills, "cell": lines[0][:60], "when": time.strftime("%H:%M")}
         with suppress(OSError):  # on a full disk there is none
-            write_atomically(path, json.dumps(asdict(note)))
+            write_atomically(path, json.dumps(note))
 
     def ended() -> None:
-        if (note := read(path)) is not None and note.pid == me:
+        if (note := read(path)) is not None and note["kernel"] == me:
             path.unlink(missing_ok=True)
 
     began()
     shell.events.register("pre_run_cell", began)
     atexit.register(ended)
-    return obituary(before, kills)
-
-
-def obituary(note: Note | None, kills: int) -> str | None:
-    """What to say about the kernel that left ``note``, now that ``kills`` are counted."""
-    if note is None or kills <= note.kills or _born(note.pid) == note.born:
+    if before is None or kills <= before["kills"]:
         return None
-    when = time.strftime("%H:%M", time.localtime(note.when))
-    cell = f" (`{note.cell}`)" if note.cell else ""
+    if _kernel(before["kernel"][0]) == before["kernel"]:
+        return None
+    cell = f" (`{before['cell']}`)" if before["cell"] else ""
     return (
         f"The last kernel of this notebook was killed: memory ran out, of which there is "
-        f"{gigabytes(resources().memory)} here. The last cell{cell} was begun at {when}. Your text "
-        "is still there, the variables are gone: shut down the kernels of other notebooks, then "
-        "run the cells again from the top."
+        f"{gigabytes(resources().memory)} here. The last cell{cell} was begun at {before['when']}. "
+        "Your text is still there, the variables are gone: shut down the kernels of other "
+        "notebooks, then run the cells again from the top."
     )
 
 
-def read(path: Path) -> Note | None:
-    """The note at ``path``, if there is one that can be read."""
+def read(path: Path) -> dict | None:
+    """The note at ``path``, if there is one that can be read: the kernel's process and when that
+    was born, the kills counted when it began, how the cell begun last starts, and when it was."""
     try:
-        return Note(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        note = json.loads(path.read_text(encoding="utf-8"))
+        return note if note.keys() == {"kernel", "kills", "cell", "when"} else None
+    except (OSError, ValueError, AttributeError):
         return None
 
 
-def _born(pid: int) -> float | None:
-    """When that process was born, if it runs: numbers of processes are used again."""
+def _kernel(pid: int) -> list | None:
+    """That process and when it was born, if it runs: numbers of processes are used again."""
     import psutil
 
     try:
-        return psutil.Process(pid).create_time()
+        return [pid, psutil.Process(pid).create_time()]
     except psutil.Error:
         return None

@@ -39,17 +39,17 @@ def gpu_report(line: str, cell: str) -> None:
     if line.strip():
         raise ValueError(f"%%gpu_report takes nothing on its line, not {line.strip()!r}: give the "
                          "code in the lines below it")
-    with _watched() as watched, warnings.catch_warnings():
-        whole = False
-        try:
+    watched = _Watched() if device().virtual else WatchedOnGPU()
+    whole = False
+    try:
+        with watched, warnings.catch_warnings():
             _run(shell, cell)
-            whole = True
-        except VirtualGPUError as error:
-            watched.error, whole = error, True
-        finally:
-            watched.finish()
-            if watched.launched or whole:
-                display(watched.view())
+        whole = True
+    except VirtualGPUError as error:
+        watched.error, whole = error, True
+    finally:
+        if watched.launched or whole:  # what is shown now is no longer counted
+            display(watched.view())
 
 
 def _run(shell: InteractiveShell, cell: str) -> None:
@@ -72,12 +72,6 @@ def _run(shell: InteractiveShell, cell: str) -> None:
             shell.displayhook(value)
 
 
-def _watched():
-    if device().virtual:
-        return _Watched()
-    return WatchedOnGPU()
-
-
 class _Watched:
     """The launches inside a ``with``, on the virtual GPU."""
 
@@ -90,13 +84,9 @@ class _Watched:
         self.report: Report = self._checker.__enter__()
         return self
 
-    def finish(self) -> None:
-        """Stop watching: what is shown now is no longer counted."""
+    def __exit__(self, *raised) -> None:
         self._checker.__exit__(None, None, None)
         self._profiler.__exit__(None, None, None)
-
-    def __exit__(self, *raised) -> None:
-        pass
 
     @property
     def launched(self) -> bool:

@@ -29,9 +29,6 @@ ABOUT, RECORDS = "gpucourse-work.json", "progress.jsonl"
 #: What a bundle of ours is called, for `restore()` without a name and for .gitignore.
 PATTERN = "gpucourse-work*.zip"
 FORMAT = 1
-# A learner's work is some twenty notebooks of 50 kB, with pictures a few MB.
-MOST_FILES = 1000
-MOST_BYTES = 200_000_000
 
 # Folders whose notebooks are not the learner's work (made by tools, or a class in grading/).
 _NOT_WORK = {"build", "grading", "node_modules", "site-packages"}
@@ -79,7 +76,9 @@ def save(path: str | Path | None = None) -> Saved:
     root = course_folder()
     target = _place(Path(path) if path is not None else root)
     work = dict(sorted(changed_notebooks(root)))
-    _refuse_what_could_not_be_restored(work)
+    if strange := [name for name in work if not is_plain(name)]:
+        raise BundleError(f"{strange[0]!r} has a name that no other system could take: rename it, "
+                          "and save again. Nothing was saved")
     try:
         write_atomically(target, _zipped(work))
         size = target.stat().st_size
@@ -117,20 +116,6 @@ def is_plain(name: str) -> bool:
         and (":" not in name or os.name != "nt")
         and not any(part == "" or part.startswith(".") for part in name.split("/"))
     )
-
-
-def _refuse_what_could_not_be_restored(work: dict[str, bytes]) -> None:
-    for name in work:
-        if not is_plain(name):
-            raise BundleError(f"{name!r} has a name that no other system could take: rename it, "
-                              "and save again. Nothing was saved")
-    size = sum(map(len, work.values()))
-    if size > MOST_BYTES or len(work) >= MOST_FILES - 2:
-        largest = max(work, key=lambda name: len(work[name]))
-        raise BundleError(
-            f"{len(work)} notebooks of together {size / 1e6:.0f} MB are more than a bundle takes "
-            f"({MOST_FILES} and {MOST_BYTES / 1e6:.0f} MB). The largest is {largest}: clear its "
-            "outputs, and save again. Nothing was saved")
 
 
 def _zipped(work: dict[str, bytes]) -> bytes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import gzip
 import json
 import shlex
-import shutil
 import zlib
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 #: So many of one notebook: JupyterLab saves twice a minute during work, so more than an
 #: hour and a half without a pause. A lesson takes about 15 kB, so at most 3 MB for each notebook.
 KEPT = 200
-# Bytes that stay free for the save itself, which writes the notebook twice.
-_ROOM = 2_000_000
 _STAMP = "%Y-%m-%dT%H-%M-%S"
 # What a file that is no notebook, or a damaged one, raises.
 _DAMAGED = (ValueError, KeyError, TypeError, EOFError, zlib.error)
@@ -72,8 +69,8 @@ def keep_before_save(model: dict[str, Any], path: str, contents_manager: Content
 def keep(path: Path, new: dict[str, Any]) -> Path | None:
     """Keep the notebook at ``path`` if some cell of it is not in ``new``.
 
-    Returns where, or None where nothing would be lost. On a full disk the oldest versions make
-    room; raises OSError where that does not help, and for a file that cannot be read.
+    Returns where, or None where nothing would be lost. Raises OSError on a full disk, and for a
+    file that cannot be read.
     """
     try:
         old = json.loads(path.read_text(encoding="utf-8"))
@@ -89,9 +86,8 @@ def keep(path: Path, new: dict[str, Any]) -> Path | None:
     folder.mkdir(parents=True, exist_ok=True)
     content = gzip.compress(json.dumps(old, ensure_ascii=False).encode(), mtime=0)
     kept = [version.path for version in versions(path)]
-    while kept and (len(kept) >= KEPT
-                    or shutil.disk_usage(folder).free < len(content) + _ROOM):
-        kept.pop(0).unlink(missing_ok=True)
+    for old_one in kept[: max(0, len(kept) + 1 - KEPT)]:
+        old_one.unlink(missing_ok=True)
     # Microseconds in the name: two saves may fall into one second.
     target = folder / f"{datetime.now():{_STAMP}.%f}.ipynb.gz"
     write_atomically(target, content)

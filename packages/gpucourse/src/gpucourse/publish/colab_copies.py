@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from gpucourse.course.released import digest
+from gpucourse.publish.links import relinked
 from gpucourse.publish.notebooks import cell_id
 
 FOLDER = Path("colab")
@@ -44,9 +45,6 @@ _GRADE = """
 The grader wants the notebook as a file on Colab's machine: *File › Download › Download .ipynb*,
 then upload it (the folder symbol at the left), then run `!gpucourse grade "{name}"`."""
 
-_LINK = re.compile(r"(\]\(\s*<?)([^()<>\s]+)(>?(?:\s+\"[^\"]*\")?\s*\))")
-_SOURCE = re.compile(r"""(<img\b[^>]*?\bsrc=["'])([^"']+)(["'])""", re.DOTALL)
-_CODE = re.compile(r"^(`{3,}).*?^\1`*\s*$|(`+)(?!`).+?(?<!`)\2(?!`)", re.DOTALL | re.MULTILINE)
 _PICTURES = (".svg", ".png", ".jpg", ".gif")
 
 
@@ -116,12 +114,4 @@ def _relinked(text: str, path: Path, repository: str, paths: dict) -> str:
             return f"{raw}/main/{quote(there.as_posix())}"
         return f"{repository}/blob/main/{quote(there.as_posix())}{f'#{place}' if place else ''}"
 
-    def rewrite(prose: str) -> str:
-        prose = _LINK.sub(lambda found: found[1] + moved(found[2]) + found[3], prose)
-        return _SOURCE.sub(lambda found: found[1] + moved(found[2]) + found[3], prose)
-
-    done, start = [], 0
-    for code in _CODE.finditer(text):  # what stands in code is no link
-        done += [rewrite(text[start:code.start()]), code[0]]
-        start = code.end()
-    return "".join([*done, rewrite(text[start:])])
+    return relinked(text, moved)

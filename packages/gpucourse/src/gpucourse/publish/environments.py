@@ -1,9 +1,9 @@
 """Writes what other installers read, from ``pyproject.toml`` and the locks in ``requirements/``.
 
-Generated: ``binder/`` (what Binder builds), ``.devcontainer/``, ``hub/values.yaml`` and
-``hub/links.md`` (for a JupyterHub), ``environment.yml`` (a conda environment for a GPU machine),
-``CITATION.cff``, the link to ``SECURITY.md`` where issues are opened, and the marked blocks of
-``README.md``. Nothing here needs the network, so a test can prove every file current.
+Generated: ``binder/requirements.txt``, ``hub/links.md``, ``environment.yml`` (a conda environment
+for a GPU machine), the link to ``SECURITY.md`` where issues are opened, the marked blocks of
+``README.md``, and the repository's address in ``hub/values.yaml`` and ``CITATION.cff``. Nothing
+here needs the network, so a test can prove every file current.
 
     python -m gpucourse.publish.environments            # write them
     python -m gpucourse.publish.environments --check    # say which are stale, change nothing
@@ -38,8 +38,6 @@ CONDA_NAMES: dict[str, str | None] = {
 # conda-forge builds jaxlib for the CPU and for CUDA under one name: the build string chooses.
 CONDA_BUILDS: dict[str, str] = {"jaxlib": "*cuda*"}
 
-EXECUTABLE = frozenset({"binder/postBuild", "binder/start"})
-
 
 def expected(root: Path) -> dict[str, str]:
     """What each generated file should hold: path relative to ``root`` → text.
@@ -54,7 +52,7 @@ def expected(root: Path) -> dict[str, str]:
     readme = (root / "README.md").read_text(encoding="utf-8")
     citation = (root / "CITATION.cff").read_text(encoding="utf-8")
     return {
-        **binder.files(project, lock),
+        "binder/requirements.txt": binder.requirements(project, lock),
         **hub.files(root, url),
         "environment.yml": conda_environment(project),
         ".github/ISSUE_TEMPLATE/config.yml": issue_links(url),
@@ -64,15 +62,9 @@ def expected(root: Path) -> dict[str, str]:
 
 
 def stale(root: Path) -> list[str]:
-    """The generated files that are missing, out of date or, for a script, not executable."""
-    found = []
-    for name, text in expected(root).items():
-        path = root / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            found.append(name)
-        elif name in EXECUTABLE and not path.stat().st_mode & 0o100:
-            found.append(name)
-    return found
+    """The generated files that are missing or out of date."""
+    return [name for name, text in expected(root).items()
+            if not (path := root / name).is_file() or path.read_text(encoding="utf-8") != text]
 
 
 def write(root: Path) -> list[str]:
@@ -83,8 +75,6 @@ def write(root: Path) -> list[str]:
         path = root / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(texts[name], encoding="utf-8", newline="\n")
-        if name in EXECUTABLE:
-            path.chmod(0o755)
     return changed
 
 

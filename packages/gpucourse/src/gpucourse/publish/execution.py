@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 
 import virtualgpu
 from gpucourse.course.checkout import PACKAGE
-from gpucourse.course.registry import Course, Lecture
+from gpucourse.course.registry import Course
 from gpucourse.publish import notebooks
 from gpucourse.publish.source import Source
 from gpucourse.system.atomic import write_atomically
@@ -59,13 +59,6 @@ def execute(
     return notebook
 
 
-def solution(course: Course, source: Source) -> NotebookNode:
-    """The lesson with its answers in, lecture or project, without outputs."""
-    if isinstance(source.lesson, Lecture):
-        return notebooks.lecture_solution(course, source)
-    return notebooks.project_solution(course, source)
-
-
 def solved(
     course: Course,
     source: Source,
@@ -79,7 +72,7 @@ def solved(
     ``judge`` is called on a fresh one and raises where a cell did what it should not: such a
     notebook is not kept. ``notice`` is told the lesson that is being run.
     """
-    notebook = solution(course, source)
+    notebook = notebooks.solution(course, source)
     kept = course.root / CACHE / f"{source.lesson.id}-{fingerprint(course, source)}.ipynb"
     if not kept.is_file():
         _run_and_keep(course, source, notebook, kept, judge, notice)
@@ -113,7 +106,7 @@ def _forget_machine(notebook: NotebookNode, root: Path) -> None:
 
 def fingerprint(course: Course, source: Source) -> str:
     """Changes whenever something changes that may change the outputs of a lesson."""
-    digest = hashlib.sha256(notebooks.notebook_text(solution(course, source)).encode())
+    digest = hashlib.sha256(notebooks.notebook_text(notebooks.solution(course, source)).encode())
     digest.update(sys.version.encode())
     files = [course.checks(source.lesson), course.predictions(source.lesson),
              course.root / "requirements" / "base.txt",
@@ -122,7 +115,7 @@ def fingerprint(course: Course, source: Source) -> str:
         path
         for package in (PACKAGE, Path(virtualgpu.__file__).parent)
         for path in package.rglob("*")
-        if path.suffix in (".py", ".root")
+        if path.suffix in (".css", ".cuh", ".py", ".root")
         and not path.relative_to(package.parent).as_posix().startswith(_NOT_USED_BY_LESSONS)
     )
     for path in files:

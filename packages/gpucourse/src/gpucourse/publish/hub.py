@@ -1,4 +1,4 @@
-"""The course on a JupyterHub: ``hub/values.yaml``, ``hub/links.md``, and links for one's own hub.
+"""The course on a JupyterHub: ``hub/links.md``, and links for one's own hub.
 
     python -m gpucourse.publish.hub https://hub.my-university.edu    # the links, to hand out
 
@@ -10,6 +10,7 @@ keeps the learner's.
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -37,94 +38,12 @@ What they have written in their notebooks stays. For your hub:
 {table}
 """
 
-_VALUES = """\
-# {generated}
-# (the text of this file: gpucourse/publish/hub.py)
-#
-# The course on Zero to JupyterHub, with a profile without a GPU and one with it. Not yet tried on a
-# cluster. What to set for yours is marked HERE; docs/hub.md says where the figures come from.
-#
-#     helm upgrade --install hub jupyterhub --repo https://hub.jupyter.org/helm-chart/ \\
-#       --namespace course --create-namespace --values hub/values.yaml --values yours.yaml
-
-hub:
-  # Sixty people who press the button in the same minute.
-  concurrentSpawnLimit: 64
-  # HERE, in a file of your own: hub.config, with who may log in and who is an administrator.
-
-singleuser:
-  image:
-    # HERE: where you pushed the image of hub/Dockerfile.
-    name: registry.example.org/gpu-course
-    tag: cpu
-  defaultUrl: /lab/tree/{folder}/welcome.ipynb
-  # The largest lecture takes 0.9 GB together with the server. A project that is graded in its own
-  # kernel takes 1.5 GB, and a second notebook may be open beside it.
-  memory:
-    guarantee: 1G
-    limit: 3G
-  # People read more than they run: a quarter of a core each on average, and bursts.
-  cpu:
-    guarantee: 0.25
-    limit: 2
-  startTimeout: 600
-  storage:
-    # Notebooks with pictures, and what JupyterLab keeps of earlier saves.
-    capacity: 2Gi
-  extraEnv:
-    # JAX would take most of a GPU's memory for itself.
-    XLA_PYTHON_CLIENT_PREALLOCATE: "false"
-  lifecycleHooks:
-    postStart:
-      exec:
-        # The first start has the notebooks; later ones get what is new, and keep what was written.
-        # A hook that fails would stop the server: without a network, people go on with what they
-        # have.
-        command: [sh, -c, "gitpuller {url} {branch} {folder} || true"]
-  profileList:
-    - display_name: The course
-      slug: cpu
-      description: Kernels go through the real compilers and run on a virtual GPU.
-      default: true
-    - display_name: The course, with a GPU
-      slug: gpu
-      description: One NVIDIA GPU of your own. There are few; the course works without.
-      kubespawner_override:
-        image: registry.example.org/gpu-course:gpu
-        mem_guarantee: 2G
-        mem_limit: 8G
-        cpu_guarantee: 1
-        cpu_limit: 4
-        extra_resource_limits:
-          nvidia.com/gpu: "1"
-        # HERE: the taint that your cluster puts on machines with a GPU.
-        tolerations:
-          - key: nvidia.com/gpu
-            operator: Exists
-            effect: NoSchedule
-
-prePuller:
-  # An image of 2 GB, or several with a GPU's libraries, must not travel while people wait.
-  hook:
-    enabled: true
-  continuous:
-    enabled: true
-
-cull:
-  # A server that was not used for an hour is stopped; an idle kernel in it after {idle} minutes.
-  enabled: true
-  timeout: 3600
-  every: 300
-"""
-
-
 def files(root: Path, url: str) -> dict[str, str]:
-    """The generated files of ``hub/``: path from the repository's root → text."""
-    values = _VALUES.format(generated=binder.GENERATED, url=url, branch=BRANCH,
-                            folder=FOLDER, idle=binder.IDLE_MINUTES)
+    """``hub/links.md``, and ``hub/values.yaml`` with the repository's address set: path → text."""
+    values = (root / "hub" / "values.yaml").read_text(encoding="utf-8")
     table = links_table(load_course(root), url, EXAMPLE)
     return {
-        "hub/values.yaml": values,
+        "hub/values.yaml": re.sub(r"(?<=gitpuller )\S+", url, values),
         "hub/links.md": _LINKS.format(generated=binder.GENERATED, table=table),
     }
 

@@ -18,11 +18,12 @@ import symtable
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import Problem
 from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, unwrap_regions
-from gpucourse.course.registry import Course, Lecture
+from gpucourse.course.registry import Course
 from gpucourse.publish import pace, questions
-from gpucourse.publish.links import links, places, slug
+from gpucourse.publish.links import links, places, slug, without_code
 from gpucourse.publish.notebooks import starter_source
 from gpucourse.publish.source import Cell, Source
 
@@ -33,7 +34,6 @@ _NOTEBOOK_NAMES = {"get_ipython", "display", "In", "Out", "_", "exit", "quit", "
                    "__file__", "__doc__", "__builtins__"}
 _PICTURE = re.compile(r"!\[(?P<alt>[^]]*)\]\((?P<target>[^()\s]+)[^()]*\)", re.DOTALL)
 _TAG = re.compile(r"<img\b[^>]*>", re.DOTALL | re.IGNORECASE)
-_CODE = re.compile(r"^(`{3,}).*?^\1`*\s*$|(`+)(?!`).+?(?<!`)\2(?!`)", re.DOTALL | re.MULTILINE)
 _TIMES = re.compile(r"^\| *(\d+)[-–](\d+) *\|", re.MULTILINE)
 
 Mistakes = Iterator[tuple[Cell, str]]
@@ -55,14 +55,12 @@ def _prose(source: Source) -> Iterator[tuple[Cell, str]]:
 
 def _folder(course: Course, source: Source) -> Path:
     """Where the lesson's notebook lies, from which its links start."""
-    if isinstance(source.lesson, Lecture):
-        return course.root / "lectures"
-    return course.root / "projects" / source.lesson.id
+    return (course.root / notebook_path(source.lesson)).parent
 
 
 def _pictures(course: Course, source: Source) -> Mistakes:
     for cell, text in _prose(source):
-        text = _CODE.sub("", text)
+        text = without_code(text)
         for found in _PICTURE.finditer(text):
             name = found["target"]
             if len(found["alt"].strip()) < ALT_LETTERS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -12,9 +12,12 @@ from urllib.parse import unquote
 from gpucourse.course.problems import Problem
 
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[`~]*\s*$", re.DOTALL | re.MULTILINE)
-_INLINE_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
-# The words may hold brackets of their own, and break over lines.
-_LINK = re.compile(r"\]\(\s*<?([^()<>\s]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+_CODE = re.compile(rf"(?:{_FENCED.pattern})|(`+)(?!`).+?(?<!`)\2(?!`)", _FENCED.flags)
+# The words of a link may hold brackets of their own and code, and break over lines; the target of
+# a link, or of a picture in HTML, is never code.
+_TARGET = re.compile(
+    rf"""{_CODE.pattern}|(?P<before>\]\(\s*<?|<img\b[^>]*?\bsrc=["'])(?P<target>[^()<>\s"']+)"""
+    r"""(?=>?(?:\s+"[^"]*")?\s*\)|["'])""", _FENCED.flags)
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 
 
@@ -51,12 +54,20 @@ def _places(path: Path, _changed: int) -> set[str]:
     return found
 
 
+def without_code(text: str) -> str:
+    """A text without its code, in which nothing is a link or a picture."""
+    return _CODE.sub("", text)
+
+
 def links(text: str) -> Iterator[str]:
     """The targets of a text's links and pictures, code left out."""
-    prose = _FENCED.sub("", text)
-    # Code may stand in a link's words, never in its target.
-    for found in _LINK.finditer(_INLINE_CODE.sub("code", prose)):
-        yield found[1]
+    return (found["target"] for found in _TARGET.finditer(text) if found["target"])
+
+
+def relinked(text: str, moved: Callable[[str], str]) -> str:
+    """The text with what ``moved`` makes of the target of each link and picture."""
+    return _TARGET.sub(lambda found: found["before"] + moved(found["target"])
+                       if found["target"] else found[0], text)
 
 
 def dead_links(root: Path, files: Iterable[Path]) -> list[Problem]:

@@ -123,6 +123,18 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
     return _mark(notebook, digest(notebook))
 
 
+def released(course: Course, source: Source) -> NotebookNode:
+    """What a learner opens, lecture or project."""
+    lecture = isinstance(source.lesson, Lecture)
+    return (lecture_notebook if lecture else project_release)(course, source)
+
+
+def solution(course: Course, source: Source) -> NotebookNode:
+    """The lesson with its answers in, lecture or project, without outputs."""
+    lecture = isinstance(source.lesson, Lecture)
+    return (lecture_solution if lecture else project_solution)(course, source)
+
+
 def notebook_text(notebook: NotebookNode) -> str:
     """The one way a notebook is written: byte for byte as Jupyter saves it.
 

@@ -73,25 +73,23 @@ def mistakes(folder: Path) -> list[Problem]:
     """Every dead link and every load from the network in the pages and styles of ``folder``."""
     folder = folder.resolve()
     read = {path: _Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
-    found = []
-    for path, page in sorted(read.items()):
+    found: list[Problem] = []
+
+    def look(path: Path, line: int | None, target: str, loads: bool) -> None:
         shown = path.relative_to(folder)
+        if not _NETWORK.match(target):
+            found.extend(Problem(shown, line, text) for text in _dead(path, target, folder, read))
+        elif loads:
+            found.append(Problem(shown, line, f"loads {target} from the network"))
+
+    for path, page in sorted(read.items()):
         for line, target in page.loads:
-            if _NETWORK.match(target):
-                found.append(Problem(shown, line, f"loads {target} from the network"))
-            else:
-                found += [Problem(shown, line, text) for text in _dead(path, target, folder, read)]
+            look(path, line, target, loads=True)
         for line, target in page.leads:
-            if not _NETWORK.match(target):
-                found += [Problem(shown, line, text) for text in _dead(path, target, folder, read)]
+            look(path, line, target, loads=False)
     for path in sorted(folder.rglob("*.css")):
         for target in css_targets(path.read_text(encoding="utf-8")):
-            if _NETWORK.match(target):
-                message = f"loads {target} from the network"
-                found.append(Problem(path.relative_to(folder), None, message))
-            else:
-                found += [Problem(path.relative_to(folder), None, text)
-                          for text in _dead(path, target, folder, read)]
+            look(path, None, target, loads=True)
     return found
 
 

@@ -10,8 +10,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.projects import repository_url
-from gpucourse.course.registry import Lecture
+from gpucourse.course.registry import Project
 from gpucourse.publish import faq, notebooks, stitched, welcome
 from gpucourse.publish.colab_copies import colab_copies
 from gpucourse.publish.gallery import NOTEBOOK, read_gallery
@@ -65,15 +66,12 @@ def derive(root: Path) -> dict[Path, str]:
     course, sources = read_course(root)
     derived = {}
     for source in sources:
-        id = source.lesson.id
-        if isinstance(source.lesson, Lecture):
-            derived[Path("lectures") / f"{id}.ipynb"] = notebooks.lecture_notebook(course, source)
-            derived[Path("solutions") / f"{id}.ipynb"] = notebooks.lecture_solution(course, source)
-        else:
-            folder = Path(id) / f"{id}.ipynb"
-            derived["projects" / folder] = notebooks.project_release(course, source)
-            derived["grading/source" / folder] = notebooks.project_source(course, source)
-            derived[Path("solutions") / f"{id}.ipynb"] = notebooks.project_solution(course, source)
+        path = notebook_path(source.lesson)
+        derived[path] = notebooks.released(course, source)
+        derived["solutions" / Path(path.name)] = notebooks.solution(course, source)
+        if isinstance(source.lesson, Project):
+            derived["grading/source" / path.relative_to("projects")] = notebooks.project_source(
+                course, source)
     derived[welcome.NOTEBOOK] = welcome.welcome_notebook(course)
     if gallery := read_gallery(course):
         derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)

@@ -7,7 +7,7 @@ they stand. A link to a file that is no page leads to the repository on the web.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote
@@ -15,11 +15,13 @@ from urllib.parse import quote
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.regions import released_source
 from gpucourse.course.registry import Lecture, Lesson, Project
 from gpucourse.exercises.checks import Exercise
 from gpucourse.exercises.outcomes import CHECK_MIME, marked_up
 from gpucourse.publish.gallery import LESSON as GALLERY
+from gpucourse.publish.links import relinked
 from gpucourse.publish.notebooks import cell_id, fold, starter_source
 from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
@@ -31,17 +33,6 @@ DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "docs/decisions/*.md", "grading/R
              "CHANGELOG.md")
 #: The page with every lecture's notes for the room.
 ROOM_NOTES = Path("docs") / "room_notes.md"
-
-_FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[`~]*\s*$", re.DOTALL | re.MULTILINE)
-# What a link or a picture leads to: `](target)`; pictures with long words break over lines.
-_TARGET = re.compile(r"\]\(([^()\s]+)\)")
-
-
-def page_of(lesson: Lesson) -> Path:
-    """Where a lesson's notebook lies, in the repository and on the site."""
-    if isinstance(lesson, Project):
-        return Path("projects") / lesson.id / f"{lesson.id}.ipynb"
-    return Path("lectures") / f"{lesson.id}.ipynb"
 
 
 def documents(root: Path) -> list[Path]:
@@ -149,7 +140,7 @@ def room_notes(lessons: list[Shown]) -> str:
     for shown in lessons:
         notes = [cell.source for cell in shown.source.cells if "room" in cell.tags]
         if notes:
-            page = f"../{page_of(shown.source.lesson).as_posix()}"
+            page = f"../{notebook_path(shown.source.lesson).as_posix()}"
             lines += ["", f"## {shown.source.lesson.title}", "", f"[The lecture]({page})", ""]
             lines += [re.sub(r"(?m)^## ", "### ", note) + "\n" for note in notes]
     return "\n".join(lines).rstrip() + "\n"
@@ -164,36 +155,26 @@ def relink(text: str, page: Path, root: Path, pages: set[Path], url: str) -> str
     A link to a solution leads to the lesson's page, where the answers are behind folds. What does
     not exist is left as it is: Sphinx names it.
     """
-    def target_of(found: re.Match) -> str:
-        target, _, fragment = found[1].partition("#")
+    def moved(link: str) -> str:
+        target, _, fragment = link.partition("#")
         if not target or re.match(r"[a-z]+:", target):
-            return found[0]
+            return link
         there = (root / page.parent / target).resolve()
         if not there.is_relative_to(root):
-            return found[0]
+            return link
         place = there.relative_to(root)
         if place in pages or place.parts[:1] == ("img",):
-            return found[0]
+            return link
         for other in pages:
             if place.parts[:1] == ("solutions",) and other.name == place.name:
-                up = "../" * (len(page.parts) - 1)
-                return f"]({up}{other.as_posix()})"
+                return "../" * (len(page.parts) - 1) + other.as_posix()
         if not there.exists():
-            return found[0]
+            return link
         kind = "tree" if there.is_dir() else "blob"
         anchor = f"#{fragment}" if fragment else ""
-        return f"]({url}/{kind}/main/{quote(place.as_posix())}{anchor})"
+        return f"{url}/{kind}/main/{quote(place.as_posix())}{anchor}"
 
-    return _outside_fences(text, lambda prose: _TARGET.sub(target_of, prose))
-
-
-def _outside_fences(text: str, change: Callable[[str], str]) -> str:
-    """``change`` made to all of a Markdown text but its fenced code."""
-    done, last = [], 0
-    for fence in _FENCE.finditer(text):
-        done += [change(text[last : fence.start()]), fence[0]]
-        last = fence.end()
-    return "".join([*done, change(text[last:])])
+    return relinked(text, moved)
 
 
 # --- the front page ---------------------------------------------------------------------------
@@ -206,12 +187,12 @@ def front_page(template: str, lessons: list[Lesson], root: Path) -> str:
         for lesson in lessons:
             if isinstance(lesson, kind) and lesson.id != GALLERY.id:
                 number = lesson.id[:2].lstrip("0")
-                lines.append(f"| {number} | [{lesson.title}]({page_of(lesson).as_posix()}) "
+                lines.append(f"| {number} | [{lesson.title}]({notebook_path(lesson).as_posix()}) "
                              f"| {lesson.minutes} |")
         return "\n".join(lines)
 
     def tree(kind: type) -> str:
-        return "\n".join(page_of(lesson).with_suffix("").as_posix()
+        return "\n".join(notebook_path(lesson).with_suffix("").as_posix()
                          for lesson in lessons if isinstance(lesson, kind))
 
     def listed(folder: str) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.registry import Course, Lecture
 from gpucourse.exercises.checks import Exercise, read_exercises
@@ -49,21 +50,11 @@ def rehearse(course: Course, source: Source, notice: Callable[[str], object] = s
     """Run a lesson's two notebooks. ``notice`` is told what is being run."""
     path = source.path.relative_to(course.root)
     exercises = read_exercises(course.checks(source.lesson))
-    if isinstance(source.lesson, Lecture):
-        rehearsals = (
-            ("starter", notebooks.lecture_notebook, "lectures", _starter_lecture),
-            ("solution", notebooks.lecture_solution, "solutions", _solved),
-        )
-    else:
-        rehearsals = (
-            (
-                "starter",
-                notebooks.project_release,
-                f"projects/{source.lesson.id}",
-                _starter_project,
-            ),
-            ("solution", notebooks.project_solution, "solutions", _solved),
-        )
+    starter = _starter_lecture if isinstance(source.lesson, Lecture) else _starter_project
+    rehearsals = (
+        ("starter", notebooks.released, notebook_path(source.lesson).parent, starter),
+        ("solution", notebooks.solution, Path("solutions"), _solved),
+    )
     problems = [Problem(path, line, text) for line, text in _hint_mistakes(source, exercises)]
     for name, derive, folder, judge in rehearsals:
         notice(f"{source.lesson.id}: {name}")

@@ -12,8 +12,9 @@ from nbformat import NotebookNode
 
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.registry import Course
-from gpucourse.publish.execution import solution, solved
+from gpucourse.publish.execution import solved
 from gpucourse.publish.gallery import read_gallery
+from gpucourse.publish.notebooks import solution
 from gpucourse.publish.rehearsal import judge_solved
 from gpucourse.publish.source import Source, read_course
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import nbformat
 
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.projects import read_projects
 from gpucourse.course.registry import Course, Project, find_root
@@ -38,12 +39,12 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path) -> Non
     url = read_projects(root).url
     documents = pages.documents(root)
     made = {pages.ROOM_NOTES: pages.room_notes(shown), reference.PAGE: reference.page()}
-    staged = {pages.page_of(one.source.lesson) for one in shown} | {*documents, *made}
+    staged = {notebook_path(one.source.lesson) for one in shown} | {*documents, *made}
     texts = {path: (root / path).read_text(encoding="utf-8") for path in documents}
     for path, text in (texts | made).items():
         _write(folder / path, pages.relink(text, path, root, staged, url))
     for one in shown:
-        path = pages.page_of(one.source.lesson)
+        path = notebook_path(one.source.lesson)
         checks = course.checks(one.source.lesson)
         exercises = read_exercises(checks) if checks.is_file() else {}
         notebook = pages.lesson_page(one, run_line(one, url), exercises)
@@ -64,7 +65,7 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path) -> Non
 def run_line(shown: Shown, url: str) -> str:
     """Below a lesson's title: where to run it, and its slides."""
     lesson = shown.source.lesson
-    path = pages.page_of(lesson).as_posix()
+    path = notebook_path(lesson).as_posix()
     slug = url.removeprefix("https://github.com/")
     binder = f"https://mybinder.org/v2/gh/{slug}/main?urlpath=lab/tree/{path}"
     line = f"Run it: `{path}` in JupyterLab, or [on Binder]({binder})."

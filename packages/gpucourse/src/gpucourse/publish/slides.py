@@ -24,11 +24,12 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.projects import read_projects
 from gpucourse.course.registry import Course, Lecture
 from gpucourse.exercises.outcomes import marked_up
 from gpucourse.publish.notebooks import cell_id
-from gpucourse.publish.pages import page_of, starter
+from gpucourse.publish.pages import starter
 from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
 
@@ -70,7 +71,8 @@ def write(root: Path, target: Path, course: Course, shown: list[Shown], assets: 
     for one in lectures:
         text = deck(one, template, course.title, decks, url)
         (target / f"{one.source.lesson.id}.html").write_text(text, encoding="utf-8")
-    (target / "index.html").write_text(_index(course.title, decks), encoding="utf-8")
+    listing = (root / "docs" / "site" / "decks.html").read_text(encoding="utf-8")
+    (target / "index.html").write_text(_index(listing, course.title, decks), encoding="utf-8")
     return len(decks)
 
 
@@ -192,7 +194,7 @@ class Text:
     """A lecture's Markdown as blocks of HTML: paragraphs, lists, tables, code."""
 
     def __init__(self, lesson: Lecture, decks: dict[str, str], url: str):
-        self._page = page_of(lesson)
+        self._page = notebook_path(lesson)
         self._decks = decks
         self._url = url
         self.has_math = False
@@ -255,21 +257,7 @@ def code_css() -> str:
     return f"{light}\n{dark}\n"
 
 
-def _index(title: str, decks: dict[str, str]) -> str:
+def _index(template: str, title: str, decks: dict[str, str]) -> str:
     entries = "\n".join(
         f'<li><a href="{id}.html">{html.escape(name)}</a></li>' for id, name in decks.items())
-    return f"""<!doctype html>
-<html lang="en-GB"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{html.escape(title)}: slides</title>
-<style>:root {{ color-scheme: light dark; font: 18px/1.6 system-ui, sans-serif }}
-body {{ max-width: 40em; margin: 2em auto; padding: 0 1em }}</style>
-<h1>{html.escape(title)}: slides</h1>
-<p>Space or → goes on, ← goes back, Esc shows all, S opens the speaker's notes, D changes between
-light and dark, <code>?print-pdf</code> behind a deck's address prints it.</p>
-<ul>
-{entries}
-</ul>
-</html>
-"""
-
-
+    return template.replace("{{ title }}", html.escape(title)).replace("{{ entries }}", entries)

@@ -14,7 +14,7 @@ from gpucourse.system.device import device
 from gpucourse.system.libraries import version
 from gpucourse.views.page import View, box, escape, head, note
 from gpucourse.views.picture import COLOURS, canvas, themed_svg
-from gpucourse.views.words import many, number, size
+from gpucourse.views.words import duration, many, number, size
 from virtualgpu.observers.counters import Counters
 
 SECTOR = 32  # bytes
@@ -103,10 +103,10 @@ def _rows(results: list[Result], recorded: Recorded | None) -> tuple[list[str], 
     rows = []
     for r in results:
         verdict = "agrees" if r.agrees else "differs" if r.seconds or r.launches else "fails"
-        row = [r.name, verdict, "–" if r.seconds is None else _time(r.seconds)]
+        row = [r.name, verdict, "–" if r.seconds is None else duration(r.seconds)]
         if recorded:
             known = recorded.seconds.get(r.name)
-            row.append("–" if known is None else _time(known))
+            row.append("–" if known is None else duration(known))
         if "launches" in heads:
             row.append(f"{r.launches:,}")
         if counted:
@@ -220,10 +220,3 @@ def _bars(ax, title: str, series: list, order: list[str]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     if len(series) > 1:
         ax.legend(fontsize=8, frameon=False)
-
-
-def _time(seconds: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"

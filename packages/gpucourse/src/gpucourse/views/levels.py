@@ -70,17 +70,17 @@ def _nodes(observed: Observed, place: Place | None, dtype: object) -> Iterator[N
     """Every value that was written to the array, in the order of writing; an input that is only
     read counts as written before the launch."""
     steps = [step for step in observed.trace.accesses("shared" if place is None else "global")
-             if place is None or _touches(step, place)]
+             if place is None or place.holds(step.addresses).any()]
     if not steps:
         return
     start = place.address if place else min(int(step.addresses.min()) for step in steps)
     size = steps[0].size
-    dtype = _values_type(observed, place, dtype, size)
+    dtype = observed.dtype(place, size) if dtype is None else np.dtype(dtype)
     latest: dict[int, Node] = {}
     read: dict[int, list[Node]] = {}
     for step in steps:
         assert step.addresses is not None
-        inside = np.ones(len(step.threads), bool) if place is None else _inside(step, place)
+        inside = np.ones(len(step.threads), bool) if place is None else place.holds(step.addresses)
         elements = (step.addresses[inside].astype(np.int64) - start) // size
         values = _values(step, inside, dtype)
         rows = zip(step.threads[inside].tolist(), elements.tolist(), values, strict=True)
@@ -108,23 +108,6 @@ def _nodes(observed: Observed, place: Place | None, dtype: object) -> Iterator[N
         for node in made:
             latest[node.element] = node
         yield from made
-
-
-def _touches(step: Step, place: Place) -> bool:
-    return bool(_inside(step, place).any())
-
-
-def _inside(step: Step, place: Place) -> np.ndarray:
-    assert step.addresses is not None
-    return (step.addresses >= place.address) & (step.addresses < place.end)
-
-
-def _values_type(observed: Observed, place: Place | None, dtype: object, size: int):
-    if dtype is not None:
-        return np.dtype(dtype)
-    if place is not None:
-        return place.dtype
-    return next((p.dtype for p in observed.places if p.dtype.itemsize == size), None)
 
 
 def _values(step: Step, inside: np.ndarray, dtype: np.dtype | None) -> list:

@@ -15,6 +15,7 @@ from gpucourse.views import results
 from gpucourse.views.page import View, box, note
 from gpucourse.views.picture import COLOURS, GREY, INK, Picture, canvas
 from gpucourse.views.results import IN_WORDS, NotMeasured, Results, Row, common_clock
+from gpucourse.views.words import duration
 
 SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
 #: Whose contender it is.
@@ -95,7 +96,7 @@ def recorded(*drawn: Picture | View) -> None:
 
 def _told(found: Results, row: Row, clock: str) -> str:
     """A bar in words: its time, and its share of what a copy moves where it has bytes."""
-    words = _time(row.median(clock))
+    words = duration(1e-3 * row.median(clock))
     if row.bytes and clock != "call":
         share = row.bytes / (1e-3 * row.median(clock)) / found.copy_bandwidth()
         words += f", {share:.0%} of a copy's bandwidth" if share >= 0.005 else ""
@@ -130,7 +131,8 @@ def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture
         medians = [row.median(clock) for row in rows]
         axes.loglog([row.items for row in rows], medians, dashes, marker=marker, markersize=4,
                     color=GREY if kind == "CPU" else MADE_BY.get(kind, SKY), label=rows[0].label)
-        ends.append(f"{rows[0].label} from {_time(medians[0])} to {_time(medians[-1])}")
+        ends.append(f"{rows[0].label} from {duration(1e-3 * medians[0])} to "
+                    f"{duration(1e-3 * medians[-1])}")
     some = next(iter(lines.values()))
     l2 = (found.document.get("gpu") or {}).get("l2_bytes")
     if l2 and some[0].bytes:
@@ -219,10 +221,3 @@ def recorded_roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_R
     roofs = " and ".join(f"{peak / 1e12:.1f} TFLOPS in {p}" for p, peak in ceilings.items())
     return Picture(figure, f"Roofline. {found.where}. Measured slope {bandwidth / 1e12:.2f} TB/s, "
                            f"ceilings {roofs}. Points: {told}.")
-
-
-def _time(milliseconds: float) -> str:
-    for unit, factor in (("s", 1e3), ("ms", 1.0), ("µs", 1e-3)):
-        if milliseconds >= factor:
-            return f"{milliseconds / factor:.3g} {unit}"
-    return f"{milliseconds * 1e6:.3g} ns"

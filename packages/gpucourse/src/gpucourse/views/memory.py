@@ -102,7 +102,7 @@ def requests(observed: Observed, place: Place | None) -> Iterator[Request]:
         offsets = step.addresses.astype(np.int64)
         threads = step.threads
         if place is not None:
-            inside = (place.address <= offsets) & (offsets < place.end)
+            inside = place.holds(offsets)
             offsets, threads = offsets[inside] - place.address, threads[inside]
         number = threads // in_block * (-(-in_block // WARP)) + threads % in_block // WARP
         for warp in np.unique(number):

@@ -13,6 +13,7 @@ import html
 import itertools
 import textwrap
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from gpucourse.views.picture import COLOURS
 
@@ -20,52 +21,7 @@ SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
 #: Blocks, warps or threads that stand side by side take these in turn. All carry black text.
 FILLS = (SKY, ORANGE, "#45C29B", YELLOW, "#E3A5C7", "#8FB8DE", "#F2956B", "#C5C5C5")
 
-_STYLE = """
-.gpuc{color:var(--jp-content-font-color1,currentColor);max-width:100%;margin:.4em 0 .9em;
-font:13px/1.45 var(--jp-content-font-family,system-ui,sans-serif);
---gpuc-faint:color-mix(in srgb,currentColor 68%,transparent);
---gpuc-line:color-mix(in srgb,currentColor 24%,transparent)}
-.gpuc *{box-sizing:border-box}
-.gpuc .head{display:flex;flex-wrap:wrap;gap:.2em 1em;align-items:baseline;
-border-bottom:1px solid var(--gpuc-line);padding-bottom:.25em;margin-bottom:.45em}
-.gpuc .head b{font-size:15px}
-.gpuc .faint{color:var(--gpuc-faint)}
-.gpuc small,.gpuc .small{font-size:12px}
-.gpuc code,.gpuc pre,.gpuc .code{font:12px/1.5 var(--jp-code-font-family,ui-monospace,monospace);
-color:inherit;background:none;padding:0;border:0;margin:0}
-.gpuc .code{white-space:pre}
-.gpuc p{margin:.25em 0}
-.gpuc ul,.gpuc ol{margin:.2em 0;padding:0;list-style:none}
-.gpuc .found{border-left:4px solid #D55E00;padding:.1em 0 .1em .7em;margin:.35em 0}
-.gpuc .clean{border-left:4px solid #009E73;padding:.1em 0 .1em .7em;margin:.35em 0}
-.gpuc .tag{font-weight:600;text-transform:uppercase;font-size:11px;letter-spacing:.04em;
-border:1px solid currentColor;border-radius:3px;padding:0 .35em;margin-right:.45em}
-.gpuc .scroll{overflow-x:auto;max-width:100%}
-.gpuc table{border-collapse:collapse;table-layout:auto;margin:.45em 0;color:inherit;
-font-size:inherit}
-.gpuc .whole{white-space:nowrap}
-.gpuc table tr,.gpuc table tr:nth-child(even),.gpuc table tr:hover{background:none}
-.gpuc th,.gpuc td{padding:.08em .55em;text-align:left;vertical-align:top;border:0;max-width:none;
-white-space:normal}
-.gpuc th{font-weight:600;border-bottom:1px solid var(--gpuc-line);vertical-align:bottom}
-.gpuc .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-.gpuc table.lines{width:100%}
-.gpuc table.lines td{padding:0 .55em}
-.gpuc table.lines td.code{width:99%;min-width:15em;white-space:pre-wrap;overflow-wrap:anywhere}
-.gpuc .sign{font-weight:700;text-align:center;width:1.6em}
-.gpuc .good{color:#009E73}.gpuc .costly{color:#E06A10}
-.gpuc svg{max-width:100%;height:auto;display:block}
-.gpuc svg text{fill:currentColor;font-family:var(--jp-content-font-family,system-ui,sans-serif)}
-.gpuc svg .ink{fill:#1a1a1a}.gpuc svg .dim{fill-opacity:.7}
-.gpuc .legend{display:flex;flex-wrap:wrap;gap:.1em 1.1em;margin:.3em 0}
-.gpuc .legend i{display:inline-block;width:1em;height:.85em;border-radius:2px;
-margin-right:.4em;vertical-align:-.08em}
-.gpuc details>summary{cursor:pointer;color:var(--gpuc-faint)}
-.gpuc-words{display:none!important}
-.gpuc-picture[hidden]{display:block!important}
-.gpuc-row{display:flex;flex-wrap:wrap;gap:0 2em;align-items:flex-start}
-.gpuc-row>.gpuc{flex:1 1 380px;min-width:0}
-"""
+_STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 # JupyterLab's own rules for tables and code are specific; the name three times outweighs them.
 _RULES = _STYLE.replace(".gpuc ", ".gpuc.gpuc.gpuc ").strip()
 # JupyterLab takes styles and SVG out of the outputs of notebooks that were run elsewhere.

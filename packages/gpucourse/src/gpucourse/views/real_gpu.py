@@ -82,13 +82,10 @@ class WatchedOnGPU:
         _LaunchConfiguration.__call__ = call
         return self
 
-    def finish(self) -> None:
+    def __exit__(self, *raised) -> None:
         from numba.cuda.dispatcher import _LaunchConfiguration
 
         _LaunchConfiguration.__call__ = self._original
-
-    def __exit__(self, *raised) -> None:
-        pass
 
     @property
     def launched(self) -> bool:

@@ -115,7 +115,7 @@ def _replay(run: Observed, pair: np.ndarray, found: Finding, seed: int | None) -
     place = next((p for p in run.places
                   if space == "global" and p.address <= address < p.end), None)
     steps = [step for step in accesses if step.space == space and (step.addresses == address).any()]
-    dtype = _dtype(run, place, steps[0])
+    dtype = run.dtype(place, steps[0].size)
     events = [_event(step, address, pair, dtype) for step in steps]
     cell = _cell(run, place, space, address, steps[0].size)
     return Replay(tuple(events[:MOST_STEPS]), seed, cell)
@@ -131,12 +131,6 @@ def _event(step: Step, address: int, pair: np.ndarray, dtype: np.dtype | None) -
     elif dtype is not None and step.values is not None and dtype.itemsize == step.size:
         value = np.ascontiguousarray(step.values[mine][-1]).view(dtype)[0].item()
     return Event(who, step.kind, step.line, sources.text(step.filename, step.line), value)
-
-
-def _dtype(run: Observed, place: Place | None, step: Step) -> np.dtype | None:
-    if place is not None:
-        return place.dtype
-    return next((p.dtype for p in run.places if p.dtype.itemsize == step.size), None)
 
 
 def _cell(run: Observed, place: Place | None, space: str, address: int, size: int) -> str:

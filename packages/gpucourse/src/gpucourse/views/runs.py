@@ -51,6 +51,10 @@ class Place:
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         return self.address + last + self.dtype.itemsize
 
+    def holds(self, addresses: np.ndarray) -> np.ndarray:
+        """Which of the addresses lie in it."""
+        return (self.address <= addresses) & (addresses < self.end)
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -100,6 +104,12 @@ class Observed:
     trace: LaunchTrace | None = None
     error: VirtualGPUError | None = None
     after: list = field(default_factory=list)  # the arguments, as the kernel left them
+
+    def dtype(self, place: Place | None, size: int) -> np.dtype | None:
+        """The type of an array's values; of shared memory's that of the first array whose elements
+        are ``size`` bytes wide."""
+        return place.dtype if place else next(
+            (p.dtype for p in self.places if p.dtype.itemsize == size), None)
 
 
 def observe(launch: Launch) -> Observed:

@@ -162,3 +162,11 @@ def size(nbytes: int) -> str:
         if nbytes >= factor:
             return f"{number(nbytes / factor)} {unit}"
     return f"{nbytes} B"
+
+
+def duration(seconds: float) -> str:
+    """``1.5 ms``, to three digits, in s, ms, µs or ns."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

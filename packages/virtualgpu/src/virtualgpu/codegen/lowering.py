@@ -211,7 +211,7 @@ class Lowering(Ways):
             self.counting.executed(place, mask)
         for step in self.steps[place.index]:
             if self.watching is not None:
-                self.watching.step(place, step, mask)
+                self.watching.step(place, step, mask, registers)
             if isinstance(step, Access):
                 self.accesses.emit(step, mask)
             elif isinstance(step, Stop):

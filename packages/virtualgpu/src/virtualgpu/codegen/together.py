@@ -53,11 +53,10 @@ def _vote(registers: Registers, step: Step, mask: ir.Value) -> None:
     registers.write(step.targets[0], Value(build, result, "pred"), BOOL)
 
 
-def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """``shfl.sync``, as :func:`virtualgpu.machine.warp.shuffle`: a lane that is not here has the
-    poison pattern to give."""
+def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
+    """Which lane each lane of ``shfl.sync`` reads (s32), and whether that one is in range (pred),
+    as :func:`virtualgpu.machine.warp.shuffle` has it."""
     build = registers.build
-    a = spread(registers.get(step.sources[0], U32))
     b = spread(registers.get(step.sources[1], U32)).view("s32") & 31
     c = spread(registers.get(step.sources[2], U32)).view("s32")
     lane = Value(build, constant_vector(IOTA, 32), "s32")
@@ -71,7 +70,14 @@ def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
         source = {"down": lambda: lane + b, "bfly": lambda: lane ^ b,
                   "idx": lambda: (lane & segment) | (b & ~segment)}[mode]()
         inside = source <= most
-    source = select(inside, source, lane) & 31
+    return select(inside, source, lane) & 31, inside
+
+
+def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
+    """A lane that is not here has the poison pattern to give."""
+    build = registers.build
+    a = spread(registers.get(step.sources[0], U32))
+    source, inside = sources(registers, step)
     poison = Value(build, splat(build, I32(0xFEFEFEFE)), "u32")
     present = Value(build, mask_of_bits(build, mask), "pred")
     table = select(present, a, poison)

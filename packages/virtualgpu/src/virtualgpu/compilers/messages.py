@@ -11,9 +11,14 @@ SHOWN = 5  # errors quoted in a message; the log has them all
 _ADVICE = (
     (r'identifier "u?int(8|16|32|64)_t" is undefined',
      "NVRTC has no <stdint.h>: write int, long long ..., or #include <cuda/std/cstdint>"),
-    (r'cannot open source file "(curand|cublas|cufft)',
-     "that header belongs to a library whose wheel is not installed; the virtual GPU cannot run "
-     "it either: draw random numbers on the host, or with numba.cuda.random"),
+    (r'cannot open source file "curand',
+     "the wheel nvidia-curand brings that header (for CUDA 12 nvidia-curand-cu12); its functions "
+     "for kernels run on the virtual GPU too"),
+    (r'cannot open source file "(cublas|cufft)',
+     "that header belongs to a library that is not installed, and the virtual GPU cannot run it: "
+     "write the kernel, or compute on the host"),
+    (r"device-side kernel launch",
+     "a kernel cannot launch kernels: return to the host, and launch the next one there"),
     (r'cannot open source file "(std\w+|math|assert|string|limits|float|c\w+|iostream|vector|'
      r'algorithm|type_traits|complex|array|utility)(\.h)?"',
      "NVRTC compiles device code only and has no host headers: printf, assert and the functions "

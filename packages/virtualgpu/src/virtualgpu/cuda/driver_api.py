@@ -83,10 +83,15 @@ class DriverAPI:
     def device(self) -> devices.Device:
         return devices.current()
 
-    # -- initialisation, devices, contexts -----------------------------------------------------
+    def _nothing(self, *arguments: Any) -> None:
+        """There is nothing to do, or it is done already."""
 
-    def cuInit(self, flags):
-        return None
+    cuInit = cuProfilerStart = cuProfilerStop = _nothing
+    cuDevicePrimaryCtxRelease = cuDevicePrimaryCtxReset = _nothing
+    cuKernelSetCacheConfig = cuKernelSetAttribute = _nothing
+    cuStreamDestroy = cuStreamWaitEvent = cuEventQuery = cuEventSynchronize = _nothing
+
+    # -- devices and contexts ------------------------------------------------------------------
 
     def cuDriverGetVersion(self):
         return binding.CUDA_VERSION
@@ -123,12 +128,6 @@ class DriverAPI:
 
     def cuCtxSynchronize(self):
         self.device.synchronize()
-
-    def cuDevicePrimaryCtxRelease(self, number):
-        return None
-
-    def cuDevicePrimaryCtxReset(self, number):
-        return None
 
     def cuDeviceCanAccessPeer(self, one, other):
         return 0
@@ -221,32 +220,25 @@ class DriverAPI:
     def cuPointerGetAttribute(self, attribute, pointer):
         return binding.CUdeviceptr(int(pointer))
 
-    def cuMemcpyHtoD(self, target, host, nbytes):
+    # The last argument of copies and fills is a stream, of those that are asynchronous.
+
+    def cuMemcpyHtoD(self, target, host, nbytes, stream=0):
         if nbytes:
             self.device.write(int(target), _host_bytes(host, nbytes))
 
-    def cuMemcpyDtoH(self, host, origin, nbytes):
+    def cuMemcpyDtoH(self, host, origin, nbytes, stream=0):
         if nbytes:
             _host_bytes(host, nbytes)[:] = self.device.read(int(origin), nbytes)
 
-    def cuMemcpyDtoD(self, target, origin, nbytes):
+    def cuMemcpyDtoD(self, target, origin, nbytes, stream=0):
         if nbytes:
             self.device.copy(int(target), int(origin), nbytes)
 
-    def cuMemsetD8(self, target, byte, count):
+    def cuMemsetD8(self, target, byte, count, stream=0):
         self.device.fill(int(target), int(byte) & 0xFF, count)
 
-    def cuMemcpyHtoDAsync(self, target, host, nbytes, stream):
-        self.cuMemcpyHtoD(target, host, nbytes)
-
-    def cuMemcpyDtoHAsync(self, host, origin, nbytes, stream):
-        self.cuMemcpyDtoH(host, origin, nbytes)
-
-    def cuMemcpyDtoDAsync(self, target, origin, nbytes, stream):
-        self.cuMemcpyDtoD(target, origin, nbytes)
-
-    def cuMemsetD8Async(self, target, byte, count, stream):
-        self.cuMemsetD8(target, byte, count)
+    cuMemcpyHtoDAsync, cuMemcpyDtoHAsync = cuMemcpyHtoD, cuMemcpyDtoH
+    cuMemcpyDtoDAsync, cuMemsetD8Async = cuMemcpyDtoD, cuMemsetD8
 
     def cuIpcGetMemHandle(self, address):
         raise DriverFailure(Result.CUDA_ERROR_NOT_SUPPORTED, "cuIpcGetMemHandle")
@@ -266,33 +258,21 @@ class DriverAPI:
         if module is not None:
             module.unload()
 
-    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, kernel, threads, shared):
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, kernel, threads, shared, flags=0):
         shared += kernel.attributes.shared_size_bytes
         blocks = blocks_per_multiprocessor(int(threads))
         return min(blocks, SHARED_PER_MULTIPROCESSOR // shared) if shared else blocks
 
-    def cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(self, kernel, threads, shared, _):
-        return self.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared)
-
-    def cuKernelSetCacheConfig(self, kernel, flag, number):
-        return None
-
-    def cuKernelSetAttribute(self, attribute, value, kernel, number):
-        return None
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags = (
+        cuOccupancyMaxActiveBlocksPerMultiprocessor)
 
     # -- streams and events --------------------------------------------------------------------
 
     def cuStreamCreate(self, flags):
         return binding.CUstream(next(self._handles))
 
-    def cuStreamDestroy(self, stream):
-        return None
-
     def cuStreamSynchronize(self, stream):
         self.device.synchronize()
-
-    def cuStreamWaitEvent(self, stream, event, flags):
-        return None
 
     def cuEventCreate(self, flags):
         handle = next(self._handles)
@@ -305,12 +285,6 @@ class DriverAPI:
     def cuEventRecord(self, event, stream):
         self._events[int(event)] = time.monotonic()
 
-    def cuEventQuery(self, event):
-        return None
-
-    def cuEventSynchronize(self, event):
-        return None
-
     def cuEventElapsedTime(self, start, end):
         """NaN: no GPU ran, so there is no time of one."""
         if self._events.get(int(start)) is None or self._events.get(int(end)) is None:
@@ -321,12 +295,6 @@ class DriverAPI:
                 "the virtual GPU has no times: event_elapsed_time gives nan here; count work "
                 "with virtualgpu.profile(), or run on a GPU", UserWarning, stacklevel=4)
         return float("nan")
-
-    def cuProfilerStart(self):
-        return None
-
-    def cuProfilerStop(self):
-        return None
 
 
 def _host_bytes(host: int, nbytes: int) -> np.ndarray:

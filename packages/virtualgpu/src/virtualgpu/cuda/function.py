@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from virtualgpu.cuda import kernel_arguments
 from virtualgpu.cuda.driver_api import SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN
 from virtualgpu.cuda.kernel_arguments import Argument
-from virtualgpu.cuda.module import Module
+from virtualgpu.cuda.module import Module, three
 from virtualgpu.errors import LaunchError
 
 
@@ -100,10 +100,5 @@ class CudaFunction:
                 f"{shared_bytes:,} bytes of dynamic shared memory for {self.entry}, which may "
                 f"have {self.dynamic_limit:,}: more must be asked for before the launch "
                 "(max_dynamic_shared_size_bytes)")
-        self.module.launch_bytes(self.entry, _three(grid), _three(block), parameters,
+        self.module.launch_bytes(self.entry, three(grid), three(block), parameters,
                                  shared_bytes, cooperative)
-
-
-def _three(dimensions: Sequence[int]) -> tuple[int, int, int]:
-    x, y, z = (*(int(d) for d in dimensions), 1, 1)[:3]
-    return x, y, z

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from virtualgpu.errors import VirtualGPUError
+from virtualgpu.cuda.driver_api import SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN
+from virtualgpu.errors import LaunchError, VirtualGPUError
+from virtualgpu.machine.shared import lay_out
 from virtualgpu.ptx import Function, Module, parse
 
 
@@ -33,8 +35,20 @@ def find_kernel(texts: list[str], name: str) -> tuple[Module, Function]:
 
 
 def resources(texts: list[str], name: str) -> Resources:
-    """What the kernel ``name`` uses. Raises VirtualGPUError where there is none."""
+    """What the kernel ``name`` uses.
+
+    Raises VirtualGPUError where there is none, LaunchError where its shared variables are more than
+    ``ptxas`` accepts (48 KiB whatever the device: CUDA C++ Programming Guide, "Shared Memory" of
+    each compute capability).
+    """
     module, function = find_kernel(texts, name)
+    if (fixed := lay_out([function], module.variables).packed) > SHARED_PER_BLOCK:
+        raise LaunchError(
+            f"the kernel's shared arrays of fixed size have {fixed:,} bytes together, and a block "
+            f"has {SHARED_PER_BLOCK:,} for them (ptxas: \"too much shared data\"): make them "
+            "smaller, or make one dynamic and ask for its bytes at the launch, up to "
+            f"{SHARED_PER_BLOCK_OPTIN:,}")
+
 
     def used(space, *variables):
         return sum(v.size for v in variables if v.space == space)

@@ -192,7 +192,7 @@ class Module:
                                 signature[position] if signature else None)
                 for position, (value, variable) in enumerate(zip(args, wanted, strict=True))
             ]
-            self.launch_bytes(entry, _three(grid), _three(block), parameters, shared_bytes,
+            self.launch_bytes(entry, three(grid), three(block), parameters, shared_bytes,
                               cooperative)
             for address, array in copies:
                 if array.flags.writeable and array.size:
@@ -299,7 +299,8 @@ def _number(value: float, variable: Variable, position: int) -> bytes:
     return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
-def _three(dimensions: int | tuple) -> tuple[int, int, int]:
+def three(dimensions: int | Sequence[int]) -> tuple[int, int, int]:
+    """A grid or a block as three ints."""
     if isinstance(dimensions, int | np.integer):
         dimensions = (dimensions,)
     x, y, z = (*(int(d) for d in dimensions), 1, 1)[:3]

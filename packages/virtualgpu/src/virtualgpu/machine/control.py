@@ -162,11 +162,22 @@ def _shuffle(emitter: Emitter, instruction: Instruction) -> None:
     mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
     function = emitter.put(partial(warp.shuffle, mode), "f")
     emitter.lines.append(
-        f" shuffled, inside = {function}(group, {mask}, {emitter.get(a, U32)}, "
+        f" shuffled, inside, given = {function}(group, {mask}, {emitter.get(a, U32)}, "
         f"{emitter.get(b, U32)}, {emitter.get(c, U32)})")
+    if mode in ("idx", "bfly"):
+        # A sum by `down`, or a scan by `up`, reads past the lanes that take part as a rule, and
+        # drops what it read.
+        tell = emitter.put(partial(_tell_ungiven, instruction), "f")
+        emitter.lines.append(f" {tell}(group, given)")
     emitter.set(target, "shuffled", U32)
     if instruction.second is not None:
         emitter.set(instruction.second, "inside", BOOL)
+
+
+def _tell_ungiven(instruction: Instruction, group: Group, given: np.ndarray) -> None:
+    if not given.all():
+        for observer in group.wave.launch.observers:
+            observer.shuffled_nothing(group, instruction, np.flatnonzero(~given))
 
 
 def _match(emitter: Emitter, instruction: Instruction) -> None:

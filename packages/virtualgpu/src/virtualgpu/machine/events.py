@@ -163,6 +163,11 @@ class Observer:
         """``bar.warp.sync``, ``shfl.sync`` and the like: the lanes of each warp in ``mask``
         (uint32, shape (1,) or (n,)) have met."""
 
+    def shuffled_nothing(self, group: Group, instruction: Instruction,
+                         positions: np.ndarray) -> None:
+        """``shfl.sync.idx`` or ``.bfly``: those of the group's lanes ask for the value of a lane
+        that does not take part."""
+
     def fenced(self, group: Group, instruction: Instruction, scope: str) -> None:
         """``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""
 

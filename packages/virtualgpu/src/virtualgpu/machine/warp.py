@@ -98,8 +98,9 @@ def _square(group: Group, mask: np.ndarray, values: np.ndarray, fill: int
 
 
 def shuffle(mode: str, group: Group, mask: np.ndarray, values: np.ndarray, b: np.ndarray,
-            c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``shfl.sync``: each lane's value from another lane, and whether that lane was in range.
+            c: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``shfl.sync``: each lane's value from another lane, whether that lane was in range, and
+    whether it takes part.
 
     ``b`` is the lane or offset, ``c`` packs the clamp (bits 0-4) and segment mask (bits 8-12).
     A source lane that does not take part has no value to give: the result is poison, as the
@@ -122,8 +123,8 @@ def shuffle(mode: str, group: Group, mask: np.ndarray, values: np.ndarray, b: np
         source = (lane & segment) | (offset & ~segment)
         inside = source <= most
     source = np.where(inside, source, lane)
-    table, _, row = _square(group, mask, values, 0xFEFEFEFE)
-    return table[row, source], inside
+    table, present, row = _square(group, mask, values, 0xFEFEFEFE)
+    return table[row, source], inside, present[row, source]
 
 
 def match_any(group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:

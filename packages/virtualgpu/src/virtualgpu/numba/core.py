@@ -171,18 +171,6 @@ def linker_class(module):
                 return  # its functions are intrinsics of the machine
             super().add_file(path, kind)
 
-        def add_cubin(self, cubin, name="<cudapy-cubin>"):
-            self._refuse("a cubin")
-
-        def add_ltoir(self, ltoir, name="<cudapy-ltoir>"):
-            self._refuse("LTO-IR")
-
-        def add_fatbin(self, fatbin, name="<cudapy-fatbin>"):
-            self._refuse("a fatbin")
-
-        def add_object(self, obj, name="<cudapy-object>"):
-            self._refuse("an object file")
-
         def _refuse(self, what):
             raise module.LinkerError(
                 f"{what} holds machine code of a real GPU; the virtual GPU links PTX and "
@@ -200,5 +188,8 @@ def linker_class(module):
             self._complete = True
             return ObjectCode(self.texts)
 
+    for form, what in (("cubin", "a cubin"), ("ltoir", "LTO-IR"), ("fatbin", "a fatbin"),
+                       ("object", "an object file")):
+        setattr(Linker, f"add_{form}", lambda self, code, name="", what=what: self._refuse(what))
     Linker.__name__ = "_Linker"
     return Linker

@@ -309,12 +309,12 @@ class Racecheck(Observer):
 
     def _conflicts(self, state, access, area, addresses, lanes) -> None:
         """Sort conflicts by the instruction of the older access; keep the first of each pair."""
-        count = min(int(self.result[0]), ROOM)
-        records, kinds = (found[:count] for found in self.found[2:])
+        found = [one[: min(int(self.result[0]), ROOM)] for one in self.found]
+        records, kinds = found[2:]
         older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
-        real = np.ones(count, bool)
+        real = np.ones(len(records), bool)
         if self.messages:
-            real = self.messages.unordered(state, access, area, lanes, self.found, count)
+            real = self.messages.unordered(state, access, area, addresses, lanes, found)
             older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
         for pair in np.unique((older << 2 | kinds)[real]):
             chosen = np.flatnonzero(real & (older << 2 | kinds == pair))

@@ -10,12 +10,14 @@ replaced does not.
 
 Fences of ``cta`` scope reach the threads of their block only.
 
-Two rules are looser than the model, because code that many have learnt from relies on them:
+Three rules are looser than the model, because code that many have learnt from relies on them:
 
 - a barrier of the block completes an atomic's acquire, as a fence would: NVIDIA's sample
   ``threadFenceReduction`` reads the other blocks' results after ``atomicInc`` and a barrier;
 - fences of all threads, then a barrier, then one thread's atomic release for all of them, though
-  the model asks for the fence after the barrier.
+  the model asks for the fence after the barrier;
+- a thread that has acquired from an atomic may change its variable plainly: the last block of that
+  sample resets the counter with a plain store. The values that the atomics replaced are ordered.
 """
 
 from __future__ import annotations
@@ -164,9 +166,7 @@ class Messages:
                 known[:] = True
         for position in np.flatnonzero(releases | known).tolist():
             lane, address = int(lanes[position]), int(addresses[position])
-            key: object = address
-            if access.space == "shared":
-                key = (state.wave, int(state.wave.block_of[lane]), address)
+            key = _key(state, access, lane, address)
             log = self.logs.get(key)
             if log is not None and reads and log.entries > log.start:
                 fences = self.fences(state)
@@ -211,17 +211,17 @@ class Messages:
 
     # -- questions -----------------------------------------------------------------------------
 
-    def unordered(self, state, access, area, lanes, found: list[np.ndarray], count: int
+    def unordered(self, state, access, area, addresses, lanes, found: list[np.ndarray]
                   ) -> np.ndarray:
-        """Which of the first ``count`` conflicts no acquire explains: bool, shape (count,).
+        """Which conflicts no acquire explains: bool, as long as the arrays in ``found``.
 
         A record of several is taken apart; where one of them is to blame, the record in
         ``found`` becomes its own.
         """
         at, granules, records, kinds = found
-        real = np.ones(count, bool)
+        real = np.ones(len(at), bool)
         known_of: dict[int, Known] = {}
-        for n in range(count):
+        for n in range(len(at)):
             lane = int(lanes[at[n]])
             if lane not in known_of:
                 known_of[lane] = self._known(state, lane)
@@ -229,14 +229,19 @@ class Messages:
             if not known:
                 continue
             record = int(records[n])
+            log = None
+            if kinds[n] == race_loop.STRONG_WRITES:
+                log = self.logs.get(_key(state, access, lane, int(addresses[at[n]])))
             if not record >> race_loop.SCOPE & 3:
-                real[n] = not self._knows(state, lane, known, record & race_loop.MAXIMUM_THREAD,
-                                          record >> race_loop.TIME)
+                thread = record & race_loop.MAXIMUM_THREAD
+                real[n] = not (_saw(known, log, thread, state.wave.threads) or self._knows(
+                    state, lane, known, thread, record >> race_loop.TIME))
                 continue
             real[n] = False
             for thread, time, site in self._who(state, access, area, int(granules[n]),
                                                 int(kinds[n]), lane):
-                if not self._knows(state, lane, known, thread, time):
+                if not (_saw(known, log, thread, state.wave.threads)
+                        or self._knows(state, lane, known, thread, time)):
                     records[n] = time << race_loop.TIME | site << race_loop.SITE | thread
                     real[n] = True
                     break
@@ -288,6 +293,23 @@ class Messages:
         if access.kind == "store" and not access.strong:
             entry[1] = []  # from here on its record stands for what came before it
         return found
+
+
+def _key(state, access: Access, lane: int, address: int) -> object:
+    """Of the log of a variable."""
+    if access.space == "shared":
+        return state.wave, int(state.wave.block_of[lane]), address
+    return address
+
+
+def _saw(known: Known, log: Log | None, thread: int, threads: int) -> bool:
+    """Whether the value that was acquired has passed through the thread's latest release there."""
+    if log is None:
+        return False
+    latest = next((position for position, release in reversed(log.by_block.get(
+        thread // threads, ())) if release.thread == thread), None)
+    return latest is not None and any(
+        one is log and first <= latest < end for (one, first, _), end in known.items())
 
 
 def _join(known: Known, more: Known) -> None:

@@ -6,8 +6,11 @@ differ between generations: since sm_70 threads that ended do not hold up a barr
 that wait at different barriers let each other go. Both are reported. A barrier with a count of
 threads (PTX ``bar.sync a, b``) asks for that many and no more.
 
-A lane that runs ``syncwarp`` or a shuffle must be in the mask it gives, and lanes that name
-each other must give the same mask. Masks may name lanes that have ended or never were.
+A lane that runs ``syncwarp``, a shuffle or a vote must be in the mask it gives, lanes that name
+each other must give the same mask, and each named lane must take part (the same guide, "Warp
+Shuffle Functions"). As at barriers, hardware does not wait for lanes that ended; naming them is
+reported. A mask may name lanes that a short warp never had. A shuffle by a lane's number, or by
+``xor``, must read a lane that takes part.
 
 A barrier that can never be complete stops the launch with a DeadlockError.
 """
@@ -106,9 +109,11 @@ class Synccheck(Observer):
     # -- barriers of warps ---------------------------------------------------------------------
 
     def warp_synchronised(self, group, instruction, mask) -> None:
+        wave, lanes = group.wave, group.lanes
+        if wave.has_exited.any():
+            self._ended(wave, lanes, instruction, mask)
         if len(mask) == 1 and mask[0] == 0xFFFF_FFFF:
             return
-        wave, lanes = group.wave, group.lanes
         mask = np.broadcast_to(mask, lanes.shape)
         own = (wave.thread_of[lanes] % WARP).astype(np.uint32)
         outside = np.flatnonzero(mask >> own & np.uint32(1) == 0)
@@ -135,6 +140,35 @@ class Synccheck(Observer):
                 f"{_name(instruction)} at line {at.line} with the masks {int(mask[one]):#x} and "
                 f"{int(mask[two]):#x}; lanes that name each other must give the same mask"),
                 at, other, len(clash))
+
+    def _ended(self, wave, lanes, instruction, mask) -> None:
+        """Lanes that a mask names and that ended without taking part."""
+        ended = np.flatnonzero(wave.has_exited)
+        named = np.zeros(wave.warps, np.uint32)
+        np.bitwise_or.at(named, wave.warp_of[lanes], mask)
+        own = (wave.thread_of[ended] % WARP).astype(np.uint32)
+        absent = ended[named[wave.warp_of[ended]] >> own & np.uint32(1) != 0]
+        if not len(absent):
+            return
+        position = int(np.flatnonzero(wave.warp_of[lanes] == wave.warp_of[absent[0]])[0])
+        at = self._location(wave, instruction.source, int(lanes[position]))
+        gone = self._location(wave, None, int(absent[0]))
+        few = int(np.count_nonzero(wave.warp_of[absent] == wave.warp_of[absent[0]]))
+        which = "a lane that" if few == 1 else f"{few} lanes that"
+        given = int(np.broadcast_to(mask, lanes.shape)[position])
+        self._add(("ended", instruction.source), (
+            f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at line "
+            f"{at.line} with the mask {given:#x}, which names {which} ended without it (the first "
+            f"is thread {gone.thread}); all lanes of a mask must take part: guard the value and "
+            "not the call, or name only those that run it"),
+            at, gone, len(np.unique(wave.warp_of[absent])))
+
+    def shuffled_nothing(self, group, instruction, positions) -> None:
+        at = self._location(group.wave, instruction.source, int(group.lanes[positions[0]]))
+        self._add(("nothing", instruction.source), (
+            f"barrier: thread {at.thread} of block {at.block} asks at line {at.line} for the value "
+            "of a lane that takes no part in the shuffle, so what it gets is undefined; choose a "
+            "lane of the mask that runs the shuffle too"), at, None, len(positions))
 
     # -- words ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from virtualgpu.operations.expression import (
+    Body,
     Value,
     bits_of,
     magnitude,
@@ -183,3 +184,13 @@ def halves(packed: Value) -> tuple[Value, Value]:
 def join(low: Value, high: Value) -> Value:
     """A u32 from its lower and upper 16 bits."""
     return low.to("u32") | (high.to("u32") << 16)
+
+
+def on_halves(body: Body) -> Body:
+    """``body`` on the lower 16 bits of its operands and on the upper ones, u16 each."""
+
+    def both(*words: Value) -> Value:
+        low, high = zip(*map(halves, words), strict=True)
+        return join(body(*low), body(*high))
+
+    return both

@@ -14,9 +14,8 @@ from virtualgpu.operations.formats import (
     DECODE,
     ENCODE,
     clamp_negative,
-    halves,
-    join,
     odd_f32,
+    on_halves,
     round_to_odd,
     saturate,
     two_sum,
@@ -49,13 +48,8 @@ _ARITHMETIC: dict[str, Body] = {
 def _elementwise(form: Form, kind: str, body: Body, operands: int) -> Operation:
     """``body`` on 16-bit values (u16), or on both halves of pairs."""
     form.end(operands)
-    if kind in ("f16", "bf16"):
-        return form.compiled(body, [kind] * operands, [kind])
-
-    def pair(*words: Value) -> Value:
-        low, high = zip(*map(halves, words), strict=True)
-        return join(body(*low), body(*high))
-    return form.compiled(pair, [kind] * operands, [kind])
+    whole = body if kind in ("f16", "bf16") else on_halves(body)
+    return form.compiled(whole, [kind] * operands, [kind])
 
 
 def _arithmetic(form: Form, kind: str, operands: int, ftz: bool, sat: bool,

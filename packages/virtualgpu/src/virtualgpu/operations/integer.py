@@ -19,7 +19,7 @@ from virtualgpu.operations.expression import (
     select,
     smaller,
 )
-from virtualgpu.operations.formats import halves, join
+from virtualgpu.operations.formats import on_halves
 from virtualgpu.operations.table import INTEGERS, SIGNED, Form, Operation, operation
 
 PAIRS = ("s16x2", "u16x2")
@@ -33,11 +33,7 @@ def widened(kind: str) -> str:
 
 def pairwise(body: Body, kind: str) -> Body:
     """``body`` on each 16-bit half (``s16`` or ``u16``) of packed words."""
-    def whole(*words: Value) -> Value:
-        low, high = zip(*map(halves, words), strict=True)
-        results = [body(*(half.view(kind) for half in side)).view("u16") for side in (low, high)]
-        return join(*results)
-    return whole
+    return on_halves(lambda *parts: body(*(part.view(kind) for part in parts)).view("u16"))
 
 
 @operation("add", types=(*INTEGERS, *PAIRS), section="9.7.1.1")

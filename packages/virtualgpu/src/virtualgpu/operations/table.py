@@ -61,6 +61,20 @@ class _Entry:
 
 _entries: dict[str, list[_Entry]] = {}
 
+# Families of instructions that the machine lacks: what a kernel's author calls them, and what to
+# write instead.
+_TENSOR_CORES = "tensor cores are not modelled; multiply with fma, as a kernel without them does"
+_TEXTURES = "textures and surfaces are not modelled; read and write arrays"
+_COPIES = ("asynchronous copies are not modelled; compiled for compute_75, cuda::barrier and "
+           "memcpy_async are plain loads and stores")
+_CLUSTERS = "thread block clusters are not modelled; exchange values through global memory"
+_LACKING = {
+    **dict.fromkeys(("wmma", "mma", "wgmma", "ldmatrix", "stmatrix"), _TENSOR_CORES),
+    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), _TEXTURES),
+    **dict.fromkeys(("cp", "mbarrier"), _COPIES),
+    **dict.fromkeys(("mapa", "getctarank"), _CLUSTERS),
+}
+
 
 def operation(opcode: str, *, types: Collection[str], section: str,
               needs: str | None = None) -> Callable[[Factory], Factory]:
@@ -85,7 +99,8 @@ def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: 
     """
     form = Form(opcode, modifiers, sources, destinations)
     if opcode not in _entries:
-        raise form.unsupported(f"there is no opcode '{opcode}' among the data operations")
+        raise form.unsupported(_LACKING.get(
+            opcode, f"there is no opcode '{opcode}' among the data operations"))
     for entry in _entries[opcode]:
         if form.type in entry.types and (not entry.needs or entry.needs in modifiers):
             return replace(entry.factory(form), section=entry.section)

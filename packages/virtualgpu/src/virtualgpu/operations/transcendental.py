@@ -14,9 +14,8 @@ from virtualgpu.operations.formats import (
     ENCODE,
     canonical,
     flush,
-    halves,
-    join,
     odd_f32,
+    on_halves,
 )
 from virtualgpu.operations.table import Form, Operation, operation
 
@@ -43,9 +42,7 @@ def _half(form: Form, kind: str, ftz: bool) -> Operation:
         x = odd_f32(function((flush(x) if ftz else x).to("f64")))
         return ENCODE[element](flush(x) if ftz else x)
 
-    def both(a: Value) -> Value:
-        return join(*map(one, halves(a)))
-    return form.compiled(one if kind == element else both, [kind], [kind])
+    return form.compiled(one if kind == element else on_halves(one), [kind], [kind])
 
 
 @operation("sin", types=("f32",), section="9.7.3.18")

@@ -248,7 +248,8 @@ class Parser(Declarations):
             elif token == ".pragma":
                 self.next()
             else:
-                raise UnsupportedInstruction(f"function directive {token} of {name}")
+                clusters = ": thread block clusters are not modelled" if "cluster" in token else ""
+                raise UnsupportedInstruction(f"function directive {token} of {name}{clusters}")
         for variable in (*parameters, *returns):
             function.variables[variable.name] = variable
         if self.accept(";"):

@@ -94,6 +94,43 @@ def last_block_with_a_fence_of_the_block(x, partial, count, out):
         cuda.atomic.add(out, 0, partial[t])  # fault
 
 
+@case("clean", (X, many(np.float32), one(), one(np.float32)), grid=BLOCKS, block=32,
+      result=lambda x, partial, count, out: out[0] == x.size and count[0] == 0)
+def last_block_resets_the_counter(x, partial, count, out):
+    is_last = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        partial[cuda.blockIdx.x] = 32 * x[cuda.blockIdx.x]
+        cuda.threadfence()
+        is_last[0] = cuda.atomic.add(count, 0, 1) == cuda.gridDim.x - 1
+    cuda.syncthreads()
+    if is_last[0] and cuda.threadIdx.x == 0:
+        total = float32(0)
+        for k in range(cuda.gridDim.x):
+            total += partial[k]
+        out[0] = total
+        count[0] = 0
+
+
+@case("race", (one(), one()), grid=BLOCKS, block=32)
+def some_block_resets_the_counter(count, out):
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        seen = cuda.atomic.add(count, 0, 1)  # fault
+        cuda.threadfence()
+        if seen == 3:
+            count[0] = 0  # fault
+
+
+@case("race", (one(), one()), grid=BLOCKS, block=32)
+def counter_reset_by_who_saw_nothing(count, out):
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        cuda.atomic.add(count, 0, 1)  # fault
+    elif cuda.threadIdx.x == 1 and cuda.blockIdx.x == 7:
+        cuda.threadfence()
+        count[0] = 0  # fault
+
+
 @case("clean", (X, np.zeros(X.size, np.float32), one(), one(np.float32)), grid=BLOCKS, block=32,
       result=lambda x, partial, count, out: out[0] == x.size)
 def all_fence_then_one_signals(x, partial, count, out):

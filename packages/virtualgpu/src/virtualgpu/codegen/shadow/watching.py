@@ -12,17 +12,20 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
+from virtualgpu.codegen import together
 from virtualgpu.codegen.apart import barrier_of
 from virtualgpu.codegen.context import site_at
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access, Step
-from virtualgpu.codegen.lanes import EVERYONE, I64, Context
+from virtualgpu.codegen.lanes import EVERYONE, I64, Context, bits_of_mask, splat
+from virtualgpu.codegen.operands import Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.shadow import accesses, clock
 from virtualgpu.codegen.shadow.look import Kind
 from virtualgpu.codegen.shadow.rules import LARGEST, Grain
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.program import WARP_SYNC, Program
+from virtualgpu.operations.expression import Value
 from virtualgpu.ptx import Immediate, Instruction
 
 ORDERS = {"acquire", "release", "acq_rel", "sc"}
@@ -91,10 +94,14 @@ class Watching:
 
     def _ask(self, number: int, mask: ir.Value, name: str, more: list[ir.Value]) -> None:
         """Call a function; where it suspects something, leave the kernel."""
+        answer = intrinsic(self.build, name, I64, [self.context.pointer, *more])
+        self._leave_if(number, mask, answer)
+
+    def _leave_if(self, number: int, mask: ir.Value, wrong: ir.Value) -> None:
         build = self.build
-        answer = intrinsic(build, name, I64, [self.context.pointer, *more])
         onward = build.append_basic_block()
-        build.cbranch(build.icmp_unsigned("!=", answer, I64(0)), self.stop(number, mask), onward)
+        build.cbranch(build.icmp_unsigned("!=", wrong, wrong.type(0)), self.stop(number, mask),
+                      onward)
         build.position_at_end(onward)
 
     def _kind(self, step: Access) -> Kind | None:
@@ -119,10 +126,16 @@ class Watching:
             self._ask(number, mask, accesses.apart(kind), [
                 I64(number), mask, self.context.at(site_at(number))])
 
-    def step(self, place: Place, step: Step, mask: ir.Value) -> None:
+    def step(self, place: Place, step: Step, mask: ir.Value, registers: Registers) -> None:
         """An instruction that is no access."""
-        if _is_warp_barrier(step.instruction):
-            self._ask(-1 - place.index, mask, clock.warp_meets(self.grain), [])
+        instruction, number = step.instruction, -1 - place.index
+        if _is_warp_barrier(instruction):
+            self._ask(number, mask, clock.warp_meets(self.grain), [])
+        if instruction.opcode == "shfl" and {"idx", "bfly"} & set(instruction.modifiers):
+            source, _ = together.sources(registers, step)
+            here = Value(self.build, splat(self.build, mask), "u32")
+            nothing = bits_of_mask(self.build, ((here >> source.view("u32")) & 1 == 0).node)
+            self._leave_if(number, mask, self.build.and_(nothing, mask))
 
     def texts(self) -> tuple[str, str, str]:
         """For the loop over blocks: at a block's start, at a barrier, and what to declare."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -53,30 +56,23 @@ def date_range(start=None, end=None, periods=None, freq=None, tz=None, normalize
     return wrap(pd.date_range(start, end, periods, freq, name=name, normalize=normalize))
 
 
-def to_datetime(arg, *args, **kwargs):
-    return wrap(pd.to_datetime(unwrap(arg), *args, **kwargs))
+def _as_in_pandas(function: Callable) -> Callable:
+    """pandas' function of that name on the stand-in's objects."""
+
+    @functools.wraps(function)
+    def made(*args, **kwargs):
+        return wrap(function(*unwrap(args), **unwrap(kwargs)))
+
+    return made
 
 
-def to_numeric(arg, errors="raise", downcast=None):
-    return wrap(pd.to_numeric(unwrap(arg), errors, downcast))
-
-
-def get_dummies(data, *args, **kwargs):
-    return wrap(pd.get_dummies(unwrap(data), *args, **kwargs))
-
-
-def factorize(values, *args, **kwargs):
-    """Codes (a CuPy array) and the distinct values."""
-    return wrap(pd.factorize(unwrap(values), *args, **kwargs))
+crosstab, factorize, get_dummies, to_datetime, to_numeric = map(_as_in_pandas, (
+    pd.crosstab, pd.factorize, pd.get_dummies, pd.to_datetime, pd.to_numeric))
 
 
 def unique(values):
     """Each value once, in order of appearance."""
     return values.unique() if isinstance(values, Frame) else Series(values).unique()
-
-
-def crosstab(index, columns, *args, **kwargs):
-    return wrap(pd.crosstab(unwrap(index), unwrap(columns), *args, **kwargs))
 
 
 def melt(frame, *args, **kwargs):

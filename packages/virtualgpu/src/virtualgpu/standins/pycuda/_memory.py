@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -165,21 +167,6 @@ def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
             machines.current().copy(int(dest), int(src), int(size))
 
 
-def memcpy_htod_async(dest: Any, src: Any, stream=None) -> None:
-    """As :func:`memcpy_htod`: nothing is ever in flight."""
-    memcpy_htod(dest, src)
-
-
-def memcpy_dtoh_async(dest: Any, src: Any, stream=None) -> None:
-    """As :func:`memcpy_dtoh`."""
-    memcpy_dtoh(dest, src)
-
-
-def memcpy_dtod_async(dest: Any, src: Any, size: int, stream=None) -> None:
-    """As :func:`memcpy_dtod`."""
-    memcpy_dtod(dest, src, size)
-
-
 def memset_d8(dest: Any, data: int, count: int) -> None:
     """Set ``count`` bytes."""
     _memset(dest, np.uint8(data & 0xFF), count)
@@ -195,19 +182,21 @@ def memset_d32(dest: Any, data: int, count: int) -> None:
     _memset(dest, np.uint32(data & 0xFFFFFFFF), count)
 
 
-def memset_d8_async(dest, data, count, stream=None) -> None:
-    """As :func:`memset_d8`."""
-    memset_d8(dest, data, count)
+def _async(function: Callable[..., None]) -> Callable[..., None]:
+    """The same with a stream as the last argument: nothing is ever in flight."""
+    names = [*inspect.signature(function).parameters]
+
+    def started(*arguments: Any, stream: Any = None, **named: Any) -> None:
+        function(*arguments[: len(names)], **named)
+
+    started.__name__ = f"{function.__name__}_async"
+    started.__doc__ = f"As :func:`{function.__name__}`: nothing is ever in flight."
+    return started
 
 
-def memset_d16_async(dest, data, count, stream=None) -> None:
-    """As :func:`memset_d16`."""
-    memset_d16(dest, data, count)
-
-
-def memset_d32_async(dest, data, count, stream=None) -> None:
-    """As :func:`memset_d32`."""
-    memset_d32(dest, data, count)
+memcpy_htod_async, memcpy_dtoh_async, memcpy_dtod_async, memset_d8_async, memset_d16_async, \
+    memset_d32_async = map(_async, (
+        memcpy_htod, memcpy_dtoh, memcpy_dtod, memset_d8, memset_d16, memset_d32))
 
 
 def _memset(dest: Any, value: np.generic, count: int) -> None:

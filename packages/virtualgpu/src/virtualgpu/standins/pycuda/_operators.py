@@ -31,22 +31,6 @@ class Operators:
         dtype = np.dtype(f"f{self.itemsize // 2}") if self.dtype.kind == "c" else self.dtype
         return self._new_like_me(dtype)._write(np.abs(self._host))
 
-    def __add__(self, other):
-        return _binary(np.add, self, other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other):
-        return _binary(np.subtract, self, other)
-
-    def __rsub__(self, other):
-        return _binary(lambda x, y: np.subtract(y, x), self, other)
-
-    def __mul__(self, other):
-        return _binary(np.multiply, self, other)
-
-    __rmul__ = __mul__
-
     def __truediv__(self, other):
         if isinstance(other, Operators):
             return _binary(_divide, self, other)
@@ -55,48 +39,12 @@ class Operators:
         return _binary(_divide_by, self, other)
 
     def __rtruediv__(self, other):
-        return _binary(lambda x, y: _divide(np.asarray(y, np.result_type(x, y)), x), self, other)
-
-    def __pow__(self, other):
-        return _binary(_power, self, other)
-
-    def __rpow__(self, other):
-        return _binary(lambda x, y: _power(np.asarray(y, np.result_type(x, y)), x), self, other)
-
-    def __iadd__(self, other):
-        return _binary(np.add, self, other, self)
-
-    def __isub__(self, other):
-        return _binary(np.subtract, self, other, self)
-
-    def __imul__(self, other):
-        return _binary(np.multiply, self, other, self)
+        return _binary(_swapped(_divide), self, other)
 
     def __itruediv__(self, other):
         if isinstance(other, Operators):
             return _binary(_divide, self, other, self)
         return self if other == 1 else _binary(_divide_by, self, other, self)
-
-    def __ipow__(self, other):
-        return _binary(_power, self, other, self)
-
-    def __eq__(self, other):
-        return _compare(np.equal, self, other)
-
-    def __ne__(self, other):
-        return _compare(np.not_equal, self, other)
-
-    def __lt__(self, other):
-        return _compare(np.less, self, other)
-
-    def __le__(self, other):
-        return _compare(np.less_equal, self, other)
-
-    def __gt__(self, other):
-        return _compare(np.greater, self, other)
-
-    def __ge__(self, other):
-        return _compare(np.greater_equal, self, other)
 
     def mul_add(self, selffac, other, otherfac, add_timer=None, stream=None, out=None):
         """``selffac * self + otherfac * other`` in one kernel."""
@@ -178,11 +126,6 @@ def _binary(function, x: Operators, y: Any, out: Operators | None = None):
         return out._write(function(x._host, y._host if isinstance(y, Operators) else y))
 
 
-def _compare(function, x: Operators, y: Any):
-    """PyCUDA compares into the type of the operands: 0 and 1."""
-    return _binary(lambda a, b: function(a, b), x, y)
-
-
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Integers divide as in C, towards zero; by zero gives all bits set, as on a GPU."""
     if np.result_type(x, y).kind not in "iu":
@@ -207,3 +150,25 @@ def _power(x, y):
     if dtype.kind in "iu":  # by way of pow(double, double)
         return np.power(np.asarray(x, np.float64), y)
     return np.power(x, y)
+
+
+def _swapped(function):
+    return lambda x, y: function(np.asarray(y, np.result_type(x, y)), x)
+
+
+def _operator(function, in_place: bool = False):
+    def method(self, other):
+        return _binary(function, self, other, self if in_place else None)
+
+    return method
+
+
+for _name, _function in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply),
+                         ("pow", _power)):
+    setattr(Operators, f"__{_name}__", _operator(_function))
+    setattr(Operators, f"__r{_name}__", _operator(_swapped(_function)))
+    setattr(Operators, f"__i{_name}__", _operator(_function, in_place=True))
+# PyCUDA compares into the type of the operands: 0 and 1.
+for _name, _function in (("eq", np.equal), ("ne", np.not_equal), ("lt", np.less),
+                         ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal)):
+    setattr(Operators, f"__{_name}__", _operator(_function))

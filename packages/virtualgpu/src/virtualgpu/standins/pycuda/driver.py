@@ -1,5 +1,7 @@
 """``pycuda.driver``: devices, memory, modules, launches, streams and events."""
 
+# ruff: noqa: F401  (what is imported here is the module's own)
+
 from __future__ import annotations
 
 from ._context import (
@@ -70,100 +72,25 @@ from ._memory import (
 )
 from ._missing import lookup
 
-__all__ = [
-    "ArgumentHandler",
-    "CompileError",
-    "Context",
-    "Device",
-    "DeviceAllocation",
-    "Error",
-    "Event",
-    "Function",
-    "HostAllocation",
-    "In",
-    "InOut",
-    "LaunchError",
-    "LogicError",
-    "ManagedAllocation",
-    "MemoryError",
-    "Module",
-    "Out",
-    "PointerHolderBase",
-    "RuntimeError",
-    "Stream",
-    "aligned_empty",
-    "aligned_empty_like",
-    "aligned_zeros",
-    "aligned_zeros_like",
-    "ctx_flags",
-    "device_attribute",
-    "event_flags",
-    "from_device",
-    "from_device_like",
-    "func_cache",
-    "function_attribute",
-    "get_driver_version",
-    "get_version",
-    "host_alloc_flags",
-    "init",
-    "managed_empty",
-    "managed_empty_like",
-    "managed_zeros",
-    "managed_zeros_like",
-    "mem_alloc",
-    "mem_alloc_like",
-    "mem_alloc_managed",
-    "mem_alloc_pitch",
-    "mem_attach_flags",
-    "mem_get_info",
-    "memcpy_dtod",
-    "memcpy_dtod_async",
-    "memcpy_dtoh",
-    "memcpy_dtoh_async",
-    "memcpy_htod",
-    "memcpy_htod_async",
-    "memset_d8",
-    "memset_d8_async",
-    "memset_d16",
-    "memset_d16_async",
-    "memset_d32",
-    "memset_d32_async",
-    "module_from_buffer",
-    "module_from_file",
-    "pagelocked_empty",
-    "pagelocked_empty_like",
-    "pagelocked_zeros",
-    "pagelocked_zeros_like",
-    "register_host_memory",
-    "start_profiler",
-    "stop_profiler",
-    "to_device",
-]
-
 #: What PyCUDA's driver has and the virtual GPU has not: name → what to use.
 MISSING = {
-    "Array": "a linear array; the virtual GPU has no textures",
-    "ArrayDescriptor": "a linear array; the virtual GPU has no textures",
-    "ArrayDescriptor3D": "a linear array; the virtual GPU has no textures",
-    "TextureReference": "a const __restrict__ pointer; there are no textures",
+    **dict.fromkeys((
+        "Array", "ArrayDescriptor", "ArrayDescriptor3D", "matrix_to_array", "np_to_array",
+        "gpuarray_to_array", "make_multichannel_2d_array",
+    ), "a linear array; the virtual GPU has no textures"),
+    **dict.fromkeys(("TextureReference", "matrix_to_texref", "bind_array_to_texref"),
+                    "a const __restrict__ pointer; there are no textures"),
     "SurfaceReference": "a pointer; there are no surfaces",
-    "matrix_to_array": "a linear array; the virtual GPU has no textures",
-    "matrix_to_texref": "a const __restrict__ pointer; there are no textures",
-    "np_to_array": "a linear array; the virtual GPU has no textures",
-    "gpuarray_to_array": "a linear array; the virtual GPU has no textures",
-    "make_multichannel_2d_array": "a linear array; the virtual GPU has no textures",
-    "bind_array_to_texref": "a const __restrict__ pointer; there are no textures",
-    "Memcpy2D": "a copy for each row with memcpy_htod, memcpy_dtoh or memcpy_dtod",
-    "Memcpy3D": "a copy for each row with memcpy_htod, memcpy_dtoh or memcpy_dtod",
-    "Memcpy3DPeer": "memcpy_dtod: there is one device",
-    "memcpy_peer": "memcpy_dtod: there is one device",
-    "memcpy_peer_async": "memcpy_dtod: there is one device",
-    "memcpy_atoh": "memcpy_dtoh", "memcpy_htoa": "memcpy_htod", "memcpy_atod": "memcpy_dtod",
-    "memcpy_dtoa": "memcpy_dtod", "memcpy_atoa": "memcpy_dtod",
+    **dict.fromkeys(("Memcpy2D", "Memcpy3D"),
+                    "a copy for each row with memcpy_htod, memcpy_dtoh or memcpy_dtod"),
+    **dict.fromkeys(("Memcpy3DPeer", "memcpy_peer", "memcpy_peer_async"),
+                    "memcpy_dtod: there is one device"),
+    "memcpy_atoh": "memcpy_dtoh", "memcpy_htoa": "memcpy_htod",
+    **dict.fromkeys(("memcpy_atod", "memcpy_dtoa", "memcpy_atoa"), "memcpy_dtod"),
     "memset_d2d8": "memset_d8 for each row", "memset_d2d16": "memset_d16 for each row",
     "memset_d2d32": "memset_d32 for each row",
-    "Graph": "launches one after the other", "GraphExec": "launches one after the other",
-    "Linker": "one source with all kernels", "jit_input_type": "one source with all kernels",
+    **dict.fromkeys(("Graph", "GraphExec"), "launches one after the other"),
+    **dict.fromkeys(("Linker", "jit_input_type"), "one source with all kernels"),
     "IPCMemoryHandle": "host memory", "IPCEventHandle": "host synchronisation",
     "mem_host_register_flags": "register_host_memory without flags",
 }
@@ -176,5 +103,8 @@ def start_profiler() -> None:
 def stop_profiler() -> None:
     """See :func:`start_profiler`."""
 
+
+__all__ = [name for name in dir() if name[0] != "_" and name not in (
+    "MISSING", "annotations", "lookup")]
 
 __getattr__ = lookup("pycuda.driver", MISSING)

@@ -1,8 +1,8 @@
 """Where a stand-in does something other than its original: the one list, each with its test.
 
 What a stand-in *lacks* is not here: it raises NotImplementedError with the name, and
-``docs/standins.md`` lists the names. ``python -m virtualgpu.standins docs/standins.md`` writes that
-page from this list and from the packages themselves.
+``docs/standins.md`` lists the names. :mod:`tools.standins_page` writes that page from this list and
+from the packages themselves.
 """
 
 from __future__ import annotations

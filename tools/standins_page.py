@@ -1,24 +1,26 @@
 """The page about the stand-ins, written from the packages themselves.
 
-``python -m virtualgpu.standins docs/standins.md`` writes it; a test proves it current.
+``python -m tools.standins_page docs/standins.md`` writes it; a test proves it current.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 import textwrap
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
+from tools.standins_differences import DIFFERENCES
 from virtualgpu.standins import finder
-from virtualgpu.standins.differences import DIFFERENCES
 
 _HEAD = """\
 # Stand-ins: CuPy, PyCUDA, cuDF and Awkward Arrays without a GPU
 
-<!-- Written by `python -m virtualgpu.standins docs/standins.md`: edit the code, not this page. -->
+<!-- Written by `python -m tools.standins_page docs/standins.md`: edit the code, not this page. -->
 
 CuPy, PyCUDA and cuDF cannot work without a GPU. While the virtual GPU is active on a machine that
 has none (`virtualgpu.activate()`, or `%load_ext gpucourse`), `import cupy`, `cupyx`, `pycuda` and
@@ -166,3 +168,9 @@ def _table(differences) -> str:
     for one in differences:
         lines.append(f"| {one.what} | {one.original} | {one.here} | `{one.test}` |")
     return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m tools.standins_page docs/standins.md")
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

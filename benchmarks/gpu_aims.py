@@ -1,0 +1,75 @@
+"""What the course's kernels should reach on a GPU, by the recorded run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucourse.views.results import NOT_YET, NotMeasured, Results
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a kernel should reach: ``value`` (None: not run) against ``wanted``, as a ratio."""
+
+    name: str
+    wanted: float
+    value: float | None
+    why: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """``met``, ``missed`` or ``not run``."""
+        return "not run" if self.value is None else "met" if self.value >= self.wanted else "missed"
+
+
+#: Numba kernels and their CUDA C++ twins: (group, contender, twin).
+TWINS = (("quadratic.float64", "numba", "cpp"), ("reduction", "tree", "cpp"),
+         ("histogram.peaks", "shared", "cpp"), ("mandelbrot.picture", "numba", "cpp"))
+#: What streams through memory: (group, contender).
+STREAMING = (("quadratic.float64", "numba"), ("quadratic.float64", "cupy-elementwise"),
+             ("quadratic.float64", "cupy-fuse"), ("copy", "numba"))
+
+
+def aims(results: Results | None) -> list[Aim]:
+    """The aims of the course's kernels, by a recorded run (or None: nothing was run)."""
+
+    def share(group: str, contender: str):
+        row = results.row(group, contender)
+        return row.bandwidth("device") / results.copy_bandwidth()
+
+    def against(group: str, one: str, other: str):
+        return results.times_as_fast(results.row(group, one), results.row(group, other))
+
+    wanted: list[tuple] = [
+        (f"{group}/{contender}: share of the copy bandwidth", 0.90, share, (group, contender))
+        for group, contender in STREAMING]
+    wanted += [(f"reduction/{one}: times as fast as cupy.sum (CUB)", 0.95, against,
+                ("reduction", one, "cupy")) for one in ("tree", "shuffle", "tuned")]
+    wanted += [(f"{group}/shared: times as fast as cupy.histogram", 1.0, against,
+                (group, "shared", "cupy")) for group in ("histogram.peaks", "histogram.even")]
+    wanted += [(f"{group}/{one}: times as fast as its CUDA C++ twin", 0.95, against,
+                (group, one, twin)) for group, one, twin in TWINS]
+    wanted += [(f"{group}/jax: times as fast as CuPy's fuse", 1.0, against,
+                (group, "jax", "cupy-fuse"))
+               for group in ("quadratic.float64", "quadratic.float32")]
+    found = []
+    for name, least, how, arguments in wanted:
+        try:
+            value, why = (None, "") if results is None else (how(*arguments), "")
+        except NotMeasured as missing:
+            value, why = None, str(missing)
+        found.append(Aim(name, least, value, why))
+    return found
+
+
+def aims_table(results: Results | None) -> str:
+    """The aims as Markdown."""
+    where = f"On {results.where}." if results else NOT_YET
+    lines = ["# What the kernels should reach on a GPU", "",
+             "Ratios of medians in one run, from `gpu_bench.json`; `make bench-gpu` writes both "
+             "files.", "", where, "", "| row and aim | at least | measured | |",
+             "|---|---|---|---|"]
+    for aim in aims(results):
+        measured = "–" if aim.value is None else f"{aim.value:.3f}"
+        lines.append(f"| {aim.name} | {aim.wanted:.2f} | {measured} | {aim.verdict} |")
+    return "\n".join(lines) + "\n"

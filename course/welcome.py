@@ -1,0 +1,70 @@
+# %% id="progress"
+# %load_ext gpucourse
+import gpucourse
+
+gpucourse.progress()
+
+# %% [markdown] id="new-here"
+# ## New here?
+#
+# Four steps, in this order; take your time with each, and come back to the rest later:
+#
+# {way}
+#
+# - **You know C++ and threads?** Begin with the second step.
+# - **You have written kernels already?** Begin with the third, and let its race reports surprise you.
+# - **You'll never write a kernel?** Take the first step, then {arrays}: arrays will do.
+# - **You came for the Z boson?** Take the four steps, then {jagged}.
+#
+# In every lesson you're asked what a cell will show before you run it. Press a button, right or
+# wrong: your guess stays with you, and the explanation waits, folded, below the cell.
+
+# %% [markdown] id="lessons"
+# ## The lessons
+#
+# {lectures} lectures and {projects} projects, about {hours} hours in all. Click a title to open it.
+# Take them in this order, or start where your needs are met.
+#
+# {table}
+#
+# [The gallery](lectures/gallery.ipynb) shows what the course can draw of a kernel;
+# [questions that someone always asks](docs/faq.md) have their answers on one page, "How do I choose a
+# GPU?" first.
+
+# %% [markdown] id="how-to"
+# ## How to work here
+#
+# - **Shift+Enter** runs the cell you are in and goes on to the next one. A number in brackets at its
+#   left says that it has been run, `[*]` that it is running.
+# - Run a notebook from the top: its first cell gets the device ready. *Run › Restart Kernel and Run
+#   All Cells* does so after a mix-up.
+# - In a lecture, `check("…")` tells you at once whether an exercise is right; in a project, the test
+#   cells do. `hint("…")` gives you a hint, and once more the next one.
+# - Where memory is short, one notebook at a time: *Kernel › Shut Down Kernel* before the next.
+# - **On Binder, a kernel that has done nothing for ten minutes is stopped** to free its memory; so it
+#   is on many hubs. *No Kernel* stands at the top right then. What you have written stays, variables
+#   go: run the notebook again from its first cell, which starts a new kernel.
+# - A kernel that dies, a lost connection, a full disk: your work is still there.
+#   [What to do](docs/when_something_breaks.md).
+# - If something is wrong, `!gpucourse doctor` in a cell says what, and how to mend it.
+
+# %% [markdown] id="about-save"
+# ## Take your work with you
+#
+# Binder forgets everything when a session ends, and ends it some minutes after you have gone. Press
+# *Ctrl+S* in each notebook that you have open, run the next cell and click the link: one file, with
+# all that you have written and with your progress. Nobody else gets it.
+
+# %% id="save"
+import gpucourse
+
+gpucourse.save()
+
+# %% [markdown] id="about-restore"
+# Next time, drop that file onto the list of files at the left and run the next cell. It overwrites
+# nothing: where this machine has a version of its own, both are kept.
+
+# %% id="restore"
+import gpucourse
+
+gpucourse.restore()
