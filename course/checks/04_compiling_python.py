@@ -46,41 +46,35 @@ def count_window(count):
 @exercise(
     "vectorize",
     hints=(
-        "The idea: write it for two numbers, with `if` and `elif`. `@vectorize` above it makes "
-        "the loop.",
-        "The shape: `difference = phi1 - phi2`; above π take 2π away, below -π add it; return it.",
+        "The idea: write it for two numbers, with a `while`. `@vectorize` above it makes the loop "
+        "over elements.",
+        "The shape: `E, step = math.pi, 1.0`, then `while abs(step) >= 1e-12:`, with the step and "
+        "the subtraction in it; return E.",
     ),
 )
-def vectorize(delta_phi):
-    """A ufunc: right on both sides of the seam, and it broadcasts."""
+def vectorize(kepler):
+    """A ufunc: each element goes round until it has converged, and it broadcasts."""
     from numba.np.ufunc.dufunc import DUFunc
 
     require(
-        isinstance(delta_phi, DUFunc | np.ufunc),
-        f"this is a {type(delta_phi).__name__}, not a ufunc",
+        isinstance(kepler, DUFunc | np.ufunc),
+        f"this is a {type(kepler).__name__}, not a ufunc",
         look="@vectorize above the function, instead of @njit or nothing",
     )
-    angles = np.linspace(-math.pi, math.pi, 41)
-    table = delta_phi(angles[:, None], angles)
+    times, e = np.linspace(0, 2 * math.pi, 61), np.array([0.0, 0.2, 0.9, 0.99])
+    table = kepler(times, e[:, None])
     require(
-        table.shape == (41, 41),
-        f"41 angles against 41 give a result of shape {table.shape}",
+        table.shape == (4, 61),
+        f"61 times for 4 orbits give a result of shape {table.shape}",
         look="the function takes two numbers",
     )
-    difference = angles[:, None] - angles
-    turned = np.round(difference / (2 * math.pi) * 0.999999)  # ±π itself may stay
-    expected = difference - 2 * math.pi * turned
-    for i, k in np.ndindex(table.shape):
-        case = f"for phi1 = {angles[i]:.2f} and phi2 = {angles[k]:.2f}"
+    wrong = abs(table - e[:, None] * np.sin(table) - times)
+    for k, i in np.ndindex(table.shape):
         require(
-            abs(table[i, k]) <= math.pi + 1e-9,
-            f"{case}, the angle is {table[i, k]:.2f}, which is not between -π and π",
-            look="the difference can leave the range on both sides",
-        )
-        require(
-            abs(math.remainder(table[i, k] - expected[i, k], 2 * math.pi)) < 1e-9,
-            f"{case}, the angle is {table[i, k]:.4f}, not {expected[i, k]:.4f}",
-            look="a full turn is 2π, and the sign counts",
+            wrong[k, i] < 1e-10,
+            f"for M = {times[i]:.2f} and e = {e[k]}, E is {table[k, i]:.6f}, and E - e sin(E) is "
+            f"{table[k, i] - e[k] * math.sin(table[k, i]):.6f}",
+            look="the signs of the step; and go on until it is smaller than 1e-12",
         )
 
 

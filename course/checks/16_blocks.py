@@ -156,7 +156,7 @@ def mixed(kernel):
              if equation.primitive.name == "dot_general" for atom in equation.invars}
     require(
         takes == {"float16"},
-        f"right, but the tiles are multiplied as {' and '.join(sorted(takes)) or 'no product'}",
+        f"right, but the tiles are multiplied as {' and '.join(sorted(takes))}",
         look="a tensor core takes the 16 bits as they are: give jnp.dot what was read, and say "
              "what to add up in by preferred_element_type",
     )
@@ -178,7 +178,7 @@ def _require_product(got: np.ndarray, a: np.ndarray, b: np.ndarray, bound: float
 
 
 def _require_tiles(kernel: Callable, dtype: type) -> list:
-    """The equations of a kernel, of which none makes more than a tile."""
+    """The equations of a kernel: none makes more than a tile, and what it multiplies are tiles."""
     a, b = np.ones((32, 64), dtype), np.ones((64, 32), dtype)
     equations = _equations(partial(_product, kernel, dtype=np.float32, fetch=False), a, b)
     sizes = [atom.aval.shape for equation in equations for atom in equation.outvars]
@@ -188,6 +188,13 @@ def _require_tiles(kernel: Callable, dtype: type) -> list:
         f"right, but the kernel has a value of shape {largest} at once, and a tile is "
         f"{(TILE, TILE)}",
         look="read the strips a tile at a time, by pl.ds in a loop: a long strip fits on no chip",
+    )
+    factors = [atom.aval.shape for equation in equations
+               if equation.primitive.name == "dot_general" for atom in equation.invars]
+    require(
+        set(factors) == {(TILE, TILE)},
+        f"right, but what is multiplied is {factors or 'not tiles by jnp.dot'}, not two tiles",
+        look="jnp.dot of a tile of A and a tile of B: that is what a tensor core can do",
     )
     return equations
 

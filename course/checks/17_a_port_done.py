@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from functools import partial
 
@@ -166,6 +167,10 @@ def fit(fit_lines):
                            f"{found[k]:.6g}, not {expected[k]:.6g}",
                     look="is NaN taken away before anything is added?" if np.isnan(found[k]) else
                     "are all five sums over the good samples alone?")
+    sizes = [len(str(library.make_jaxpr(partial(fit_lines, xp=jnp))(y, y > 0).eqns))
+             for y in (np.ones((8, 16)), np.ones((64, 16)))]
+    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of rows: a "
+            "Python loop was unrolled", look="all rows at once: sums along axis=-1")
 
 
 def _lines(y, good):
@@ -206,10 +211,14 @@ def jax(jax_map):
         _require_results(jax_map(*data, longest=longest), data,
                          f"with {sweeps} sweeps in rows of {longest}")
     plain = getattr(jax_map, "__wrapped__", jax_map)
-    sizes = [len(str(library.make_jaxpr(partial(plain, longest=16))(*_small(n, 16)).eqns))
-             for n in (8, 64)]
-    require(sizes[1] < 2 * sizes[0], "the results are right, but the program grows with the number "
-            "of sweeps: a Python loop was unrolled", look="all rows of `positions` at once")
+    programs = [str(library.make_jaxpr(partial(plain, longest=16))(*_small(n, 16)))
+                for n in (8, 64)]
+    require(len(programs[1]) < 2 * len(programs[0]), "the results are right, but the program grows "
+            "with the number of sweeps: a Python loop was unrolled",
+            look="all rows of `positions` at once")
+    require(not re.search(r"= (scan|while)\[", programs[0]), "the results are right, but sweep "
+            "comes after sweep, in a loop: a GPU would have one row to work on at a time",
+            look="all rows of `positions` at once")
 
 
 @exercise(

@@ -7,7 +7,14 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, counted, launched, require_equal
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    launched,
+    require_equal,
+    require_shared,
+)
 
 
 @exercise(
@@ -78,6 +85,7 @@ def turn(kernel):
             )
     square = np.ones((64, 64), np.float32)
     counts = counted(kernel, (2, 2), (32, 32), square, square)
+    require_shared(counts, (2, 2), (32, 32), square.size, "a tile for each block", rounds=0)
     for what, moved, enough in (
         ("reads", counts.global_load_sectors, counts.global_load_ideal_sectors),
         ("writes", counts.global_store_sectors, counts.global_store_ideal_sectors),

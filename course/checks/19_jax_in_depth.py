@@ -33,7 +33,8 @@ def descend(function):
     for name, tree in TREES.items():
         tree = jax.tree.map(np.float32, tree)
         before = copy.deepcopy(tree)
-        after = function(_bowl, tree, 0.25)
+        called: list = []
+        after = function(_counting(called), tree, 0.25)
         _require_tree(after, jax.tree.map(lambda x: x - 0.25 * (x - 1), before), f"of {name}",
                       "each leaf less the rate times its slope: downhill, so minus")
         require(
@@ -42,6 +43,18 @@ def descend(function):
             f"of {name}, the parameters themselves were changed",
             look="make a new tree by jax.tree.map: who called may need the old one",
         )
+        require(len(called) <= 2, f"right, but the loss of {name} was computed {len(called)} times",
+                look="jax.grad gives all slopes from one call, without differences")
+
+
+def _counting(called: list) -> Callable:
+    """The bowl, which notes in ``called`` each time that Python runs it."""
+
+    def loss(tree: Any) -> Any:
+        called.append(1)
+        return _bowl(tree)
+
+    return loss
 
 
 def _bowl(tree: Any) -> Any:
@@ -85,12 +98,8 @@ def history(function):
 
     for (name, tree), steps in zip(TREES.items(), (6, 40, 1, 3), strict=True):
         tree = jax.tree.map(np.float32, tree)
-        called = []
-
-        def loss(tree, called=called):
-            called.append(1)
-            return _bowl(tree)
-
+        called: list = []
+        loss = _counting(called)
         case = f"after {steps} steps of {name}"
         after, losses = pair(function(loss, tree, 0.1, steps), "the parameters and the misfits",
                              "return after, losses")
@@ -110,6 +119,10 @@ def history(function):
         require(len(called) <= max(4, steps // 4),
                 f"right, but the loss was traced {len(called)} times for {steps} steps",
                 look="jax.lax.scan traces its body once or twice, a Python loop each turn")
+    sizes = [len(str(jax.make_jaxpr(lambda x, n=n: function(_bowl, x, 0.1, n))(np.float32(3))))
+             for n in (4, 40)]
+    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of steps: a "
+            "Python loop was unrolled", look="jax.lax.scan is one loop, however many turns it has")
 
 
 @exercise(
@@ -186,3 +199,13 @@ def until(function):
     require(np.array_equal(steps, [10, 20]),
             f"mapped over 1 and 1024, the steps are {np.asarray(steps).tolist()}, not [10, 20]",
             look="a while_loop, mapped, counts for each element by itself")
+    computed: list = []
+
+    def halved(x):
+        jax.debug.callback(lambda _: computed.append(1), x)
+        return x / 2
+
+    jax.jit(lambda x: function(halved, x, tolerance=1e-3))(jnp.float32(1))[0].block_until_ready()
+    jax.effects_barrier()
+    require(len(computed) == 10, f"right, but {len(computed)} steps are computed where 10 are made",
+            look="jax.lax.while_loop ends when its condition no longer holds; fori_loop goes on")

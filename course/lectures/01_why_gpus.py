@@ -176,6 +176,20 @@ for pendulums in (1, 32, 33, 64):
 # another way for larger angles.) The hardware doesn't run single threads: it runs **warps** of 32, which take each
 # instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all 32.
 
+# %% id="warps-picture"
+numbers = [1, 8, 16, 24, 32, 33, 40, 48, 56, 64]
+counts = []
+for pendulums in numbers:
+    with virtualgpu.profile() as profile:
+        swing_each[2, 32](cuda.to_device(np.linspace(0.2, 1.0, pendulums)), 100, cuda.device_array(pendulums))
+    counts.append(profile.counters.warp_instructions)
+figure, axes = canvas(8, 2.4)
+axes.plot(numbers, counts, "o-", color=COLOURS[5])
+axes.axvline(32.5, color="0.7", linestyle=":")
+axes.set(xlabel="pendulums", ylabel="instructions issued", ylim=(0, None), xticks=range(0, 65, 8))
+Picture(figure, f"Instructions issued against the number of pendulums: a step. {counts[0]:,} for one and {counts[4]:,} for 32; "
+                f"{counts[5]:,} for 33 and {counts[-1]:,} for 64.")
+
 # %% [markdown] id="divergence-predict" tags=["predict"]
 # And when lanes have to do different things? Then the warp runs both sides, one after the other, with some lanes masked off:
 #
@@ -255,7 +269,9 @@ cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why" tags=["why"]
 # Read it to the end: it says how much was asked for, and how much was held already. A GPU moves nothing to the disk. If your
-# data don't fit, work on them in pieces, use several GPUs, or stay on the CPU.
+# data don't fit, work on them in pieces, use several GPUs, or stay on the CPU. (*Managed memory*, CuPy's
+# `cupy.cuda.malloc_managed`, is an exception: its pages wander over the link by themselves when one side asks for them. It spares you
+# the copying by hand, not the carrying.)
 
 # %% [markdown] id="too-much-then"
 # Now for the carrying. This class counts the bytes and the trips, and on a GPU it measures how long they take.

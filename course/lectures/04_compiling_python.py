@@ -186,28 +186,48 @@ back_to_back = pair_mass(np.linspace(10, 60, 6), 0, 0, np.array([[30], [45]]), 0
 print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
 
 # %% [markdown] id="vectorize-task"
-# ### Exercise: an angle that wraps, as a ufunc
+# ### Exercise: each element its own number of turns
 #
-# The angle between two muons around the beam is `phi1 - phi2`, but 3.1 and -3.1 lie 0.08 apart, not 6.2. Write
-# `delta_phi` for single numbers with `@vectorize`: the difference, brought into the range from -π to π by
-# adding or subtracting 2π.
+# What NumPy's operations can hardly say is a *loop for each element*. A planet's place on its orbit is such a case: Kepler's
+# equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, and has no
+# formula. Newton's steps do it: begin with `E = π`, subtract `(E - e * sin(E) - M) / (1 - e * cos(E))`, and again, until a step
+# is smaller than 1e-12. A comet takes more turns than the Earth.
+#
+# Write `kepler(M, e)` for single numbers with `@vectorize`, for `M` from 0 to 2π and `e` from 0 to 0.99.
 
 # %% id="vectorize-exercise" tags=["exercise"]
-delta_phi = None
+kepler = None
 ### BEGIN SOLUTION
 @vectorize
-def delta_phi(phi1, phi2):
-    difference = phi1 - phi2
-    if difference > math.pi:
-        difference -= 2 * math.pi
-    elif difference < -math.pi:
-        difference += 2 * math.pi
-    return difference
+def kepler(M, e):
+    E, step = math.pi, 1.0
+    while abs(step) >= 1e-12:
+        step = (E - e * math.sin(E) - M) / (1 - e * math.cos(E))
+        E -= step
+    return E
 ### END SOLUTION
 
 
 # %% id="vectorize-check"
-check("vectorize", delta_phi)
+check("vectorize", kepler)
+
+# %% id="orbits"
+times = np.linspace(0, 2 * math.pi, 40, endpoint=False)
+e = np.array([[0.0167], [0.6], [0.967]])  # of the Earth, of a comet, of Halley's comet
+E = kepler(times, e) if kepler else times + 0 * e  # three orbits in one call
+x, y = np.cos(E) - e, np.sqrt(1 - e**2) * np.sin(E)
+figure, axes = canvas(8, 2.6)
+for k, name in enumerate(("0.0167", "0.6", "0.967")):
+    axes.plot(x[k], y[k], "o", color=COLOURS[k], markersize=4, label=f"e = {name}")
+axes.plot(0, 0, "*", color="0.4", markersize=10)
+axes.set(xlabel="x, in halves of the long axis", ylabel="y", aspect="equal")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+far = np.mean(np.hypot(x, y) > 1, axis=1)
+Picture(figure, "Three orbits around one sun, each with 40 dots at equal intervals of time. Farther from it than half the long axis are " +
+        ", ".join(f"{part:.0%} of the dots for e = {one:g}" for part, one in zip(far, e[:, 0], strict=True)) + ".")
+
+# %% [markdown] id="orbits-why"
+# Without your `kepler` the dots are spread evenly in angle. With it, they crowd far from the sun: there a comet is slow.
 
 # %% [markdown] id="prange-predict" tags=["predict"]
 # ## 3. All the cores

@@ -749,11 +749,11 @@ print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(ax
 #
 # | minutes | what |
 # |---|---|
-# | 0-8 | the question; ask for things that surely cannot run on a GPU, and keep the list for section 3 |
-# | 8-20 | section 1 and its exercise |
-# | 20-35 | sections 2 to 4; `device-function` alone, `single-precision` in pairs |
-# | 35-49 | section 5; `stencil` |
-# | 49-65 | section 6; `tiled-matmul` is good homework, its race is not to be cut |
+# | 0-4 | the question; ask for things that surely cannot run on a GPU, and keep the list for section 3 |
+# | 4-15 | section 1 and its exercise |
+# | 15-37 | sections 2 to 4; `device-function` alone, `single-precision` in pairs |
+# | 37-50 | section 5; `stencil` |
+# | 50-65 | section 6; `tiled-matmul` is good homework, its race is not to be cut |
 #
 # *Ten minutes late:* leave out section 2 after its prediction, and the exercise `single-precision`; show
 # the PTX all the same.

@@ -157,6 +157,27 @@ def launch_shape(n, threads):
 # %% id="launch-shape-check"
 check("launch-shape", launch_shape)
 
+# %% [markdown] id="dial-text"
+# How large should a block be, then? Give 21 elements their threads, in blocks of 1 to 32, and turn the dial (click on a
+# size; the arrow keys go on from there). Loose threads are hollow.
+
+# %% id="dial"
+from gpucourse.views.dial import dial
+
+
+def signed(threads, n=21):
+    blocks = (n + threads - 1) // threads
+    d_block, d_thread = (cuda.device_array(blocks * threads, np.int64) for _ in range(2))
+    sign_in[blocks, threads](d_block, d_thread)
+    return draw_threads(d_block.copy_to_host(), d_thread.copy_to_host(), n)
+
+
+dial("threads in a block", {threads: signed(threads) for threads in (1, 2, 4, 8, 16, 32)})
+
+# %% [markdown] id="dial-then"
+# Only the last block has loose threads, so they are always fewer than a block has threads. Here that may be a third of all; for
+# the muons it was 31 of 71,040. So loose threads are no reason for small blocks: take 128 or 256 to begin with.
+
 # %% [markdown] id="guard-predict" tags=["predict"]
 # ## 2. A kernel that reaches too far
 #

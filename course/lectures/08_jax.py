@@ -254,6 +254,17 @@ def landing_counts(metres, bins):
 # %% id="at-check"
 check("at-add", landing_counts)
 
+# %% id="landed-picture"
+counts = landing_counts(metres, 50)
+figure, axes = canvas(8, 2.2)
+axes.stairs(counts, range(51), fill=True, color=COLOURS[0])
+axes.set(xlabel="where the ball comes down [m]", ylabel="of 1,000 throws")
+Picture(figure, f"How many of the thousand throws of the first cell come down in each metre, counted by your function: "
+                f"{int(counts.sum()):,} in all, and most of them, {int(counts.max())}, in metre {int(counts.argmax())}.")
+
+# %% [markdown] id="landed-why"
+# The thousand angles are spread evenly, the places are not: near the farthest throw the angle hardly matters, so many throws crowd there.
+
 # %% [markdown] id="loops-predict" tags=["predict"]
 # ## 3. Loops and choices
 #
@@ -396,6 +407,25 @@ def aim(target, speed):
 
 # %% id="grad-check"
 check("aim", aim, distance)
+
+# %% id="flights"
+@jax.jit
+def flight(angle, speed):
+    """Where the ball is after each of 300 steps: two arrays."""
+    start = jnp.array([0.0, 0.0, speed * jnp.cos(angle), speed * jnp.sin(angle)])
+    return jax.lax.scan(lambda state, _: (advance(state), (state[0], state[1])), start, None, length=300)[1]
+
+
+figure, axes = canvas(8, 2.2)
+misses = {}
+for k, target in enumerate((15.0, 25.0, 35.0)):
+    aimed = aim(target, 30.0)
+    axes.plot(*flight(aimed, 30.0), color=COLOURS[k])
+    axes.plot(target, 0, "^", color=COLOURS[k], markersize=9)
+    misses[target] = f"{abs(float(distance(aimed, 30.0)) - target):.2f} m"
+axes.set(xlabel="distance [m]", ylabel="height [m]", ylim=(-0.6, None))
+Picture(figure, "Three flights that begin at the angles which your aim gives, and their targets as triangles on the ground. Missed: " +
+                ", ".join(f"the target at {target:.0f} m by {miss}" for target, miss in misses.items()) + ".")
 
 # %% [markdown] id="donate-predict" tags=["predict"]
 # ## 7. Habits that make it fast

@@ -766,36 +766,8 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # (Sources: N. Demeure, *Introduction to porting Python to GPU with JAX*, NERSC, slides of 2024; N. Demeure et al.,
 # [the study for CUG 2023](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html),
 # and *High-Level GPU Code: A Case Study Examining JAX and OpenMP*, workshops of SC23.)
-
-# %% [markdown] id="pad-task"
-# ### Exercise: pad and mask
 #
-# That port stood or fell with one trick. A telescope's signal comes in intervals of unequal length; for each, a
-# kernel needs the sum. In Python:
-#
-# ```python
-# sums = [signal[start:stop].sum() for start, stop in zip(starts, stops)]
-# ```
-#
-# With `jit` around the sum of one slice, JAX would compile once for each length: 300 times, if 1,000 intervals have 300
-# different ones. So do it with arrays of one shape: for each interval take `longest` elements from its start, set those that lie beyond
-# its stop to zero, and add up. No Python loop, and one compilation for all intervals. (`jnp.where`; an index
-# past the end is clamped to the last element, so the mask must take care of it.)
-
-# %% id="pad-exercise" tags=["exercise"]
-@partial(jax.jit, static_argnames="longest")
-def interval_sums(signal, starts, stops, longest):
-    """Sum of signal[start:stop] for each interval; none is longer than longest."""
-    sums = jnp.zeros(starts.shape, signal.dtype)
-    ### BEGIN SOLUTION
-    positions = starts[:, None] + jnp.arange(longest)
-    sums = jnp.where(positions < stops[:, None], signal[positions], 0).sum(axis=1)
-    ### END SOLUTION
-    return sums
-
-
-# %% id="pad-check"
-check("pad-and-mask", interval_sums)
+# The next lecture, "A port, done", takes such a kernel that whole way: tests, NumPy, padding and a mask, JAX, CUDA.
 
 # %% [markdown] id="guide-text"
 # ## 8. Which tool for which work?
@@ -828,7 +800,9 @@ check("pad-and-mask", interval_sums)
 # | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
 #
 # (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
-# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere.)
+# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere. For what you'd call in SciPy or scikit-learn, look into `cupyx.scipy` and
+# [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow is PyTorch's elder neighbour; [Taichi](https://www.taichi-lang.org/) compiles Python
+# for simulation and graphics; in C++ and Fortran, OpenMP and OpenACC mark loops for a GPU.)
 #
 # Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right: it is the test of
 # all others. Keep data on the device between steps, whatever the tool: on a GPU, CuPy, Numba, PyCUDA and
@@ -864,23 +838,22 @@ check("pad-and-mask", interval_sums)
 # Next: "A port, done", where you take the way of section 7 yourself; or more than one GPU.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 60 minutes
+# ## For the room: 55 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-5 | the question; let each choose a favourite now, and again at the end |
-# | 5-17 | sections 1 and 2; read the eight programs, do not type them |
-# | 17-30 | section 3; `ship` alone, each with the tool they chose |
-# | 30-39 | section 4 |
-# | 39-49 | sections 5 and 6 |
-# | 49-60 | sections 7 and 8; end with the second vote |
+# | 0-3 | the question; let each choose a favourite now, and again at the end |
+# | 3-15 | sections 1 and 2; read the eight programs, do not type them |
+# | 15-27 | section 3; `ship` alone, each with the tool they chose |
+# | 27-37 | section 4 |
+# | 37-50 | sections 5 and 6 |
+# | 50-55 | sections 7 and 8; end with the second vote |
 #
 # *Ten minutes late:* leave out section 6 and show the card only. *Ten minutes
 # early:* give the same `LIMIT = 1000` to all, and ask where the points of the roofline go.
 #
 # *Where people stall.* In `ship`, they take `abs` of the wrong thing, or build an array version with a thousand
-# launches: the check tells both. In `pad-and-mask`, they forget that an index past the end is clamped, and the last
-# element comes in many times.
+# launches: the check tells both.
 #
 # *What someone always asks.* "Which is fastest?" Section 4 has recorded times. Of the one-kernel versions the PTX
 # is much the same, and people's time differs more. "Is fma wrong, then?" No, it is closer; but it is not the same. "Where are the

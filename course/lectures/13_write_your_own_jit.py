@@ -548,7 +548,7 @@ check("nested", build)
 # `scan` has a `jaxpr` among its parameters too. That's why `CALLS` names primitives, and does not take all
 # that have one.
 #
-# With calls there comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's
+# With calls comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's
 # `which ? a : b`. (`jax.lax.select` is the same without a call.) *Predict:* does anything complain?
 
 # %% id="select-guess"

@@ -45,7 +45,7 @@ for seed in (1, 2):
           f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
 
 # %% [markdown] id="the-question-stands"
-# The right muons, and each time in another order. That breaks whatever goes by position: which event a muon is from, a test
+# The right muons, and each time in another order. That breaks anything that goes by position: which event a muon is from, a test
 # that compares with yesterday. And all threads that keep something queue at *one* address.
 #
 # **How can a thread know its place without asking all the others?** Its place is the number of muons kept *before* it. So what
@@ -425,11 +425,11 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 #
 # | minutes | what |
 # |---|---|
-# | 0-6 | the question; have five people write names into one list, each knowing only the number before them |
-# | 6-11 | section 1 and `offsets` |
-# | 11-27 | section 2; the picture on the board, by hand; `scan-blocks` in pairs |
-# | 27-38 | section 3; `scan` |
-# | 38-45 | section 4 |
+# | 0-4 | the question; have five people write names into one list, each knowing only the number before them |
+# | 4-12 | section 1 and `offsets` |
+# | 12-24 | section 2; the picture on the board, by hand; `scan-blocks` in pairs |
+# | 24-37 | section 3; `scan` |
+# | 37-45 | section 4 |
 #
 # *Ten minutes late:* give `scan` as homework; section 4 runs with the solution's. *Ten minutes early:* ask for the exclusive scan
 # without a subtraction (shift by one place, 0 comes in from the left).

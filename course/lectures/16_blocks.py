@@ -288,6 +288,16 @@ probability = softmax(product(product_block, clean, weights))
 print("rows sum to 1:", np.allclose(probability.sum(axis=1), 1, atol=1e-5),
       "  as XLA's:", np.allclose(probability, jax.nn.softmax(jnp.asarray(clean) @ weights), atol=1e-4))
 
+# %% id="chain-picture"
+figure, axes = canvas(8.5, 2.8, columns=2)
+for one, table, name, colours in ((axes[0], clean[:30], "reading, less its pedestal", "Greys"),
+                                  (axes[1], probability[:30], "kind: probability", "Blues")):
+    one.imshow(table, aspect="auto", cmap=colours, interpolation="nearest")
+    one.set(xlabel=name, ylabel="track")
+sure = float(probability.max(axis=1).mean())
+Picture(figure, "The first 30 tracks: on the left their 64 readings, as subtract leaves them; on the right the probabilities of ten "
+                f"kinds that your kernels make of them. The likeliest kind of a track has {sure:.0%} on average.")
+
 # %% [markdown] id="half-predict" tags=["predict"]
 # ## 4. Half the bits
 #

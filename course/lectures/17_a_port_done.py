@@ -514,7 +514,7 @@ so_far("the loop, Numba", milliseconds(lambda: by_loop(*night, loop=compiled)), 
 # | lost | one core; intermediate arrays | fixed sizes, padding; nothing changes in place | GPUs of NVIDIA only; races are yours |
 # | found on the way | the update that `+=` loses | places that come twice | the same two lines: atomics |
 #
-# What made each step small was none of the three. It was `passes`.
+# None of the three made the steps small enough to trust. Your test did: `passes`.
 
 # %% id="the-map"
 cleaned, sky, hits = by_numpy(*night)

@@ -301,7 +301,7 @@ gpucourse.beside(
 # one sector of 32 bytes, and one sector moves. Below, thread i reads element 8 i: each lies in a sector of its
 # own, so eight sectors move and seven eighths of the bytes are thrown away.](../img/coalescing.svg)
 #
-# It will be wanted next: is there no cache? There is, but a small one for so many. A core of a CPU keeps some
+# And is there no cache? There is, but a small one for so many. A core of a CPU keeps some
 # tens of kB in its first cache and a megabyte or so in the second, for one thread or two. A multiprocessor of an
 # H100 has 256 kB for up to 2,048 threads: 128 bytes each, if shared memory takes nothing from it. What a lane
 # has fetched may be gone before it comes back. (The counts here know no cache: every sector counts. A real GPU

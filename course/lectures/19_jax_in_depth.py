@@ -338,6 +338,19 @@ for (path, value), error, spread in zip(named, sure, found.std(axis=0), strict=T
     print(f"{jax.tree_util.keystr(path):20}{value:8.3f} ± {error:.3f}   500 fits spread by {spread:.3f}")
 print("steps of the 500 fits:", np.unique(np.asarray(steps)))
 
+# %% id="fits-picture"
+periods = np.asarray(jax.vmap(as_tree)(found)["swing"]["period"])
+error = float(errors(loss, best)["swing"]["period"])
+figure, axes = canvas(8, 2.4)
+axes.hist(periods, bins=30, color=COLOURS[0])
+axes.axvline(true["swing"]["period"], color=COLOURS[6], label="true")
+axes.axvspan(periods.mean() - error, periods.mean() + error, color="0.5", alpha=0.3, label="± the error from one Hessian")
+axes.set(xlabel="period [s]", ylabel="of 500 fits")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+within = np.mean(abs(periods - periods.mean()) < error)
+Picture(figure, f"Histogram of the periods that 500 fits find, around {periods.mean():.3f} s; the true one is {true['swing']['period']} s. "
+                f"Of the fits, {within:.0%} lie within one error of their mean.")
+
 # %% [markdown] id="fits-why"
 # So that's how sure you may be of the period: to a hundredth of a second, and the decay time to a second or two. The errors from *one* Hessian agree with what 500
 # repetitions of the experiment spread by. (If yours don't, look at `until` and `errors` again.)

@@ -27,6 +27,11 @@ CELLS = {
     "picture": (
         "from IPython.display import HTML\nfrom gpucourse.views import page\n"
         "HTML(page.stepper(['<b>at the start</b>', '<b>then</b>', '<b>at the end</b>'], 'abc'))"),
+    "dial": (
+        "import numpy as np\nfrom gpucourse.views.dial import dial\n"
+        "from gpucourse.views.threads import draw_threads\n"
+        "dial('threads in a block', {n: draw_threads(np.arange(8) // n, np.arange(8) % n)\n"
+        "                            for n in (2, 4, 8)})"),
     "check": (
         "from gpucourse.exercises.outcomes import Outcome, show\n"
         "show(Outcome('double', False, 'doubled(3) is 3, not 6'));"),
@@ -117,6 +122,20 @@ def test_the_arrow_keys_step_a_picture(tab: Tab) -> None:
     expect(output.get_by_text("at the start")).to_be_hidden()
     # The notebook's selected cell is the same one.
     expect(tab.page.locator(".jp-Notebook-cell.jp-mod-active")).to_contain_text("page.stepper")
+
+
+def test_a_dial_is_turned_by_mouse_and_by_keys(tab: Tab) -> None:
+    output = ran(tab, "dial")
+    shown = output.locator("img:visible")
+    expect(shown).to_have_count(1)
+    expect(shown).to_have_attribute("alt", re.compile("8 threads in a row, in 4 blocks"))
+    output.get_by_text("4", exact=True).click()
+    expect(shown).to_have_attribute("alt", re.compile("in 2 blocks"))
+    tab.page.keyboard.press("ArrowRight")
+    expect(shown).to_have_attribute("alt", re.compile("in 1 block;"))
+    expect(output.get_by_role("radio", checked=True)).to_have_accessible_name(
+        "threads in a block: 8")
+    tab.picture("view-dial")
 
 
 def test_validate_counts_a_check_that_found_a_mistake(tab: Tab) -> None:

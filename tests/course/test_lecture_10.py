@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
 
 import awkward as ak
 import numpy as np
 import pytest
 
 from gpucourse.course.registry import load_course
-from gpucourse.data import dimuons, opendata
+from gpucourse.data import Z_MASS, dimuons, opendata
 from gpucourse.publish.source import read_source
 from lecture_cells import solved, without_gpu
 
@@ -144,12 +146,19 @@ def test_the_two_hardest_keep_the_z(shown):
     assert everywhere["by_two_hardest"].sum() < 0.7 * everywhere["all_pairs"].sum()
 
 
-def test_the_real_events_can_be_drawn_as_the_text_says(shown, repository, monkeypatch):
-    """With toy events in their place: these tests have no network."""
-    monkeypatch.setattr(opendata, "events", lambda: dimuons(2000))
+def test_the_real_events_are_drawn_where_there_is_a_network(shown, repository, monkeypatch, capsys):
+    """With toy events in their place, and then without: these tests have no network."""
     course = load_course(repository)
     cells = {cell.name: cell for cell in read_source(course, course.lesson(ID)).cells}
-    (code,) = re.findall(r"```python\n(.*?)```", cells["peak-why"].source, re.DOTALL)
     names = dict(shown["the-peak"].names)
-    exec(code, names)
-    assert names["real"].sum() > 500
+    monkeypatch.setattr(opendata, "first", lambda count: dimuons(20_000, seed=2))
+    exec(cells["real"].source, names)
+    simulated, real = capsys.readouterr().out.splitlines()
+    for line in (simulated, real):
+        top, error, _, _ = (float(number) for number in re.findall(r"\d+\.\d+", line))
+        assert abs(top - Z_MASS) < 4 * error < 0.5
+    monkeypatch.undo()
+    nowhere = replace(opendata.FILE, url="http://127.0.0.1:9/none")
+    monkeypatch.setattr(opendata, "first", partial(opendata.first, file=nowhere))
+    exec(cells["real"].source, names)
+    assert re.match("No real Z today. Cannot reach.*\n.*\n.*\nsimulated Z", capsys.readouterr().out)

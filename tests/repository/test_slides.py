@@ -19,6 +19,8 @@ from gpucourse.course.registry import Lecture
 from gpucourse.publish import slides
 from gpucourse.publish.offline import mistakes
 from gpucourse.publish.showcase import show_course
+from gpucourse.views.dial import dial
+from gpucourse.views.picture import Picture, canvas
 from small_course import LECTURE, edit, write_course
 
 TEMPLATE = (REPOSITORY / "docs" / "site" / "deck.html").read_text(encoding="utf-8")
@@ -122,6 +124,9 @@ def test_outputs_have_a_form_for_a_page():
         '<img src="data:image/png;base64,AA==" alt="words">')
     assert form(**{"image/svg+xml": "<svg/>"}) == '<div class="html"><svg/></div>'
     assert form(**{"application/json": {}}) == ""
+    turned = dial("bins", {n: Picture(canvas(1, 1)[0], f"{n} bins") for n in (1, 2)})
+    kept = form(**turned._repr_mimebundle_())  # it needs no script, so it turns on a slide too
+    assert kept.count('type="radio"') == kept.count("<img") == 2 and ":checked~" in kept
     assert slides.output(new_output("stream", name="stdout", text="\n")) == ""
     assert 'class="stderr"' in slides.output(new_output("stream", name="stderr", text="mind"))
 

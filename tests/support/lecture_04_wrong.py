@@ -53,35 +53,51 @@ def leaves_out_the_last(values, low, high):
 # --- vectorize ----------------------------------------------------------------------------------
 
 
+def newton(E, M, e):
+    return (E - e * math.sin(E) - M) / (1 - e * math.cos(E))
+
+
+compiled_newton = njit(newton)
+
+
 @wrong("vectorize", "not a ufunc.*@vectorize")
 @njit
-def of_two_numbers(phi1, phi2):
-    difference = phi1 - phi2
-    if difference > math.pi:
-        difference -= 2 * math.pi
-    elif difference < -math.pi:
-        difference += 2 * math.pi
-    return difference
+def of_two_numbers(M, e):
+    E = math.pi
+    for _ in range(60):
+        E -= compiled_newton(E, M, e)
+    return E
 
 
-@wrong("vectorize", "not between -π and π")
+@wrong("vectorize", "e = 0.9,.*until it is smaller")
 @vectorize
-def does_not_wrap(phi1, phi2):
-    return phi1 - phi2
+def too_few_turns(M, e):
+    E = math.pi
+    for _ in range(5):
+        E -= compiled_newton(E, M, e)
+    return E
 
 
-@wrong("vectorize", "both sides")
+@wrong("vectorize", "until it is smaller")
 @vectorize
-def wraps_one_side(phi1, phi2):
-    difference = phi1 - phi2
-    return difference - 2 * math.pi if difference > math.pi else difference
+def one_turn(M, e):
+    return math.pi - compiled_newton(math.pi, M, e)
 
 
-@wrong("vectorize", "the sign counts")
+@wrong("vectorize", "the signs of the step")
 @vectorize
-def loses_the_sign(phi1, phi2):
-    difference = abs(phi1 - phi2)
-    return 2 * math.pi - difference if difference > math.pi else difference
+def of_the_other_side(M, e):
+    E, step = math.pi, 1.0
+    while abs(step) >= 1e-12:
+        step = (E + e * math.sin(E) - M) / (1 + e * math.cos(E))
+        E -= step
+    return E
+
+
+@wrong("vectorize", "M = 0.10 and e = 0.2, E is 0.104720")
+@vectorize
+def a_circle(M, e):
+    return M
 
 
 # --- fresh-cuts ---------------------------------------------------------------------------------

@@ -116,6 +116,15 @@ def start_and_stop(a_ref, b_ref, c_ref):
     c_ref[...] = sums
 
 
+@wrong("product", "not tiles by jnp.dot.*what a tensor core can do")
+def a_column_times_a_row(a_ref, b_ref, c_ref):
+    def step(k, sums):
+        return sums + a_ref[:, pl.ds(k, 1)] * b_ref[pl.ds(k, 1), :]
+
+    zeros = jnp.zeros((TILE, TILE), jnp.float32)
+    c_ref[...] = jax.lax.fori_loop(0, a_ref.shape[1], step, zeros)
+
+
 wrong("product", "do all tiles of the strips take part", "the first tile")(walking(turns=1))
 wrong("product", "is each product added", "keeps the last")(walking(keep=False))
 

@@ -115,6 +115,13 @@ def level_lines(y, good, xp=np):
     return mean + xp.zeros(y.shape)
 
 
+@wrong("fit", "the program grows with the number of rows.*all rows at once")
+def row_by_row(y, good, xp=np):
+    if y.ndim == 1 or not len(y):
+        return lines_by(y, good, xp)
+    return xp.stack([row_by_row(*one, xp) for one in zip(y, good, strict=True)])
+
+
 # --- jax ----------------------------------------------------------------------------------------
 
 
@@ -158,6 +165,19 @@ def sweep_by_sweep(signal, good, pixels, starts, stops, weights, longest):
         cleaned = cleaned + jnp.where(jnp.isnan(signal), 0.0, one - signal)
         sky, hits = sky + two, hits + three
     return cleaned, sky, hits
+
+
+@wrong("jax", "sweep comes after sweep.*all rows")
+@partial(jax.jit, static_argnames="longest")
+def one_sweep_at_a_time(signal, good, pixels, starts, stops, weights, longest):
+    def body(k, state):
+        cleaned, sky, hits = state
+        one, two, three = map_by()(signal, good, pixels, starts[k][None], stops[k][None], weights,
+                                   longest=longest)
+        return cleaned + jnp.where(jnp.isnan(signal), 0.0, one - signal), sky + two, hits + three
+
+    empty = jnp.zeros(PIXELS)
+    return jax.lax.fori_loop(0, starts.size, body, (signal, empty, empty))
 
 
 # --- cuda ---------------------------------------------------------------------------------------

@@ -96,7 +96,24 @@ def tile_without_guards(table, turned):
     turned[first_j + y, first_i + x] = tile[x, y]
 
 
+@cuda.jit
+def one_block_turns_all(table, turned):
+    tile = cuda.shared.array((32, 33), float32)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    if cuda.blockIdx.x or cuda.blockIdx.y:
+        return
+    for first_i in range(0, table.shape[0], 32):
+        for first_j in range(0, table.shape[1], 32):
+            if first_i + y < table.shape[0] and first_j + x < table.shape[1]:
+                tile[y, x] = table[first_i + y, first_j + x]
+            cuda.syncthreads()
+            if first_j + y < table.shape[1] and first_i + x < table.shape[0]:
+                turned[first_j + y, first_i + x] = tile[x, y]
+            cuda.syncthreads()
+
+
 for name, answer, says in (
+    ("one block", one_block_turns_all, "the work is not shared.*a tile for each block"),
     ("the plain way", scattered_writes, "the writes move .* sectors.*changes with x"),
     ("the other plain way", scattered_reads, "the reads move .* sectors.*changes with x"),
     ("32 columns", turned_by(columns=32), "shared memory takes 3,968 turns more.*how far apart"),

@@ -43,6 +43,14 @@ def in_place(loss, parameters, rate):
     return after
 
 
+@wrong("descend", "was computed 6 times.*without differences")
+def by_differences(loss, parameters, rate):
+    flat, as_tree = ravel_pytree(parameters)
+    shifts = 1e-3 * jnp.eye(flat.size)
+    slopes = [(loss(as_tree(flat + by)) - loss(as_tree(flat - by))) / 2e-3 for by in shifts]
+    return as_tree(flat - rate * jnp.array(slopes))
+
+
 # --- history ------------------------------------------------------------------------------------
 
 
@@ -77,6 +85,11 @@ def python_loop(loss, parameters, rate, steps):
         losses.append(value)
         parameters = jax.tree.map(lambda x, slope: x - rate * slope, parameters, slopes)
     return parameters, jnp.stack(losses)
+
+
+@wrong("history", "the program grows with the number of steps")
+def python_loop_over_compiled_steps(loss, parameters, rate, steps):
+    return python_loop(jax.jit(loss), parameters, rate, steps)
 
 
 @wrong("history", r"have the shape \(\)")
@@ -152,3 +165,15 @@ wrong("until", "from 1 and 1024: 10 steps, not 20", "smallest change")(
 wrong("until", "from 1: 11 steps, not 10", "counts from one")(looping(first=1))
 wrong("until", "never stands still: 500 steps, not 7", "no bound")(looping(bound=False))
 wrong("until", "x/2, from 1: 50 steps|x after the last step", "never moves")(looping(late=True))
+
+
+@wrong("until", "50 steps are computed where 10 are made.*while_loop ends")
+def all_of_them_and_a_mask(step, x, tolerance=1e-5, most=50):
+    def body(_, state):
+        x, steps, going = state
+        after = step(x)
+        still = going & (jnp.max(jnp.abs(after - x)) > tolerance)
+        return jnp.where(going, after, x), steps + going, still
+
+    state = (x, jnp.int32(0), jnp.bool_(True))
+    return jax.lax.fori_loop(0, most, body, state)[:2]

@@ -767,7 +767,7 @@ import virtualgpu
 from gpucourse.system.device import device
 
 even = np.random.default_rng(1).uniform(0.0, 120.0, masses.size)
-dial = [1, 2, 5, 10, 30, 100, 300, 1000]
+settings = [1, 2, 5, 10, 30, 100, 300, 1000]
 
 
 def counters(kernel, values, bins):
@@ -783,7 +783,7 @@ if device().virtual:
     for name, values in (("masses", masses), ("even", even)):
         on_device = cuda.to_device(values)
         for kernel in (fill_atomic, fill_shared):
-            measured[name, kernel] = [counters(kernel, on_device, bins) for bins in dial]
+            measured[name, kernel] = [counters(kernel, on_device, bins) for bins in settings]
 else:
     print("A GPU keeps no such counts: the cell after the next takes the time instead.")
 
@@ -792,10 +792,10 @@ def draw_turns(axes, name, values, color):
     """Dots: what was counted. Line: what predict_turns says, once it is written."""
     warps = math.ceil(values.size / 32)
     counted = [c.atomic_passes / warps for c in measured[name, fill_atomic]]
-    axes.plot(dial, counted, "o", color=color, label=f"{name}, counted")
+    axes.plot(settings, counted, "o", color=color, label=f"{name}, counted")
     try:
-        predicted = [predict_turns(values, 0.0, 120.0, bins) / warps for bins in dial]
-        axes.plot(dial, predicted, color=color, label=f"{name}, predicted")
+        predicted = [predict_turns(values, 0.0, 120.0, bins) / warps for bins in settings]
+        axes.plot(settings, predicted, color=color, label=f"{name}, predicted")
     except NotImplementedError:
         print(f"The line “{name}” comes when predict_turns is written.")
 
@@ -804,7 +804,7 @@ def draw_hottest(axes, kernel, color):
     """The updates of the address that got most of them, for the masses."""
     hottest = [c.atomic_hottest for c in measured["masses", kernel]]
     if all(hottest):
-        axes.plot(dial, hottest, "o-", color=color, label=kernel.__name__)
+        axes.plot(settings, hottest, "o-", color=color, label=kernel.__name__)
 
 
 if measured:
@@ -820,7 +820,7 @@ if measured:
         axes.legend(*axes.get_legend_handles_labels())
     warps = math.ceil(masses.size / 32)
     turns = [f"{c.atomic_passes / warps:.1f} with {bins}"
-             for bins, c in zip(dial, measured["masses", fill_atomic], strict=True)]
+             for bins, c in zip(settings, measured["masses", fill_atomic], strict=True)]
     show_figure(f"Two plots against the number of bins. Left: turns of a warp at the atomic additions, "
                 f"counted as dots, predicted as lines; for the masses {', '.join(turns)} bins. Right: "
                 f"updates of the address that gets most, by fill_atomic and by fill_shared.")
@@ -840,12 +840,38 @@ if measured:
 # differ in their number of rounds gets out of step. The rule of turns is a model, too. Real GPUs
 # combine some updates of a warp, and let many warps queue at once.)
 
+# %% [markdown] id="turn-text"
+# Turn the dial yourself: the histogram that your `fill_atomic` counted, with the hottest bin in red.
+
+# %% id="turn"
+from gpucourse.views.dial import dial
+from gpucourse.views.picture import Picture, canvas
+
+
+def hottest(bins):
+    """The histogram of the masses in so many bins, and how hot its hottest is."""
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    fill_atomic[16, 128](device_masses, 0.0, 120.0, counts)
+    inside, edges = counts.copy_to_host()[1:-1], np.linspace(0.0, 120.0, bins + 1)
+    figure, axes = canvas(8, 2.4)
+    axes.stairs(inside, edges, fill=True, color="#56B4E9")
+    axes.stairs(np.where(inside == inside.max(), inside, 0), edges, fill=True, color="#D55E00")
+    words = f"the hottest bin gets {inside.max() / max(inside.sum(), 1):.0%} of {inside.sum():,} updates"
+    if measured:
+        passes = measured["masses", fill_atomic][settings.index(bins)].atomic_passes
+        words += f"; {passes / math.ceil(masses.size / 32):.1f} turns of a warp"
+    axes.set(xlabel="mass of the pair [GeV]", ylabel="updates", title=words)
+    return Picture(figure, words)
+
+
+dial("bins from 0 to 120 GeV", {bins: hottest(bins) for bins in settings})
+
 # %% id="stopwatch"
 if device().virtual:
     print("No GPU here: the virtual GPU counts, but its time says nothing about a GPU's.")
 else:
     many = cuda.to_device(np.resize(masses, 50_000_000))
-    for bins in dial:
+    for bins in settings:
         times = []
         for kernel in (fill_atomic, fill_shared):
             counts = cuda.to_device(np.zeros(bins + 2, np.int32))

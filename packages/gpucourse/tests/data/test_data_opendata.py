@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import awkward as ak
 import numpy as np
 import pytest
+import uproot
 
 from gpucourse.data import dimuons, download, nanoaod, opendata
-from gpucourse.data.opendata import FILENAME, FetchError, fetch
+from gpucourse.data.download import Published
+from gpucourse.data.opendata import FILE, FILENAME, FetchError, fetch, first
 
 CONTENT = np.random.PCG64(5).random_raw(400_000).tobytes() + b"end"  # 3.2 MB, odd length
 FILE_PATH = f"/eos/opendata/cms/derived-data/AOD2NanoAODOutreachTool/{FILENAME}"
 
 
-def entry(content: bytes = CONTENT, **changes: object) -> dict:
-    """The file's entry in the record, as the portal writes it."""
-    made = {
-        "bucket": "4997a85c-01fd-46c5-95f2-ddcabd400384",
-        "checksum": f"adler32:{zlib.adler32(content):08x}",
-        "key": FILENAME,
-        "size": len(content),
-        "uri": f"root://eospublic.cern.ch/{FILE_PATH}",
-    }
-    return made | changes
+def published(portal: Portal, content: bytes = CONTENT) -> Published:
+    """What a publisher would say of `content`."""
+    return Published(FILENAME, len(content), zlib.adler32(content), portal.address + FILE_PATH)
 
 
 class Portal(ThreadingHTTPServer):
-    """A portal of one record and one file; `plan` says how to treat the coming file requests.
+    """A server of one file; `plan` says how to treat requests for all that follows a byte.
+
+    Requests for a part of it, with a first and a last byte, are answered unless `knows_ranges` is
+    False; `parts` counts them.
 
     Each step of the plan is a dict: status, cut (close after so many bytes), ignore_range,
     shift (of the range sent), chunked (no Content-Length), length (a false one), stall.
@@ -42,11 +39,12 @@ class Portal(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), PortalRequest)
-        self.content, self.record_status = CONTENT, [200]
-        self.record: object = {"metadata": {"files": [entry()]}}
+        self.content = CONTENT
         self.plan: list[dict] = []
-        self.asked: list[int] = []  # first byte of each file request
-        self.looked_up, self.over = 0, threading.Event()
+        self.asked: list[int] = []  # first byte of each request of the plan's
+        self.parts, self.knows_ranges = 0, True
+        self.claimed: int | None = None  # the length that answers to requests for a part name
+        self.over = threading.Event()
 
     def handle_error(self, *args: object) -> None:
         """A client that hangs up is what some tests are about."""
@@ -63,27 +61,29 @@ class PortalRequest(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        if self.path == "/api/records/12341":
-            self.send_record()
-        elif self.path == FILE_PATH:
-            self.send_file(self.server.plan.pop(0) if self.server.plan else {})
-        else:
+        if self.path != FILE_PATH:
             self.send_error(404)
+        elif (self.headers.get("Range") or "-")[-1] != "-" and self.server.knows_ranges:
+            self.send_part()
+        else:
+            self.send_file(self.server.plan.pop(0) if self.server.plan else {})
 
-    def send_record(self) -> None:
-        portal = self.server
-        portal.looked_up += 1
-        status = portal.record_status.pop(0) if len(portal.record_status) > 1 else None
-        record = portal.record
-        body = record if isinstance(record, bytes) else json.dumps(record).encode()
-        self.send_response(status or portal.record_status[0])
+    def send_part(self) -> None:
+        content = self.server.content
+        self.server.parts += 1
+        first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+        body = content[first : last + 1]
+        self.send_response(206)
+        end = first + len(body) - 1
+        total = self.server.claimed or len(content)
+        self.send_header("Content-Range", f"bytes {first}-{end}/{total}")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def send_file(self, step: dict) -> None:
         portal, content = self.server, self.server.content
-        wanted = self.headers.get("Range")
+        wanted = self.headers.get("Range") if portal.knows_ranges else None
         first = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
         portal.asked.append(first)
         if "status" in step:
@@ -125,8 +125,9 @@ def portal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Portal]:
     thread.join()
 
 
-def bring(portal: Portal, directory: Path, attempts: int = 3) -> Path:
-    return fetch(directory, server=portal.address, progress=False, attempts=attempts, pause=0.0)
+def bring(portal: Portal, directory: Path, content: bytes = CONTENT, attempts: int = 3) -> Path:
+    file = published(portal, content)
+    return fetch(directory, file=file, progress=False, attempts=attempts, pause=0.0)
 
 
 def names(directory: Path) -> set[str]:
@@ -137,9 +138,11 @@ def test_fetched_whole_and_then_used_without_the_network(portal: Portal, tmp_pat
     path = bring(portal, tmp_path / "new")
     assert path == tmp_path / "new" / FILENAME
     assert path.read_bytes() == CONTENT
-    assert names(path.parent) == {FILENAME, f"{FILENAME}.json"}
-    assert (portal.looked_up, len(portal.asked)) == (1, 1)
-    assert fetch(tmp_path / "new", server="http://127.0.0.1:9", progress=False) == path
+    assert names(path.parent) == {FILENAME}
+    asked = (portal.parts, len(portal.asked))
+    assert asked == (1, 1)
+    assert bring(portal, tmp_path / "new") == path
+    assert (portal.parts, len(portal.asked)) == asked
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["with length", "without length"])
@@ -218,16 +221,14 @@ def test_a_part_of_another_version_is_not_continued(portal: Portal, tmp_path: Pa
     with pytest.raises(FetchError):
         bring(portal, tmp_path, attempts=2)
     portal.content = CONTENT[::-1]
-    portal.record = {"metadata": {"files": [entry(portal.content)]}}
     portal.asked.clear()
-    assert bring(portal, tmp_path).read_bytes() == portal.content
+    assert bring(portal, tmp_path, portal.content).read_bytes() == portal.content
     assert portal.asked == [0]
 
 
 def test_the_file_changes_during_the_download(portal: Portal, tmp_path: Path) -> None:
     portal.plan = [{"cut": 1_500_000}]
     changed = CONTENT[::-1]
-    portal.record = {"metadata": {"files": [entry(changed)]}}
     original = PortalRequest.send_file
 
     def change_after_the_first(request: PortalRequest, step: dict) -> None:
@@ -237,7 +238,7 @@ def test_the_file_changes_during_the_download(portal: Portal, tmp_path: Path) ->
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PortalRequest, "send_file", change_after_the_first)
-        assert bring(portal, tmp_path).read_bytes() == changed
+        assert bring(portal, tmp_path, changed).read_bytes() == changed
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def test_the_file_changes_during_the_download(portal: Portal, tmp_path: Path) ->
 def test_a_file_of_the_wrong_length(
     portal: Portal, tmp_path: Path, step: dict, message: str
 ) -> None:
-    portal.content, portal.plan = CONTENT + b"more", [step]
+    portal.content, portal.plan, portal.claimed = CONTENT + b"more", [step], len(CONTENT)
     with pytest.raises(download.Damaged, match=message):
         bring(portal, tmp_path)
     assert names(tmp_path) == set()
@@ -264,59 +265,35 @@ def test_refusal_of_the_file(portal: Portal, tmp_path: Path, status: int, word: 
 
 
 def test_a_busy_server_is_asked_again(portal: Portal, tmp_path: Path) -> None:
-    portal.record_status = [503, 200]
     portal.plan = [{"status": 503}, {"status": 429}]
     assert bring(portal, tmp_path).read_bytes() == CONTENT
-    assert (portal.looked_up, len(portal.asked)) == (2, 3)
+    assert len(portal.asked) == 3
 
 
 def test_a_server_that_stays_busy(portal: Portal, tmp_path: Path) -> None:
-    portal.record_status = [503]
+    portal.plan = [{"status": 503}] * 5
     with pytest.raises(download.Unreachable, match="busy"):
         bring(portal, tmp_path)
 
 
-def test_no_network(tmp_path: Path) -> None:
+def no_network() -> Published:
+    """A file of a server that is not there."""
+    return Published(FILENAME, len(CONTENT), 1, f"http://127.0.0.1:9{FILE_PATH}")
+
+
+@pytest.mark.parametrize("wish", [fetch, first])
+def test_no_network(
+    wish: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUCOURSE_DATA", str(tmp_path))
+    start = time.monotonic()
     with pytest.raises(download.Unreachable) as raised:
-        fetch(tmp_path, server="http://127.0.0.1:9", progress=False, attempts=1, pause=0.0)
+        wish(file=no_network())
+    assert time.monotonic() - start < 30.0  # a cell waits for it
     message = str(raised.value)
     for needed in ("Cannot reach", "No lesson needs this file", "dimuons()", str(tmp_path)):
         assert needed in message
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        b"<html>Welcome to the hotel</html>",
-        [],
-        {"metadata": {}},
-        {"metadata": {"files": [entry(checksum="sha1:0123456789abcdef")]}},
-        {"metadata": {"files": [entry(checksum="crc32:01234567")]}},
-        {"metadata": {"files": [entry(checksum=None)]}},
-        {"metadata": {"files": [entry(size=0)]}},
-        {"metadata": {"files": [entry(size="big")]}},
-        {"metadata": {"files": [{"uri": 7}]}},
-    ],
-)
-def test_a_record_that_makes_no_sense(portal: Portal, tmp_path: Path, record: object) -> None:
-    portal.record = record
-    with pytest.raises(download.Refused, match=r"did not answer with a record.*No lesson needs"):
-        bring(portal, tmp_path)
-    assert portal.asked == []
-
-
-def test_a_record_without_the_file(portal: Portal, tmp_path: Path) -> None:
-    portal.record = {"metadata": {"files": [entry(uri="root://eospublic.cern.ch//eos/other")]}}
-    with pytest.raises(download.Refused, match="no longer lists"):
-        bring(portal, tmp_path)
-
-
-def test_a_checksum_without_its_name_and_leading_zeros(portal: Portal, tmp_path: Path) -> None:
-    # Some records of the portal have the bare digits, and some tools drop leading zeros.
-    portal.content = b"\0" * 99
-    assert zlib.adler32(portal.content) == 0x00630001
-    portal.record = {"metadata": {"files": [entry(portal.content, checksum="630001")]}}
-    assert bring(portal, tmp_path).read_bytes() == portal.content
+    assert names(tmp_path) == set()
 
 
 def test_no_room(portal: Portal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,24 +309,82 @@ def test_a_file_put_there_by_hand_is_checked(portal: Portal, tmp_path: Path) -> 
     assert bring(portal, tmp_path).read_bytes() == CONTENT
     assert portal.asked == []
     (tmp_path / FILENAME).write_bytes(CONTENT + b"and something else")
-    (tmp_path / f"{FILENAME}.json").unlink()
     assert bring(portal, tmp_path).read_bytes() == CONTENT
 
 
 def test_progress_goes_to_stderr(
     portal: Portal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fetch(tmp_path, server=portal.address, attempts=1, pause=0.0)
+    fetch(tmp_path, file=published(portal), attempts=1, pause=0.0)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "3.2/3.2 MB" in captured.err
 
 
-def test_real_events_have_the_shape_of_the_toy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_the_record_publishes() -> None:
+    assert (FILE.name, FILE.size, FILE.adler32) == (FILENAME, 2_244_449_133, 0x1FA61ACA)
+    assert FILE.url == f"https://opendata.cern.ch{FILE_PATH}"
+
+
+@pytest.fixture(scope="module")
+def events_on_the_server(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """60,000 events in baskets of 2,000, as a file that a detector fills has many of them."""
+    path = tmp_path_factory.mktemp("server") / FILENAME
+    muons = dimuons(60_000).muons
+    with uproot.recreate(path) as file:
+        tree = file.mktree(nanoaod.TREE, {"Muon": muons.type.content})
+        for start in range(0, len(muons), 2000):
+            tree.extend({"Muon": muons[start : start + 2000]})
+    return path.read_bytes()
+
+
+def test_the_first_events_come_without_the_rest(
+    portal: Portal, tmp_path: Path, events_on_the_server: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GPUCOURSE_DATA", str(tmp_path))
-    with pytest.raises(FetchError, match=r"gpucourse data fetch.*No lesson needs"):
-        opendata.events()
-    nanoaod.write(tmp_path / FILENAME, dimuons(100))
-    assert ak.array_equal(opendata.events(stop=40), dimuons(40))
+    monkeypatch.setattr(opendata, "_BLOCK", 1 << 14)
+    portal.content = content = events_on_the_server
+    file = published(portal, content)
+    assert ak.array_equal(first(2000, tmp_path, file=file), dimuons(60_000)[:2000])
+    asked = portal.parts
+    assert asked * opendata._BLOCK < len(content) / 2 and portal.asked == []
+    assert ak.array_equal(first(2000, tmp_path, file=file), dimuons(60_000)[:2000])  # kept
+    assert portal.parts == asked
+    assert names(tmp_path) == {f"first_2000_of_{FILENAME}"}
+    (tmp_path / FILENAME).write_bytes(content)
+    assert len(first(50, tmp_path, file=no_network())) == 50  # the whole file is there
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (lambda portal: setattr(portal, "knows_ranges", False), download.Refused, "no range"),
+        (lambda portal: setattr(portal, "claimed", 7), download.Refused, "has changed"),
+        (lambda portal: None, download.Damaged, "does not hold 60,001 events"),
+    ],
+)
+def test_a_server_with_another_file_or_no_ranges(
+    portal: Portal,
+    tmp_path: Path,
+    events_on_the_server: bytes,
+    spoil: Callable[[Portal], None],
+    error: type[FetchError],
+    message: str,
+) -> None:
+    portal.content = events_on_the_server
+    spoil(portal)
+    with pytest.raises(error, match=message):
+        first(60_001, tmp_path, file=published(portal, portal.content))
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize(("column", "value"), [("pt", np.nan), ("pt", -1.0), ("charge", 0)])
+def test_events_that_cannot_be(portal: Portal, tmp_path: Path, column: str, value: float) -> None:
+    events = dimuons(3000)
+    muons = {name: ak.to_numpy(ak.flatten(events.muons[name])) for name in nanoaod.COLUMNS}
+    muons[column][17] = value
+    counts = ak.num(events.muons)
+    spoiled = ak.zip({name: ak.unflatten(values, counts) for name, values in muons.items()})
+    nanoaod.write(tmp_path / "spoiled", ak.zip({"muons": spoiled}, depth_limit=1))
+    portal.content = (tmp_path / "spoiled").read_bytes()
+    with pytest.raises(download.Damaged, match="does not hold 3,000 events of muons"):
+        first(3000, tmp_path / "data", file=published(portal, portal.content))

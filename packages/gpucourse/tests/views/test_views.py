@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from conftest import REPOSITORY
+from gpucourse.views.dial import dial
 from gpucourse.views.picture import Picture, canvas
 from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
 from gpucourse.views.tree import draw_levels
@@ -40,6 +41,23 @@ def test_pictures_are_not_kept_by_pyplot():
     before = plt.get_fignums()
     draw_threads(np.zeros(4, int), np.arange(4))
     assert plt.get_fignums() == before
+
+
+def test_a_dial_shows_a_picture_for_each_setting_and_says_them_all_in_words():
+    def drawn(threads):
+        return draw_threads(np.zeros(threads, int), np.arange(threads), size=3)
+
+    turned = dial("threads in a <block>", {n: drawn(n) for n in (2, 4, 8)})
+    assert re.findall(r'<label class="s\d" .*?>(\d)</label>', turned.markup) == ["2", "4", "8"]
+    assert re.findall(r'type="radio" .*?aria-label="(.*?)"( checked)?', turned.markup) == [
+        (f"threads in a &lt;block&gt;: {n}", checked)
+        for n, checked in ((2, " checked"), (4, ""), (8, ""))
+    ]
+    for n, frame in zip((2, 4, 8), turned.markup.split('<div class="f f')[1:], strict=True):
+        assert f"{n} threads in a row" in frame
+    assert [line[:30] for line in turned.text.splitlines()] == [
+        f"threads in a <block>: {n}. {n} thr" for n in (2, 4, 8)
+    ]
 
 
 def test_threads_shows_what_was_signed():

@@ -2,9 +2,8 @@
 
 The bytes gather in ``NAME.CHECKSUM.part``, which survives every failure, and a second call goes on
 where the first stopped (HTTP Range).  Only when all bytes are on the disk and their checksum is
-right does the part take its final name, in one step; ``NAME.json`` then says what was published, so
-that the file can be checked without a network.  One download of a file at a time: two at once spoil
-each other's part, which the checksum then catches.
+right does the part take its final name, in one step.  One download of a file at a time: two at once
+spoil each other's part, which the checksum then catches.
 
 `requests` does the talking: it is what JupyterLab's own server uses, so it is installed already
 and its proxies and certificates are those that work for the rest of the course.  `pooch` is the
@@ -13,20 +12,18 @@ usual choice for sample data, but it starts again from zero when a download brea
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from gpucourse.system.atomic import write_atomically
 from gpucourse.system.told import Told
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and to wait for the next bytes
@@ -82,14 +79,10 @@ def session(attempts: int, pause: float) -> requests.Session:
     return made
 
 
-def is_verified(directory: Path, name: str, report: Report) -> bool:
-    """Whether `name` is there, whole, and what ``NAME.json`` says was published."""
-    path = directory / name
-    try:
-        note = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
-        return path.stat().st_size == note["size"] and adler32(path, report) == note["adler32"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
+def is_verified(directory: Path, file: Published, report: Report) -> bool:
+    """Whether `file` is there, whole, with the published checksum."""
+    path = directory / file.name
+    return _size(path) == file.size and adler32(path, report) == file.adler32
 
 
 def download(
@@ -121,7 +114,6 @@ def download(
         transfer.fill(attempts, pause)
         found = adler32(part, report)
         if found == file.adler32:
-            write_atomically(directory / f"{file.name}.json", json.dumps(asdict(file)) + "\n")
             os.replace(part, path)
             return path
         part.unlink()

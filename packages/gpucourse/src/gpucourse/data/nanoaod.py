@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -18,12 +19,12 @@ TREE = "Events"
 COLUMNS = ("pt", "eta", "phi", "charge")
 
 
-def read(path: str | os.PathLike[str], stop: int | None = None) -> ak.Array:
-    """Events of a NanoAOD file: ``N * {muons: var * {pt, eta, phi, charge}}``.
+def read(path: Any, stop: int | None = None) -> ak.Array:
+    """Events of a NanoAOD file, by path or open to be read: ``N * {muons: var * {...}}``.
 
-    pt [GeV], eta and phi [rad] are float32, charge is int32.  `stop` reads only the first so
-    many events: the real file of `gpucourse.data.opendata` holds 61 million.  Raises ValueError
-    if the file has no such tree and what uproot raises if it is no ROOT file.
+    Of a muon, pt [GeV], eta and phi [rad] are float32, charge is int32.  `stop` reads only the
+    first so many events: the real file of `gpucourse.data.opendata` holds 61 million.  Raises
+    ValueError if the file has no such tree and what uproot raises if it is no ROOT file.
     """
     import uproot  # half a second, and most of the course never opens a file
 

@@ -5,17 +5,17 @@ reduced on muons" (S. Wunsch, 2019, doi:10.7483/OPENDATA.CMS.LVG5.QT81, CC0): ev
 2012 runs B and C at 8 TeV that fired a double-muon trigger, with its muons and nothing else.
 `gpucourse.data.nanoaod.read` gives it the same shape as the bundled toy.
 
-**No lesson needs this file.**  It shows the peaks in real data.
+**No lesson needs this file.**  Lecture 10 and project 3 end with its `first` events, where there
+is a network.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import awkward as ak
+import numpy as np
 import platformdirs
 import requests
 from rich.console import Console
@@ -29,7 +29,7 @@ from rich.progress import (
 )
 
 from gpucourse.data.download import (
-    TIMEOUT,
+    Damaged,
     FetchError,
     Published,
     Refused,
@@ -40,13 +40,21 @@ from gpucourse.data.download import (
     is_verified,
     session,
 )
-from gpucourse.data.nanoaod import read
+from gpucourse.data.nanoaod import read, write
 
-__all__ = ["FetchError", "default_directory", "events", "fetch", "published"]
+__all__ = ["FetchError", "default_directory", "fetch", "first"]
 
-SERVER = "https://opendata.cern.ch"
-RECORD = 12341
+RECORD = "https://opendata.cern.ch/record/12341"
 FILENAME = "Run2012BC_DoubleMuParked_Muons.root"
+#: Size and checksum are the record's (https://opendata.cern.ch/api/records/12341).
+FILE = Published(
+    FILENAME,
+    2_244_449_133,
+    0x1FA61ACA,
+    f"https://opendata.cern.ch/eos/opendata/cms/derived-data/AOD2NanoAODOutreachTool/{FILENAME}",
+)
+_BLOCK = 1 << 20  # bytes in one request of `first`
+_IMPATIENT = (3.0, 30.0)  # seconds to connect and for the next bytes: a cell waits for them
 _UNNEEDED = (
     "No lesson needs this file: dimuons() reads the events that come with the course, and "
     "dimuons(1_000_000) makes more."
@@ -59,22 +67,40 @@ def default_directory() -> Path:
     return Path(chosen) if chosen else platformdirs.user_cache_path("gpucourse")
 
 
-def events(directory: Path | None = None, stop: int | None = 1_000_000) -> ak.Array:
-    """The first `stop` real events: ``N * {muons: var * {pt, eta, phi, charge}}``.
+def first(
+    count: int = 100_000, directory: Path | None = None, *, file: Published = FILE
+) -> ak.Array:
+    """The first `count` of 61,540,413 real events: ``N * {muons: var * {pt, eta, phi, charge}}``.
 
-    Raises FetchError if `fetch` has not brought the file yet.  ``stop=None`` reads all 61
-    million, which take several GB of memory.
+    Read from the file where `fetch` has put it, else from what an earlier call has kept, else
+    over the network: only the parts of the file that hold these events (for millions, `fetch`
+    first).  A part has no published checksum; the size of the whole, and what charges and momenta
+    can be, are checked.
+
+    Raises FetchError, after some seconds, where there is no network: the message says what is
+    left undone and how to do it later.
     """
-    path = (directory or default_directory()) / FILENAME
-    if not path.exists():
-        raise FetchError(f"{path} is not there; run `gpucourse data fetch` first.  {_UNNEEDED}")
-    return read(path, stop)
+    directory = Path(directory or default_directory())
+    if (directory / file.name).exists():
+        return read(directory / file.name, count)
+    kept = directory / f"first_{count}_of_{file.name}"
+    if not kept.exists():
+        with session(1, 0.5) as web:
+            found = read(_Remote(file, web), count)
+        muons = found.muons
+        if len(found) < count or not (
+            ak.all(np.isfinite(muons.pt) & (muons.pt > 0) & (abs(muons.charge) == 1))
+        ):
+            raise Damaged(f"{file.url} does not hold {count:,} events of muons.  {_UNNEEDED}")
+        directory.mkdir(parents=True, exist_ok=True)
+        write(kept, found)
+    return read(kept)
 
 
 def fetch(
     directory: Path | None = None,
     *,
-    server: str = SERVER,
+    file: Published = FILE,
     progress: bool = True,
     attempts: int = 5,
     pause: float = 2.0,
@@ -100,60 +126,56 @@ def fetch(
         disable=not progress,
     )
     with bar, session(attempts, pause) as web:
-        task = bar.add_task("looking up", total=None)
+        task = bar.add_task("connecting", total=file.size)
 
         def report(doing: str, done: int) -> None:
             bar.update(task, description=doing, completed=done)
 
-        if is_verified(directory, FILENAME, report):
-            return directory / FILENAME
-        file = published(server, web, directory)
-        bar.update(task, total=file.size)
+        if is_verified(directory, file, report):
+            return directory / file.name
+        _Remote(file, web).read(1)  # whether there is a network, before patience begins
         return download(file, directory, web, report, attempts=attempts, pause=pause)
 
 
-def published(server: str, web: requests.Session, directory: Path) -> Published:
-    """What the record says of the file, from the portal's REST interface.
+class _Remote:
+    """A file on a web server, as uproot reads files: asked for in blocks, each of them once."""
 
-    ``/api/records/12341`` answers with JSON whose ``metadata.files`` lists for each file its
-    ``uri`` (root://eospublic.cern.ch//eos/...), ``size`` and ``checksum`` ("adler32:..."); the
-    same path is served over HTTPS by the portal.
-    """
-    address = f"{server}/api/records/{RECORD}"
-    try:
-        response = web.get(address, timeout=TIMEOUT)
-    except requests.RequestException as error:
-        raise Unreachable(
-            f"Cannot reach {server} ({cause(error)}): there is no network here, or a proxy is "
-            f"needed (HTTPS_PROXY).\n{_UNNEEDED}\nWith a network, run `gpucourse data fetch` "
-            "again; a download that was begun goes on where it stopped.  Or download "
-            f"{FILENAME} elsewhere from {SERVER}/record/{RECORD}, put it into {directory}, and "
-            "read it with gpucourse.data.opendata.events()."
-        ) from error
-    check_status(response, address)
-    try:
-        entries = response.json()["metadata"]["files"]
-        entry = next(entry for entry in entries if entry["uri"].endswith(f"/{FILENAME}"))
-        return _published(entry, server)
-    except StopIteration:
-        raise Refused(f"{address} no longer lists {FILENAME}.  {_UNNEEDED}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Refused(
-            f"{address} did not answer with a record of the portal ({type(error).__name__}: "
-            f"{error}).  Some networks put their login page in between: open it in a browser.  "
-            f"{_UNNEEDED}"
-        ) from error
+    def __init__(self, file: Published, web: requests.Session) -> None:
+        self._file, self._web = file, web
+        self._blocks: dict[int, bytes] = {}
+        self._at = 0
 
+    def seek(self, at: int) -> None:
+        self._at = at
 
-def _published(entry: dict[str, Any], server: str) -> Published:
-    """A file's entry in the record; raises ValueError where it does not make sense."""
-    algorithm, _, digits = entry["checksum"].rpartition(":")
-    # Old records leave out the name of the algorithm; the portal's are all adler32.
-    if algorithm not in ("adler32", "") or not 1 <= len(digits) <= 8:
-        raise ValueError(f"checksum {entry['checksum']!r} is not an adler32")
-    size = int(entry["size"])
-    if size <= 0:
-        raise ValueError(f"size {size}")
-    # Only the path is the record's: the bytes come from the server that gave the checksum.
-    url = server + "/" + urlsplit(entry["uri"]).path.lstrip("/")
-    return Published(FILENAME, size, int(digits, 16), url)
+    def read(self, count: int) -> bytes:
+        start, self._at = self._at, min(self._at + count, self._file.size)
+        numbers = range(start // _BLOCK, -(-self._at // _BLOCK))
+        for number in numbers:
+            if number not in self._blocks:
+                self._blocks[number] = self._ask(number * _BLOCK)
+        joined = b"".join(self._blocks[number] for number in numbers)
+        return joined[start % _BLOCK :][: self._at - start]
+
+    def _ask(self, start: int) -> bytes:
+        url, last = self._file.url, min(start + _BLOCK, self._file.size) - 1
+        asked = f"bytes {start}-{last}/{self._file.size}"
+        headers = {"Accept-Encoding": "identity", "Range": f"bytes={start}-{last}"}
+        try:
+            # Streamed: a server that knows no ranges would send all of the 2.2 GB.
+            with self._web.get(url, headers=headers, timeout=_IMPATIENT, stream=True) as answer:
+                check_status(answer, url)
+                served = answer.headers.get("Content-Range")
+                if served != asked:
+                    raise Refused(
+                        f"{url} answered with {served or 'no range'} to {asked}: the file has "
+                        f"changed since it was published, or this is a page about it.  {_UNNEEDED}"
+                    )
+                return answer.content
+        except requests.RequestException as error:
+            raise Unreachable(
+                f"Cannot reach {url} ({cause(error)}): there is no network here, or a proxy is "
+                f"needed (HTTPS_PROXY).\n{_UNNEEDED}\nWith a network, run `gpucourse data fetch`; "
+                "a download that was begun goes on where it stopped.  Or download "
+                f"{self._file.name} elsewhere from {RECORD} and put it into {default_directory()}."
+            ) from error

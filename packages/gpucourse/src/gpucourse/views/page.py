@@ -127,9 +127,10 @@ def label(x: float, y: float, text: object, size: float = 11, anchor: str = "sta
 # -- steps --------------------------------------------------------------------------------------
 
 
-def stepper(frames: Sequence[str], names: Sequence[str]) -> str:
+def stepper(frames: Sequence[str], names: Sequence[str], marks: Sequence[object] = ()) -> str:
     """A slider over frames that needs no script: one radio button for each, drawn as a scale.
 
+    ``marks`` stand on the scale, in place of 1, 2, …; a frame's name is what a pointer is told.
     The arrow keys move it once it has been clicked; in JupyterLab, whose own they are in a
     notebook, thanks to the course's extension (``share/labextensions/gpucourse``).
     """
@@ -151,13 +152,14 @@ def stepper(frames: Sequence[str], names: Sequence[str]) -> str:
     focus = ",".join(f"#{id}-{n}:focus-visible~.scale label.s{n}" for n in range(len(frames)))
     rules += (f"{shown}{{display:block}}{chosen}{{background:#0072B2;color:#fff;font-weight:600}}"
               f"{focus}{{outline:2px solid #E69F00}}")
-    wide = len(frames) <= 40
+    steps = marks or (range(1, len(frames) + 1) if len(frames) <= 40 else [""] * len(frames))
     inputs = "".join(
-        f'<input type="radio" name="{id}" id="{id}-{n}" aria-label="step {n + 1}"'
+        f'<input type="radio" name="{id}" id="{id}-{n}" '
+        f'aria-label="{escape(names[n]) if marks else f"step {n + 1}"}"'
         f'{" checked" if n == 0 else ""}>' for n in range(len(frames)))
     labels = "".join(
-        f'<label class="s{n}" for="{id}-{n}" title="{escape(name)}">{n + 1 if wide else ""}</label>'
-        for n, name in enumerate(names))
+        f'<label class="s{n}" for="{id}-{n}" title="{escape(name)}">{escape(step)}</label>'
+        for n, (name, step) in enumerate(zip(names, steps, strict=True)))
     body = "".join(f'<div class="f f{n}">{frame}</div>' for n, frame in enumerate(frames))
     return (f'<style>{rules}</style><div class="gpuc-steps {id}">{inputs}'
             f'<div class="scale">{labels}</div>{body}</div>')

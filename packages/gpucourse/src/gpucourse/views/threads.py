@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpucourse.views.picture import COLOURS, GREY, INK, PALE, Picture, bare, canvas
+from gpucourse.views.words import many
 
 #: More cells than this in a row cannot be read.
 WIDEST = 64
@@ -38,8 +39,8 @@ def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None)
     bare(axes)
     idle = max(0, len(block) - size)
     alt = (
-        f"{len(block)} threads in a row, in {len(np.unique(block))} blocks; inside each block the "
-        f"threads are numbered from 0, while grid(1) counts from 0 to {len(block) - 1}"
+        f"{len(block)} threads in a row, in {many(len(np.unique(block)), 'block')}; inside each "
+        f"they are numbered from 0, while grid(1) counts from 0 to {len(block) - 1}"
     )
     return Picture(figure, alt + (f"; the last {idle} have no element." if idle else "."))
 
