@@ -83,6 +83,7 @@ class Lowering(Ways):
         self.watching = Watching(program, self.context, self.steps, self.barriers,
                                  self._stop) if watches else None
         self.accesses.counting = self.counting or self.watching
+        self.looping = set().union(*cycles({p.index: p.onward for p in self.places}))
         self._dispatch()
         for place in self.places:
             self._place(place)
@@ -198,7 +199,7 @@ class Lowering(Ways):
         build, registers, block = self.build, self.registers, place.block
         build.position_at_end(self.enter[place.index])
         registers.start(place)
-        self.accesses.start(place, self.steps[place.index])
+        self.accesses.start(place, self.steps[place.index], place.index in self.looping)
         mask = build.load(self.mask)
         pending = self.waiting[place.index]
         if block.guard is not None:

@@ -54,6 +54,7 @@ class Reach:
     runs: dict[int, list[Access]] = field(default_factory=dict)
     form: ir.Value | None = None
     hosts: list[ir.Value] = field(default_factory=list)
+    ahead: set[int] = field(default_factory=set)  # offsets of which the next round is fetched
 
 
 def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
