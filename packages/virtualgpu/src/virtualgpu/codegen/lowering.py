@@ -107,6 +107,9 @@ class Lowering(Ways):
             self.module, ir.FunctionType(I32, [POINTER, POINTER, I32]), f"{name}_warp")
         function.linkage = "internal"
         function.args[0].add_attribute("noalias")
+        # Else what LLVM puts by on the stack lies across two lines of the processor's cache.
+        function.attributes.alignstack = 64
+        function.attributes.add("nounwind")  # llvmlite writes no alignment without another
         self.function = function
         self.build = build = ir.IRBuilder(function.append_basic_block("entry"))
         self.context = Context(build, function.args[0])
