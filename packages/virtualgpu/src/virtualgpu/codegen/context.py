@@ -31,6 +31,7 @@ FIELDS = (
     "passes", "count_apart", "count_data",
     "warp_instructions", "warp_accesses", "span", "end_stretch",
     "watch",  # the words of a kernel that is checked (`shadow.rules`)
+    "in_rows",  # whether each row of lanes has neighbouring threads (`regular`)
     "seen",  # where a loop's head leaves the registers that decide how it goes on (`circles`)
 )
 AT = {name: number for number, name in enumerate(FIELDS)}

@@ -40,10 +40,11 @@ from virtualgpu.codegen.lanes import (
 )
 from virtualgpu.codegen.operands import Registers
 from virtualgpu.codegen.reach import Forms, Reach, reaches
+from virtualgpu.codegen.regular import Regular, Term
 from virtualgpu.codegen.shadow.watching import Watching
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.emit import U64
-from virtualgpu.machine.fuse import kind
+from virtualgpu.machine.fuse import adapt, kind
 from virtualgpu.operations.expression import Value, llvm_type
 
 
@@ -60,6 +61,8 @@ class Accesses:
         self.used = used
         self.build = context.build
         self.sites: list[tuple[Access, Place]] = []
+        self.numbers: dict[int, int] = {}
+        self.planned: dict[int, Reach] = {}  # what reaches memory in rows, as has been looked
         self.counting: Counting | Watching | None = None
         self.forms = Forms(context)
         self.reaches: dict[int, Reach] = {}
@@ -69,6 +72,36 @@ class Accesses:
         """Go on with the accesses of a place, which may lie in a loop."""
         self.looping = looping
         self.reaches, self.fetched = reaches(steps, place.block.function), {}
+        self.planned = {}
+
+    def plan(self, steps: list[Step], regular: Regular, bases: dict[int, Term]
+             ) -> tuple[dict[int, Reach], ir.Value | None]:
+        """Of the accesses of this place whose addresses are regular: where they reach, and whether
+        all may be made there now. Nothing where there are none."""
+        found: dict[int, Reach] = {}
+        good: ir.Value | None = None
+        for step in steps:
+            term = bases.get(id(step))
+            if term is None or not isinstance(step, Access) or not self._fits(step, term, regular):
+                continue
+            reach = found[id(step)] = self.reaches[id(step)]
+            if not reach.hosts:
+                built, size = term.built, step.site.size
+                start = adapt(built.start, built.dtype, U64)
+                here = self.forms.hosts(reach, self._number(step), start, size if (
+                    term.stride == 0) else size * regular.row, size)
+                reach.same = term.stride == 0
+                here = self.build.and_(here, built.regular)
+                good = here if good is None else self.build.and_(good, here)
+        return found, good
+
+    @staticmethod
+    def _fits(step: Access, term: Term, regular: Regular) -> bool:
+        site, whole = step.site, regular.row == LANES
+        if site.space == "local" or (site.width > 1 and not whole):
+            return False
+        return term.stride == site.size or (
+            term.stride == 0 and site.kind == "load" and site.width == 1)
 
     def emit(self, step: Access, mask: ir.Value) -> None:
         """The step's access by the lanes in ``mask`` (a word)."""
@@ -76,6 +109,9 @@ class Accesses:
             self._results(step, self.fetched[id(step)])
             return
         site = step.site
+        if id(step) in self.planned:
+            self._in_rows(step, self.planned[id(step)])
+            return
         base = self.registers.get(step.sources[0], U64)
         values = [self.registers.get(value, site.dtype) for value in step.sources[1:]]
         if site.kind == "atomic":
@@ -86,8 +122,11 @@ class Accesses:
             self._vector(step, spread(base), [spread(v) for v in values], mask)
 
     def _number(self, step: Access) -> int:
-        self.sites.append((step, self.registers.place))
-        return len(self.sites) - 1
+        """The step's site; a place may be written twice."""
+        if id(step) not in self.numbers:
+            self.numbers[id(step)] = len(self.sites)
+            self.sites.append((step, self.registers.place))
+        return self.numbers[id(step)]
 
     # -- pieces --------------------------------------------------------------------------------
 
@@ -190,6 +229,39 @@ class Accesses:
         if site.kind == "load":
             self._results(step, self.fetched[id(step)])
 
+    def _in_rows(self, step: Access, reach: Reach) -> None:
+        """Where :meth:`plan` has found that rows of lanes reach neighbours, or one element."""
+        build, site = self.build, step.site
+        element, width, rows = site.dtype.itemsize, site.width, len(reach.hosts)
+        lanes = LANES // rows
+        places = [pointer_to(build, build.add(host, I64(site.offset))) for host in reach.hosts]
+        if site.kind == "store":
+            values = [spread(self.registers.get(value, site.dtype)) for value in step.sources[1:]]
+            node = self._interleaved(values)
+            for row, place in enumerate(places):
+                part = node if rows == 1 else build.shuffle_vector(
+                    node, ir.Constant(node.type, ir.Undefined),
+                    constant_vector(range(lanes * row, lanes * (row + 1))))
+                build.store(part, place, align=element)
+        elif reach.same:
+            ones = [build.load(place, typ=self._element(step, None)) for place in places]
+            self._results(step, [self._joined([splat(build, one, lanes) for one in ones])])
+        else:
+            whole = self._element(step, lanes * width)
+            node = self._joined([build.load(place, typ=whole, align=element) for place in places])
+            self._results(step, self._parts(node, width))
+        if self.looping and rows == 1 and site.space != "shared" and not reach.same and (
+                site.offset not in reach.ahead):
+            reach.ahead.add(site.offset)
+            self._fetch_ahead(self._number(step), places[0], site.size * LANES)
+
+    def _parts(self, node: ir.Value, width: int) -> list[ir.Value]:
+        """The elements of lanes that have ``width`` of them side by side."""
+        return [node] if width == 1 else [
+            self.build.shuffle_vector(node, ir.Constant(node.type, ir.Undefined),
+                                      constant_vector(width * IOTA + part))
+            for part in range(width)]
+
     def _plain_ways(self, step: Access, number: int, reach: Reach, base: Value,
                     values: list[Value]) -> dict[int, Callable[[], list[ir.Value]]]:
         """For the forms of addresses that are written out here: what writes the access. It gives
@@ -211,11 +283,7 @@ class Accesses:
                 build.store(self._interleaved(values), at(0), align=element)
                 return []
             whole = self._element(step, LANES * width)
-            node = build.load(at(0), typ=whole, align=element)
-            return [node] if width == 1 else [
-                build.shuffle_vector(node, ir.Constant(whole, ir.Undefined),
-                                     constant_vector(width * IOTA + part))
-                for part in range(width)]
+            return self._parts(build.load(at(0), typ=whole, align=element), width)
 
         def rows() -> list[ir.Value]:
             if site.kind == "load":
@@ -270,9 +338,11 @@ class Accesses:
         return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
 
     def _joined(self, nodes: list[ir.Value]) -> ir.Value:
-        """The elements of one vector after those of the other; two or four of them."""
+        """The elements of one vector after those of the other; one, two or four of them."""
         def pair(a: ir.Value, b: ir.Value) -> ir.Value:
             return self.build.shuffle_vector(a, b, constant_vector(range(2 * a.type.count)))
+        if len(nodes) == 1:
+            return nodes[0]
         row = [pair(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=True)]
         return row[0] if len(row) == 1 else pair(*row)
 
