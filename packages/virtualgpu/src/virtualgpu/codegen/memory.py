@@ -47,7 +47,6 @@ from virtualgpu.machine.emit import U64
 from virtualgpu.machine.fuse import adapt, kind
 from virtualgpu.operations.expression import Value, llvm_type
 
-
 LINE_BYTES = 64  # of the processor's cache
 
 
@@ -200,7 +199,7 @@ class Accesses:
         ways: dict[int, list[Callable[[], list[ir.Value]]]] = {}
         if site.space != "local":
             if reach.form is None:
-                self.forms.find(reach, step, numbers[0], base.node, mask, self.counting is None)
+                self.forms.find(reach, step, numbers[0], base.node, mask, self._has_rows(step))
             for one, number in zip(run, numbers, strict=True):
                 for form, write in self._plain_ways(one, number, reach, base, values).items():
                     ways.setdefault(form, []).append(write)
@@ -228,6 +227,12 @@ class Accesses:
             self.fetched[id(one)] = merged[number * site.width :][: site.width]
         if site.kind == "load":
             self._results(step, self.fetched[id(step)])
+
+    def _has_rows(self, step: Access) -> bool:
+        """Whether other forms than LINE are written out."""
+        if isinstance(self.counting, Watching):
+            return self.counting.has_rows(step)
+        return self.counting is None
 
     def _in_rows(self, step: Access, reach: Reach) -> None:
         """Where :meth:`plan` has found that rows of lanes reach neighbours, or one element."""
@@ -285,7 +290,13 @@ class Accesses:
             whole = self._element(step, LANES * width)
             return self._parts(build.load(at(0), typ=whole, align=element), width)
 
+        def starts() -> list[ir.Value]:
+            return [build.add(build.extract_element(base.node, I32(row)), I64(site.offset))
+                    for row in range(0, LANES, ROW)]
+
         def rows() -> list[ir.Value]:
+            if isinstance(self.counting, Watching):
+                self.counting.rows(step, number, starts())
             if site.kind == "load":
                 return [self._joined([build.load(at(row), typ=self._element(step, ROW),
                                                  align=element) for row in range(LANES // ROW)])]
@@ -297,12 +308,14 @@ class Accesses:
             return []
 
         def same() -> list[ir.Value]:
+            if isinstance(self.counting, Watching):
+                self.counting.same_rows(step, number, starts())
             ones = [build.load(at(row), typ=self._element(step, None))
                     for row in range(LANES // ROW)]
             return [self._joined([splat(build, one, ROW) for one in ones])]
 
         ways: dict[int, Callable[[], list[ir.Value]]] = {LINE: line}
-        if self.counting is None and width == 1:
+        if self._has_rows(step) and width == 1:
             ways[ROWS] = rows
             if site.kind == "load":
                 ways[SAME] = same

@@ -145,12 +145,12 @@ class Regular:
                     defined.setdefault(slot, []).append((place, step))
         wanted: set[int] = set()
         while todo:
-            place, operand = todo.pop()
-            slot = self._slot(place, operand)
-            if slot is None or slot in wanted or slot not in self.registers.varying:
+            found_in, operand = todo.pop()
+            base = self._slot(found_in, operand)
+            if base is None or base in wanted or base not in self.registers.varying:
                 continue
-            wanted.add(slot)
-            todo += [(where, source) for where, step in defined.get(slot, ())
+            wanted.add(base)
+            todo += [(where, source) for where, step in defined.get(base, ())
                      if isinstance(step, Data | Move) or step.instruction.opcode == "cvta"
                      for source in step.sources]
         changed = True
@@ -303,6 +303,7 @@ class Regular:
                   for term, want in zip(terms, wants, strict=True)]
         if isinstance(step, Data):
             result, dtype = step.body(*starts), step.operation.destinations[0]
+            assert isinstance(result, Value)
         elif isinstance(step, Move):
             result, dtype = starts[0], step.dtype
         else:
