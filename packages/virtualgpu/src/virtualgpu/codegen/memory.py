@@ -17,7 +17,6 @@ from virtualgpu.codegen.context import (
     ADDRESSES,
     COMPARES,
     LANES,
-    LAST,
     LINE,
     ROW,
     ROWS,
@@ -31,7 +30,6 @@ from virtualgpu.codegen.decode import Access, Step
 from virtualgpu.codegen.lanes import (
     I32,
     I64,
-    IOTA,
     Context,
     constant_vector,
     pointer_to,
@@ -39,32 +37,23 @@ from virtualgpu.codegen.lanes import (
     spread,
 )
 from virtualgpu.codegen.operands import Registers
-from virtualgpu.codegen.reach import Forms, Reach, reaches
-from virtualgpu.codegen.regular import Regular, Term
+from virtualgpu.codegen.reach import Reach, reaches
+from virtualgpu.codegen.rows import Rows
 from virtualgpu.codegen.shadow.watching import Watching
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.emit import U64
-from virtualgpu.machine.fuse import adapt, kind
-from virtualgpu.operations.expression import Value, llvm_type
-
-LINE_BYTES = 64  # of the processor's cache
+from virtualgpu.operations.expression import Value
 
 
-class Accesses:
+class Accesses(Rows):
     """Writes the accesses of one kernel. ``stop(number)`` gives the block to jump to where site
     ``number`` may not go on; ``used`` are the registers that some instruction reads."""
 
     def __init__(self, registers: Registers, context: Context,
                  stop: Callable[[int, ir.Value], ir.Block], used: set[int]):
-        self.registers, self.context, self.stop = registers, context, stop
-        self.used = used
-        self.build = context.build
-        self.sites: list[tuple[Access, Place]] = []
-        self.numbers: dict[int, int] = {}
-        self.planned: dict[int, Reach] = {}  # what reaches memory in rows, as has been looked
+        super().__init__(registers, context)
+        self.stop, self.used = stop, used
         self.counting: Counting | Watching | None = None
-        self.forms = Forms(context)
-        self.reaches: dict[int, Reach] = {}
         self.fetched: dict[int, list[ir.Value]] = {}  # results of loads, by the id of their step
 
     def start(self, place: Place, steps: list[Step], looping: bool) -> None:
@@ -73,35 +62,6 @@ class Accesses:
         self.reaches, self.fetched = reaches(steps, place.block.function), {}
         self.planned = {}
 
-    def plan(self, steps: list[Step], regular: Regular, bases: dict[int, Term]
-             ) -> tuple[dict[int, Reach], ir.Value | None]:
-        """Of the accesses of this place whose addresses are regular: where they reach, and whether
-        all may be made there now. Nothing where there are none."""
-        found: dict[int, Reach] = {}
-        good: ir.Value | None = None
-        for step in steps:
-            term = bases.get(id(step))
-            if term is None or not isinstance(step, Access) or not self._fits(step, term, regular):
-                continue
-            reach = found[id(step)] = self.reaches[id(step)]
-            if not reach.hosts:
-                built, size = term.built, step.site.size
-                start = adapt(built.start, built.dtype, U64)
-                here = self.forms.hosts(reach, self._number(step), start, size if (
-                    term.stride == 0) else size * regular.row, size)
-                reach.same = term.stride == 0
-                here = self.build.and_(here, built.regular)
-                good = here if good is None else self.build.and_(good, here)
-        return found, good
-
-    @staticmethod
-    def _fits(step: Access, term: Term, regular: Regular) -> bool:
-        site, whole = step.site, regular.row == LANES
-        if site.space == "local" or (site.width > 1 and not whole):
-            return False
-        return term.stride == site.size or (
-            term.stride == 0 and site.kind == "load" and site.width == 1)
-
     def emit(self, step: Access, mask: ir.Value) -> None:
         """The step's access by the lanes in ``mask`` (a word)."""
         if id(step) in self.fetched:
@@ -109,7 +69,7 @@ class Accesses:
             return
         site = step.site
         if id(step) in self.planned:
-            self._in_rows(step, self.planned[id(step)])
+            self.in_rows(step, self.planned[id(step)])
             return
         base = self.registers.get(step.sources[0], U64)
         values = [self.registers.get(value, site.dtype) for value in step.sources[1:]]
@@ -120,18 +80,7 @@ class Accesses:
         else:
             self._vector(step, spread(base), [spread(v) for v in values], mask)
 
-    def _number(self, step: Access) -> int:
-        """The step's site; a place may be written twice."""
-        if id(step) not in self.numbers:
-            self.numbers[id(step)] = len(self.sites)
-            self.sites.append((step, self.registers.place))
-        return self.numbers[id(step)]
-
     # -- pieces --------------------------------------------------------------------------------
-
-    def _element(self, step: Access, lanes: int | None) -> ir.Type:
-        name = kind(step.site.dtype)
-        return llvm_type("u8" if name == "pred" else name, lanes)
 
     def _ask(self, step: Access, number: int, helper: str, mask: ir.Value, *more: ir.Value) -> None:
         """Call a helper; where it refuses, leave the kernel."""
@@ -142,11 +91,6 @@ class Accesses:
         onward = build.append_basic_block()
         build.cbranch(build.icmp_unsigned("!=", answer, I64(0)), self.stop(number, mask), onward)
         build.position_at_end(onward)
-
-    def _results(self, step: Access, nodes: list[ir.Value]) -> None:
-        for slot, node in zip(step.targets, nodes, strict=True):
-            self.registers.write(
-                slot, Value(self.build, node, kind(step.site.dtype)), step.site.dtype)
 
     # -- one address for all lanes -------------------------------------------------------------
 
@@ -234,39 +178,6 @@ class Accesses:
             return self.counting.has_rows(step)
         return self.counting is None
 
-    def _in_rows(self, step: Access, reach: Reach) -> None:
-        """Where :meth:`plan` has found that rows of lanes reach neighbours, or one element."""
-        build, site = self.build, step.site
-        element, width, rows = site.dtype.itemsize, site.width, len(reach.hosts)
-        lanes = LANES // rows
-        places = [pointer_to(build, build.add(host, I64(site.offset))) for host in reach.hosts]
-        if site.kind == "store":
-            values = [spread(self.registers.get(value, site.dtype)) for value in step.sources[1:]]
-            node = self._interleaved(values)
-            for row, place in enumerate(places):
-                part = node if rows == 1 else build.shuffle_vector(
-                    node, ir.Constant(node.type, ir.Undefined),
-                    constant_vector(range(lanes * row, lanes * (row + 1))))
-                build.store(part, place, align=element)
-        elif reach.same:
-            ones = [build.load(place, typ=self._element(step, None)) for place in places]
-            self._results(step, [self._joined([splat(build, one, lanes) for one in ones])])
-        else:
-            whole = self._element(step, lanes * width)
-            node = self._joined([build.load(place, typ=whole, align=element) for place in places])
-            self._results(step, self._parts(node, width))
-        if self.looping and rows == 1 and site.space != "shared" and not reach.same and (
-                site.offset not in reach.ahead):
-            reach.ahead.add(site.offset)
-            self._fetch_ahead(self._number(step), places[0], site.size * LANES)
-
-    def _parts(self, node: ir.Value, width: int) -> list[ir.Value]:
-        """The elements of lanes that have ``width`` of them side by side."""
-        return [node] if width == 1 else [
-            self.build.shuffle_vector(node, ir.Constant(node.type, ir.Undefined),
-                                      constant_vector(width * IOTA + part))
-            for part in range(width)]
-
     def _plain_ways(self, step: Access, number: int, reach: Reach, base: Value,
                     values: list[Value]) -> dict[int, Callable[[], list[ir.Value]]]:
         """For the forms of addresses that are written out here: what writes the access. It gives
@@ -321,18 +232,6 @@ class Accesses:
                 ways[SAME] = same
         return ways
 
-    def _fetch_ahead(self, number: int, here: ir.Value, nbytes: int) -> None:
-        """In a loop: bring to the cache what lies as far from here as this is from where the warp
-        was a round ago. The rounds of a grid-stride loop lie too far apart for the processor to
-        guess: 90 % of its time went by waiting for memory."""
-        build, context = self.build, self.context
-        last, now = site_at(number) + LAST, build.ptrtoint(here, I64)
-        ahead = build.sub(build.shl(now, I64(1)), context.load(last))
-        context.store(last, now)
-        for line in range(0, nbytes, LINE_BYTES):
-            place = pointer_to(build, build.add(ahead, I64(line)))
-            intrinsic(build, "llvm.prefetch.p0", ir.VoidType(), [place, I32(0), I32(3), I32(1)])
-
     def _apart(self, step: Access, number: int, base: Value, values: list[Value], mask: ir.Value
                ) -> list[ir.Value]:
         """By a function that all kernels share; a load's results."""
@@ -349,25 +248,6 @@ class Accesses:
         if site.kind == "store":
             return []
         return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
-
-    def _joined(self, nodes: list[ir.Value]) -> ir.Value:
-        """The elements of one vector after those of the other; one, two or four of them."""
-        def pair(a: ir.Value, b: ir.Value) -> ir.Value:
-            return self.build.shuffle_vector(a, b, constant_vector(range(2 * a.type.count)))
-        if len(nodes) == 1:
-            return nodes[0]
-        row = [pair(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=True)]
-        return row[0] if len(row) == 1 else pair(*row)
-
-    def _interleaved(self, values: list[Value]) -> ir.Value:
-        """``width`` values of each lane, lane after lane."""
-        nodes = [value.node for value in values]
-        if len(nodes) == 1:
-            return nodes[0]
-        whole = self._joined(nodes)
-        order = [LANES * part + int(lane) for lane in IOTA for part in range(len(nodes))]
-        return self.build.shuffle_vector(
-            whole, ir.Constant(whole.type, ir.Undefined), constant_vector(order))
 
     # -- atomics -------------------------------------------------------------------------------
 

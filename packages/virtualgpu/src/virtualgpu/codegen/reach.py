@@ -55,7 +55,9 @@ class Reach:
     runs: dict[int, list[Access]] = field(default_factory=dict)
     form: ir.Value | None = None
     hosts: list[ir.Value] = field(default_factory=list)
-    same: bool = False  # one element for each row
+    # Where regular addresses lie: of each row (`rows`), and whether a row has one element.
+    rows: list[ir.Value] = field(default_factory=list)
+    same: bool = False
     ahead: set[int] = field(default_factory=set)  # offsets of which the next round is fetched
 
 
@@ -128,9 +130,9 @@ class Forms:
         good = (far < span) & (last < span) & ((lowest & (size - 1)) == 0)
         hosts = start + delta
         if start.lanes is None:
-            reach.hosts = [hosts.node]
+            reach.rows = [hosts.node]
             return good.node
-        reach.hosts = [build.extract_element(hosts.node, I32(row)) for row in range(start.lanes)]
+        reach.rows = [build.extract_element(hosts.node, I32(row)) for row in range(start.lanes)]
         bits = build.bitcast(good.node, ir.IntType(start.lanes))
         return build.icmp_unsigned("==", bits, bits.type((1 << start.lanes) - 1))
 

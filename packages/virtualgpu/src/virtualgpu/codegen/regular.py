@@ -1,11 +1,7 @@
-"""Registers whose lanes lie at a constant stride: addresses that one number tells for a row.
+"""Values of lanes at a constant stride, of which code keeps the first of each row.
 
-A register is *regular* where the lanes of each row of a warp hold ``start``, ``start + stride``,
-``start + 2 stride`` and so on: thread indices, what is computed from them, uniform values (stride
-0). Strides are found beforehand, as Sampaio et al. do ("Divergence Analysis", TOPLAS 2013); that a
-register is regular *now* is told by a flag that runs beside it, because a sum may wrap, an index
-may be negative, lanes may have parted. A row is the warp, or eight lanes in a kernel that asks for
-``tid.y``: blocks 8 or 16 threads wide.
+Addresses of such values need not be looked at lane by lane. :mod:`.strides` finds beforehand where
+they may be; that a register is regular *now* is told by a flag that runs beside its start.
 """
 
 from __future__ import annotations
@@ -17,29 +13,20 @@ from functools import cached_property
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.codegen.context import LANES, ROW
+from virtualgpu.codegen.context import LANES
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.data import converted, parameters
 from virtualgpu.codegen.decode import Access, Data, Move, Parameter, Step
 from virtualgpu.codegen.lanes import I1, I32, IOTA, constant_vector, pointer_to, splat, zero
 from virtualgpu.codegen.operands import U32, Registers
-from virtualgpu.codegen.uniformity import SPECIALS
+from virtualgpu.codegen.strides import THREAD, Strides
 from virtualgpu.machine.fuse import adapt, kind
 from virtualgpu.operations.expression import Value, llvm_type
 from virtualgpu.operations.types import UNSIGNED
-from virtualgpu.ptx import Immediate, Register, Symbol
+from virtualgpu.ptx import Register
 from virtualgpu.ptx.module import Operand
 
-_THREAD = {"%tid.x": 1, "%tid.y": 0, "%tid.z": 0}
 YES = ir.Constant(I1, 1)
-SMALL = 1 << 20  # strides of which a row spans less than half of what 32 bits hold
-
-
-def row_length(steps: list[list[Step]]) -> int:
-    """Lanes of a row: see above."""
-    several = any(isinstance(source, Register) and source.name in ("%tid.y", "%tid.z")
-                  for some in steps for step in some for source in step.sources)
-    return ROW if several else LANES
 
 
 @dataclass(slots=True)
@@ -63,144 +50,16 @@ class Term:
         return self.make()
 
 
-def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
-    """The stride of a step's result by those of its operands, and what has to hold for it at the
-    first operand: nothing, that a row of it does not wrap (``extends``), that it has one sign
-    (``sign``), or that all rows choose the same (``yes``, ``no``). None: nothing is known."""
-    name = step.instruction.opcode
-    if isinstance(step, Data):
-        sources = (*step.operation.sources, *step.operation.destinations)
-        if step.operation.carry_in or step.operation.carry_out or any(
-                dtype.kind not in "iub" for dtype in sources):
-            return None
-    elif not (name == "cvta" or isinstance(step, Move)) or len(step.sources) != 1 or (
-            len(step.targets) != 1):
-        return None
-    if not any(strides):
-        return 0, ""
-    if not isinstance(step, Data):
-        return strides[0], ""
-    modifiers, last = step.instruction.modifiers, step.sources[-1]
-    narrow, wide = step.operation.sources[0].itemsize, step.operation.destinations[0].itemsize
-    number = last.value if isinstance(last, Immediate) else None
-    if "sat" in modifiers:
-        return None
-    if name in ("add", "sub"):
-        return strides[0] + (strides[1] if name == "add" else -strides[1]), ""
-    small = abs(strides[0]) < SMALL
-    if name in ("mul", "mad") and "hi" not in modifiers:
-        factor, plus = step.sources[1], strides[2] if name == "mad" else 0
-        if not strides[0] and not strides[1]:
-            return plus, ""
-        if isinstance(factor, Immediate) and 0 <= factor.value < SMALL and small:
-            return strides[0] * factor.value + plus, "extends" if wide > narrow else ""
-    elif name == "cvt" and (small or wide <= narrow):
-        return strides[0], "extends" if wide > narrow else ""
-    elif name == "shl" and number is not None and 0 <= number < 8 * wide:
-        return strides[0] << number, ""
-    elif small and name == "shr" and number == 8 * wide - 1:
-        return 0, "sign"
-    elif small and name == "and" and number is not None and (
-            number & ((1 << 8 * wide) - 1) == 1 << 8 * wide - 1):
-        return 0, "sign"
-    elif name == "selp" and not strides[2]:
-        return (strides[0], "yes") if strides[0] else (strides[1], "no")
-    elif name in ("neg", "not"):
-        return -strides[0], ""
-    return None
-
-
-class Regular:
-    """The strides of a kernel's registers, and where their starts and flags are kept.
-
-    Attributes
-    ----------
-    row : int
-        Lanes of a row.
-    strides : dict
-        Of the registers that lanes have for themselves and on which addresses depend.
-    """
+class Regular(Strides):
+    """Where starts and flags are kept, and what follows from them in a place."""
 
     def __init__(self, registers: Registers, places: list[Place], steps: list[list[Step]]):
+        super().__init__(registers.program, registers.varying, places, steps)
         self.registers, self.build = registers, registers.build
-        self.row = row_length(steps)
         self.rows = None if self.row == LANES else LANES // self.row
         self.homes: dict[int, tuple[ir.Value, ir.Value]] = {}
-        self.places, self.steps = places, steps
-        self.strides: dict[int, int] = {}
-        self._solve()
         crossing = frozenset().union(*(place.live_in for place in places))
         self.kept = sorted(crossing & self.strides.keys())
-
-    # -- which strides -------------------------------------------------------------------------
-
-    def _solve(self) -> None:
-        defined: dict[int, list[tuple[Place, Step]]] = {}
-        todo: list[tuple[Place, Operand]] = []
-        for place in self.places:
-            for step in self.steps[place.index]:
-                if isinstance(step, Access) and step.site.kind in ("load", "store"):
-                    todo.append((place, step.sources[0]))
-                for slot in step.writes:
-                    defined.setdefault(slot, []).append((place, step))
-        wanted: set[int] = set()
-        while todo:
-            found_in, operand = todo.pop()
-            base = self._slot(found_in, operand)
-            if base is None or base in wanted or base not in self.registers.varying:
-                continue
-            wanted.add(base)
-            todo += [(where, source) for where, step in defined.get(base, ())
-                     if isinstance(step, Data | Move) or step.instruction.opcode == "cvta"
-                     for source in step.sources]
-        changed = True
-        bad: set[int] = set()
-        self.opaque: set[int] = set()
-        while changed:
-            changed = False
-            for slot in sorted(wanted - bad):
-                for place, step in defined.get(slot, ()):
-                    strides = [self._stride(place, source) for source in step.sources]
-                    known = [stride for stride in strides if stride is not None]
-                    whole = len(known) == len(strides) and (
-                        isinstance(step, Data | Move) or step.instruction.opcode == "cvta")
-                    found = self._rule(step, known) if whole else None
-                    before = self.strides.get(slot)
-                    if whole and found is None:
-                        self.opaque.add(slot)
-                    if found is None or found[0] == before or (before and not found[0]):
-                        continue
-                    changed = True
-                    if before:  # two strides, neither of them 0
-                        bad.add(slot)
-                        del self.strides[slot]
-                        break
-                    self.strides[slot] = found[0]
-            if not changed:
-                # What nothing is known of may yet hold one value: that is looked at.
-                for slot in wanted & self.opaque - bad - self.strides.keys():
-                    self.strides[slot], changed = 0, True
-
-    def _rule(self, step: Step, strides: list[int]) -> tuple[int, str] | None:
-        """:func:`rule`, of results that fill their register."""
-        dtype = step.operation.destinations[0] if isinstance(step, Data) else (
-            step.dtype if isinstance(step, Move) else UNSIGNED[8])
-        size = self.registers.program.dtypes[step.writes[0]].itemsize
-        return rule(step, strides) if len(step.writes) == 1 and dtype.itemsize == size else None
-
-    def _slot(self, place: Place, operand: Operand) -> int | None:
-        if not isinstance(operand, Register):
-            return None
-        return place.block.function.slots.get(operand.name.removeprefix("!"))
-
-    def _stride(self, place: Place, operand: Operand) -> int | None:
-        slot = self._slot(place, operand)
-        if slot is not None:
-            return self.strides.get(slot) if slot in self.registers.varying else 0
-        if isinstance(operand, Immediate | Symbol):
-            return 0
-        name = operand.name if isinstance(operand, Register) else ""
-        return 1 if name == "%laneid" else _THREAD.get(name, 0 if name in SPECIALS else None)
 
     # -- homes ---------------------------------------------------------------------------------
 
@@ -251,12 +110,6 @@ class Regular:
         undefined = ir.Constant(node.type, ir.Undefined)
         return Value(build, build.shuffle_vector(node, undefined, order), value.kind)
 
-    def to_look(self, steps: list[Step], slots: set[int]) -> set[int]:
-        """Of these registers those whose lanes may still be alike."""
-        last = {slot: step for step in steps for slot in step.writes}
-        return {slot for slot in slots & self.opaque & self.homes.keys()
-                if self.strides[slot] == 0 and isinstance(last[slot], Data | Move)}
-
     # -- a place -------------------------------------------------------------------------------
 
     def terms(self, place: Place, steps: list[Step]) -> tuple[dict[int, Term], dict[int, Term]]:
@@ -268,7 +121,7 @@ class Regular:
             if isinstance(step, Access) and step.site.kind in ("load", "store"):
                 term = self._term(place, step.sources[0], known)
                 if term is not None and (
-                        self._slot(place, step.sources[0]) in self.registers.varying):
+                        self.slot(place, step.sources[0]) in self.registers.varying):
                     bases[id(step)] = term
             made = self._result(place, step, known)
             for slot in step.writes:
@@ -287,7 +140,7 @@ class Regular:
         data = isinstance(step, Data | Move) or step.instruction.opcode == "cvta"
         if not data or len(given) < len(terms):
             return None
-        found = self._rule(step, [term.stride for term in given])
+        found = self.rule(step, [term.stride for term in given])
         return None if found is None else Term(
             found[0], lambda: self._built(step, given, found[1]))
 
@@ -333,7 +186,7 @@ class Regular:
         return self.build.icmp_unsigned("==", bits, bits.type((1 << good.lanes) - 1))
 
     def _term(self, place: Place, operand: Operand, known: dict[int, Term | None]) -> Term | None:
-        slot, stride = self._slot(place, operand), self._stride(place, operand)
+        slot, stride = self.slot(place, operand), self.stride(place, operand)
         if isinstance(operand, Register) and operand.name.startswith("!"):
             return None
         if slot is not None and slot in known:
@@ -356,7 +209,7 @@ class Regular:
         if slot is not None:
             value, dtype = registers.read(slot)
             return Built(self._spread(value), dtype, YES)
-        if isinstance(operand, Register) and operand.name in _THREAD:
+        if isinstance(operand, Register) and operand.name in THREAD:
             return Built(self._thread(operand.name), U32, build.icmp_unsigned(
                 "!=", registers.context.load("in_rows"), ir.IntType(64)(0)))
         if isinstance(operand, Register):
