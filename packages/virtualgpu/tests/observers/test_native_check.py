@@ -106,15 +106,16 @@ def test_clean_kernels_stay_native(body, block):
 ROUNDS = """mov.u32 %r3, 0; Next: xor.b32 %r1, %tid, 8; {then} setp.eq.u32 %p1, %r3, 3;
     selp.b32 %r1, %r2, %r1, %p1; mad.wide.u32 %rd9, %r1, 4, %rd6; {access}
     add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 4; @%p2 bra Next;"""
+OWN = "xor.b32 %r1, %tid, 8; mad.wide.u32 %rd9, %r1, 4, %rd6; st.shared.u32 [%rd9], %tid;"
 FAULTY = {
     "rows that meet": ROUNDS.format(then="and.b32 %r2, %tid, 55;",
                                     access="st.shared.u32 [%rd9], %tid;"),
     "a row that another row reads": BEGIN + ROUNDS.format(
         then="and.b32 %r2, %tid, 55;", access="ld.shared.u32 %r4, [%rd9];")
-        + "st.shared.u32 [%rd8], %tid;",
+        + OWN,
     "one element for a row": BEGIN + ROUNDS.format(
         then="shr.u32 %r2, %tid, 3;", access="ld.shared.u32 %r4, [%rd9];")
-        + "st.shared.u32 [%rd8], %tid;",
+        + OWN,
     "rows that nothing wrote": ROUNDS.format(
         then="or.b32 %r2, %tid, 64;",
         access="setp.lt.u32 %p3, %r3, 1; @%p3 st.shared.u32 [%rd9], %tid;"
