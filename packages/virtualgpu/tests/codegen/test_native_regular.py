@@ -112,3 +112,9 @@ def test_rows_that_are_none_in_some_lanes_or_rounds(index, block, rows):
     before, _, index = index.rpartition("|")
     text = entry(LOOP.format(before=before, index=index), 2)
     agree(text if rows else text.replace(PLACE, ""), *arrays(), grid=1, block=block)
+
+
+def test_a_chain_of_a_thousand_sums():
+    sums = "add.s32 %r3, %r3, 1;" * 1000
+    agree(entry(LOOP.format(before="", index=f"sub.s32 %r3, %r1, 990; {sums}"), 2), *arrays(),
+          grid=1, block=32)

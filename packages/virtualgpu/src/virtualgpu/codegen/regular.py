@@ -27,6 +27,7 @@ from virtualgpu.ptx import Register
 from virtualgpu.ptx.module import Operand
 
 YES = ir.Constant(I1, 1)
+DEEPEST = 64  # terms that are built one inside the other
 
 
 @dataclass(slots=True)
@@ -40,10 +41,12 @@ class Built:
 
 @dataclass(eq=False)
 class Term:
-    """A value at a constant stride; it is built where it is wanted, once."""
+    """A value at a constant stride; it is built where it is wanted, once. ``depth``: how many
+    others have to be built before."""
 
     stride: int
     make: Callable[[], Built]
+    depth: int = 0
 
     @cached_property
     def built(self) -> Built:
@@ -141,8 +144,13 @@ class Regular(Strides):
         if not data or len(given) < len(terms):
             return None
         found = self.rule(step, [term.stride for term in given])
-        return None if found is None else Term(
-            found[0], lambda: self._built(step, given, found[1]))
+        if found is None:
+            return None
+        depth = 1 + max((term.depth for term in given), default=0)
+        term = Term(found[0], lambda: self._built(step, given, found[1]), depth % DEEPEST)
+        if depth == DEEPEST:
+            _ = term.built
+        return term
 
     def _parameter(self, step: Parameter) -> Built:
         value, dtype = next(parameters(self.registers, step))
