@@ -82,6 +82,12 @@ CLEAN = {
         mad.wide.u32 %rd9, %r1, 4, %rd6; ld.shared.u32 %r2, [%rd9]; bar.sync 0;
         st.shared.u32 [%rd8], %r2; bar.sync 0; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 9;
         @%p1 bra Next;""",
+    "rows of eight": """xor.b32 %r1, %gid, 8; mad.wide.u32 %rd9, %r1, 4, %rd2;
+        st.global.u32 [%rd9], %tid; ld.global.u32 %r2, [%rd9];""",
+    "rows that read the same, and one element for each": f"""{BEGIN} and.b32 %r1, %tid, 7;
+        mad.wide.u32 %rd9, %r1, 4, %rd6; ld.shared.u32 %r2, [%rd9]; shr.u32 %r1, %tid, 3;
+        mad.wide.u32 %rd9, %r1, 4, %rd6; ld.shared.u32 %r3, [%rd9]; bar.sync 0;
+        st.shared.u32 [%rd8], %r3;""",
     "volatile": "st.volatile.global.u32 [%rd5], %tid; ld.volatile.global.u32 %r1, [%rd5];",
     "a shuffle": "shfl.sync.bfly.b32 %r1, %r0, 1, 31, -1; st.global.u32 [%rd5], %r1;",
     "a shuffle from one lane": "shfl.sync.idx.b32 %r1, %r0, 9, 31, -1;",
@@ -96,7 +102,25 @@ def test_clean_kernels_stay_native(body, block):
     assert isinstance(code, NativeKernel), code
 
 
+# Rows of eight lanes that have elements of their own, in three rounds, and then go where others do:
+# by then code knows the variable.
+ROUNDS = """mov.u32 %r3, 0; Next: xor.b32 %r1, %tid, 8; {then} setp.eq.u32 %p1, %r3, 3;
+    selp.b32 %r1, %r2, %r1, %p1; mad.wide.u32 %rd9, %r1, 4, %rd6; {access}
+    add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 4; @%p2 bra Next;"""
+OWN = "xor.b32 %r1, %tid, 8; mad.wide.u32 %rd9, %r1, 4, %rd6; st.shared.u32 [%rd9], %tid;"
 FAULTY = {
+    "rows that meet": ROUNDS.format(then="and.b32 %r2, %tid, 55;",
+                                    access="st.shared.u32 [%rd9], %tid;"),
+    "a row that another row reads": BEGIN + ROUNDS.format(
+        then="and.b32 %r2, %tid, 55;", access="ld.shared.u32 %r4, [%rd9];")
+        + OWN,
+    "one element for a row": BEGIN + ROUNDS.format(
+        then="shr.u32 %r2, %tid, 3;", access="ld.shared.u32 %r4, [%rd9];")
+        + OWN,
+    "rows that nothing wrote": ROUNDS.format(
+        then="or.b32 %r2, %tid, 64;",
+        access="setp.lt.u32 %p3, %r3, 1; @%p3 st.shared.u32 [%rd9], %tid;"
+               "ld.shared.u32 %r4, [%rd9];"),
     "one address": "st.global.u32 [%rd2], %tid;",
     "lanes of one instruction": "shr.u32 %r1, %gid, 1; mad.wide.u32 %rd9, %r1, 4, %rd2;"
                                 "st.global.u32 [%rd9], %tid;",

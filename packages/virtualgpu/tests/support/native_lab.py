@@ -26,7 +26,8 @@ def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0,
     for array in arrays:
         places.append(memory.allocate(array.nbytes))
         memory.write(places[-1], array)
-    launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
+    launch = Launch(memory, program, (grid, 1, 1), block if isinstance(block, tuple) else (
+                        block, 1, 1),
                     [struct.pack("<Q", place) for place in places], shared, cooperative,
                     observers, native=native, budget=Budget(seconds=seconds), cores=cores)
     error = None

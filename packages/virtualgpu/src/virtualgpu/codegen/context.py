@@ -31,6 +31,7 @@ FIELDS = (
     "passes", "count_apart", "count_data",
     "warp_instructions", "warp_accesses", "span", "end_stretch",
     "watch",  # the words of a kernel that is checked (`shadow.rules`)
+    "in_rows",  # whether each row of lanes has neighbouring threads (`regular`)
     "seen",  # where a loop's head leaves the registers that decide how it goes on (`circles`)
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
@@ -44,9 +45,9 @@ SITES = COMPARES + LANES
 
 # The words of a memory instruction. In an allocation or a shared variable that it used: the lowest
 # address, from there on how many bytes an access may start at, the host's address less this one.
-# And how many bytes of a thread's local memory it may touch.
-LOW, SPAN, DELTA, LIMIT = range(4)
-SITE_WORDS = 4
+# How many bytes of a thread's local memory it may touch. And where it was last, in a loop.
+LOW, SPAN, DELTA, LIMIT, LAST = range(5)
+SITE_WORDS = 5
 
 # The form of a warp's addresses: a full warp whose lanes reach neighbouring elements; one in which
 # each eight lanes do (rows of a block that is 8 or 16 threads wide); one in which each eight lanes

@@ -99,6 +99,7 @@ class Common:
             "shared_ends": tables.table([end for _, end in extents]),
             "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
             "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
+            "in_rows": x % kernel.row == 0 or x == launch.threads,
             "tid_x": tables.table(thread % x, np.uint32),
             "tid_y": tables.table(thread // x % y, np.uint32),
             "tid_z": tables.table(thread // (x * y), np.uint32),

@@ -6,8 +6,9 @@ that the interpreting machine runs; here it is built once more, for 32 lanes or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import numpy as np
 from llvmlite import ir
 
 from virtualgpu.codegen import together as warp
@@ -32,7 +33,9 @@ def emit(registers: Registers, step: Step, mask: ir.Value) -> None:
     elif isinstance(step, Move):
         _move(registers, step)
     elif isinstance(step, Parameter):
-        _parameter(registers, step)
+        for slot, (value, dtype) in zip(
+                step.targets, parameters(registers, step), strict=True):
+            registers.write(slot, value, dtype)
     elif isinstance(step, Copy):
         _copy(registers, step, mask)
     elif step.instruction.opcode in _EMIT:
@@ -97,28 +100,32 @@ def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
         registers.write(target, value, want)
 
 
-def _parameter(registers: Registers, step: Parameter) -> None:
+def parameters(registers: Registers, step: Parameter) -> Iterator[tuple[Value, np.dtype]]:
+    """The values that a step loads, and their types."""
     build, dtype = registers.build, step.dtype
-    for i, slot in enumerate(step.targets):
+    for i in range(len(step.targets)):
         at = build.add(registers.context.load("parameters"),
                        I64(step.offset + i * dtype.itemsize))
         node = build.load(pointer_to(build, at), typ=ir.IntType(8 * dtype.itemsize), align=1)
         plain = dtype if dtype.kind == "i" else UNSIGNED[dtype.itemsize]
-        registers.write(slot, Value(build, node, kind(plain)), plain)
+        yield Value(build, node, kind(plain)), plain
 
 
 def _cvta(registers: Registers, step: Step, mask: ir.Value) -> None:
+    registers.write(step.targets[0], converted(step, registers.get(step.sources[0], U64)), U64)
+
+
+def converted(step: Step, value: Value) -> Value:
+    """What ``cvta`` makes of an address."""
     modifiers = step.instruction.modifiers
     space = next((m.split(":")[0] for m in modifiers if m.split(":")[0] in _SPACES), None)
     if space is None:
         raise Refused(step.instruction.name)
-    value = registers.get(step.sources[0], U64)
     if space in _BASES:
         value = value - _BASES[space] if "to" in modifiers else value + _BASES[space]
-    width = DTYPES[modifiers[-1]]
-    if width != U64:
+    if DTYPES[modifiers[-1]] != U64:
         raise Refused(step.instruction.name)
-    registers.write(step.targets[0], value, U64)
+    return value
 
 
 def _isspacep(registers: Registers, step: Step, mask: ir.Value) -> None:

@@ -185,6 +185,7 @@ class NativeKernel:
     grid_barrier: bool
     heads: dict[int, Head]  # loops whose deciding registers it shows, and how many bytes of them
     shown: int
+    row: int  # lanes of a row (`regular`)
     seconds: float  # that it took to compile
     checked: Checked | None  # of the variant that is checked
     idle: list[object] = field(default_factory=list)  # contexts of launches that are over
@@ -230,5 +231,5 @@ def build(program: Program, counts: bool = False, watches: bool = False) -> Nati
     return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
                         ordered, None if apart is None else kept(apart), any(
                             barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
-                        lowering.heads, lowering.shown, time.perf_counter() - start,
+                        lowering.heads, lowering.shown, lowering.row, time.perf_counter() - start,
                         None if watching is None else Checked(watching.grain))

@@ -12,6 +12,8 @@ that live on are in the state) or STOPPED (the context says where).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from llvmlite import ir
 
@@ -22,6 +24,7 @@ from virtualgpu.codegen.control_flow import Place, chosen
 from virtualgpu.codegen.counting import Counting
 from virtualgpu.codegen.decode import Access, Stop, decode
 from virtualgpu.codegen.lanes import (
+    EVERYONE,
     I32,
     POINTER,
     Context,
@@ -31,6 +34,7 @@ from virtualgpu.codegen.lanes import (
 from virtualgpu.codegen.memory import Accesses
 from virtualgpu.codegen.operands import BOOL, U32, U64, Registers
 from virtualgpu.codegen.refusal import Refused
+from virtualgpu.codegen.regular import Regular
 from virtualgpu.codegen.shadow.watching import Watching
 from virtualgpu.codegen.state import State
 from virtualgpu.codegen.uniformity import Uniformity
@@ -78,11 +82,12 @@ class Lowering(Ways):
         self.first = next(place for place in self.places if not place.stack
                           and place.block.index == program.entry_code.entry)
         self.barriers = [p for p in self.places if p.block.kind == "barrier"]
-        self._start(name, spinning if parted else None)
+        self._start(name, spinning if parted else None, not (parted or counts or watches))
         self.counting = Counting(self.context, self.steps) if counts else None
         self.watching = Watching(program, self.context, self.steps, self.barriers,
                                  self._stop) if watches else None
         self.accesses.counting = self.counting or self.watching
+        self.looping = set().union(*cycles({p.index: p.onward for p in self.places}))
         self._dispatch()
         for place in self.places:
             self._place(place)
@@ -100,12 +105,15 @@ class Lowering(Ways):
 
     # -- the frame of the function -------------------------------------------------------------
 
-    def _start(self, name: str, spinning: set[int] | None) -> None:
+    def _start(self, name: str, spinning: set[int] | None, plain: bool) -> None:
         self.module = ir.Module(name)
         function = ir.Function(
             self.module, ir.FunctionType(I32, [POINTER, POINTER, I32]), f"{name}_warp")
         function.linkage = "internal"
         function.args[0].add_attribute("noalias")
+        # Else what LLVM puts by on the stack lies across two lines of the processor's cache.
+        function.attributes.alignstack = 64
+        function.attributes.add("nounwind")  # llvmlite writes no alignment without another
         self.function = function
         self.build = build = ir.IRBuilder(function.append_basic_block("entry"))
         self.context = Context(build, function.args[0])
@@ -132,6 +140,10 @@ class Lowering(Ways):
             self.state.keep(live - self._busy())
         else:
             self.state = self.apart.state
+        self.regular = Regular(self.registers, self.places, self.steps) if plain else None
+        self.row = self.regular.row if self.regular else 1
+        if self.regular:
+            self.regular.begin(self.state.room, live)
         self.accesses = Accesses(self.registers, self.context, self._stop,
                                  spins.used_registers(self.places, self.steps))
         self.enter = [function.append_basic_block(f"p{place.index}_") for place in self.places]
@@ -169,6 +181,8 @@ class Lowering(Ways):
             switch = build.switch(self.state.phase(), fresh)
             build.position_at_end(fresh)
             self.registers.clear(self.first.live_in)
+            if self.regular is not None:
+                self.regular.forget(self.regular.waiting)
             build.branch(first)
             for number, barrier in enumerate(self.barriers, 1):
                 resume = self.function.append_basic_block("resume")
@@ -198,7 +212,7 @@ class Lowering(Ways):
         build, registers, block = self.build, self.registers, place.block
         build.position_at_end(self.enter[place.index])
         registers.start(place)
-        self.accesses.start(place, self.steps[place.index])
+        self.accesses.start(place, self.steps[place.index], place.index in self.looping)
         mask = build.load(self.mask)
         pending = self.waiting[place.index]
         if block.guard is not None:
@@ -209,6 +223,47 @@ class Lowering(Ways):
             if _ends_others(place):
                 self._count_out(pending)
             self.counting.executed(place, mask)
+        if self.regular is not None:
+            self._in_rows(place, mask, pending, self.regular)
+            return
+        self._rest_of(place, mask, pending)
+
+    def _in_rows(self, place: Place, mask: ir.Value, pending: int, regular: Regular) -> None:
+        """A place twice: for a full warp whose regular addresses lie in variables that are known,
+        and for all others."""
+        build, steps = self.build, self.steps[place.index]
+        bases, terms = regular.terms(place, steps)
+        planned, good = self.accesses.plan(steps, regular, bases)
+        full = build.icmp_unsigned("==", mask, EVERYONE)
+        written = {slot for step in steps for slot in step.writes} & place.live_out
+        after = {slot: terms[slot].built for slot in sorted(written & regular.homes.keys())
+                 if slot in terms and terms[slot].stride == regular.strides[slot]}
+        looked = regular.to_look(steps, written - after.keys())
+        for slot, built in after.items():
+            regular.remember(slot, built, full)
+        regular.forget(sorted((written & regular.homes.keys()) - after.keys() - looked))
+
+        def finish() -> None:
+            for slot in sorted(looked):
+                regular.look(slot, full)
+
+        if good is None:
+            self._rest_of(place, mask, pending, finish)
+            return
+        rows, lanes = (self.function.append_basic_block(name) for name in ("rows", "lanes"))
+        build.cbranch(build.and_(full, good), rows, lanes)
+        for block, here, plan in ((rows, EVERYONE, planned), (lanes, mask, {})):
+            build.position_at_end(block)
+            self.registers.start(place)
+            if not plan:
+                self.accesses.start(place, steps, place.index in self.looping)
+            self.accesses.planned = plan
+            self._rest_of(place, here, pending, finish)
+
+    def _rest_of(self, place: Place, mask: ir.Value, pending: int,
+                 finish: Callable[[], None] = lambda: None) -> None:
+        """The steps of a place, and the way on."""
+        build, registers, block = self.build, self.registers, place.block
         for step in self.steps[place.index]:
             if self.watching is not None:
                 self.watching.step(place, step, mask, registers)
@@ -228,6 +283,7 @@ class Lowering(Ways):
                 self.counting.branched(place, mask, taken)
         elif (way := chosen(place)) is not None:
             taken = registers.get(way, U32 if block.kind == "indexed" else U64)
+        finish()
         needed = self.uniformity.needed_by_others(place.index)
         lanes = mask_of_bits(build, mask) if needed & registers.written else None
         registers.store_back(place.live_out, lanes, needed)

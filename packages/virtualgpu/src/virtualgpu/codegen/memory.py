@@ -30,7 +30,6 @@ from virtualgpu.codegen.decode import Access, Step
 from virtualgpu.codegen.lanes import (
     I32,
     I64,
-    IOTA,
     Context,
     constant_vector,
     pointer_to,
@@ -38,32 +37,30 @@ from virtualgpu.codegen.lanes import (
     spread,
 )
 from virtualgpu.codegen.operands import Registers
-from virtualgpu.codegen.reach import Forms, Reach, reaches
+from virtualgpu.codegen.reach import Reach, reaches
+from virtualgpu.codegen.rows import Rows
 from virtualgpu.codegen.shadow.watching import Watching
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.emit import U64
-from virtualgpu.machine.fuse import kind
-from virtualgpu.operations.expression import Value, llvm_type
+from virtualgpu.operations.expression import Value
 
 
-class Accesses:
+class Accesses(Rows):
     """Writes the accesses of one kernel. ``stop(number)`` gives the block to jump to where site
     ``number`` may not go on; ``used`` are the registers that some instruction reads."""
 
     def __init__(self, registers: Registers, context: Context,
                  stop: Callable[[int, ir.Value], ir.Block], used: set[int]):
-        self.registers, self.context, self.stop = registers, context, stop
-        self.used = used
-        self.build = context.build
-        self.sites: list[tuple[Access, Place]] = []
+        super().__init__(registers, context)
+        self.stop, self.used = stop, used
         self.counting: Counting | Watching | None = None
-        self.forms = Forms(context)
-        self.reaches: dict[int, Reach] = {}
         self.fetched: dict[int, list[ir.Value]] = {}  # results of loads, by the id of their step
 
-    def start(self, place: Place, steps: list[Step]) -> None:
-        """Go on with the accesses of a place."""
+    def start(self, place: Place, steps: list[Step], looping: bool) -> None:
+        """Go on with the accesses of a place, which may lie in a loop."""
+        self.looping = looping
         self.reaches, self.fetched = reaches(steps, place.block.function), {}
+        self.planned = {}
 
     def emit(self, step: Access, mask: ir.Value) -> None:
         """The step's access by the lanes in ``mask`` (a word)."""
@@ -71,6 +68,9 @@ class Accesses:
             self._results(step, self.fetched[id(step)])
             return
         site = step.site
+        if id(step) in self.planned:
+            self.in_rows(step, self.planned[id(step)])
+            return
         base = self.registers.get(step.sources[0], U64)
         values = [self.registers.get(value, site.dtype) for value in step.sources[1:]]
         if site.kind == "atomic":
@@ -80,15 +80,7 @@ class Accesses:
         else:
             self._vector(step, spread(base), [spread(v) for v in values], mask)
 
-    def _number(self, step: Access) -> int:
-        self.sites.append((step, self.registers.place))
-        return len(self.sites) - 1
-
     # -- pieces --------------------------------------------------------------------------------
-
-    def _element(self, step: Access, lanes: int | None) -> ir.Type:
-        name = kind(step.site.dtype)
-        return llvm_type("u8" if name == "pred" else name, lanes)
 
     def _ask(self, step: Access, number: int, helper: str, mask: ir.Value, *more: ir.Value) -> None:
         """Call a helper; where it refuses, leave the kernel."""
@@ -99,11 +91,6 @@ class Accesses:
         onward = build.append_basic_block()
         build.cbranch(build.icmp_unsigned("!=", answer, I64(0)), self.stop(number, mask), onward)
         build.position_at_end(onward)
-
-    def _results(self, step: Access, nodes: list[ir.Value]) -> None:
-        for slot, node in zip(step.targets, nodes, strict=True):
-            self.registers.write(
-                slot, Value(self.build, node, kind(step.site.dtype)), step.site.dtype)
 
     # -- one address for all lanes -------------------------------------------------------------
 
@@ -156,7 +143,7 @@ class Accesses:
         ways: dict[int, list[Callable[[], list[ir.Value]]]] = {}
         if site.space != "local":
             if reach.form is None:
-                self.forms.find(reach, step, numbers[0], base.node, mask, self.counting is None)
+                self.forms.find(reach, step, numbers[0], base.node, mask, self._has_rows(step))
             for one, number in zip(run, numbers, strict=True):
                 for form, write in self._plain_ways(one, number, reach, base, values).items():
                     ways.setdefault(form, []).append(write)
@@ -185,6 +172,12 @@ class Accesses:
         if site.kind == "load":
             self._results(step, self.fetched[id(step)])
 
+    def _has_rows(self, step: Access) -> bool:
+        """Whether other forms than LINE are written out."""
+        if isinstance(self.counting, Watching):
+            return self.counting.has_rows(step)
+        return self.counting is None
+
     def _plain_ways(self, step: Access, number: int, reach: Reach, base: Value,
                     values: list[Value]) -> dict[int, Callable[[], list[ir.Value]]]:
         """For the forms of addresses that are written out here: what writes the access. It gives
@@ -199,17 +192,22 @@ class Accesses:
             if self.counting is not None:
                 first = build.extract_element(base.node, I32(0))
                 self.counting.line(step, number, build.add(first, I64(site.offset)))
+            if self.looping and site.space != "shared" and site.offset not in reach.ahead:
+                reach.ahead.add(site.offset)
+                self._fetch_ahead(number, at(0), element * width * LANES)
             if site.kind == "store":
                 build.store(self._interleaved(values), at(0), align=element)
                 return []
             whole = self._element(step, LANES * width)
-            node = build.load(at(0), typ=whole, align=element)
-            return [node] if width == 1 else [
-                build.shuffle_vector(node, ir.Constant(whole, ir.Undefined),
-                                     constant_vector(width * IOTA + part))
-                for part in range(width)]
+            return self._parts(build.load(at(0), typ=whole, align=element), width)
+
+        def starts() -> list[ir.Value]:
+            return [build.add(build.extract_element(base.node, I32(row)), I64(site.offset))
+                    for row in range(0, LANES, ROW)]
 
         def rows() -> list[ir.Value]:
+            if isinstance(self.counting, Watching):
+                self.counting.rows(step, number, starts())
             if site.kind == "load":
                 return [self._joined([build.load(at(row), typ=self._element(step, ROW),
                                                  align=element) for row in range(LANES // ROW)])]
@@ -221,12 +219,14 @@ class Accesses:
             return []
 
         def same() -> list[ir.Value]:
+            if isinstance(self.counting, Watching):
+                self.counting.same_rows(step, number, starts())
             ones = [build.load(at(row), typ=self._element(step, None))
                     for row in range(LANES // ROW)]
             return [self._joined([splat(build, one, ROW) for one in ones])]
 
         ways: dict[int, Callable[[], list[ir.Value]]] = {LINE: line}
-        if self.counting is None and width == 1:
+        if self._has_rows(step) and width == 1:
             ways[ROWS] = rows
             if site.kind == "load":
                 ways[SAME] = same
@@ -248,23 +248,6 @@ class Accesses:
         if site.kind == "store":
             return []
         return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
-
-    def _joined(self, nodes: list[ir.Value]) -> ir.Value:
-        """The elements of one vector after those of the other; two or four of them."""
-        def pair(a: ir.Value, b: ir.Value) -> ir.Value:
-            return self.build.shuffle_vector(a, b, constant_vector(range(2 * a.type.count)))
-        row = [pair(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=True)]
-        return row[0] if len(row) == 1 else pair(*row)
-
-    def _interleaved(self, values: list[Value]) -> ir.Value:
-        """``width`` values of each lane, lane after lane."""
-        nodes = [value.node for value in values]
-        if len(nodes) == 1:
-            return nodes[0]
-        whole = self._joined(nodes)
-        order = [LANES * part + int(lane) for lane in IOTA for part in range(len(nodes))]
-        return self.build.shuffle_vector(
-            whole, ir.Constant(whole.type, ir.Undefined), constant_vector(order))
 
     # -- atomics -------------------------------------------------------------------------------
 

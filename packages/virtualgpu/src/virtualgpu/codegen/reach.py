@@ -35,6 +35,7 @@ from virtualgpu.codegen.lanes import (
 )
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.program import FunctionCode
+from virtualgpu.operations.expression import Value
 from virtualgpu.ptx import Register
 
 MOST = 16  # loads that are fetched together: their results wait in registers, or on the stack
@@ -54,6 +55,10 @@ class Reach:
     runs: dict[int, list[Access]] = field(default_factory=dict)
     form: ir.Value | None = None
     hosts: list[ir.Value] = field(default_factory=list)
+    # Where regular addresses lie: of each row (`rows`), and whether a row has one element.
+    rows: list[ir.Value] = field(default_factory=list)
+    same: bool = False
+    ahead: set[int] = field(default_factory=set)  # offsets of which the next round is fetched
 
 
 def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
@@ -109,6 +114,27 @@ class Forms:
     def host(self, number: int, address: ir.Value) -> ir.Value:
         """The host's address, where the site knows the variable."""
         return self.build.add(self.context.load(site_at(number) + DELTA), address)
+
+    def hosts(self, reach: Reach, number: int, start: Value, nbytes: int, size: int) -> ir.Value:
+        """Write the host's addresses of rows that begin at ``start`` and take ``nbytes``; whether
+        all accesses of ``reach`` may be made there."""
+        build, context = self.build, self.context
+        low, span, delta = (Value(build, context.load(site_at(number) + word), "u64")
+                            for word in (LOW, SPAN, DELTA))
+        if start.lanes is not None:
+            low, span, delta = (Value(build, splat(build, one.node, start.lanes), "u64")
+                                for one in (low, span, delta))
+        lowest = start + reach.lowest
+        far = lowest - low
+        last = far + (nbytes - size + reach.highest - reach.lowest)
+        good = (far < span) & (last < span) & ((lowest & (size - 1)) == 0)
+        hosts = start + delta
+        if start.lanes is None:
+            reach.rows = [hosts.node]
+            return good.node
+        reach.rows = [build.extract_element(hosts.node, I32(row)) for row in range(start.lanes)]
+        bits = build.bitcast(good.node, ir.IntType(start.lanes))
+        return build.icmp_unsigned("==", bits, bits.type((1 << start.lanes) - 1))
 
     def find(self, reach: Reach, step: Access, number: int, address: ir.Value, mask: ir.Value,
              rows_too: bool) -> None:

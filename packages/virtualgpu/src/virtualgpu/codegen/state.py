@@ -37,6 +37,11 @@ class State:
             offset += -(-lanes * max(bits // 8, 1) // ALIGN) * ALIGN
         self.size = offset
 
+    def room(self, nbytes: int) -> ir.Value:
+        """A place for more than registers."""
+        self.size, offset = self.size + -(-nbytes // ALIGN) * ALIGN, self.size
+        return self.at(offset)
+
     def phase(self) -> ir.Value:
         return self.build.load(self.at(PHASE), typ=I32)
 

@@ -19,7 +19,9 @@ from virtualgpu.machine.mapping import BASE, Mapping
 from virtualgpu.machine.written import Written
 
 ALIGN = 512  # cudaMalloc promises at least 256
-GUARD = 1 << 20  # bytes that no allocation covers, on either side of each
+# Bytes that no allocation covers, on either side of each: no power of two, or arrays of one size
+# would fall on the same lines of the processor's caches.
+GUARD = (1 << 20) + 3 * ALIGN
 POISON = 0xFE
 HEAP = 8 << 20  # bytes for malloc in kernels (cudaLimitMallocHeapSize's default)
 _HUGE = 4 << 20  # bytes from which an array is worth pages of 2 MiB (as NumPy does)

@@ -13,7 +13,7 @@ from functools import cache
 
 from llvmlite import ir
 
-from virtualgpu.codegen.context import ADDRESSES, LANES, LIMIT
+from virtualgpu.codegen.context import ADDRESSES, LANES, LIMIT, ROW
 from virtualgpu.codegen.lanes import (
     EVERYONE,
     I32,
@@ -87,11 +87,12 @@ def line(kind: Kind) -> str:
     return linkable(str(build.module), name, "few")
 
 
-def _line_part(look: Looker, first: ir.Value, part: int) -> None:
-    """32 granules from ``first`` on."""
-    build, vector = look.build, ir.VectorType(I32, LANES)
-    thread = Value(build, splat(build, look.first.node), "u32")
-    lane = Value(build, constant_vector(lanes_of(part, look.width), 32), "u32")
+def _line_part(look: Looker, first: ir.Value, part: int, lanes: range | None = None) -> None:
+    """32 granules from ``first`` on, or one for each of ``lanes``."""
+    numbers = lanes_of(part, look.width) if lanes is None else lanes
+    build, vector = look.build, ir.VectorType(I32, len(numbers))
+    thread = Value(build, splat(build, look.first.node, len(numbers)), "u32")
+    lane = Value(build, constant_vector(numbers, 32), "u32")
     at = {which: pointer_to(build, build.add(look.records(which), build.shl(first, I64(2))))
           for which in ("writes", "reads", *(["strong"] if look.kind.grain.strong else []))}
     wrong, unwritten = look.look(
@@ -100,8 +101,24 @@ def _line_part(look: Looker, first: ir.Value, part: int) -> None:
         lambda which, record, before: build.store(record.node, at[which], align=RECORD))
     look.leave_if(wrong)
     if unwritten is not None:
-        look.demand_written(bits_of_mask(build, unwritten.node),
-                            lambda lane: build.add(first, lane))
+        bits = build.bitcast(unwritten.node, ir.IntType(len(numbers)))
+        look.demand_written(bits, lambda lane: build.add(first, lane))
+
+
+@cache
+def rows(kind: Kind) -> str:
+    """``(context, site number, addresses)``: from each of four addresses on, eight lanes reach
+    neighbouring elements, each a granule. Rows come one after the other: two may be the same."""
+    name = f"watch_rows_{kind.name}"
+    with _function(name, [I64] * (LANES // ROW)) as (context, (site, *addresses)):
+        build = context.build
+        look = Looker(context, kind, kind.space, site)
+        for row, address in enumerate(addresses):
+            if kind.space == "global":
+                prepare(look, address, kind)
+            _line_part(look, build.lshr(address, I64(look.shift)), 0, range(
+                row * ROW, (row + 1) * ROW))
+    return linkable(str(build.module), name, "few")
 
 
 # -- one address for all lanes ---------------------------------------------------------------------

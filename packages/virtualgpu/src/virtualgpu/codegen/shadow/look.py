@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from virtualgpu.codegen.lanes import I32, I64, Context, bits_of_mask, pointer_to
+from virtualgpu.codegen.lanes import I32, I64, Context, pointer_to
 from virtualgpu.codegen.shadow.rules import ALL, MAP, NONE, WORD, Grain, Rules
 from virtualgpu.compilers.building import each_bit
 from virtualgpu.operations.expression import Value
@@ -120,10 +120,10 @@ class Looker:
         build = self.build
         node = wrong.node
         if wrong.lanes is not None:
-            node = bits_of_mask(build, node)
+            node = build.bitcast(node, ir.IntType(wrong.lanes))
             if mask is not None:
                 node = build.and_(node, mask)
-            node = build.icmp_unsigned("!=", node, I32(0))
+            node = build.icmp_unsigned("!=", node, node.type(0))
         with build.if_then(node, likely=False):
             build.ret(BAD)
 

@@ -96,7 +96,8 @@ class Rules:
         return self._spread(self.build.trunc(self.words.load(WORD[field]), I32))
 
     def _spread(self, node: ir.Value) -> Value:
-        return Value(self.build, node if self.lanes is None else splat(self.build, node), "u32")
+        return Value(self.build, node if self.lanes is None else splat(
+            self.build, node, self.lanes), "u32")
 
     def _warp_of(self, record: Value) -> Value:
         who = record & CODE

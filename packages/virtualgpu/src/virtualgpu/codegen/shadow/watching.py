@@ -14,10 +14,10 @@ from llvmlite import ir
 
 from virtualgpu.codegen import together
 from virtualgpu.codegen.apart import barrier_of
-from virtualgpu.codegen.context import site_at
+from virtualgpu.codegen.context import ROW, site_at
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access, Step
-from virtualgpu.codegen.lanes import EVERYONE, I64, Context, bits_of_mask, splat
+from virtualgpu.codegen.lanes import EVERYONE, I32, I64, Context, bits_of_mask, splat
 from virtualgpu.codegen.operands import Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.shadow import accesses, clock
@@ -119,6 +119,22 @@ class Watching:
         """All lanes of ``mask`` reach one address."""
         if (kind := self._kind(step)) is not None:
             self._ask(number, mask, accesses.same(kind), [I64(number), address, mask])
+
+    def has_rows(self, step: Access) -> bool:
+        """Whether rows of lanes are looked at at once."""
+        space, kind = step.site.space, self._kind(step)
+        return space in ("global", "shared") and kind is not None and (
+            kind.size == 1 << self.grain.of(space))
+
+    def rows(self, step: Access, number: int, addresses: list[ir.Value]) -> None:
+        """From each of the addresses on, eight lanes reach neighbouring elements."""
+        if (kind := self._kind(step)) is not None:
+            self._ask(number, EVERYONE, accesses.rows(kind), [I64(number), *addresses])
+
+    def same_rows(self, step: Access, number: int, addresses: list[ir.Value]) -> None:
+        """Each eight lanes reach one of the addresses."""
+        for row, address in enumerate(addresses):
+            self.same(step, number, I32(((1 << ROW) - 1) << row * ROW), address)
 
     def apart(self, step: Access, number: int, mask: ir.Value) -> None:
         """Lanes reach the addresses that lie in the context."""

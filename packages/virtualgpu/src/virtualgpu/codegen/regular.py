@@ -1,0 +1,245 @@
+"""Values of lanes at a constant stride, of which code keeps the first of each row.
+
+Addresses of such values need not be looked at lane by lane. :mod:`.strides` finds beforehand where
+they may be; that a register is regular *now* is told by a flag that runs beside its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from llvmlite import ir
+
+from virtualgpu.codegen.context import LANES
+from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.data import converted, parameters
+from virtualgpu.codegen.decode import Access, Data, Move, Parameter, Step
+from virtualgpu.codegen.lanes import I1, I32, IOTA, constant_vector, pointer_to, splat, zero
+from virtualgpu.codegen.operands import U32, Registers
+from virtualgpu.codegen.strides import THREAD, Strides
+from virtualgpu.machine.fuse import adapt, kind
+from virtualgpu.operations.expression import Value, llvm_type
+from virtualgpu.operations.types import UNSIGNED
+from virtualgpu.ptx import Register
+from virtualgpu.ptx.module import Operand
+
+YES = ir.Constant(I1, 1)
+DEEPEST = 64  # terms that are built one inside the other
+
+
+@dataclass(slots=True)
+class Built:
+    """The first lane of each row, the type it has, and whether the rest follows from it."""
+
+    start: Value
+    dtype: np.dtype
+    regular: ir.Value
+
+
+@dataclass(eq=False)
+class Term:
+    """A value at a constant stride; it is built where it is wanted, once. ``depth``: how many
+    others have to be built before."""
+
+    stride: int
+    make: Callable[[], Built]
+    depth: int = 0
+
+    @cached_property
+    def built(self) -> Built:
+        return self.make()
+
+
+class Regular(Strides):
+    """Where starts and flags are kept, and what follows from them in a place."""
+
+    def __init__(self, registers: Registers, places: list[Place], steps: list[list[Step]]):
+        super().__init__(registers.program, registers.varying, places, steps)
+        self.registers, self.build = registers, registers.build
+        self.rows = None if self.row == LANES else LANES // self.row
+        self.homes: dict[int, tuple[ir.Value, ir.Value]] = {}
+        crossing = frozenset().union(*(place.live_in for place in places))
+        self.kept = sorted(crossing & self.strides.keys())
+
+    # -- homes ---------------------------------------------------------------------------------
+
+    def begin(self, memory: Callable[[int], ir.Value], waiting: frozenset[int]) -> None:
+        """Give each register that lives across places a home for start and flag: on the stack, or
+        in ``memory`` that outlasts the function for those that do so ``waiting``."""
+        for slot in self.kept:
+            start = llvm_type(kind(self.registers.program.dtypes[slot]), self.rows)
+            if slot in waiting:
+                self.homes[slot] = memory(32), memory(1)
+            else:
+                self.homes[slot] = self.build.alloca(start), self.build.alloca(ir.IntType(8))
+                self.build.store(zero(kind(self.registers.program.dtypes[slot]), self.rows),
+                                 self.homes[slot][0])
+                self.forget([slot])
+        self.waiting = [slot for slot in self.kept if slot in waiting]
+
+    def forget(self, slots: list[int]) -> None:
+        for slot in slots:
+            self.build.store(ir.IntType(8)(0), self.homes[slot][1])
+
+    def remember(self, slot: int, built: Built, full: ir.Value) -> None:
+        """A register is regular from here on, if ``full``: all lanes have written it."""
+        build, dtype = self.build, self.registers.program.dtypes[slot]
+        build.store(adapt(built.start, built.dtype, dtype).node, self.homes[slot][0], align=8)
+        build.store(build.zext(build.and_(built.regular, full), ir.IntType(8)),
+                    self.homes[slot][1])
+
+    def look(self, slot: int, full: ir.Value) -> None:
+        """The same of what nothing is known of, by its lanes; its value has been written."""
+        build, dtype = self.build, self.registers.program.dtypes[slot]
+        value = adapt(*self.registers.read(slot), dtype)
+        if value.lanes is None:
+            value = Value(build, splat(build, value.node), value.kind)
+        starts = self.starts(value)
+        heads = constant_vector(IOTA // self.row * self.row)
+        node = build.shuffle_vector(value.node, ir.Constant(value.node.type, ir.Undefined), heads)
+        alike = build.icmp_unsigned("==", value.node, node)
+        same = build.icmp_unsigned("==", build.bitcast(alike, I32), I32(0xFFFFFFFF))
+        self.remember(slot, Built(starts, dtype, same), full)
+
+    def starts(self, value: Value) -> Value:
+        """The first lane of each row."""
+        build, node = self.build, value.node
+        if self.rows is None:
+            return Value(build, build.extract_element(node, I32(0)), value.kind)
+        order = constant_vector(range(0, LANES, self.row))
+        undefined = ir.Constant(node.type, ir.Undefined)
+        return Value(build, build.shuffle_vector(node, undefined, order), value.kind)
+
+    # -- a place -------------------------------------------------------------------------------
+
+    def terms(self, place: Place, steps: list[Step]) -> tuple[dict[int, Term], dict[int, Term]]:
+        """For the loads and stores of a place, by their ``id``, the terms of their addresses; and
+        of its registers as they are at its end."""
+        known: dict[int, Term | None] = {}
+        bases: dict[int, Term] = {}
+        for step in steps:
+            if isinstance(step, Access) and step.site.kind in ("load", "store"):
+                term = self._term(place, step.sources[0], known)
+                if term is not None and (
+                        self.slot(place, step.sources[0]) in self.registers.varying):
+                    bases[id(step)] = term
+            made = self._result(place, step, known)
+            for slot in step.writes:
+                known[slot] = made
+        return bases, {slot: term for slot, term in known.items() if term is not None}
+
+    def _result(self, place: Place, step: Step, known: dict[int, Term | None]) -> Term | None:
+        if not step.writes:
+            return None
+        if isinstance(step, Parameter):
+            if len(step.targets) != 1:
+                return None
+            return Term(0, lambda: self._parameter(step))
+        terms = [self._term(place, source, known) for source in step.sources]
+        given = [term for term in terms if term is not None]
+        data = isinstance(step, Data | Move) or step.instruction.opcode == "cvta"
+        if not data or len(given) < len(terms):
+            return None
+        found = self.rule(step, [term.stride for term in given])
+        if found is None:
+            return None
+        depth = 1 + max((term.depth for term in given), default=0)
+        term = Term(found[0], lambda: self._built(step, given, found[1]), depth % DEEPEST)
+        if depth == DEEPEST:
+            _ = term.built
+        return term
+
+    def _parameter(self, step: Parameter) -> Built:
+        value, dtype = next(parameters(self.registers, step))
+        return Built(self._spread(value), dtype, YES)
+
+    def _built(self, step: Step, terms: list[Term], check: str) -> Built:
+        build = self.build
+        wants = step.operation.sources if isinstance(step, Data) else [
+            step.dtype if isinstance(step, Move) else UNSIGNED[8]]
+        starts = [adapt(term.built.start, term.built.dtype, want)
+                  for term, want in zip(terms, wants, strict=True)]
+        if isinstance(step, Data):
+            result, dtype = step.body(*starts), step.operation.destinations[0]
+            assert isinstance(result, Value)
+        elif isinstance(step, Move):
+            result, dtype = starts[0], step.dtype
+        else:
+            result, dtype = converted(step, starts[0]), UNSIGNED[8]
+        flags = [term.built.regular for term in terms]
+        if check in ("extends", "sign"):
+            last = starts[0] + terms[0].stride * (self.row - 1)
+            if check == "extends" and starts[0].kind[0] == "u":
+                good = last >= starts[0] if terms[0].stride > 0 else last <= starts[0]
+            else:
+                signed = f"s{wants[0].itemsize * 8}"
+                good = (starts[0].view(signed) ^ last.view(signed)) >= 0
+            flags.append(self.every(good))
+        elif check:
+            flags.append(self.every(starts[2] if check == "yes" else ~starts[2]))
+        regular = YES
+        for flag in flags:
+            regular = flag if regular is YES else regular if flag is YES else build.and_(
+                regular, flag)
+        return Built(result, dtype, regular)
+
+    def every(self, good: Value) -> ir.Value:
+        """Whether it holds for all rows."""
+        if good.lanes is None:
+            return good.node
+        bits = self.build.bitcast(good.node, ir.IntType(good.lanes))
+        return self.build.icmp_unsigned("==", bits, bits.type((1 << good.lanes) - 1))
+
+    def _term(self, place: Place, operand: Operand, known: dict[int, Term | None]) -> Term | None:
+        slot, stride = self.slot(place, operand), self.stride(place, operand)
+        if isinstance(operand, Register) and operand.name.startswith("!"):
+            return None
+        if slot is not None and slot in known:
+            return known[slot]
+        if stride is None or (slot is not None and slot in self.registers.varying
+                              and slot not in self.homes):
+            return None
+        return Term(stride, lambda: self._entry(operand, slot))
+
+    def _entry(self, operand: Operand, slot: int | None) -> Built:
+        """What a register or number is where the place begins."""
+        build, registers = self.build, self.registers
+        if slot is not None and slot in self.homes:
+            start, flag = self.homes[slot]
+            dtype = registers.program.dtypes[slot]
+            name = kind(dtype)
+            node = build.load(start, typ=llvm_type(name, self.rows), align=8)
+            regular = build.trunc(build.load(flag, typ=ir.IntType(8)), I1)
+            return Built(Value(build, node, name), dtype, regular)
+        if slot is not None:
+            value, dtype = registers.read(slot)
+            return Built(self._spread(value), dtype, YES)
+        if isinstance(operand, Register) and operand.name in THREAD:
+            return Built(self._thread(operand.name), U32, build.icmp_unsigned(
+                "!=", registers.context.load("in_rows"), ir.IntType(64)(0)))
+        if isinstance(operand, Register):
+            value = registers.get(operand, U32)
+            value = value if value.lanes is None else self.starts(value)
+            return Built(self._spread(value), U32, YES)
+        wide = UNSIGNED[8]
+        return Built(self._spread(registers.get(operand, wide)), wide, YES)
+
+    def _thread(self, name: str) -> Value:
+        build, context = self.build, self.registers.context
+        table = context.load(f"tid_{name[-1]}")
+        at = build.add(table, build.shl(context.load("warp"), ir.IntType(64)(7)))
+        if self.rows is None:
+            return Value(build, build.load(pointer_to(build, at), typ=I32), "u32")
+        node = ir.Constant(llvm_type("u32", self.rows), ir.Undefined)
+        for row in range(self.rows):
+            place = pointer_to(build, build.add(at, ir.IntType(64)(4 * row * self.row)))
+            node = build.insert_element(node, build.load(place, typ=I32), I32(row))
+        return Value(build, node, "u32")
+
+    def _spread(self, value: Value) -> Value:
+        if self.rows is None or value.lanes is not None:
+            return value
+        return Value(self.build, splat(self.build, value.node, self.rows), value.kind)
