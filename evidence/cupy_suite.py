@@ -30,6 +30,7 @@ AREAS = ("indexing", "logic", "manipulation", "math", "sorting", "statistics", "
 # A module of this name is imported as pytest starts. CuPy's tests take their decorators from
 # ``cupy.testing``; those of the source take its place, with the private things they import.
 CONFTEST = '''
+import contextlib
 import importlib.util
 import math
 import os
@@ -42,15 +43,31 @@ virtualgpu.activate(force=True)
 import cupy
 import cupyx
 
-cupy._core.internal = types.SimpleNamespace(prod=math.prod)
-sparse = types.ModuleType("cupyx.scipy.sparse")
-sparse.issparse = lambda x: False
-cupyx.scipy = types.ModuleType("cupyx.scipy")
-cupyx.scipy.sparse = sparse
-internal = types.ModuleType("cupy._util")
-internal.PerformanceWarning = type("PerformanceWarning", (Warning,), {})
-sys.modules.update({"cupyx.scipy": cupyx.scipy, "cupyx.scipy.sparse": sparse,
-                    "cupy._util": internal})
+
+class Private(types.ModuleType):
+    """In the place of a private module: its functions take anything and choose nothing."""
+
+    available, _CUB_REDUCE_SIZE_THRESHOLD = False, 1
+    PerformanceWarning = type("PerformanceWarning", (Warning,), {})
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args: []
+
+
+for name in ("cupy._util", "cupy._indexing", "cupy._indexing.generate", "cupy._core.internal",
+             "cupy._core._accelerator", "cupy._core._cub_reduction", "cupy._core._routines_linalg",
+             "cupy.cuda.cub", "cupy.cuda.cutensor", "cupyx.scipy", "cupyx.scipy.sparse"):
+    made = sys.modules[name] = Private(name)
+    package, _, short = name.rpartition(".")
+    setattr(sys.modules[package], short, made)
+cupy._core.__path__ = []
+cupy._core.internal.prod = math.prod
+cupy._core.get_compute_type = cupy._core.set_compute_type = lambda *args: None
+cupyx.scipy.sparse.issparse = lambda x: False
+# Inside it nothing may wait for the device; here nothing ever does.
+cupyx.allow_synchronize = contextlib.nullcontext
 folder = os.path.join(os.environ["CUPY_SOURCE"], "cupy", "testing")
 for name in [name for name in sys.modules if name.partition(".testing")[0] == "cupy"]:
     if name.startswith("cupy.testing"):

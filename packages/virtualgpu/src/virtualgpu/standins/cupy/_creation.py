@@ -28,8 +28,8 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
     Parameters
     ----------
     copy : bool or None
-        False and None: an array on the device is not copied unless it must be (CuPy, unlike
-        NumPy 2, takes False to mean that).
+        None: an array on the device is not copied unless it must be. False: ValueError where it
+        must be.
     order : 'C', 'F', 'A' or 'K'
     ndmin : int
     subok, blocking
@@ -42,8 +42,10 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
         if not host.dtype.isnative:
             host = host.astype(host.dtype.newbyteorder("="))
         supported(host.dtype)
-        return from_host(host)
+        return from_host(host, layout(order))
     made = convert(given, given.dtype if dtype is None else supported(dtype), order, bool(copy))
+    if copy is False and made is not given:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
     if ndmin > made.ndim:
         made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
     return made
@@ -51,7 +53,7 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
 
 def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
     """``a`` on the device; not copied where it is there already, in type and layout."""
-    return array(a, dtype, copy=bool(copy), order=order)
+    return array(a, dtype, copy=copy, order=order)
 
 
 def asanyarray(a, dtype=None, order=None, *, copy=None, blocking=False):
@@ -61,12 +63,26 @@ def asanyarray(a, dtype=None, order=None, *, copy=None, blocking=False):
 
 def ascontiguousarray(a, dtype=None):
     """``a`` in C order, of at least one dimension."""
-    return array(a, dtype, copy=False, order="C", ndmin=1)
+    return array(a, dtype, copy=None, order="C", ndmin=1)
 
 
 def asfortranarray(a, dtype=None):
     """``a`` in Fortran order, of at least one dimension."""
-    return array(a, dtype, copy=False, order="F", ndmin=1)
+    return array(a, dtype, copy=None, order="F", ndmin=1)
+
+
+def require(a, dtype=None, requirements=None):
+    """``a`` in C or Fortran order, or owning its memory: 'C', 'F', 'O', or NumPy's longer names.
+
+    Raises ValueError for other flags, and for what is no dtype.
+    """
+    flags = {flag.upper()[0] for flag in requirements or ()}
+    if not flags <= set("CFO") or flags >= set("CF"):
+        raise ValueError(f"Incorrect flags in requirements: {requirements}")
+    try:
+        return array(a, dtype, "O" in flags or None, next(iter(flags & set("CF")), "A"))
+    except TypeError:
+        raise ValueError(f'Incorrect dtype "{dtype}" provided') from None
 
 
 def asfarray(a, dtype=float):

@@ -108,6 +108,9 @@ class _Concatenator:
 
     def __getitem__(self, key):
         keys = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(getattr(one, "step", one), str | complex) for one in keys):
+            raise NotImplementedError("CuPy joins arrays along the first axis (r_) or the second "
+                                      "(c_) only, and has no ranges by their number of elements")
         return wrap(self._host_object[tuple(on_host(one) for one in keys)], [])
 
 

@@ -8,6 +8,7 @@ exact. Sums of floats are NumPy's (pairwise); a GPU adds in another order and ro
 from __future__ import annotations
 
 import contextlib
+import operator
 import warnings
 
 import numpy as np
@@ -61,13 +62,14 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
     """
     function, takes, empty_result = METHODS.get(name) or NAN[name]
     host = a._host
-    if not empty_result and host.size == 0 and (axis is None or 0 in np.take(host.shape, axis)):
+    if not empty_result and host.size == 0 and (axis is None or 0 in np.atleast_1d(host.shape)[[axis] if np.ndim(axis) == 0 else list(axis)]):
         raise ValueError(f"zero-size array to reduction operation cupy_{name} which has no "
                          "identity")
     index = name.endswith(("argmax", "argmin"))
     if dtype is not None and "dtype" in takes and not index:
         more["dtype"] = dtype
-    with np.errstate(all="ignore"), _no_warnings(name in NAN or not host.size or "ddof" in more):
+    with np.errstate(all="ignore"), _no_warnings(
+            (name in NAN and name not in ("nanmax", "nanmin")) or not host.size or "ddof" in more):
         result = np.asarray(_call(function, host, axis, keepdims, more))
     if index and dtype is not None:
         result = result.astype(dtype)
@@ -87,7 +89,8 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
 
 @contextlib.contextmanager
 def _no_warnings(may_come: bool):
-    """Silence what NumPy says of empty slices and NaN: a GPU says nothing."""
+    """Silence what NumPy says of empty slices and NaN: a GPU says nothing, but CuPy asks for all
+    NaN in two functions."""
     if not may_come:
         yield
         return
@@ -152,7 +155,10 @@ def _with_known_method(function):
 
 
 #: What the table's functions call in place of NumPy's.
-OWN = {name: _with_known_method(getattr(np, name)) for name in ("percentile", "quantile")}
+OWN = {name: _with_known_method(getattr(np, name)) for name in ("percentile", "quantile")} | {
+    "matrix_transpose": operator.attrgetter("mT"),
+    "meshgrid": lambda *xi, **given: tuple(np.meshgrid(*xi, **given)),  # a list where sparse
+}
 
 FUNCTIONS = {name: _function(name, METHODS[name][1], _by_method(name)) for name in METHODS}
 FUNCTIONS |= {name: _function(name, METHODS[method][1], _by_method(method))
