@@ -1,7 +1,7 @@
 """CuPy's own tests on the stand-in that answers where there is no GPU.
 
     pip download cupy==14.2.0 --no-deps --no-binary :all:     CuPy's source, tests included
-    python -m evidence.cupy_suite FOLDER                      every area (two minutes on two cores)
+    python -m evidence.cupy_suite FOLDER                      every area (four minutes on two cores)
     python -m evidence.cupy_suite FOLDER math logic           some areas, results not written
 
 FOLDER is the source unpacked, as released (nothing in it is built or imported but its tests and
@@ -11,21 +11,9 @@ and the run fails where one has none.
 
 from __future__ import annotations
 
-import argparse
-import os
-import resource
-import subprocess
 import sys
-import tempfile
-from collections import Counter
-from pathlib import Path
 
-from rich.progress import track
-
-from evidence.numba_suite import SOURCE, outcomes
-
-AREAS = ("indexing", "logic", "manipulation", "math", "sorting", "statistics", "binary", "creation",
-         "functional", "io", "lib", "misc", "padding", "polynomial")
+from evidence.own_tests import Suite, main
 
 # A module of this name is imported as pytest starts. CuPy's tests take their decorators from
 # ``cupy.testing``; those of the source take its place, with the private things they import.
@@ -68,7 +56,7 @@ cupy._core.get_compute_type = cupy._core.set_compute_type = lambda *args: None
 cupyx.scipy.sparse.issparse = lambda x: False
 # Inside it nothing may wait for the device; here nothing ever does.
 cupyx.allow_synchronize = contextlib.nullcontext
-folder = os.path.join(os.environ["CUPY_SOURCE"], "cupy", "testing")
+folder = os.path.join(os.environ["SUITE_SOURCE"], "cupy", "testing")
 for name in [name for name in sys.modules if name.partition(".testing")[0] == "cupy"]:
     if name.startswith("cupy.testing"):
         del sys.modules[name]
@@ -77,9 +65,6 @@ spec = importlib.util.spec_from_file_location(
 cupy.testing = sys.modules["cupy.testing"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(cupy.testing)
 '''
-
-# Not run: arrays of 2 GiB and more, which is all that the virtual device has, and NumPy's beside.
-HUGE = ("index_32_bits", "huge_size", "BigArray")
 
 # Why a test does not pass. Keys are parts of "area Class.test: message".
 REASONS = {
@@ -109,54 +94,13 @@ REASONS = {
 }
 
 
-def run(source: Path, area: str) -> dict[str, tuple[str, str]]:
-    """``{file Class.test: (outcome, message)}`` of one area of CuPy's tests."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "conftest.py").write_text(CONFTEST)
-        result = Path(folder) / "result.xml"
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", source / "tests",
-             "--confcutdir", folder, "-p", "conftest", "-p", "no:cacheprovider", "-q",
-             "--import-mode=importlib", "--continue-on-collection-errors", "-W", "ignore",
-             "--tb=no", "-k", " and ".join(f"not {name}" for name in HUGE),
-             "--junitxml", result, source / "tests" / "cupy_tests" / f"{area}_tests"],
-            cwd=folder, check=False, stdout=subprocess.DEVNULL,
-            env={**os.environ, "CUPY_SOURCE": str(source),
-                 "PYTHONPATH": f"{folder}{os.pathsep}{SOURCE}"})
-        return outcomes(result)
 
-
-def reason(name: str, message: str) -> str | None:
-    return next((words for key, words in REASONS.items() if key in f"{name}: {message}"), None)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", type=Path, help="CuPy's source, unpacked")
-    parser.add_argument("areas", nargs="*", choices=[[], *AREAS], help="default: all")
-    given = parser.parse_args()
-    source = given.source.resolve()
-    if not (source / "tests" / "cupy_tests").is_dir():
-        parser.error(f"{given.source} has no tests/cupy_tests: give CuPy's source, unpacked")
-    counts, failed = {}, {}
-    for area in track(given.areas or AREAS, "CuPy's tests"):
-        found = run(source, area)
-        counts[area] = dict(Counter(outcome for outcome, _ in found.values()))
-        failed |= {f"{area} {name}": message.partition("\n")[0]  # paths follow
-                   for name, (outcome, message) in found.items() if outcome == "failed"}
-        print(f"{area}: {counts[area]}")
-    for name, message in failed.items():
-        print(f"  {name}: {reason(name, message) or 'UNEXPLAINED: ' + message}")
-    if not given.areas:
-        from benchmarks.report import write
-
-        print(write("cupy_suite", {
-            "areas": counts, "not run": f"tests with {', '.join(HUGE)} in their name",
-            "failed": {name: reason(name, message) or message for name, message in failed.items()},
-            "peak memory of a run, GB":
-                round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6, 1)}))
-    return 1 if any(reason(*one) is None for one in failed.items()) else 0
-
+SUITE = Suite(
+    name="cupy_suite", package="CuPy", tests="tests/cupy_tests/{area}_tests", conftest=CONFTEST,
+    areas=("indexing", "logic", "manipulation", "math", "sorting", "statistics", "binary",
+           "creation", "functional", "io", "lib", "misc", "padding", "polynomial"),
+    # Arrays of 2 GiB and more, which is all that the virtual device has, and NumPy's beside.
+    not_run=("index_32_bits", "huge_size", "BigArray"), reasons=REASONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(SUITE, __doc__))

@@ -242,9 +242,12 @@ def copy_into(target: ndarray, source: np.ndarray, *, name: str = "cupy_copy") -
 
 
 def _only_f(host: np.ndarray) -> bool:
-    return host.ndim > 1 and host.flags.f_contiguous and (
-        not host.flags.c_contiguous  # axes of length 1 make an array both
-        or (host.strides[0] == host.itemsize and host.strides != np.empty_like(host, order="C").strides))
+    if host.ndim < 2 or not host.flags.f_contiguous:
+        return False
+    # Axes of length 1 make an array both.
+    return not host.flags.c_contiguous or (
+        host.strides[0] == host.itemsize
+        and host.strides != np.empty_like(host, order="C").strides)
 
 
 def _new(shape, dtype: np.dtype, order: str, poison: bool, strides=None) -> ndarray:

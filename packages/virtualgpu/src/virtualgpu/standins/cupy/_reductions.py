@@ -62,7 +62,8 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
     """
     function, takes, empty_result = METHODS.get(name) or NAN[name]
     host = a._host
-    if not empty_result and host.size == 0 and (axis is None or 0 in np.atleast_1d(host.shape)[[axis] if np.ndim(axis) == 0 else list(axis)]):
+    axes = axis if axis is None or isinstance(axis, tuple) else (axis,)
+    if not empty_result and host.size == 0 and (axes is None or 0 in np.take(host.shape, axes)):
         raise ValueError(f"zero-size array to reduction operation cupy_{name} which has no "
                          "identity")
     index = name.endswith(("argmax", "argmin"))

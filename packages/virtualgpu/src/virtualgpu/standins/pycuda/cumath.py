@@ -7,15 +7,17 @@ import numpy as np
 from ._operators import need_contiguous
 from .gpuarray import GPUArray
 
-__all__ = [
-    "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "fabs", "floor", "fmod", "frexp",
-    "ldexp", "log", "log10", "modf", "sin", "sinh", "sqrt", "tan", "tanh",
-]
+_UNARY = """
+acos asin atan ceil cos cosh exp floor log log10 sin sinh sqrt tan tanh
+""".split()
+__all__ = [*_UNARY, "fabs", "fmod", "frexp", "ldexp", "modf"]
 
 
 def _unary(name: str, function):
-    def apply(array: GPUArray, *, out: GPUArray | None = None, stream=None) -> GPUArray:
+    def apply(array: GPUArray, stream_or_out=None, *, out=None, stream=None) -> GPUArray:
         need_contiguous(array)
+        if isinstance(stream_or_out, GPUArray):
+            out = stream_or_out
         result = array._new_like_me() if out is None else out
         with np.errstate(all="ignore"):
             return result._write(function(array._host))
@@ -25,22 +27,8 @@ def _unary(name: str, function):
     return apply
 
 
+globals().update({name: _unary(name, getattr(np, name)) for name in _UNARY})
 fabs = _unary("fabs", np.abs)
-ceil = _unary("ceil", np.ceil)
-floor = _unary("floor", np.floor)
-exp = _unary("exp", np.exp)
-log = _unary("log", np.log)
-log10 = _unary("log10", np.log10)
-sqrt = _unary("sqrt", np.sqrt)
-sin = _unary("sin", np.sin)
-cos = _unary("cos", np.cos)
-tan = _unary("tan", np.tan)
-asin = _unary("asin", np.arcsin)
-acos = _unary("acos", np.arccos)
-atan = _unary("atan", np.arctan)
-sinh = _unary("sinh", np.sinh)
-cosh = _unary("cosh", np.cosh)
-tanh = _unary("tanh", np.tanh)
 
 
 def fmod(arg: GPUArray, mod: GPUArray, stream=None) -> GPUArray:

@@ -79,7 +79,9 @@ def get_or_register_dtype(names: Any, dtype: Any = None) -> np.dtype:
     return np.dtype(dtype)
 
 
-register_dtype = get_or_register_dtype
+def register_dtype(dtype: Any, names: Any) -> None:
+    """As :func:`get_or_register_dtype`, with the arguments the other way round."""
+    get_or_register_dtype(names, dtype)
 
 
 class DtypedArgument:
