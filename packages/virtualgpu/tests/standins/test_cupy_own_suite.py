@@ -234,3 +234,17 @@ def test_functions_along_axes(cp):
 
 def test_meshgrids_are_tuples(cp):
     assert cp.meshgrid(sparse=True, copy=False) == ()
+
+
+def test_functions_of_cupy_in_a_vectorised_one(cp):
+    add = cp.vectorize(lambda x, y: cp.add(x, y))
+    assert add(cp.arange(3), cp.arange(3)).tolist() == [0, 2, 4]
+
+
+def test_halves_are_added_in_single_precision(cp):
+    tenths = np.full(3000, 0.1, np.float16)
+    expected = np.float16(tenths.astype(np.float32).sum())
+    made = cp.array(np.stack([tenths, tenths], 1)).sum(0)
+    assert made.dtype == np.float16
+    assert made.tolist() == [expected, expected]
+    assert float(cp.nansum(cp.array(tenths))) == expected

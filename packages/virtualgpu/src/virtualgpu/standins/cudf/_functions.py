@@ -53,30 +53,26 @@ def date_range(start=None, end=None, periods=None, freq=None, tz=None, normalize
     return wrap(pd.date_range(start, end, periods, freq, name=name, normalize=normalize))
 
 
-def to_datetime(arg, *args, **kwargs):
-    return wrap(pd.to_datetime(unwrap(arg), *args, **kwargs))
+def _by_pandas(function):
+    def apply(*args, **kwargs):
+        return wrap(function(*unwrap(args), **kwargs))
+
+    apply.__name__ = apply.__qualname__ = function.__name__
+    apply.__doc__ = f"As ``pandas.{function.__name__}``."
+    return apply
+
+
+to_datetime, get_dummies = _by_pandas(pd.to_datetime), _by_pandas(pd.get_dummies)
+factorize, crosstab = _by_pandas(pd.factorize), _by_pandas(pd.crosstab)
 
 
 def to_numeric(arg, errors="raise", downcast=None):
     return wrap(pd.to_numeric(unwrap(arg), errors, downcast))
 
 
-def get_dummies(data, *args, **kwargs):
-    return wrap(pd.get_dummies(unwrap(data), *args, **kwargs))
-
-
-def factorize(values, *args, **kwargs):
-    """Codes (a CuPy array) and the distinct values."""
-    return wrap(pd.factorize(unwrap(values), *args, **kwargs))
-
-
 def unique(values):
     """Each value once, in order of appearance."""
     return values.unique() if isinstance(values, Frame) else Series(values).unique()
-
-
-def crosstab(index, columns, *args, **kwargs):
-    return wrap(pd.crosstab(unwrap(index), unwrap(columns), *args, **kwargs))
 
 
 def melt(frame, *args, **kwargs):

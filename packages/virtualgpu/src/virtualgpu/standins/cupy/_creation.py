@@ -18,7 +18,7 @@ from ._core import (
     wrote,
 )
 from ._indexing import fill
-from ._operands import as_array, wrap
+from ._operands import as_array, on_host, wrap
 from ._operators import named
 
 
@@ -195,7 +195,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     """``num`` values from ``start`` to ``stop``."""
     if num < 0:
         raise ValueError("linspace with num<0 is not supported")
-    ends = [as_array(v)._host if as_array(v) is not None else v for v in (start, stop)]
+    ends = [on_host(start), on_host(stop)]
     with np.errstate(all="ignore"):
         values, step = np.linspace(*ends, num, endpoint, True, dtype, axis)
     made = _made(values, "cupy_linspace", exact=True)
@@ -208,32 +208,17 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     return powers if dtype is None else powers.astype(dtype)
 
 
-def frombuffer(*args, **kwargs):
-    return asarray(np.frombuffer(*args, **kwargs))
+def _reader(name: str):
+    def read(*args, **kwargs):
+        return asarray(getattr(np, name)(*args, **kwargs))
+
+    read.__name__ = read.__qualname__ = name
+    read.__doc__ = f"As ``numpy.{name}``, to the device."
+    return read
 
 
-def fromfile(*args, **kwargs):
-    return asarray(np.fromfile(*args, **kwargs))
-
-
-def fromfunction(*args, **kwargs):
-    return asarray(np.fromfunction(*args, **kwargs))
-
-
-def fromiter(*args, **kwargs):
-    return asarray(np.fromiter(*args, **kwargs))
-
-
-def fromstring(*args, **kwargs):
-    return asarray(np.fromstring(*args, **kwargs))
-
-
-def loadtxt(*args, **kwargs):
-    return asarray(np.loadtxt(*args, **kwargs))
-
-
-def genfromtxt(*args, **kwargs):
-    return asarray(np.genfromtxt(*args, **kwargs))
+frombuffer, fromfile, fromfunction, fromiter, fromstring, genfromtxt, loadtxt = map(
+    _reader, "frombuffer fromfile fromfunction fromiter fromstring genfromtxt loadtxt".split())
 
 
 def load(file, mmap_mode=None, allow_pickle=None):
@@ -291,8 +276,7 @@ def _gather(obj):
     """Nested lists with arrays on the device in them, as NumPy can take them."""
     if isinstance(obj, list | tuple):
         return [_gather(one) for one in obj]
-    given = as_array(obj)
-    return obj if given is None else given._host
+    return on_host(obj)
 
 
 def _made(host: np.ndarray, name: str, *, exact: bool = False) -> ndarray:

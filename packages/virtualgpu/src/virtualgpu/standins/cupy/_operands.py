@@ -61,6 +61,12 @@ def operand(x):
     raise TypeError(f"Unsupported type {type(x)}")
 
 
+def on_host(x):
+    """The host's view of an array of the device, or the thing itself."""
+    array = as_array(x)
+    return x if array is None else array._host
+
+
 def wrap(result, arrays: list[ndarray]):
     """NumPy's ``result`` as CuPy's: arrays and NumPy scalars on the device, the rest as it is.
 

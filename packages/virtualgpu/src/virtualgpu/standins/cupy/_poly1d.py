@@ -6,7 +6,7 @@ import numpy as np
 
 from . import _launches
 from ._creation import asarray, asnumpy
-from ._operands import as_array, wrap
+from ._operands import on_host, wrap
 
 
 class poly1d:
@@ -97,10 +97,7 @@ class poly1d:
 
 
 def _on_host(other):
-    if isinstance(other, poly1d):
-        return other._host
-    array = as_array(other)
-    return other if array is None else array._host
+    return other._host if isinstance(other, poly1d) else on_host(other)
 
 
 def _on_device(made):

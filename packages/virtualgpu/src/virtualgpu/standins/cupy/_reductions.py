@@ -69,11 +69,13 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
     index = name.endswith(("argmax", "argmin"))
     if dtype is not None and "dtype" in takes and not index:
         more["dtype"] = dtype
+    small = host.dtype == np.float16 and not dtype and name.endswith(("sum", "prod"))
+    host = host.astype(np.float32) if small else host  # in which CuPy's kernels add
     with np.errstate(all="ignore"), _no_warnings(
             (name in NAN and name not in ("nanmax", "nanmin")) or not host.size or "ddof" in more):
         result = np.asarray(_call(function, host, axis, keepdims, more))
-    if index and dtype is not None:
-        result = result.astype(dtype)
+    if (index and dtype is not None) or small:
+        result = result.astype(dtype or a.dtype)
     if _launches.listening() and host.size:
         _launches.record(f"cupy_{name}", "reduction", size=host.size, exact=False)
     if out is None:
@@ -120,15 +122,11 @@ def parameters(takes: str) -> list[str]:
 
 def _function(name: str, takes: str, run):
     """``cupy.NAME(a, ...)`` with the parameters that ``takes`` says."""
-    if takes == "dtype ddof":
-        def function(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-            return run(a, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims)
-    elif takes == "dtype":
-        def function(a, axis=None, dtype=None, out=None, keepdims=False):
-            return run(a, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
-    else:
-        def function(a, axis=None, out=None, keepdims=False):
-            return run(a, axis=axis, out=out, keepdims=keepdims)
+    defaults = {"dtype": None, "out": None, "ddof": 0, "keepdims": False}
+    order = parameters(takes)
+    function = eval(f"lambda a, axis=None, {', '.join(f'{one}={defaults[one]}' for one in order)}:"
+                    f" run(a, axis=axis, {', '.join(f'{one}={one}' for one in order)})",
+                    {"run": run})
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"As ``numpy.{name}``, without warnings; a CuPy array, also of no dimensions.")

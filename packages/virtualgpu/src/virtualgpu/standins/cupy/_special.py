@@ -10,7 +10,7 @@ from ._core import copy_into, fresh, from_host, ndarray, wrote
 from ._creation import asarray, asnumpy
 from ._dlpack import take_in
 from ._indexing import axis_of
-from ._operands import as_array, operand
+from ._operands import as_array, on_host, operand
 from ._operators import named
 
 
@@ -210,12 +210,6 @@ def from_dlpack(array_, *, device=None, copy=None):
     if device is not None:
         raise NotImplementedError("from_dlpack() does not support device yet.")
     return take_in(array_)
-
-
-def on_host(x):
-    """The host's view of an array of the device, or the thing itself."""
-    found = as_array(x)
-    return x if found is None else found._host
 
 
 __all__ = """

@@ -63,40 +63,10 @@ class Operators:
     def __rpow__(self, other):
         return _binary(lambda x, y: _power(np.asarray(y, np.result_type(x, y)), x), self, other)
 
-    def __iadd__(self, other):
-        return _binary(np.add, self, other, self)
-
-    def __isub__(self, other):
-        return _binary(np.subtract, self, other, self)
-
-    def __imul__(self, other):
-        return _binary(np.multiply, self, other, self)
-
     def __itruediv__(self, other):
         if isinstance(other, Operators):
             return _binary(_divide, self, other, self)
         return self if other == 1 else _binary(_divide_by, self, other, self)
-
-    def __ipow__(self, other):
-        return _binary(_power, self, other, self)
-
-    def __eq__(self, other):
-        return _compare(np.equal, self, other)
-
-    def __ne__(self, other):
-        return _compare(np.not_equal, self, other)
-
-    def __lt__(self, other):
-        return _compare(np.less, self, other)
-
-    def __le__(self, other):
-        return _compare(np.less_equal, self, other)
-
-    def __gt__(self, other):
-        return _compare(np.greater, self, other)
-
-    def __ge__(self, other):
-        return _compare(np.greater_equal, self, other)
 
     def mul_add(self, selffac, other, otherfac, add_timer=None, stream=None, out=None):
         """``selffac * self + otherfac * other`` in one kernel."""
@@ -178,11 +148,6 @@ def _binary(function, x: Operators, y: Any, out: Operators | None = None):
         return out._write(function(x._host, y._host if isinstance(y, Operators) else y))
 
 
-def _compare(function, x: Operators, y: Any):
-    """PyCUDA compares into the type of the operands: 0 and 1."""
-    return _binary(lambda a, b: function(a, b), x, y)
-
-
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Integers divide as in C, towards zero; by zero gives all bits set, as on a GPU."""
     if np.result_type(x, y).kind not in "iu":
@@ -207,3 +172,19 @@ def _power(x, y):
     if dtype.kind in "iu":  # by way of pow(double, double)
         return np.power(np.asarray(x, np.float64), y)
     return np.power(x, y)
+
+
+def _add_operators() -> None:
+    def operator(function, in_place: bool):
+        return lambda self, other: _binary(function, self, other, self if in_place else None)
+
+    for name, function in {"iadd": np.add, "isub": np.subtract, "imul": np.multiply,
+                           "ipow": _power}.items():
+        setattr(Operators, f"__{name}__", operator(function, True))
+    # PyCUDA compares into the type of the operands: 0 and 1.
+    for name, function in {"eq": np.equal, "ne": np.not_equal, "lt": np.less,
+                           "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():
+        setattr(Operators, f"__{name}__", operator(function, False))
+
+
+_add_operators()

@@ -45,6 +45,7 @@ def to_gpu_async(ary: np.ndarray, allocator=_memory.mem_alloc, stream=None) -> G
 
 
 empty = GPUArray
+transpose, reshape, any, all = GPUArray.transpose, GPUArray.reshape, GPUArray.any, GPUArray.all
 
 
 def zeros(shape, dtype=np.float64, allocator=_memory.mem_alloc, order="C") -> GPUArray:
@@ -111,14 +112,6 @@ def stack(arrays, axis=0, allocator=None) -> GPUArray:
     joined = np.stack([one._host for one in arrays], axis)
     return GPUArray(joined.shape, joined.dtype, allocator or arrays[0].allocator,
                     order="C" if axis == 0 else "F")._write(joined)
-
-
-def transpose(a: GPUArray, axes=None) -> GPUArray:
-    return a.transpose(axes)
-
-
-def reshape(a: GPUArray, *shape, **kwargs) -> GPUArray:
-    return a.reshape(*shape, **kwargs)
 
 
 # -- elements by condition and by index ---------------------------------------------------------
@@ -189,14 +182,6 @@ def sum(a, dtype=None, stream=None, allocator=None) -> GPUArray:
     """The sum, in the array's own type unless ``dtype`` says another."""
     dtype = np.dtype(dtype or a.dtype)
     return scalar_array(np.sum(a._host, dtype=dtype), dtype, allocator)
-
-
-def any(a, stream=None, allocator=None) -> GPUArray:
-    return a.any()
-
-
-def all(a, stream=None, allocator=None) -> GPUArray:
-    return a.all()
 
 
 def subset_sum(subset, a, dtype=None, stream=None, allocator=None) -> GPUArray:
