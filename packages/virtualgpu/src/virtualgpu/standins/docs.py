@@ -43,8 +43,8 @@ install it and find PyCUDA's basic calls on CuPy (`gpucourse.adapters.without_py
 been tried on CuPy's stand-in only, not on a GPU.
 """
 
-_OWN_TESTS = ("Its own tests run on the stand-in (`python -m evidence.{0}_suite FOLDER`, with {1}'s "
-              "source); `benchmarks/results/{0}_suite.json` has how many pass, and why others fail.")
+_OWN_TESTS = ("Its own tests run on it (`python -m evidence.{0}_suite FOLDER`, with {1}'s source); "
+              "`benchmarks/results/{0}_suite.json` has how many pass, and why others fail.")
 _ABOUT = {
     "cupy": ("CuPy", "Follows CuPy 14.2. " + _OWN_TESTS.format("cupy", "CuPy")),
     "cupyx": ("cupyx", ""),
