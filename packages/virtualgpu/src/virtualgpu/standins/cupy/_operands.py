@@ -86,9 +86,8 @@ def wrap(result, arrays: list[ndarray]):
 def _array(result: np.ndarray, arrays: list[ndarray]) -> ndarray:
     result = np.asarray(result)  # not a masked array or a matrix
     if not result.size:
-        for array in arrays:
-            if result.base is not None and (
-                    result.base is array._host or result.base is array._host.base):
+        for array in arrays if result.base is not None else ():
+            if result.base is array._host or result.base is array._host.base:
                 return view_of(array, result)
     else:
         address = result.__array_interface__["data"][0]

@@ -112,8 +112,8 @@ def copyto(dst, src, casting="same_kind", where=None) -> None:
         raise ValueError("non-scalar numpy.ndarray cannot be used for copyto")
     given = src if of_host else operand(src)
     scalar = of_host or (np.ndim(given) == 0 and as_array(src) is None)
-    # NumPy judges the cast: by value where the number is Python's.
-    np.copyto(np.empty((), dst.dtype), given if scalar else np.empty((), given.dtype), casting)
+    if scalar or casting != "unsafe":  # NumPy judges, by value where the number is Python's
+        np.copyto(np.empty((), dst.dtype), given if scalar else np.empty((), given.dtype), casting)
     source = np.asarray(given)
     if where is None:
         copy_into(dst, source)
@@ -150,7 +150,7 @@ def msort(a):
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     """``func1d`` on every slice; it is given CuPy arrays, one after the other."""
     def on_device(part):
-        return asarray(func1d(from_host(part), *args, **kwargs))._host
+        return asarray(func1d(from_host(part), *args, **kwargs)).get()
 
     return from_host(np.asarray(np.apply_along_axis(on_device, axis, operand(arr))))
 
