@@ -1,7 +1,7 @@
 """PyCUDA's own tests on the stand-in that answers where there is no GPU.
 
     pip download pycuda==2026.1 --no-deps --no-binary :all:   PyCUDA's source, tests included
-    python -m evidence.pycuda_suite FOLDER                    every file (half a minute)
+    python -m evidence.pycuda_suite FOLDER                    every file (15 s of processor time)
     python -m evidence.pycuda_suite FOLDER cumath             one of them, results not written
 
 FOLDER is the source unpacked; nothing in it is built, and only its tests are imported. Every test
