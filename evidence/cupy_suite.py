@@ -1,7 +1,7 @@
 """CuPy's own tests on the stand-in that answers where there is no GPU.
 
     pip download cupy==14.2.0 --no-deps --no-binary :all:   CuPy's source, tests included
-    python -m evidence.cupy_suite FOLDER                    every area (three minutes of a processor)
+    python -m evidence.cupy_suite FOLDER                    every area (3 min of processor time)
     python -m evidence.cupy_suite FOLDER math logic         some areas, results not written
 
 FOLDER is the source unpacked, as released (nothing in it is built or imported but its tests and
