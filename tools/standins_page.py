@@ -45,13 +45,13 @@ install it and find PyCUDA's basic calls on CuPy (`gpucourse.adapters.without_py
 been tried on CuPy's stand-in only, not on a GPU.
 """
 
+_OWN_TESTS = ("Its own tests run on it (`python -m evidence.{0}_suite FOLDER`, with {1}'s source); "
+              "`benchmarks/results/{0}_suite.json` has how many pass, and why others fail.")
 _ABOUT = {
-    "cupy": ("CuPy", "Follows CuPy 14.2. Its own tests run on the stand-in: `python -m "
-             "evidence.cupy_suite FOLDER`, with CuPy's source; the repository's "
-             "`benchmarks/results/cupy_suite.json` has how many pass, and a reason for each that "
-             "does not."),
+    "cupy": ("CuPy", "Follows CuPy 14.2. " + _OWN_TESTS.format("cupy", "CuPy")),
     "cupyx": ("cupyx", ""),
-    "pycuda": ("PyCUDA", "Follows PyCUDA 2026.1; kernels are compiled by NVRTC instead of nvcc."),
+    "pycuda": ("PyCUDA", "Follows PyCUDA 2026.1; kernels are compiled by NVRTC instead of nvcc. "
+               + _OWN_TESTS.format("pycuda", "PyCUDA")),
     "cudf": ("cuDF", "Follows cuDF 26.10 (nulls are `<NA>` in every dtype), on pandas."),
     "awkward": (
         "Awkward Arrays",

@@ -263,6 +263,11 @@ SAME = {
     "group sum": lambda df: df.groupby("jet")[["px"]].sum().sort_index(),
     "group series": lambda df: df.groupby("jet")["px"].max().sort_index(),
     "group agg": lambda df: df.groupby("jet").agg({"px": ["min", "max"]}).sort_index(),
+    "named aggregations": lambda df: df.groupby("jet", sort=True).agg(
+        highest=("px", "max"), rows=("px", "size")),
+    "number in the group": lambda df: df.groupby("jet").cumcount(),
+    "pairs of a group": lambda df: df.merge(df, on="jet", suffixes=("1", "2")).query(
+        "px1 < px2").sort_values(["px1", "px2"], ignore_index=True),
     "group size": lambda df: df.groupby("jet").size().sort_index(),
     "group transform": lambda df: df.groupby("jet")["px"].transform("mean"),
     "group cumsum": lambda df: df.groupby("jet")["px"].cumsum(),
@@ -277,6 +282,7 @@ SAME = {
     "correlation": lambda df: df[["jet", "px"]].corr(),
     "upper": lambda df: df["kind"].str.upper(),
     "contains": lambda df: df["kind"].str.contains("on"),
+    "extract": lambda df: df["kind"].str.extract(r"^(.)(.*)$"),
     "replace": lambda df: df["kind"].str.replace("on", "ON", regex=False),
     "split": lambda df: df["kind"].str.split("o", expand=True),
     "hour": lambda df: df["when"].dt.strftime("%H"),

@@ -408,3 +408,61 @@ def test_reductions_by_default_and_into(ga):
         largest(out, out)
     with pytest.raises(RuntimeError, match="vector"):
         ReductionKernel(np.int32, "0", "a+b", "n", "int n")
+
+
+# -- what PyCUDA's own tests check (``python -m evidence.pycuda_suite``) ------------------------
+
+
+def test_logical_functions(ga):
+    left, right = ga.to_gpu(np.array([0.0, 0, 2])), ga.to_gpu(np.array([0.0, 3, 4]))
+    equal(ga.logical_and(left, right), [False, False, True])
+    equal(ga.logical_or(left, right), [False, True, True])
+    out = ga.empty(3, bool)
+    assert ga.logical_not(left, out) is out
+    equal(out, [True, True, False])
+    equal(ga.logical_and(left, 1), [False, False, True])
+
+
+def test_elementwise_functions_take_the_result_or_the_stream_second(ga):
+    from pycuda import cumath
+    from pycuda.driver import Stream
+
+    given = ga.to_gpu(np.array([0.0, 1]))
+    out = ga.empty_like(given)
+    assert cumath.exp(given, out) is out
+    equal(cumath.exp(given, Stream()), np.exp([0.0, 1]))
+
+
+def test_sums_lie_where_the_allocator_says(ga):
+    from pycuda.driver import mem_alloc
+
+    asked = []
+
+    def allocator(size):
+        asked.append(size)
+        return mem_alloc(size)
+
+    numbers = ga.to_gpu(np.arange(4.0))
+    chosen = ga.to_gpu(np.array([1, 3], np.int32))
+    assert float(ga.subset_sum(chosen, numbers, allocator=allocator).get()) == 4
+    assert asked == [8]
+
+
+def test_a_type_is_registered_before_its_name(ga):
+    from pycuda.tools import dtype_to_ctype, register_dtype
+
+    pair = np.dtype([("low", np.float32), ("high", np.float32)])
+    register_dtype(pair, "low_and_high")
+    assert dtype_to_ctype(pair) == "low_and_high"
+
+
+def test_a_fixture_has_a_context_of_its_own(ga):
+    from pycuda._context import _stack
+    from pycuda.tools import init_cuda_context_fixture
+
+    before = list(_stack)
+    fixture = init_cuda_context_fixture()
+    next(fixture)
+    assert len(_stack) == len(before) + 1
+    assert next(fixture, "over") == "over"
+    assert _stack == before

@@ -30,6 +30,7 @@ from . import (  # noqa: E402
     _objects,
     _operators,
     _package,
+    _poly1d,
     _reductions,
     _routines,
     _special,
@@ -65,8 +66,9 @@ ndarray.__module__ = ufunc.__module__ = poly1d.__module__ = "cupy"
 __version__ = "14.2.0+virtualgpu"
 
 _FUNCTIONS = _operators.FUNCTIONS
+for _part in (_reductions, _poly1d):
+    _FUNCTIONS.update(_part.FUNCTIONS)
 _FUNCTIONS.update(_ufunc.UFUNCS)
-_FUNCTIONS.update(_reductions.FUNCTIONS)
 _FUNCTIONS.update(_routines.table(_table.ROUTINES, _numpy, "cupy", _reductions.OWN))
 for _part in (_creation, _special, _types, _objects):
     _FUNCTIONS.update({name: getattr(_part, name) for name in _part.__all__})

@@ -200,9 +200,9 @@ def like(host: np.ndarray, *, poison: bool = False) -> ndarray:
     return _new(host.shape, supported(host.dtype), "C", poison, host.strides)
 
 
-def from_host(host: np.ndarray) -> ndarray:
+def from_host(host: np.ndarray, order: str = "K") -> ndarray:
     """A new array with the elements of ``host``; keeps its layout where that is contiguous."""
-    made = fresh(host.shape, supported(host.dtype), "F" if _only_f(host) else "C")
+    made = fresh(host.shape, supported(host.dtype), "F" if order == "F" or _only_f(host) else "C")
     made._host[...] = host
     return made
 
@@ -242,7 +242,12 @@ def copy_into(target: ndarray, source: np.ndarray, *, name: str = "cupy_copy") -
 
 
 def _only_f(host: np.ndarray) -> bool:
-    return host.ndim > 1 and host.flags.f_contiguous and not host.flags.c_contiguous
+    if host.ndim < 2 or not host.flags.f_contiguous:
+        return False
+    # Axes of length 1 make an array both.
+    return not host.flags.c_contiguous or (
+        host.strides[0] == host.itemsize
+        and host.strides != np.empty_like(host, order="C").strides)
 
 
 def _new(shape, dtype: np.dtype, order: str, poison: bool, strides=None) -> ndarray:

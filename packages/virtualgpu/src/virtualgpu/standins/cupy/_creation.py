@@ -18,7 +18,7 @@ from ._core import (
     wrote,
 )
 from ._indexing import fill
-from ._operands import as_array, wrap
+from ._operands import as_array, on_host, wrap
 from ._operators import named
 
 
@@ -28,8 +28,8 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
     Parameters
     ----------
     copy : bool or None
-        False and None: an array on the device is not copied unless it must be (CuPy, unlike
-        NumPy 2, takes False to mean that).
+        None: an array on the device is not copied unless it must be. False: ValueError where it
+        must be.
     order : 'C', 'F', 'A' or 'K'
     ndmin : int
     subok, blocking
@@ -42,8 +42,10 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
         if not host.dtype.isnative:
             host = host.astype(host.dtype.newbyteorder("="))
         supported(host.dtype)
-        return from_host(host)
+        return from_host(host, layout(order))
     made = convert(given, given.dtype if dtype is None else supported(dtype), order, bool(copy))
+    if copy is False and made is not given:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
     if ndmin > made.ndim:
         made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
     return made
@@ -51,7 +53,7 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
 
 def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
     """``a`` on the device; not copied where it is there already, in type and layout."""
-    return array(a, dtype, copy=bool(copy), order=order)
+    return array(a, dtype, copy=copy, order=order)
 
 
 def asanyarray(a, dtype=None, order=None, *, copy=None, blocking=False):
@@ -61,12 +63,26 @@ def asanyarray(a, dtype=None, order=None, *, copy=None, blocking=False):
 
 def ascontiguousarray(a, dtype=None):
     """``a`` in C order, of at least one dimension."""
-    return array(a, dtype, copy=False, order="C", ndmin=1)
+    return array(a, dtype, copy=None, order="C", ndmin=1)
 
 
 def asfortranarray(a, dtype=None):
     """``a`` in Fortran order, of at least one dimension."""
-    return array(a, dtype, copy=False, order="F", ndmin=1)
+    return array(a, dtype, copy=None, order="F", ndmin=1)
+
+
+def require(a, dtype=None, requirements=None):
+    """``a`` in C or Fortran order, or owning its memory: 'C', 'F', 'O', or NumPy's longer names.
+
+    Raises ValueError for other flags, and for what is no dtype.
+    """
+    flags = {flag.upper()[0] for flag in requirements or ()}
+    if not flags <= set("CFO") or flags >= set("CF"):
+        raise ValueError(f"Incorrect flags in requirements: {requirements}")
+    try:
+        return array(a, dtype, "O" in flags or None, next(iter(flags & set("CF")), "A"))
+    except TypeError:
+        raise ValueError(f'Incorrect dtype "{dtype}" provided') from None
 
 
 def asfarray(a, dtype=float):
@@ -179,7 +195,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     """``num`` values from ``start`` to ``stop``."""
     if num < 0:
         raise ValueError("linspace with num<0 is not supported")
-    ends = [as_array(v)._host if as_array(v) is not None else v for v in (start, stop)]
+    ends = [on_host(start), on_host(stop)]
     with np.errstate(all="ignore"):
         values, step = np.linspace(*ends, num, endpoint, True, dtype, axis)
     made = _made(values, "cupy_linspace", exact=True)
@@ -192,32 +208,17 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     return powers if dtype is None else powers.astype(dtype)
 
 
-def frombuffer(*args, **kwargs):
-    return asarray(np.frombuffer(*args, **kwargs))
+def _reader(name: str):
+    def read(*args, **kwargs):
+        return asarray(getattr(np, name)(*args, **kwargs))
+
+    read.__name__ = read.__qualname__ = name
+    read.__doc__ = f"As ``numpy.{name}``, to the device."
+    return read
 
 
-def fromfile(*args, **kwargs):
-    return asarray(np.fromfile(*args, **kwargs))
-
-
-def fromfunction(*args, **kwargs):
-    return asarray(np.fromfunction(*args, **kwargs))
-
-
-def fromiter(*args, **kwargs):
-    return asarray(np.fromiter(*args, **kwargs))
-
-
-def fromstring(*args, **kwargs):
-    return asarray(np.fromstring(*args, **kwargs))
-
-
-def loadtxt(*args, **kwargs):
-    return asarray(np.loadtxt(*args, **kwargs))
-
-
-def genfromtxt(*args, **kwargs):
-    return asarray(np.genfromtxt(*args, **kwargs))
+frombuffer, fromfile, fromfunction, fromiter, fromstring, genfromtxt, loadtxt = map(
+    _reader, "frombuffer fromfile fromfunction fromiter fromstring genfromtxt loadtxt".split())
 
 
 def load(file, mmap_mode=None, allow_pickle=None):
@@ -275,8 +276,7 @@ def _gather(obj):
     """Nested lists with arrays on the device in them, as NumPy can take them."""
     if isinstance(obj, list | tuple):
         return [_gather(one) for one in obj]
-    given = as_array(obj)
-    return obj if given is None else given._host
+    return on_host(obj)
 
 
 def _made(host: np.ndarray, name: str, *, exact: bool = False) -> ndarray:

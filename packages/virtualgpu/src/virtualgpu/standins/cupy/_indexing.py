@@ -82,11 +82,13 @@ def fill(array: ndarray, value) -> None:
             raise ValueError("non-scalar cupy.ndarray cannot be used for fill")
         cast(given._host, array._host)
     else:
-        scalar = np.asarray(value, array.dtype)
+        # Raw bytes are made from numbers by a cast only.
+        scalar = np.asarray(value).astype(array.dtype) if array.dtype.type is np.void and (
+            not array.dtype.names) else np.asarray(value, array.dtype)
         if scalar.shape != ():
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         array._host[...] = scalar
-        if not scalar.dtype.names and scalar == 0 and array.flags.c_contiguous:
+        if scalar.dtype.kind != "V" and scalar == 0 and array.flags.c_contiguous:
             wrote(array)
             return  # memset: no kernel
     wrote(array)
@@ -120,7 +122,7 @@ def take(array: ndarray, indices, axis=None, out=None) -> ndarray:
     if axis is None:
         shape = where.shape
     else:
-        axis = _axis(axis, host.ndim)
+        axis = axis_of(axis, host.ndim)
         shape = host.shape[:axis] + where.shape + host.shape[axis + 1:]
     if out is None:
         out = fresh(shape, host.dtype)
@@ -134,7 +136,7 @@ def take(array: ndarray, indices, axis=None, out=None) -> ndarray:
     return out
 
 
-def _axis(axis: int, ndim: int) -> int:
+def axis_of(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(axis, ndim)
     return axis % ndim

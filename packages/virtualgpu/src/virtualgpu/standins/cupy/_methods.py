@@ -167,24 +167,6 @@ class Methods:
                 raise ValueError(f"kth(={k}) out of bounds {length}")
         self.sort(axis)
 
-    def scatter_add(self, slices, value) -> None:
-        """Deprecated name of ``cupy.add.at``."""
-        self._deprecated_scatter("add", slices, value)
-
-    def scatter_max(self, slices, value) -> None:
-        """Deprecated name of ``cupy.maximum.at``."""
-        self._deprecated_scatter("maximum", slices, value)
-
-    def scatter_min(self, slices, value) -> None:
-        """Deprecated name of ``cupy.minimum.at``."""
-        self._deprecated_scatter("minimum", slices, value)
-
-    def _deprecated_scatter(self, name: str, slices, value) -> None:
-        old = {"add": "add", "maximum": "max", "minimum": "min"}[name]
-        warnings.warn(f"`ndarray.scatter_{old}` is deprecated. Please use `cupy.{name}.at` "
-                      "instead.", DeprecationWarning, stacklevel=3)
-        named(name).at(self, slices, value)
-
     # -- what the stand-in lacks -----------------------------------------------------------------
 
     @property
@@ -269,6 +251,17 @@ def _method(name: str):
     return method
 
 
+def _scatter(old: str, name: str):
+    def method(self, slices, value) -> None:
+        warnings.warn(f"`ndarray.{old}` is deprecated. Please use `cupy.{name}.at` instead.",
+                      DeprecationWarning, stacklevel=2)
+        named(name).at(self, slices, value)
+
+    method.__name__ = old
+    method.__doc__ = f"Deprecated name of ``cupy.{name}.at``."
+    return method
+
+
 def _reduction(name: str):
     def method(self, axis=None, *args, **kwargs):
         for parameter, value in zip(parameters(METHODS[name][1]), args, strict=False):
@@ -282,6 +275,8 @@ def _reduction(name: str):
 
 for _name in _SAME:
     setattr(Methods, _name, _method(_name))
+for _old, _name in {"add": "add", "max": "maximum", "min": "minimum"}.items():
+    setattr(Methods, f"scatter_{_old}", _scatter(f"scatter_{_old}", _name))
 for _name in ("sum prod max min ptp mean var std all any argmax argmin").split():
     setattr(Methods, _name, _reduction(_name))
 ndarray.__bases__ += (Methods,)

@@ -6,8 +6,8 @@ import numpy as np
 
 from . import _launches
 from ._core import from_host, ndarray, view_of, wrote
-from ._operands import operand, wrap
-from ._special import on_host
+from ._creation import asnumpy
+from ._operands import on_host, operand, wrap
 
 
 class vectorize:
@@ -25,8 +25,8 @@ class vectorize:
         self.__doc__ = pyfunc.__doc__
 
     def __call__(self, *args):
-        hosts = [operand(one) for one in args]
-        made = from_host(np.asarray(np.vectorize(self.pyfunc, self.otypes)(*hosts)))
+        one_by_one = np.vectorize(lambda *given: asnumpy(self.pyfunc(*given)), self.otypes)
+        made = from_host(np.asarray(one_by_one(*map(operand, args))))
         _launches.record(f"vectorized_{self.pyfunc.__name__}", size=made.size)
         return made
 
@@ -108,6 +108,8 @@ class _Concatenator:
 
     def __getitem__(self, key):
         keys = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(getattr(one, "step", one), str | complex) for one in keys):
+            raise NotImplementedError("CuPy takes neither text nor numbers of elements here")
         return wrap(self._host_object[tuple(on_host(one) for one in keys)], [])
 
 

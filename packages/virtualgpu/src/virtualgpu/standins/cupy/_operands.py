@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._core import from_host, ndarray, supported, view
+from ._core import from_host, ndarray, supported, view, view_of
 from .cuda.memory import MemoryPointer, UnownedMemory
 
 SCALARS = (bool, int, float, complex, np.generic)
@@ -41,7 +41,11 @@ def from_interface(interface: dict, owner) -> ndarray:
         high = (sum(step for step in steps if step > 0) if strides
                 else (size - 1) * dtype.itemsize) + dtype.itemsize
     mem = UnownedMemory(pointer + low, high - low, owner)
-    return ndarray(shape, supported(dtype), MemoryPointer(mem, -low), strides)
+    # Dates and times are taken where they lie, to be viewed as integers.
+    kept = np.dtype(np.int64) if dtype.kind in "Mm" else supported(dtype)
+    made = ndarray(shape, kept, MemoryPointer(mem, -low), strides)
+    made._host = made._host.view(dtype)
+    return made
 
 
 def operand(x):
@@ -55,6 +59,12 @@ def operand(x):
     if isinstance(x, SCALARS):
         return x
     raise TypeError(f"Unsupported type {type(x)}")
+
+
+def on_host(x):
+    """The host's view of an array of the device, or the thing itself."""
+    array = as_array(x)
+    return x if array is None else array._host
 
 
 def wrap(result, arrays: list[ndarray]):
@@ -75,7 +85,11 @@ def wrap(result, arrays: list[ndarray]):
 
 def _array(result: np.ndarray, arrays: list[ndarray]) -> ndarray:
     result = np.asarray(result)  # not a masked array or a matrix
-    if result.size:
+    if not result.size:
+        for array in arrays if result.base is not None else ():
+            if result.base is array._host or result.base is array._host.base:
+                return view_of(array, result)
+    else:
         address = result.__array_interface__["data"][0]
         for array in arrays:
             mem = array._mem

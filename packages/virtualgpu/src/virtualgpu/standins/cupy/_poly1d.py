@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import _launches
 from ._creation import asarray, asnumpy
-from ._operands import as_array, wrap
+from ._operands import on_host, wrap
 
 
 class poly1d:
@@ -18,12 +19,10 @@ class poly1d:
     variable : str, optional
     """
 
-    __array_priority__ = 101
-
     def __init__(self, c_or_r, r=False, variable=None):
-        host = c_or_r._host if isinstance(c_or_r, poly1d) else np.poly1d(
-            asnumpy(c_or_r), r, variable)
-        self._host = host
+        given = c_or_r._host if isinstance(c_or_r, poly1d) else c_or_r
+        self._host = np.poly1d(
+            given if isinstance(given, np.poly1d) else asnumpy(given), r, variable)
 
     coeffs = c = coef = coefficients = property(lambda self: asarray(self._host.coeffs))
     order = o = property(lambda self: self._host.order)
@@ -31,10 +30,7 @@ class poly1d:
     roots = r = property(lambda self: asarray(self._host.roots))
 
     def __call__(self, x):
-        array = as_array(x)
-        if isinstance(x, poly1d):
-            return poly1d(self._host(x._host))
-        return wrap(self._host(x if array is None else array._host), [])
+        return _on_device(self._host(_on_host(x)))
 
     def __cupy_get_ndarray__(self):
         return self.coeffs
@@ -54,6 +50,9 @@ class poly1d:
 
     def __getitem__(self, power: int):
         return wrap(np.asarray(self._host[power]), [])
+
+    def __setitem__(self, power: int, value) -> None:
+        self._host[power] = _on_host(value)
 
     def __neg__(self):
         return poly1d(-self._host)
@@ -80,13 +79,17 @@ class poly1d:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def deriv(self, m=1):
-        """The derivative, ``m`` times."""
-        return poly1d(self._host.deriv(m))
+    def deriv(self, m=1, k=0):
+        """CuPy has no derivatives and no integrals: NotImplementedError."""
+        raise NotImplementedError("cupy.poly1d has neither deriv nor integ; polynomial.get() has")
 
-    def integ(self, m=1, k=0):
-        """The integral, ``m`` times, with constants ``k``."""
-        return poly1d(self._host.integ(m, asnumpy(k)))
+    integ = deriv
+
+    def set(self, polyin: np.poly1d) -> None:
+        """Take over coefficients and variable of NumPy's polynomial."""
+        if not isinstance(polyin, np.poly1d):
+            raise TypeError("Only numpy.poly1d can be set to cupy.poly1d")
+        self._host = np.poly1d(polyin)
 
     def get(self) -> np.poly1d:
         """NumPy's polynomial with the same coefficients."""
@@ -94,7 +97,23 @@ class poly1d:
 
 
 def _on_host(other):
-    if isinstance(other, poly1d):
-        return other._host
-    array = as_array(other)
-    return other if array is None else array._host
+    return other._host if isinstance(other, poly1d) else on_host(other)
+
+
+def _on_device(made):
+    return poly1d(made) if isinstance(made, np.poly1d) else wrap(made, [])
+
+
+def _routine(name: str):
+    """``cupy.NAME``: a polynomial where an argument is one, else an array."""
+    def function(a1, a2):
+        result = getattr(np, name)(_on_host(a1), _on_host(a2))
+        _launches.record(f"cupy.{name}", "routine", size=np.size(result), exact=False)
+        return _on_device(result)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"As ``numpy.{name}``: a polynomial where an argument is one."
+    return function
+
+
+FUNCTIONS = {name: _routine(name) for name in ("polyadd", "polysub", "polymul", "polyval")}

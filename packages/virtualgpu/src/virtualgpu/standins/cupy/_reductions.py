@@ -8,6 +8,7 @@ exact. Sums of floats are NumPy's (pairwise); a GPU adds in another order and ro
 from __future__ import annotations
 
 import contextlib
+import operator
 import warnings
 
 import numpy as np
@@ -61,16 +62,20 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
     """
     function, takes, empty_result = METHODS.get(name) or NAN[name]
     host = a._host
-    if not empty_result and host.size == 0 and (axis is None or 0 in np.take(host.shape, axis)):
+    axes = axis if axis is None or isinstance(axis, tuple) else (axis,)
+    if not empty_result and host.size == 0 and (axes is None or 0 in np.take(host.shape, axes)):
         raise ValueError(f"zero-size array to reduction operation cupy_{name} which has no "
                          "identity")
     index = name.endswith(("argmax", "argmin"))
     if dtype is not None and "dtype" in takes and not index:
         more["dtype"] = dtype
-    with np.errstate(all="ignore"), _no_warnings(name in NAN or not host.size or "ddof" in more):
+    small = host.dtype == np.float16 and not dtype and name.endswith(("sum", "prod"))
+    host = host.astype(np.float32) if small else host  # in which CuPy's kernels add
+    with np.errstate(all="ignore"), _no_warnings(
+            (name in NAN and name not in ("nanmax", "nanmin")) or not host.size or "ddof" in more):
         result = np.asarray(_call(function, host, axis, keepdims, more))
-    if index and dtype is not None:
-        result = result.astype(dtype)
+    if (index and dtype is not None) or small:
+        result = result.astype(dtype or a.dtype)
     if _launches.listening() and host.size:
         _launches.record(f"cupy_{name}", "reduction", size=host.size, exact=False)
     if out is None:
@@ -87,7 +92,8 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
 
 @contextlib.contextmanager
 def _no_warnings(may_come: bool):
-    """Silence what NumPy says of empty slices and NaN: a GPU says nothing."""
+    """Silence what NumPy says of empty slices and NaN: a GPU says nothing, but CuPy asks for all
+    NaN in two functions."""
     if not may_come:
         yield
         return
@@ -116,15 +122,11 @@ def parameters(takes: str) -> list[str]:
 
 def _function(name: str, takes: str, run):
     """``cupy.NAME(a, ...)`` with the parameters that ``takes`` says."""
-    if takes == "dtype ddof":
-        def function(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-            return run(a, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims)
-    elif takes == "dtype":
-        def function(a, axis=None, dtype=None, out=None, keepdims=False):
-            return run(a, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
-    else:
-        def function(a, axis=None, out=None, keepdims=False):
-            return run(a, axis=axis, out=out, keepdims=keepdims)
+    defaults = {"dtype": None, "out": None, "ddof": 0, "keepdims": False}
+    order = parameters(takes)
+    function = eval(f"lambda a, axis=None, {', '.join(f'{one}={defaults[one]}' for one in order)}:"
+                    f" run(a, axis=axis, {', '.join(f'{one}={one}' for one in order)})",
+                    {"run": run})
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"As ``numpy.{name}``, without warnings; a CuPy array, also of no dimensions.")
@@ -152,7 +154,10 @@ def _with_known_method(function):
 
 
 #: What the table's functions call in place of NumPy's.
-OWN = {name: _with_known_method(getattr(np, name)) for name in ("percentile", "quantile")}
+OWN = {name: _with_known_method(getattr(np, name)) for name in ("percentile", "quantile")} | {
+    "matrix_transpose": operator.attrgetter("mT"),
+    "meshgrid": lambda *xi, **given: tuple(np.meshgrid(*xi, **given)),  # a list where sparse
+}
 
 FUNCTIONS = {name: _function(name, METHODS[name][1], _by_method(name)) for name in METHODS}
 FUNCTIONS |= {name: _function(name, METHODS[method][1], _by_method(method))

@@ -12,9 +12,8 @@ from ._core import from_host, ndarray, wrote
 from ._operands import SCALARS, as_array, wrap
 
 _LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>.*)\)(?P<rest>.*)")
-_JOIN = {"concatenate": "concatenated", "concat": "concatenated", "stack": "concatenated",
-         "hstack": "concatenated", "vstack": "concatenated", "dstack": "concatenated",
-         "column_stack": "column stacked"}
+_JOIN = dict.fromkeys("stack hstack vstack dstack row_stack".split(), "concatenated") | {
+    "column_stack": "column stacked"}
 
 
 class Routine:
@@ -25,7 +24,8 @@ class Routine:
     name : str
     signature : inspect.Signature
     strict : dict
-        Parameter → ``*`` or ``**``: what must be an array on the device.
+        Parameter → ``*`` or ``**``: what must be an array on the device; ``***``: what may be
+        anything but NumPy's.
     kernel : str or None
         The one kernel that it launches, where that is known.
     writes, stays_on_host : bool
@@ -48,7 +48,7 @@ class Routine:
             self.strict[mark["name"]] = mark["stars"]
             return mark["name"]
 
-        return re.sub(r"(?P<name>\b[A-Za-z]\w*)(?P<stars>\*{1,2})(?=[,)]|$)", note, parameters)
+        return re.sub(r"(?P<name>\b[A-Za-z]\w*)(?P<stars>\*{1,3})(?=[,)=]|$)", note, parameters)
 
 
 def make(line: str, module, where: str, run=None):
@@ -67,7 +67,7 @@ def make(line: str, module, where: str, run=None):
     run = run or getattr(module, routine.name, None)
     if run is None:
         return None  # this NumPy is older than CuPy 14's names
-    defaults = _other_defaults(routine.signature, run)
+    defaults, moved = _differences(routine.signature, run)
     label = f"{where}.{routine.name}"
 
     def function(*args, **kwargs):
@@ -79,7 +79,8 @@ def make(line: str, module, where: str, run=None):
             bound.arguments[name] = _argument(routine, name, value, arrays)
         out = bound.arguments.get("out")
         with np.errstate(all="ignore"):
-            result = run(*bound.args, **bound.kwargs)
+            by_name = {name: bound.arguments.pop(name) for name in moved & {*bound.arguments}}
+            result = run(*bound.args, **bound.kwargs, **by_name)
         if routine.writes:
             wrote(arrays[0])
         _record(routine, label, result, arrays)
@@ -116,18 +117,21 @@ def table(lines: str, module, where: str, own: dict | None = None) -> dict:
     return made
 
 
-def _other_defaults(signature: inspect.Signature, run) -> dict:
-    """Defaults of CuPy's that are not NumPy's."""
+def _differences(signature: inspect.Signature, run) -> tuple[dict, set[str]]:
+    """Defaults of CuPy's that are not NumPy's, and parameters that have another place there."""
     try:
         theirs = inspect.signature(run).parameters
     except (ValueError, TypeError):
-        return {}
+        return {}, set()
+    places = list(theirs)
     empty = inspect.Parameter.empty
     return {
         name: one.default for name, one in signature.parameters.items()
         if name in theirs and one.default is not empty and one.default is not None
         and theirs[name].default is not empty and theirs[name].default is not np._NoValue
-        and theirs[name].default != one.default}
+        and theirs[name].default != one.default}, {
+        name for place, name in enumerate(signature.parameters)
+        if name in theirs and places.index(name) != place}
 
 
 def _argument(routine: Routine, name: str, value, arrays: list[ndarray]):
@@ -146,7 +150,8 @@ def _argument(routine: Routine, name: str, value, arrays: list[ndarray]):
             arrays.append(array)
             return list(array._host)
         return [_strict(routine, one, arrays) for one in value]
-    if name == "out" and value is not None and as_array(value) is None:
+    if (mark == "***" and isinstance(value, np.ndarray)) or (
+            name == "out" and value is not None and as_array(value) is None):
         raise TypeError(f"Unsupported type {type(value)}")
     return _lenient(value, arrays)
 

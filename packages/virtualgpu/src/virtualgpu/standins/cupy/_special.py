@@ -9,7 +9,8 @@ from ._casting import cast
 from ._core import copy_into, fresh, from_host, ndarray, wrote
 from ._creation import asarray, asnumpy
 from ._dlpack import take_in
-from ._operands import as_array, operand
+from ._indexing import axis_of
+from ._operands import as_array, on_host, operand
 from ._operators import named
 
 
@@ -42,13 +43,11 @@ def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
             np.concatenate(hosts, axis, made._host, casting=casting)
             _launches.record("cupy.concatenate", "routine", size=made.size, exact=False)
             return made
-    result = np.concatenate(hosts, axis, dtype=dtype, casting=casting)
+    result = np.concatenate(hosts, axis, None if out is None else out._host, dtype=dtype,
+                            casting=casting)
     _launches.record("cupy.concatenate", "routine", size=result.size, exact=False)
     if out is None:
         return from_host(result)
-    if out.shape != result.shape:
-        raise ValueError("Output array is the wrong shape")
-    cast(result, out._host)
     wrote(out)
     return out
 
@@ -108,11 +107,14 @@ def put(a, ind, v, mode="wrap") -> None:
 
 def copyto(dst, src, casting="same_kind", where=None) -> None:
     """Copy ``src`` (an array of the device, or a scalar) into ``dst``, where ``where`` holds."""
-    source = np.asarray(operand(src))
-    weak = type(src) in (bool, int, float, complex)
-    if not (weak or np.can_cast(source.dtype, dst.dtype, casting)):
-        raise TypeError(f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} "
-                        f"according to the rule '{casting}'")
+    of_host = isinstance(src, np.ndarray)
+    if of_host and src.size != 1:
+        raise ValueError("non-scalar numpy.ndarray cannot be used for copyto")
+    given = src if of_host else operand(src)
+    scalar = of_host or (np.ndim(given) == 0 and as_array(src) is None)
+    if scalar or casting != "unsafe":  # NumPy judges, by value where the number is Python's
+        np.copyto(np.empty((), dst.dtype), given if scalar else np.empty((), given.dtype), casting)
+    source = np.asarray(given)
     if where is None:
         copy_into(dst, source)
         return
@@ -148,7 +150,7 @@ def msort(a):
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     """``func1d`` on every slice; it is given CuPy arrays, one after the other."""
     def on_device(part):
-        return on_host(func1d(from_host(part), *args, **kwargs))
+        return asarray(func1d(from_host(part), *args, **kwargs)).get()
 
     return from_host(np.asarray(np.apply_along_axis(on_device, axis, operand(arr))))
 
@@ -157,7 +159,8 @@ def apply_over_axes(func, a, axes):
     """``func(a, axis)`` for one axis after the other; it is given CuPy arrays."""
     result = asarray(a)
     for axis in (axes,) if np.isscalar(axes) else axes:
-        once = func(result, axis if axis >= 0 else result.ndim + axis)
+        axis = axis_of(axis, result.ndim)
+        once = func(result, axis)
         result = once if once.ndim == result.ndim else once.reshape(
             (*once.shape[:axis], 1, *once.shape[axis:]))
     return result
@@ -207,12 +210,6 @@ def from_dlpack(array_, *, device=None, copy=None):
     if device is not None:
         raise NotImplementedError("from_dlpack() does not support device yet.")
     return take_in(array_)
-
-
-def on_host(x):
-    """The host's view of an array of the device, or the thing itself."""
-    found = as_array(x)
-    return x if found is None else found._host
 
 
 __all__ = """

@@ -3,7 +3,8 @@
 A line of :data:`ROUTINES` is CuPy's signature (14.2) with marks:
 
 - ``a*``: an array on the device (or a scalar); anything else is a TypeError, as a kernel's
-  argument would be. ``a**``: a tuple or list of such arrays.
+  argument would be. ``a**``: a tuple or list of such arrays. ``a***``: lists too, NumPy arrays
+  not.
 - ``a``: lists and NumPy arrays too.
 - ``!`` at the end: the function writes into its first argument.
 - ``-> kernel``: it is this one kernel. Without, an entry of the recorder says that how many
@@ -38,9 +39,8 @@ fliplr(a*)
 flipud(a*)
 rot90(a*, k=1, axes=(0, 1))
 roll(a*, shift, axis=None)
-require(a, dtype=None, requirements=None)
 resize(a, new_shape)
-repeat(a*, repeats, axis=None)
+repeat(a*, repeats***, axis=None)
 tile(A, reps)
 trim_zeros(filt*, trim='fb')
 # joining and splitting
@@ -48,6 +48,7 @@ stack(tup**, axis=0, out=None, *, dtype=None, casting='same_kind')
 hstack(tup**, *, dtype=None, casting='same_kind')
 vstack(tup**, *, dtype=None, casting='same_kind')
 dstack(tup**)
+row_stack(tup**, *, dtype=None, casting='same_kind')
 column_stack(tup**)
 append(arr, values, axis=None)
 delete(arr*, indices, axis=None)
@@ -80,7 +81,7 @@ ravel_multi_index(multi_index, dims, mode='wrap', order='C')
 choose(a*, choices, out=None, mode='raise')
 compress(condition, a*, axis=None, out=None)
 extract(condition, a*)
-select(condlist**, choicelist**, default=0)
+select(condlist**, choicelist**, default*=0)
 take_along_axis(a*, indices*, axis)
 put_along_axis(arr*, indices*, values, axis) !
 place(arr*, mask, vals) !
@@ -150,7 +151,7 @@ dot(a*, b*, out=None)
 vdot(a*, b*)
 inner(a*, b*)
 outer(a*, b*, out=None)
-matmul(x1*, x2*, /, out=None, *, casting='same_kind', order='K', dtype=None)
+matmul(x1*, x2*, /, out=None, *, casting='same_kind', order='K', dtype=None, axes=None)
 tensordot(a*, b*, axes=2)
 einsum(*operands, **kwargs)
 kron(a*, b*)
@@ -183,10 +184,6 @@ hanning(M) -> cupy_hanning
 kaiser(M, beta) -> cupy_kaiser
 # polynomials
 poly(seq_of_zeros)
-polyadd(a1, a2)
-polysub(a1, a2)
-polymul(a1, a2)
-polyval(p, x)
 polyfit(x*, y*, deg, rcond=None, full=False, w=None, cov=False)
 roots(p)
 # text
@@ -264,7 +261,6 @@ DROPPED = {
 #: The same function under another name.
 SAME = {
     "trapz": "trapezoid", "round_": "round", "cumproduct": "cumprod", "in1d": "isin",
-    "row_stack": "vstack",
 }
 
 #: Public names of CuPy 14.2 that raise NotImplementedError here, and what to use.

@@ -15,7 +15,7 @@ from ._casting import cast
 from ._core import fresh, ndarray, wrote
 from ._creation import asarray
 from ._indexing import scatter
-from ._operands import as_array, operand, wrap
+from ._operands import as_array, on_host, operand, wrap
 
 #: Names that share a kernel with another.
 KERNELS = {
@@ -257,17 +257,11 @@ class ufunc:
         if self.name != "cupy_add":
             raise NotImplementedError(f"`{self.name}.reduceat` is not supported yet")
         _launches.record("cupy.add.reduceat", "routine", size=array.size, exact=False)
-        result = wrap(np.add.reduceat(array._host, operand_or_list(indices), axis, dtype), [])
+        result = wrap(np.add.reduceat(array._host, on_host(indices), axis, dtype), [])
         if out is None:
             return result
         out[...] = result
         return out
-
-
-def operand_or_list(x):
-    """An array's host view, or a list of ints as it is."""
-    array = as_array(x)
-    return x if array is None else array._host
 
 
 def _weak_type(x):

@@ -22,19 +22,17 @@ def rsqrt(x, /, out=None):
     return _rsqrt(x) if out is None else _rsqrt(x, out)
 
 
-def scatter_add(a, slices, value) -> None:
-    """``a[slices] += value`` where repeated indices count each, by atomics."""
-    _cupy.add.at(a, slices, value)
+def _scatter(name: str, words: str):
+    def scatter(a, slices, value) -> None:
+        getattr(_cupy, name).at(a, slices, value)
+
+    scatter.__doc__ = f"``cupy.{name}.at``, by atomics: {words}."
+    return scatter
 
 
-def scatter_max(a, slices, value) -> None:
-    """Each chosen element and its values: the largest stays."""
-    _cupy.maximum.at(a, slices, value)
-
-
-def scatter_min(a, slices, value) -> None:
-    """Each chosen element and its values: the smallest stays."""
-    _cupy.minimum.at(a, slices, value)
+scatter_add = _scatter("add", "repeated indices count each")
+scatter_max = _scatter("maximum", "the largest of an element and its values stays")
+scatter_min = _scatter("minimum", "the smallest of an element and its values stays")
 
 
 def empty_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:

@@ -292,9 +292,9 @@ class GPUArray(Operators):
     bind_to_texref_ext = bind_to_texref
 
 
-def scalar_array(value, dtype) -> GPUArray:
+def scalar_array(value, dtype, allocator=None) -> GPUArray:
     """A value as an array of shape ``()``."""
-    return GPUArray((), dtype)._write(value)
+    return GPUArray((), dtype, allocator or _memory.mem_alloc)._write(value)
 
 
 def _converted(values: Any, dtype: np.dtype) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Functions of each element of a ``GPUArray``, in the array's own type."""
 
-# ruff: noqa: F822  (most of the names are made from a table)
-
 from __future__ import annotations
 
 import numpy as np
@@ -9,15 +7,17 @@ import numpy as np
 from ._operators import need_contiguous
 from .gpuarray import GPUArray
 
-__all__ = [
-    "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "fabs", "floor", "fmod", "frexp",
-    "ldexp", "log", "log10", "modf", "sin", "sinh", "sqrt", "tan", "tanh",
-]
+_UNARY = """
+acos asin atan ceil cos cosh exp floor log log10 sin sinh sqrt tan tanh
+""".split()
+__all__ = [*_UNARY, "fabs", "fmod", "frexp", "ldexp", "modf"]
 
 
 def _unary(name: str, function):
-    def apply(array: GPUArray, *, out: GPUArray | None = None, stream=None) -> GPUArray:
+    def apply(array: GPUArray, stream_or_out=None, *, out=None, stream=None) -> GPUArray:
         need_contiguous(array)
+        if isinstance(stream_or_out, GPUArray):
+            out = stream_or_out
         result = array._new_like_me() if out is None else out
         with np.errstate(all="ignore"):
             return result._write(function(array._host))
@@ -27,10 +27,8 @@ def _unary(name: str, function):
     return apply
 
 
-_NUMPY = {"fabs": np.abs, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan}
-for _name in __all__:
-    if _name not in ("fmod", "frexp", "ldexp", "modf"):
-        globals()[_name] = _unary(_name, _NUMPY.get(_name) or getattr(np, _name))
+globals().update({name: _unary(name, getattr(np, name)) for name in _UNARY})
+fabs = _unary("fabs", np.abs)
 
 
 def fmod(arg: GPUArray, mod: GPUArray, stream=None) -> GPUArray:

@@ -18,9 +18,10 @@ from ._vectors import vec
 
 __all__ = [
     "ArrayFlags", "GPUArray", "all", "any", "arange", "concatenate", "dot", "empty",
-    "empty_like", "if_positive", "max", "maximum", "min", "minimum", "ones", "ones_like",
-    "reshape", "splay", "stack", "subset_dot", "subset_max", "subset_min", "subset_sum", "sum",
-    "take", "to_gpu", "to_gpu_async", "transpose", "vec", "where", "zeros", "zeros_like",
+    "empty_like", "if_positive", "logical_and", "logical_not", "logical_or", "max", "maximum",
+    "min", "minimum", "ones", "ones_like", "reshape", "splay", "stack", "subset_dot", "subset_max",
+    "subset_min", "subset_sum", "sum", "take", "to_gpu", "to_gpu_async", "transpose", "vec",
+    "where", "zeros", "zeros_like",
 ]
 
 # -- making arrays ------------------------------------------------------------------------------
@@ -44,6 +45,7 @@ def to_gpu_async(ary: np.ndarray, allocator=_memory.mem_alloc, stream=None) -> G
 
 
 empty = GPUArray
+transpose, reshape, any, all = GPUArray.transpose, GPUArray.reshape, GPUArray.any, GPUArray.all
 
 
 def zeros(shape, dtype=np.float64, allocator=_memory.mem_alloc, order="C") -> GPUArray:
@@ -112,14 +114,6 @@ def stack(arrays, axis=0, allocator=None) -> GPUArray:
                     order="C" if axis == 0 else "F")._write(joined)
 
 
-def transpose(a: GPUArray, axes=None) -> GPUArray:
-    return a.transpose(axes)
-
-
-def reshape(a: GPUArray, *shape, **kwargs) -> GPUArray:
-    return a.reshape(*shape, **kwargs)
-
-
 # -- elements by condition and by index ---------------------------------------------------------
 
 
@@ -156,6 +150,21 @@ def where(criterion, then_, else_, out=None, stream=None) -> GPUArray:
     return out._write(np.where(criterion._host != 0, then_._host, else_._host))
 
 
+def _logical(function: np.ufunc):
+    def apply(*args, out=None, allocator=_memory.mem_alloc) -> GPUArray:
+        *operands, out = args if len(args) > function.nin else (*args, out)
+        made = np.asarray(function(*_hosts(operands)))
+        return (GPUArray(made.shape, bool, allocator) if out is None else out)._write(made)
+
+    apply.__name__ = apply.__qualname__ = function.__name__
+    apply.__doc__ = f"``{function.__name__}`` of arrays and numbers; booleans."
+    return apply
+
+
+logical_and, logical_or = _logical(np.logical_and), _logical(np.logical_or)
+logical_not = _logical(np.logical_not)
+
+
 def minimum(a, b, out=None, stream=None) -> GPUArray:
     """The smaller of two; a number beats NaN."""
     return _extreme(np.fmin, a, b, out)
@@ -172,30 +181,22 @@ def maximum(a, b, out=None, stream=None) -> GPUArray:
 def sum(a, dtype=None, stream=None, allocator=None) -> GPUArray:
     """The sum, in the array's own type unless ``dtype`` says another."""
     dtype = np.dtype(dtype or a.dtype)
-    return scalar_array(np.sum(a._host, dtype=dtype), dtype)
-
-
-def any(a, stream=None, allocator=None) -> GPUArray:
-    return a.any()
-
-
-def all(a, stream=None, allocator=None) -> GPUArray:
-    return a.all()
+    return scalar_array(np.sum(a._host, dtype=dtype), dtype, allocator)
 
 
 def subset_sum(subset, a, dtype=None, stream=None, allocator=None) -> GPUArray:
     """The sum of the elements whose indices are in ``subset``."""
-    return sum(take(a, subset), dtype)
+    return sum(take(a, subset), dtype, allocator=allocator)
 
 
 def dot(a, b, dtype=None, stream=None, allocator=None) -> GPUArray:
     """The sum of products of all elements; complex numbers are not conjugated."""
     dtype = np.dtype(dtype or common_dtype(a, b))
-    return scalar_array(np.sum(a._host * b._host, dtype=dtype), dtype)
+    return scalar_array(np.sum(a._host * b._host, dtype=dtype), dtype, allocator)
 
 
 def subset_dot(subset, a, b, dtype=None, stream=None, allocator=None) -> GPUArray:
-    return dot(take(a, subset), take(b, subset), dtype)
+    return dot(take(a, subset), take(b, subset), dtype, allocator=allocator)
 
 
 def max(a, stream=None) -> GPUArray:
@@ -219,8 +220,11 @@ def subset_min(subset, a, stream=None) -> GPUArray:
 def _extreme(function, a, b, out):
     array = a if isinstance(a, GPUArray) else b
     out = empty_like(array) if out is None else out
-    return out._write(function(*(one._host if isinstance(one, GPUArray) else one
-                                 for one in (a, b))))
+    return out._write(function(*_hosts((a, b))))
+
+
+def _hosts(operands) -> list:
+    return [one._host if isinstance(one, GPUArray) else one for one in operands]
 
 
 #: What the stand-in lacks: name → what to use.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from typing import Any
@@ -17,8 +18,8 @@ __all__ = [
     "DeviceData", "DeviceMemoryPool", "DtypedArgument", "OccupancyRecord",
     "PageLockedMemoryPool", "PooledDeviceAllocation", "ScalarArg", "VectorArg",
     "clear_context_caches", "context_dependent_memoize", "dtype_to_ctype",
-    "get_or_register_dtype", "make_default_context", "mark_cuda_test", "parse_c_arg",
-    "parse_c_type", "register_dtype",
+    "get_or_register_dtype", "init_cuda_context_fixture", "make_default_context",
+    "mark_cuda_test", "parse_c_arg", "parse_c_type", "register_dtype",
 ]
 
 _TYPES = {
@@ -78,7 +79,9 @@ def get_or_register_dtype(names: Any, dtype: Any = None) -> np.dtype:
     return np.dtype(dtype)
 
 
-register_dtype = get_or_register_dtype
+def register_dtype(dtype: Any, names: Any) -> None:
+    """As :func:`get_or_register_dtype`, with the arguments the other way round."""
+    get_or_register_dtype(names, dtype)
 
 
 class DtypedArgument:
@@ -263,20 +266,24 @@ class OccupancyRecord:
         self.occupancy = self.warps_per_mp / devdata.warps_per_mp
 
 
+def init_cuda_context_fixture():
+    """The body of a pytest fixture: a context of its own for each test."""
+    from ._context import init
+
+    init()
+    context, depth = make_default_context(), len(_stack)
+    try:
+        yield
+    finally:
+        del _stack[depth:]
+        context.detach()
+
+
 def mark_cuda_test(inner):
     """Run a test with a context of its own."""
-
     @functools.wraps(inner)
     def test(*args, **kwargs):
-        from ._context import init
-
-        init()
-        context = make_default_context()
-        depth = len(_stack)
-        try:
+        with contextlib.contextmanager(init_cuda_context_fixture)():
             return inner(*args, **kwargs)
-        finally:
-            del _stack[depth:]
-            context.detach()
 
     return test

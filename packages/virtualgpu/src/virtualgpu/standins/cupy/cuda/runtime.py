@@ -73,9 +73,7 @@ def runtimeGetVersion() -> int:
     return int(_driver.CUDA_VERSION)
 
 
-def driverGetVersion() -> int:
-    """The same number: there is no driver."""
-    return int(_driver.CUDA_VERSION)
+driverGetVersion = runtimeGetVersion  # there is no driver
 
 
 def memGetInfo() -> tuple[int, int]:

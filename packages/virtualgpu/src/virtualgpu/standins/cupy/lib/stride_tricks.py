@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core import ndarray, view_of
+from .._creation import asarray
 
 
 def as_strided(x: ndarray, shape=None, strides=None) -> ndarray:
@@ -17,8 +18,11 @@ def as_strided(x: ndarray, shape=None, strides=None) -> ndarray:
 
 def sliding_window_view(x: ndarray, window_shape, axis=None, *, subok=False, writeable=False):
     """Every window of ``window_shape`` (elements), as a view of more dimensions."""
+    if writeable:
+        raise NotImplementedError("Writeable views are not supported.")
+    x = asarray(x)
     return view_of(x, np.lib.stride_tricks.sliding_window_view(
-        x._host, window_shape, axis, writeable=writeable))
+        x._host, window_shape, axis, writeable=True))
 
 
 __all__ = ["as_strided", "sliding_window_view"]

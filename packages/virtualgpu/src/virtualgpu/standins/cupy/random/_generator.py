@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._creation import asnumpy
-from ._shared import method, on_device, on_host
+from .._operands import on_host
+from ._shared import method, on_device
 
 
 class BitGenerator:

@@ -7,7 +7,8 @@ import hashlib
 import numpy as np
 
 from .._core import ndarray, wrote
-from ._shared import floating, method, on_device, on_host
+from .._operands import on_host
+from ._shared import floating, method, on_device
 
 _METHODS = {
     "beta": "a, b, size=None, dtype=float",

@@ -8,13 +8,7 @@ import numpy as np
 
 from .. import _launches
 from .._core import from_host, ndarray, wrote
-from .._operands import as_array
-
-
-def on_host(value):
-    """A parameter of a distribution, as NumPy takes it."""
-    array = as_array(value)
-    return value if array is None else array._host
+from .._operands import on_host
 
 
 def on_device(host, dtype, name: str) -> ndarray:

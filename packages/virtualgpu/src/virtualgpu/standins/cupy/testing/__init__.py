@@ -30,25 +30,19 @@ def assert_array_equal(x, y, err_msg="", verbose=True, strides_check=False, **kw
         raise AssertionError(f"strides differ: {x.strides} and {y.strides}")
 
 
-def assert_array_almost_equal(x, y, decimal=6, err_msg="", verbose=True):
-    """As ``numpy.testing.assert_array_almost_equal``."""
-    np.testing.assert_array_almost_equal(asnumpy(x), asnumpy(y), decimal=decimal,
-                                         err_msg=err_msg, verbose=verbose)
+def _on_host(name: str):
+    def compare(x, y, *args, **kwargs):
+        getattr(np.testing, name)(asnumpy(x), asnumpy(y), *args, **kwargs)
+
+    compare.__name__ = compare.__qualname__ = name
+    compare.__doc__ = f"As ``numpy.testing.{name}``."
+    return compare
 
 
-def assert_array_almost_equal_nulp(x, y, nulp=1):
-    """As ``numpy.testing.assert_array_almost_equal_nulp``."""
-    np.testing.assert_array_almost_equal_nulp(asnumpy(x), asnumpy(y), nulp)
-
-
-def assert_array_max_ulp(a, b, maxulp=1, dtype=None):
-    """As ``numpy.testing.assert_array_max_ulp``."""
-    np.testing.assert_array_max_ulp(asnumpy(a), asnumpy(b), maxulp, dtype)
-
-
-def assert_array_less(x, y, err_msg="", verbose=True):
-    """As ``numpy.testing.assert_array_less``."""
-    np.testing.assert_array_less(asnumpy(x), asnumpy(y), err_msg=err_msg, verbose=verbose)
+assert_array_almost_equal = _on_host("assert_array_almost_equal")
+assert_array_almost_equal_nulp = _on_host("assert_array_almost_equal_nulp")
+assert_array_max_ulp = _on_host("assert_array_max_ulp")
+assert_array_less = _on_host("assert_array_less")
 
 
 def assert_array_list_equal(xlist, ylist, err_msg="", verbose=True):
