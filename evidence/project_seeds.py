@@ -1,11 +1,12 @@
-"""Every project's solution at full marks and its starter at zero, whatever the seed.
+"""Every project's right answers at full marks and its starter at zero, whatever the seed.
 
     python -m evidence.project_seeds                    200 seeds, going on where it stopped
     python -m evidence.project_seeds --seeds 5 02_area  some seeds of some projects
 
 Hidden inputs, random orders of threads and random points all come from the seed. Beside the starter
 as it was released, which needs no run, the same with a comment in each answer cell is graded: its
-tests run, and must fail. Ends with status 1 where any verdict was another than expected.
+tests run, and must fail. The solution is graded with each seed, the answers in other styles
+(``right.py``) with the first five. Ends with status 1 where any verdict was another than expected.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ import benchmarks.support  # noqa: F401
 from benchmarks.report import RESULTS, write
 from conftest import REPOSITORY
 from gpucourse.course.registry import Project, load_course
-from gpucourse.grading.commands.demo import Expected
+from gpucourse.grading.commands.demo import Expected, right_answers
 from project_class import ProjectClass
 
 NAME = "project_seeds"
-# So many seeds are graded before what was found is written.
-BATCH = 10
+# So many seeds are graded before what was found is written; the first of them in every style.
+BATCH = 5
 
 
 def seed_number(index: int) -> str:
@@ -52,7 +53,7 @@ def everybody(project: ProjectClass) -> list[Expected]:
 
 def done_before(project: ProjectClass) -> dict:
     """What an earlier run found for this very project, else a fresh start."""
-    fresh = {"project": project.assignment.digest, "seeds": 0, "wrong": []}
+    fresh = {"project": project.assignment.digest, "seeds": 0, "styles": [], "wrong": []}
     try:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["projects"]
     except (OSError, ValueError, KeyError):
@@ -79,11 +80,14 @@ def main() -> int:
             for start in track(range(state["seeds"], asked.seeds, BATCH), id):
                 stop = min(start + BATCH, asked.seeds)
                 seeds = [seed_number(index) for index in range(start, stop)]
-                state["wrong"] += project.outcomes(people, seeds)
+                styles = [] if start else right_answers(project.assignment, project.other_right)
+                state["wrong"] += project.outcomes([*people, *styles], seeds)
+                state["styles"] += [person.student for person in styles]
                 state["seeds"] = stop
                 write(NAME, {
                     "command": "python -m evidence.project_seeds",
                     "graded with each seed": [person.student for person in people],
+                    "styles graded with": f"the first {BATCH} seeds",
                     "projects": found,
                 })
     for id, state in found.items():

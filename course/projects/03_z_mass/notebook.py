@@ -46,7 +46,8 @@
 #   operations; global and shared); for each event 12 in `count_muons`, 40 in `sum_pt` and 120 in
 #   `fill_events`, where muons are compared in pairs. It may make 1.5 times as many as the threads do on
 #   average (3 times in `fill_events`), beside those for the rounds of a tree. For each slot of a
-#   histogram 4 more are free.
+#   histogram 4 more are free. Threads that take turns add up: between two barriers the warp counts that
+#   makes most accesses, and these together may be twice as many as one thread's.
 # - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
 #   Keep the names and arguments that are given.
 # - A kernel keeps the device functions that it was compiled with: when you change `best_mass`, run the
@@ -496,7 +497,7 @@ expect(math.isnan(masses[3]), "a pair whose mass is NaN counts as a pair")
 # - `counts` (int32) has `bins + 2` slots, at most `MAX_SLOTS`: underflow, the bins of equal width from
 #   `low` up to but without `high`, overflow. What is in `counts` already is added to.
 # - Each block counts in shared memory and adds to `counts` once per slot. Neighbouring threads read
-#   neighbouring masses.
+#   neighbouring masses, and all blocks together 3 numbers for each mass at most.
 #
 # (If you have not done Project 1: do it first. This project is about what comes before and after.)
 #
@@ -783,7 +784,8 @@ if all(traffic.values()) and traffic and written(break_even):
 # A result that two different programs agree on is worth more than a result. `nearest_on_cpu(events)`
 # does what `nearest_z` does, without a loop: with `ak.combinations` for the
 # pairs, and with [vector](https://vector.readthedocs.io/) for adding muons. It returns a NumPy array
-# of float64, one mass for each event, NaN where there is no pair.
+# of float64, one mass for each event, NaN where there is no pair. The test compares these masses: how the
+# host comes by them is not counted.
 #
 # - `ak.zip({"pt": …, "eta": …, "phi": …, "mass": …}, with_name="Momentum4D")` makes four-vectors; give
 #   them the mass 0, as above, and float64 (`ak.values_astype`). Then `(a + b).mass` is a pair's mass.
