@@ -7,7 +7,14 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, counted, launched, require_equal
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    launched,
+    require_equal,
+    require_shared,
+)
 
 
 @exercise(
@@ -150,6 +157,7 @@ def warp_max(kernel):
         f"the maxima are right, but 128 values were loaded {counts.global_loads} times",
         look="each lane loads its own value, and gets the others' by shuffles",
     )
+    require_shared(counts, (2,), (64,), 128, "five rounds are enough for 32 lanes", tree=True)
 
 
 @exercise(
