@@ -744,6 +744,16 @@ def jax_hits(seed, streams, points):
 '''},
     },
     {
+        "name": "numpy-in-place-of-jax",
+        "kind": "NumPy in place of JAX",
+        "fails": ["test-jax-hits"],
+        "reason": "raises TypeError",
+        "cells": {"jax-hits": '''def jax_hits(seed, streams, points):
+    x, y = np.random.default_rng(seed).uniform(-1.0, 1.0, (2, streams, points))
+    return np.count_nonzero(x * x + y * y < 1.0, axis=1)
+'''},
+    },
+    {
         "name": "each-stream-draws-for-all",
         "kind": "a loop of JAX in place of vmap",
         "fails": ["test-jax-hits"],
