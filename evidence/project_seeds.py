@@ -28,8 +28,8 @@ from gpucourse.grading.commands.demo import Expected, right_answers
 from project_class import ProjectClass
 
 NAME = "project_seeds"
-# So many seeds are graded before what was found is written; the first of them in every style.
-BATCH = 5
+# So many seeds are graded before what was found is written; the first ones in every style, singly.
+BATCH, STYLES = 10, 5
 
 
 def seed_number(index: int) -> str:
@@ -53,7 +53,7 @@ def everybody(project: ProjectClass) -> list[Expected]:
 
 def done_before(project: ProjectClass) -> dict:
     """What an earlier run found for this very project, else a fresh start."""
-    fresh = {"project": project.assignment.digest, "seeds": 0, "styles": [], "wrong": []}
+    fresh = {"project": project.assignment.digest, "seeds": 0, "wrong": []}
     try:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["projects"]
     except (OSError, ValueError, KeyError):
@@ -77,17 +77,19 @@ def main() -> int:
                 continue
             state = found[id]
             people = everybody(project)
-            for start in track(range(state["seeds"], asked.seeds, BATCH), id):
-                stop = min(start + BATCH, asked.seeds)
+            styles = right_answers(project.assignment, project.other_right)
+            done = state["seeds"]
+            singly = range(done, min(STYLES, asked.seeds))
+            for start in track([*singly, *range(max(done, STYLES), asked.seeds, BATCH)], id):
+                stop = start + 1 if start < STYLES else min(start + BATCH, asked.seeds)
                 seeds = [seed_number(index) for index in range(start, stop)]
-                styles = [] if start else right_answers(project.assignment, project.other_right)
-                state["wrong"] += project.outcomes([*people, *styles], seeds)
-                state["styles"] += [person.student for person in styles]
+                graded = [*people, *styles] if start < STYLES else people
+                state["wrong"] += project.outcomes(graded, seeds)
                 state["seeds"] = stop
                 write(NAME, {
                     "command": "python -m evidence.project_seeds",
                     "graded with each seed": [person.student for person in people],
-                    "styles graded with": f"the first {BATCH} seeds",
+                    "graded in every style": f"the first {STYLES} seeds",
                     "projects": found,
                 })
     for id, state in found.items():

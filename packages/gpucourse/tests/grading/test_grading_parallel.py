@@ -386,6 +386,14 @@ def lanes_hand_on(values, total):
         cuda.atomic.add(total, 0, int64(added))
 
 
+@pytest.mark.parametrize("items", [0, 1, 33])
+def test_two_trees_of_shuffles_pass_however_few_the_elements(items):
+    values, total = np.ones(items, np.int64), np.zeros(1, np.int64)
+    launched = launch("shuffles_of_64_bits", 1, 32, values, total, schedules=0)
+    assert total[0] == items
+    expect_parallel(launched, items, tree=True)
+
+
 def test_lanes_that_hand_on_their_numbers_are_told_where_a_tree_is_asked():
     judged(lanes_hand_on, 8, 512)
     judged(a_tree_for_each_tile, 4, 64, tree=True)

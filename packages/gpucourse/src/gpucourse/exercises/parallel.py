@@ -83,7 +83,7 @@ def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, 
          f"threads queue at one address: it takes more than {UPDATES} atomic operations for each "
          "element of a thread's even share"),
         (tree * _shuffles(counters) / (blocks * math.ceil(size / WARP)),
-         SHUFFLES * (math.ceil(items / threads) + 1),
+         SHUFFLES * (max(1, math.ceil(items / threads)) + 1),
          "the lanes of a warp hand on their numbers one after the other: a warp makes more than "
          f"{SHUFFLES} shuffles or votes for each element of a thread, and as many for the sums of "
          "the warps"),
