@@ -441,6 +441,8 @@ def test_bounds_are_where_they_are_said_to_be(counts, asked):
     """1,000 elements, 256 threads in blocks of 64: a share is 4 + 6 + 4."""
     shape = (4, 1, 1), (64, 1, 1), 1000
     assert parallel.uneven(Counters(**counts), *shape, **asked) is None
+    # Counts at their bounds are near them.
+    assert parallel.nearly(Counters(**counts), *shape, **asked) is not None
     name, count = next(iter(counts.items()))
     counts = counts | {name: count + 1 if isinstance(count, int) else {"warp": count["warp"] + 1}}
     assert parallel.uneven(Counters(**counts), *shape, **asked) is not None

@@ -108,4 +108,6 @@ def nearly(counters: Counters, grid: Dimensions, block: Dimensions, items: int,
            **asked: Any) -> tuple[str, str] | None:
     """What :func:`uneven` would say had the busiest done a quarter more."""
     more = {name: math.ceil(getattr(counters, name) / NEAR) for name in LARGEST}
-    return uneven(replace(counters, **more), grid, block, items, **asked)
+    shuffles = {"warp": math.ceil(_shuffles(counters) / NEAR)}
+    return uneven(replace(counters, **more, warp_instructions_by_class=shuffles), grid, block,
+                  items, **asked)
