@@ -53,13 +53,15 @@ def everybody(project: ProjectClass) -> list[Expected]:
 
 def done_before(project: ProjectClass) -> dict:
     """What an earlier run found for this very project, else a fresh start."""
-    fresh = {"project": project.assignment.digest, "seeds": 0, "wrong": []}
+    fresh = {"project": project.assignment.digest, "seeds": 0, "in every style": 0,
+             "wrong": []}
     try:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["projects"]
     except (OSError, ValueError, KeyError):
         return fresh
     earlier = found.get(project.lesson.id, fresh)
-    return earlier if earlier["project"] == fresh["project"] else fresh
+    same = earlier["project"] == fresh["project"] and earlier.keys() == fresh.keys()
+    return earlier if same else fresh
 
 
 def main() -> int:
@@ -85,11 +87,10 @@ def main() -> int:
                 seeds = [seed_number(index) for index in range(start, stop)]
                 graded = [*people, *styles] if start < STYLES else people
                 state["wrong"] += project.outcomes(graded, seeds)
-                state["seeds"] = stop
+                state |= {"seeds": stop, "in every style": min(stop, STYLES)}
                 write(NAME, {
                     "command": "python -m evidence.project_seeds",
                     "graded with each seed": [person.student for person in people],
-                    "graded in every style": f"the first {STYLES} seeds",
                     "projects": found,
                 })
     for id, state in found.items():
