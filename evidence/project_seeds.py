@@ -1,11 +1,12 @@
-"""Every project's solution at full marks and its starter at zero, whatever the seed.
+"""Every project's right answers at full marks and its starter at zero, whatever the seed.
 
     python -m evidence.project_seeds                    200 seeds, going on where it stopped
     python -m evidence.project_seeds --seeds 5 02_area  some seeds of some projects
 
 Hidden inputs, random orders of threads and random points all come from the seed. Beside the starter
 as it was released, which needs no run, the same with a comment in each answer cell is graded: its
-tests run, and must fail. Ends with status 1 where any verdict was another than expected.
+tests run, and must fail. The solution is graded with each seed, the answers in other styles
+(``right.py``) with the first five. Ends with status 1 where any verdict was another than expected.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ import benchmarks.support  # noqa: F401
 from benchmarks.report import RESULTS, write
 from conftest import REPOSITORY
 from gpucourse.course.registry import Project, load_course
-from gpucourse.grading.commands.demo import Expected
+from gpucourse.grading.commands.demo import Expected, right_answers
 from project_class import ProjectClass
 
 NAME = "project_seeds"
-# So many seeds are graded before what was found is written.
-BATCH = 10
+# So many seeds are graded before what was found is written; the first ones in every style, singly.
+BATCH, STYLES = 10, 5
 
 
 def seed_number(index: int) -> str:
@@ -52,13 +53,15 @@ def everybody(project: ProjectClass) -> list[Expected]:
 
 def done_before(project: ProjectClass) -> dict:
     """What an earlier run found for this very project, else a fresh start."""
-    fresh = {"project": project.assignment.digest, "seeds": 0, "wrong": []}
+    fresh = {"project": project.assignment.digest, "seeds": 0, "in every style": 0,
+             "wrong": []}
     try:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["projects"]
     except (OSError, ValueError, KeyError):
         return fresh
     earlier = found.get(project.lesson.id, fresh)
-    return earlier if earlier["project"] == fresh["project"] else fresh
+    same = earlier["project"] == fresh["project"] and earlier.keys() == fresh.keys()
+    return earlier if same else fresh
 
 
 def main() -> int:
@@ -76,11 +79,15 @@ def main() -> int:
                 continue
             state = found[id]
             people = everybody(project)
-            for start in track(range(state["seeds"], asked.seeds, BATCH), id):
-                stop = min(start + BATCH, asked.seeds)
+            styles = right_answers(project.assignment, project.other_right)
+            done = state["seeds"]
+            singly = range(done, min(STYLES, asked.seeds))
+            for start in track([*singly, *range(max(done, STYLES), asked.seeds, BATCH)], id):
+                stop = start + 1 if start < STYLES else min(start + BATCH, asked.seeds)
                 seeds = [seed_number(index) for index in range(start, stop)]
-                state["wrong"] += project.outcomes(people, seeds)
-                state["seeds"] = stop
+                graded = [*people, *styles] if start < STYLES else people
+                state["wrong"] += project.outcomes(graded, seeds)
+                state |= {"seeds": stop, "in every style": min(stop, STYLES)}
                 write(NAME, {
                     "command": "python -m evidence.project_seeds",
                     "graded with each seed": [person.student for person in people],

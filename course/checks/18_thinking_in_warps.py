@@ -158,6 +158,7 @@ def warp_max(kernel):
         f"the maxima are right, but 128 values were loaded {counts.global_loads} times",
         look="each lane loads its own value, and gets the others' by shuffles",
     )
+    require_shared(counts, (2,), (64,), 128, "five rounds are enough for 32 lanes", tree=True)
 
 
 @exercise(

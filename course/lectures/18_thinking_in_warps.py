@@ -632,7 +632,7 @@ for n in (96, 100):
 # ### Exercise: the maximum of a warp
 #
 # Write `warp_maxima`: `maxima[w]` is the largest of the values of warp `w` (values `32 w` to `32 w + 31`), minus
-# infinity where there are none. Use shuffles only. The check tries any length; blocks are multiples of 32.
+# infinity where there are none. Use shuffles only, in five rounds. The check tries any length; blocks are multiples of 32.
 
 # %% id="warp-max-exercise" tags=["exercise"]
 @cuda.jit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -45,3 +46,18 @@ def test_a_released_project_is_what_nbgrader_releases(source: Source, tmp_path: 
     released = nbgrader_release(REPOSITORY / "grading" / "source", id, tmp_path / "class")
     ours = (REPOSITORY / "projects" / id / f"{id}.ipynb").read_text(encoding="utf-8")
     assert notebook_text(nbformat.read(released, as_version=4)) == ours
+
+
+SAYS = re.compile(r"\b(are|is) counted|[Cc]ounted (is|are)|counts? the\s+work")
+
+
+@pytest.mark.parametrize("source", PROJECTS, ids=by_id)
+def test_the_text_of_each_parallel_step_says_what_is_counted(source: Source):
+    step, silent, tests = "", [], 0
+    for cell in source.cells:
+        if cell.kind == "markdown":
+            step = cell.source if cell.source.startswith("## ") else step + cell.source
+        elif cell.role == "test" and "expect_parallel(" in cell.source:
+            tests += 1
+            silent += [] if SAYS.search(step) else [cell.name]
+    assert tests and not silent, silent

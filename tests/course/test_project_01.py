@@ -20,7 +20,7 @@ KINDS = {
     "histogram not zeroed between runs", "negative weights", "sums in float32",
     "one thread does everything", "one thread of each block does everything",
     "one thread of each warp does everything", "threads take turns at a barrier",
-    "NumPy, then a kernel that copies",
+    "NumPy, then a kernel that copies", "a queue of shuffles in place of a tree",
 }
 
 

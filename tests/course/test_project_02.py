@@ -23,7 +23,8 @@ KINDS = {
     "correct but divergent", "Python loop in place of vmap", "same seed in every run",
     "one thread does everything", "one thread of each block does everything",
     "NumPy, then a kernel that copies", "kernels of the right names that compute nothing",
-    "a memorised value beside the slow kernel",
+    "a memorised value beside the slow kernel", "a queue of shuffles in place of a tree",
+    "NumPy in place of JAX", "a loop of JAX in place of vmap",
 }
 
 @pytest.fixture(scope="module")

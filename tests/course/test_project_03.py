@@ -26,6 +26,7 @@ KINDS = {
     "resolution left out", "correlations left out of the errors",
     "not converged", "hard-coded output",
     "one thread does everything", "one thread of each block does everything",
+    "NumPy in place of JAX", "a loop of Python in place of arrays",
 }
 
 @pytest.fixture(scope="module")

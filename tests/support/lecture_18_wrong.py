@@ -212,6 +212,18 @@ def lane_0_reads_all(values, maxima):
         maxima[i // 32] = mine
 
 
+@wrong("warp-max", "hand on their numbers one after the other.*five rounds")
+@cuda.jit
+def lanes_ask_each_other_in_turn(values, maxima):
+    i = cuda.grid(1)
+    mine = values[i] if i < values.size else -math.inf
+    largest = mine
+    for lane in range(1, 32):
+        largest = max(largest, cuda.shfl_sync(ALL_LANES, mine, lane))
+    if i % 32 == 0:
+        maxima[i // 32] = largest
+
+
 @wrong("warp-max", "not found by shuffles alone")
 @cuda.jit
 def by_shared_memory(values, maxima):

@@ -410,6 +410,31 @@ def merge_rows(rows, counts):
         counts[cuda.blockIdx.x] = total[0]
 '''},
     },
+    {
+        "name": "lanes-hand-on-their-sums",
+        "kind": "a queue of shuffles in place of a tree",
+        "fails": ["test-merge-rows"],
+        "reason": "the lanes of a warp hand on their numbers one after the other",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    sums = cuda.shared.array(32, int32)
+    t, T = cuda.threadIdx.x, cuda.blockDim.x
+    lanes = min(32, T - t // 32 * 32)
+    own = int32(0)
+    for r in range(t, rows.shape[0], T):
+        own += rows[r, cuda.blockIdx.x]
+    added = own
+    for lane in range(1, lanes):
+        added += cuda.shfl_sync((1 << lanes) - 1, own, lane)
+    if t % 32 == 0:
+        sums[t // 32] = added
+    cuda.syncthreads()
+    if t == 0:
+        for warp in range(1, (T + 31) // 32):
+            added += sums[warp]
+        counts[cuda.blockIdx.x] = added
+'''},
+    },
     # -- fill_atomic ---------------------------------------------------------------------------
     {
         "name": "plain-addition",

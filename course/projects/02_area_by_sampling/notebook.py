@@ -496,9 +496,11 @@ expect((states == given).all(), "the states that are left depend on the number o
 # Now think of sizes. A thousand threads that make a billion hits each are 10¹² hits. int32 ends at
 # 2,147,483,647 and starts again at the negative end. float32 has 24 bits: from 16,777,216 on, adding
 # 1 changes nothing at all. No error message comes in either case. A block has any number of threads
-# from 1 to `MAX_THREADS`. The work of the busiest thread is counted, and the atomic additions to one
-# address, shared memory included, of which 4 are allowed for each element of a share; elements are the
-# hits.
+# from 1 to `MAX_THREADS`. The work of the busiest thread is counted, and what would be a queue in place of
+# a tree: the atomic additions to one address, shared memory included, of which 4 are allowed for each
+# element of a share, and the shuffles of a warp, if you use those. Of them 14 are allowed for each element
+# of a thread, and 14 more: a tree of 64-bit numbers takes 10, and 31 lanes that hand their sums to one
+# take 62. Elements are the hits.
 #
 # Hints: `hint("add-hits")`.
 
@@ -535,11 +537,11 @@ launch("add_hits", 4, 64, hits, total, schedules=0)
 expect(total[0] == 2 * hits.sum(), "a second launch does not go on from the first one's total")
 if launched.counters is not None:  # a real GPU does not tell
     expect(launched.counters.global_atomics <= 4, "more than one atomic addition for each block")
-expect_parallel(launched, hits.size, one_address=True)
+expect_parallel(launched, hits.size, tree=True)
 hits, total = secret_rng("many").integers(0, 65, 4000).astype(np.int32), np.zeros(1, np.int64)
 launched = launch("add_hits", 2, 512, hits, total, schedules=0)
 expect(total[0] == hits.sum(), "the sum of 4,000 small numbers is wrong")
-expect_parallel(launched, hits.size, one_address=True)
+expect_parallel(launched, hits.size, tree=True)
 ### BEGIN HIDDEN TESTS
 cases = [(n, 2, 64) for n in (0, 1, 31, 32, 33, 127, 128, 129, 1009)]
 cases += [(97, 1, 1), (701, 3, 100), (1003, 5, 33), (5000, 7, 96), (3001, 1, 1000), (40_000, 2, 96)]
@@ -552,7 +554,7 @@ for n, grid, block in cases:
            "wrong when there is nothing to add" if n == 0 else
            "wrong when the number of threads in a block is not a power of two"
            if block & (block - 1) else "wrong for another number of hits, or another launch")
-    expect_parallel(launched, n, one_address=True)
+    expect_parallel(launched, n, tree=True)
 hits = secret_rng("odd").integers(2**23, 2**24, 501).astype(np.int32) | 1
 total = np.zeros(1, np.int64)
 launch("add_hits", 2, 64, hits, total, schedules=0)
@@ -886,7 +888,9 @@ for case, grid, block, n, first, box in (
 # once. A Python loop over the streams would be unrolled into one long program, compiled again for
 # each number of streams; the test counts the operations that JAX records. And the streams have to be
 # drawn together: in one turn of any loop of JAX (`scan`, `while_loop`, `fori_loop`, `map`) at least one
-# number for each. What loops there are within a stream is up to you.
+# number for each, and in all turns together at most three numbers for each point, of which two are
+# needed. (JAX records how many turns a loop makes, but not of a `while_loop`: it counts as two.) What loops
+# there are within a stream is up to you.
 #
 # The lecture “JAX: arrays, compiled” has more of this; here you need
 # `jax.random.uniform(key, (points,), minval=…, maxval=…)`, which draws `points` numbers, and
@@ -928,8 +932,11 @@ expect(abs(z_score(hits.sum(), 32_000, math.sqrt(0.5))) > Z_LIMIT,
 expect(abs(z_score(hits.sum(), 32_000, math.pi / 4)) < Z_LIMIT, "the fraction of hits is not π/4")
 expect(many["random_split"] + many["random_fold_in"] > 0, "no key is split in what JAX records")
 expect(many["random_bits"] > 0, "JAX draws no numbers in what it records")
-drawn = operations("jax_hits", 3, 1000, 64, static=(1, 2), elements=True)["random_bits"]
+drawn, all_drawn = (operations("jax_hits", 3, 1000, 64, static=(1, 2), elements=turns)["random_bits"]
+                    for turns in ("turn", "all"))
 expect(drawn >= 1000, "the streams are done one after the other: vmap does them together")
+expect(all_drawn <= 3 * 1000 * 64, "more than three numbers are drawn for each point: are those of all "
+                                   "streams drawn again for each?")
 ### BEGIN HIDDEN TESTS
 seeds = secret_rng("seeds").integers(2**31, size=2).tolist()
 # Few shapes, because JAX compiles for each.

@@ -417,6 +417,31 @@ def add_hits(hits, total):
 '''},
     },
     {
+        "name": "lanes-hand-on-their-sums",
+        "kind": "a queue of shuffles in place of a tree",
+        "fails": ["test-add-hits"],
+        "reason": "the lanes of a warp hand on their numbers one after the other",
+        "cells": {"add-hits": '''@cuda.jit
+def add_hits(hits, total):
+    sums = cuda.shared.array(32, int64)
+    t, T = cuda.threadIdx.x, cuda.blockDim.x
+    lanes = min(32, T - t // 32 * 32)
+    own = int64(0)
+    for i in range(cuda.grid(1), hits.size, cuda.gridsize(1)):
+        own += hits[i]
+    added = own
+    for lane in range(1, lanes):
+        added += cuda.shfl_sync((1 << lanes) - 1, own, lane)
+    if t % 32 == 0:
+        sums[t // 32] = added
+    cuda.syncthreads()
+    if t == 0:
+        for warp in range(1, (T + 31) // 32):
+            added += sums[warp]
+        cuda.atomic.add(total, 0, added)
+'''},
+    },
+    {
         "name": "one-warp-adds-for-its-block",
         "kind": "some threads do the work of all",
         "fails": ["test-add-hits"],
@@ -716,6 +741,35 @@ def hits_of_stream(key, points):
 def jax_hits(seed, streams, points):
     keys = jax.random.split(jax.random.key(seed), streams)
     return jax.lax.map(lambda key: hits_of_stream(key, points), keys)
+'''},
+    },
+    {
+        "name": "numpy-in-place-of-jax",
+        "kind": "NumPy in place of JAX",
+        "fails": ["test-jax-hits"],
+        "reason": "raises TypeError",
+        "cells": {"jax-hits": '''def jax_hits(seed, streams, points):
+    x, y = np.random.default_rng(seed).uniform(-1.0, 1.0, (2, streams, points))
+    return np.count_nonzero(x * x + y * y < 1.0, axis=1)
+'''},
+    },
+    {
+        "name": "each-stream-draws-for-all",
+        "kind": "a loop of JAX in place of vmap",
+        "fails": ["test-jax-hits"],
+        "reason": "more than three numbers are drawn for each point",
+        "cells": {"jax-hits": '''import jax
+import jax.numpy as jnp
+
+
+def jax_hits(seed, streams, points):
+    key = jax.random.split(jax.random.key(seed))[0]
+
+    def hits_of_stream(stream):
+        x, y = jax.random.uniform(key, (2, streams, points), minval=-1.0, maxval=1.0)[:, stream]
+        return jnp.sum(x * x + y * y < 1.0)
+
+    return jax.lax.map(hits_of_stream, jnp.arange(streams))
 '''},
     },
     # -- the Mandelbrot set --------------------------------------------------------------------

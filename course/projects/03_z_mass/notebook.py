@@ -42,11 +42,11 @@
 # - **Parallel work is counted.** A kernel in which one thread does everything gets the numbers right
 #   and earns nothing, and so does one in which most threads look on. A thread's *share* is the
 #   number of elements divided by the number of threads, plus log₂ of the threads in a block, plus 4.
-#   For each mass of a share the busiest thread may make 4 accesses to memory (loads, stores, atomic
-#   operations; global and shared); for each event 12 in `count_muons`, 40 in `sum_pt` and 120 in
-#   `fill_events`, where muons are compared in pairs. It may make 1.5 times as many as the threads do on
-#   average (3 times in `fill_events`), beside those for the rounds of a tree. For each slot of a
-#   histogram 4 more are free.
+#   For each element of a share the busiest thread may make a number of accesses to memory (loads, stores,
+#   atomic operations; global and shared) that the step says. It may make 1.5 times as many as the threads
+#   do on average, beside those for the rounds of a tree. Threads that take turns add up: between two
+#   barriers the warp counts that makes most accesses, and these together may be twice as many as one
+#   thread's.
 # - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
 #   Keep the names and arguments that are given.
 # - A kernel keeps the device functions that it was compiled with: when you change `best_mass`, run the
@@ -160,7 +160,8 @@ print(f"{empty:.0%} of the events have no muon; {np.mean(pts.copy_to_host() == -
 # Both must be right for every grid, also one with fewer threads than events, or more: write a
 # grid-stride loop as in `leading_pt` above. It hands neighbouring events to neighbouring threads, and
 # the tests count that: 32 neighbours together read whole sectors of 32 bytes, 32 threads that are far
-# apart read 32 sectors.
+# apart read 32 sectors. The busiest thread's accesses are counted as well: 12 for each event of its share
+# in `count_muons`, 40 in `sum_pt`.
 #
 # Hints: `hint("count-muons")`, `hint("sum-pt")`.
 
@@ -496,7 +497,8 @@ expect(math.isnan(masses[3]), "a pair whose mass is NaN counts as a pair")
 # - `counts` (int32) has `bins + 2` slots, at most `MAX_SLOTS`: underflow, the bins of equal width from
 #   `low` up to but without `high`, overflow. What is in `counts` already is added to.
 # - Each block counts in shared memory and adds to `counts` once per slot. Neighbouring threads read
-#   neighbouring masses.
+#   neighbouring masses, and all blocks together 3 numbers for each mass at most.
+# - The busiest thread's accesses are counted: 4 for each mass of its share, and 4 for each slot.
 #
 # (If you have not done Project 1: do it first. This project is about what comes before and after.)
 #
@@ -594,7 +596,9 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 # Two launches, `nearest_z` and `fill_masses`, with an array of masses between them. Who looks at those
 # masses afterwards? If nobody does, they need not exist: `fill_events(events, low, high, counts)`
 # computes each event's `best_mass` and counts it at once. It adds to `counts` just what the two
-# together would, and it writes nothing to global memory but its counts.
+# together would, and it writes nothing to global memory but its counts. The busiest thread's accesses
+# are counted: 120 for each event of its share, because muons are compared in pairs, and 4 for each slot.
+# Events differ, so it may make 3 times as many as the threads do on average.
 #
 # Hints: `hint("fill-events")`.
 
@@ -783,7 +787,8 @@ if all(traffic.values()) and traffic and written(break_even):
 # A result that two different programs agree on is worth more than a result. `nearest_on_cpu(events)`
 # does what `nearest_z` does, without a loop: with `ak.combinations` for the
 # pairs, and with [vector](https://vector.readthedocs.io/) for adding muons. It returns a NumPy array
-# of float64, one mass for each event, NaN where there is no pair.
+# of float64, one mass for each event, NaN where there is no pair. The test compares these masses: how the
+# host comes by them is not counted.
 #
 # - `ak.zip({"pt": …, "eta": …, "phi": …, "mass": …}, with_name="Momentum4D")` makes four-vectors; give
 #   them the mass 0, as above, and float64 (`ak.values_astype`). Then `(a + b).mass` is a pair's mass.

@@ -777,7 +777,46 @@ def fill_events(events, low, high, counts):
     return zs * jnp.diff(cumulative @ WEIGHTS) - others * jnp.diff(edges**-2.0)
 '''},
     },
+    {
+        "name": "numpy-in-place-of-jax",
+        "kind": "NumPy in place of JAX",
+        "fails": MODEL_TESTS,
+        "reason": "TracerArrayConversionError",
+        "cells": {"expected-counts": '''def expected_counts(parameters, edges):
+    mass, width, zs, others = parameters
+    true = edges[:, None] * np.exp(-SIGMA * NODES)
+    cumulative = np.arctan((true**2 - mass**2) / (mass * width)) / np.pi
+    falling = -np.diff(edges**-2.0)
+    return zs * np.diff(cumulative @ WEIGHTS) + others * falling / falling.sum()
+'''},
+    },
+    {
+        "name": "a-loop-over-the-nodes",
+        "kind": "a loop of Python in place of arrays",
+        "fails": ["test-expected-counts"],
+        "reason": "a loop of Python over the nodes",
+        "cells": {"expected-counts": '''def expected_counts(parameters, edges):
+    mass, width, zs, others = parameters
+    cumulative = 0.0
+    for node, weight in zip(NODES, WEIGHTS):
+        true = edges * jnp.exp(-SIGMA * node)
+        cumulative += weight * jnp.arctan((true**2 - mass**2) / (mass * width)) / jnp.pi
+    falling = -jnp.diff(edges**-2.0)
+    return zs * jnp.diff(cumulative) + others * falling / falling.sum()
+'''},
+    },
     # -- nll -----------------------------------------------------------------------------------
+    {
+        "name": "a-loop-over-the-bins",
+        "kind": "a loop of Python in place of arrays",
+        "fails": ["test-nll"],
+        "reason": "a loop of Python over the bins",
+        "cells": {"nll": '''def nll(parameters, edges, counts):
+    expected = expected_counts(parameters, edges)
+    terms = expected - counts * jnp.log(expected)
+    return sum(terms[k] for k in range(counts.size))
+'''},
+    },
     {
         "name": "mean-for-sum",
         "kind": "mean in place of a sum",

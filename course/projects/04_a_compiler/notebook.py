@@ -57,7 +57,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gpucourse import (
-    call, expect, expect_close, expect_equal, launch_source, launches, secret_rng, unwritten,
+    call, expect, expect_close, expect_equal, expect_parallel, launch_source, launches, secret_rng,
+    unwritten,
 )
 from gpucourse.adapters.cuda_text import loaded
 from gpucourse.exercises.checks import project
@@ -491,7 +492,8 @@ expect_formulas([
 # - `kernel_of(closed)` returns the text: `HEADER`, then `extern "C" __global__ void kernel(…)`. It takes a
 #   pointer for each constant, input and result, *in this order*, `const` for those that are only read. A
 #   thread computes one element of each result: thread n the n-th, if there is one. There are more threads
-#   than elements.
+#   than elements. The work of the busiest is counted: where one array goes in and one comes out, at most 4
+#   loads and stores, for a single element.
 #
 # `stored("in0", aval)` is the Array of what lies in memory at the pointer `in0`; `unravel("thread", shape)`
 # is the index of the n-th element, `ravel(index, shape)` the way back. Names of pointers are yours, but
@@ -692,7 +694,9 @@ def kernel_of(closed):
 x, y, n = np.linspace(-2, 2, 7), np.linspace(5, 6, 7), np.arange(7, dtype=np.int32)
 same("def f(x, y): return x * y + jnp.sin(x)", x, y,
      otherwise="three operations on two arrays come out wrong")
-same("def f(x): return x / 3 - 1", np.ones((5, 29)), otherwise="wrong for two axes, or several blocks")
+launched = same("def f(x): return x / 3 - 1", np.ones((5, 29)),
+                otherwise="wrong for two axes, or several blocks")
+expect_parallel(launched, 5 * 29, rounds=0)
 same("table = np.arange(7.0)\ndef f(x, y, n): return y, x + table, 2.0, jnp.where(n > 3, x, -x), n * 2, n > 3",
      x, y, n, otherwise=[
          "a result that is an input is wrong", "an array that the function took from around itself is wrong",

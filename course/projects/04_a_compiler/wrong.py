@@ -200,6 +200,16 @@ WRONG = [
         "cells": changed("kernel-of", "thread < {math.prod(shape)}", "thread >= 0"),
     },
     {
+        "name": "one-thread-computes-all",
+        "kind": "one thread does everything",
+        "fails": tests("kernel", "ocean"),
+        "reason": "one thread does the work of many",
+        "cells": changed(
+            "kernel-of", '"const long long thread = blockIdx.x * (long long)blockDim.x + threadIdx.x;"',
+            '"if (blockIdx.x + threadIdx.x) return;"', "if (thread < {math.prod(shape)})",
+            "for (long long thread = 0; thread < {math.prod(shape)}; ++thread)"),
+    },
+    {
         "name": "results-before-inputs",
         "kind": "order of arguments",
         "fails": AFTER_KERNEL,

@@ -82,17 +82,23 @@ def verdict_on(server, **changed: str):
     return [(outcome.earned, outcome.reason) for outcome in verdict.tests]
 
 
-@pytest.mark.parametrize(("loop", "elements"), [
-    ("jax.vmap(one)(keys)", 64 * 10), ("jax.lax.map(one, keys)", 10),
-    ("jax.lax.map(one, keys, batch_size=16)", 160), ("jax.vmap(by_turns)(keys)", 64),
-    ("jax.vmap(until)(keys)", 64), ("jax.lax.map(by_turns, keys)", 1),
+@pytest.mark.parametrize(("loop", "in_a_turn", "in_all"), [
+    ("jax.vmap(one)(keys)", 64 * 10, 64 * 10), ("jax.lax.map(one, keys)", 10, 64 * 10),
+    ("jax.lax.map(one, keys, batch_size=16)", 160, 64 * 10),
+    ("jax.vmap(by_turns)(keys)", 64, 64 * 10), ("jax.vmap(until)(keys)", 64, 2 * 64),
+    ("jax.lax.map(by_turns, keys)", 1, 64 * 10), ("jax.lax.map(of_all, keys)", 640, 64 * 640),
+    ("jax.lax.fori_loop(0, 64, lambda i, x: x + of_all(keys[i]), 0)", 640, 64 * 640),
+    ("jax.lax.while_loop(lambda x: x < 9, lambda x: x + of_all(keys[0]), 0.0)", 640, 2 * 640),
 ])
-def test_elements_of_a_loop_are_those_of_a_turn(loop, elements):
+def test_elements_of_one_turn_and_of_all(loop, in_a_turn, in_all):
     """Streams at once or one after the other, whatever loops there are in a stream."""
     import jax
 
     def one(key):
         return jax.random.uniform(key, (10,))
+
+    def of_all(key):
+        return jax.random.uniform(key, (64, 10))[0, 0]
 
     def turn(key):
         key, now = jax.random.split(key)
@@ -105,10 +111,11 @@ def test_elements_of_a_loop_are_those_of_a_turn(loop, elements):
         return jax.lax.while_loop(lambda state: state[1] < 0.9, lambda state: turn(state[0]),
                                   (key, 0.0))[1]
 
-    here = {"jax": jax, "one": one, "by_turns": by_turns, "until": until}
+    here = {"jax": jax, "one": one, "by_turns": by_turns, "until": until, "of_all": of_all}
     closed = traced(lambda keys: eval(loop, here | {"keys": keys}),
                     [jax.random.split(jax.random.key(0), 64)], ())[0]
-    assert operations(closed, elements=True)["random_bits"] == elements
+    assert operations(closed, elements="turn")["random_bits"] == in_a_turn
+    assert operations(closed, elements="all")["random_bits"] == in_all
 
 
 @pytest.mark.slow

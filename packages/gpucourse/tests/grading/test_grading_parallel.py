@@ -111,8 +111,42 @@ def tiles(values, total):
     cuda.atomic.add(total, 0, own)
 
 
+@cuda.jit
+def shuffles_of_64_bits(values, total):
+    """Two trees of shuffles, and every warp makes the second one."""
+    place = cuda.shared.array(32, int64)
+    own = int64(0)
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        own += values[i]
+    for distance in (16, 8, 4, 2, 1):
+        own += cuda.shfl_xor_sync(0xFFFFFFFF, own, distance)
+    if cuda.laneid == 0:
+        place[cuda.threadIdx.x // 32] = own
+    cuda.syncthreads()
+    own = place[cuda.laneid] if cuda.laneid < cuda.blockDim.x // 32 else int64(0)
+    for distance in (16, 8, 4, 2, 1):
+        own += cuda.shfl_xor_sync(0xFFFFFFFF, own, distance)
+    if cuda.threadIdx.x == 0:
+        cuda.atomic.add(total, 0, own)
+
+
+@cuda.jit
+def a_tree_for_each_tile(values, total):
+    """Each warp adds up 32 neighbours at a time."""
+    added = 0
+    for first in range(cuda.grid(1) // 32 * 32, values.size, cuda.gridsize(1)):
+        i = first + cuda.laneid
+        own = values[i] if i < values.size else 0
+        for distance in (16, 8, 4, 2, 1):
+            own += cuda.shfl_down_sync(0xFFFFFFFF, own, distance)
+        added += own
+    if cuda.laneid == 0:
+        cuda.atomic.add(total, 0, added)
+
+
 HONEST = {kernel.__name__: kernel for kernel in (
-    an_atomic_for_each, strides, chunks, tree, shuffles, aggregated, tiles)}
+    an_atomic_for_each, strides, chunks, tree, shuffles, aggregated, tiles, shuffles_of_64_bits,
+    a_tree_for_each_tile)}
 UNOPTIMISED = ("chunks", "tree")
 SHAPES = [(4, 64), (32, 128), (2, 512), (8, 512), (1, 32)]
 
@@ -144,10 +178,10 @@ def test_unoptimised_code_passes(name):
     assert parallel.uneven(profile.launches[0].counters, (4, 1, 1), (64, 1, 1), SIZE) is None
 
 
-@pytest.mark.parametrize("name", ["tree", "shuffles"])
+@pytest.mark.parametrize("name", ["tree", "shuffles", "shuffles_of_64_bits"])
 def test_a_tree_does_not_queue(name):
     for grid, block in SHAPES:
-        judged(HONEST[name], grid, block, one_address=True)
+        judged(HONEST[name], grid, block, tree=True)
 
 
 @cuda.jit
@@ -324,7 +358,42 @@ def test_serial_kernels_are_told(kernel, grid, block, told):
 def test_a_queue_at_one_address_is_told_where_it_is_asked():
     judged(strides, 2, 512)
     with pytest.raises(PropertyFailed, match="threads queue at one address"):
-        judged(strides, 2, 512, one_address=True)
+        judged(strides, 2, 512, tree=True)
+
+
+@cuda.jit
+def lanes_hand_on(values, total):
+    """The first lane of each warp is told the others' numbers, one by one."""
+    own = int32(0)
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        own += int32(values[i])
+    added = own
+    for lane in range(1, 32):
+        added += cuda.shfl_sync(0xFFFFFFFF, own, lane)
+    place = cuda.shared.array(32, int32)
+    if cuda.laneid == 0:
+        place[cuda.threadIdx.x // 32] = added
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        for warp in range(1, cuda.blockDim.x // 32):
+            added += place[warp]
+        cuda.atomic.add(total, 0, int64(added))
+
+
+@pytest.mark.parametrize("items", [0, 1, 33])
+def test_two_trees_of_shuffles_pass_however_few_the_elements(items):
+    values, total = np.ones(items, np.int64), np.zeros(1, np.int64)
+    launched = launch("shuffles_of_64_bits", 1, 32, values, total, schedules=0)
+    assert total[0] == items
+    expect_parallel(launched, items, tree=True)
+
+
+def test_lanes_that_hand_on_their_numbers_are_told_where_a_tree_is_asked():
+    judged(lanes_hand_on, 8, 512)
+    judged(a_tree_for_each_tile, 4, 64, tree=True)
+    with pytest.raises(PropertyFailed, match="the lanes of a warp hand on their numbers") as failed:
+        judged(lanes_hand_on, 8, 512, tree=True)
+    assert failed.value.detail.startswith("62 where 28 are allowed")
 
 
 def test_a_lock_is_a_queue():
@@ -359,14 +428,17 @@ def test_a_share(items, threads, rounds, fair):
     ({"busiest_instructions": 700, "thread_instructions": 10**6}, {"instructions": 50}),
     ({"busiest_instructions": 650, "thread_instructions": 256 * 100}, {"instructions": 10**6}),
     ({"span_instructions": 1400}, {"instructions": 50}),
-    ({"atomic_hottest": 56}, {"one_address": True}),
+    ({"atomic_hottest": 56}, {"tree": True}),
+    ({"warp_instructions_by_class": {"warp": 8 * 14 * (4 + 1)}}, {"tree": True}),
 ])
 def test_bounds_are_where_they_are_said_to_be(counts, asked):
     """1,000 elements, 256 threads in blocks of 64: a share is 4 + 6 + 4."""
     shape = (4, 1, 1), (64, 1, 1), 1000
     assert parallel.uneven(Counters(**counts), *shape, **asked) is None
-    name = next(iter(counts))
-    counts = counts | {name: counts[name] + 1}
+    # Counts at their bounds are near them.
+    assert parallel.nearly(Counters(**counts), *shape, **asked) is not None
+    name, count = next(iter(counts.items()))
+    counts = counts | {name: count + 1 if isinstance(count, int) else {"warp": count["warp"] + 1}}
     assert parallel.uneven(Counters(**counts), *shape, **asked) is not None
 
 

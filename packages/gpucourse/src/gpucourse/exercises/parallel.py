@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from virtualgpu.machine.wave import WARP
 from virtualgpu.observers.counters import LARGEST, Counters
 
 Dimensions = tuple[int, ...]
@@ -32,6 +33,10 @@ EVEN = 1.5
 BESIDE = 4
 #: Instructions that a round of a tree may take.
 ROUND = 50
+#: Shuffles, votes and the like that a warp may make in a tree, for each element of a thread and
+#: once more for the warps' sums: 5 rounds, of two shuffles where numbers have 64 bits, and 4 to
+#: spare. 31 lanes that hand their number to one take 31.
+SHUFFLES = 14
 
 
 def share(items: int, threads: int, rounds: int) -> int:
@@ -42,7 +47,7 @@ def share(items: int, threads: int, rounds: int) -> int:
 def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, *,
            threads: int | None = None, rounds: int | None = None, slots: int = 0,
            accesses: int = ACCESSES, instructions: int | None = None, even: float = EVEN,
-           one_address: bool = False) -> tuple[str, str] | None:
+           tree: bool = False) -> tuple[str, str] | None:
     """What speaks against a launch whose threads share the work on `items` elements, or None.
 
     Arguments as of :func:`gpucourse.grading.testing.verbs.expect_parallel`. A reason that may be
@@ -74,13 +79,18 @@ def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, 
         (span, 2 * (each * fair + apart),
          "the threads work one after the other: from barrier to barrier the busiest warps of a "
          f"block make more than {2 * each:,} {what} for each element of a thread's even share"),
-        (one_address * counters.atomic_hottest, UPDATES * fair,
+        (tree * counters.atomic_hottest, UPDATES * fair,
          f"threads queue at one address: it takes more than {UPDATES} atomic operations for each "
          "element of a thread's even share"),
+        (tree * _shuffles(counters) / (blocks * math.ceil(size / WARP)),
+         SHUFFLES * (max(1, math.ceil(items / threads)) + 1),
+         "the lanes of a warp hand on their numbers one after the other: a warp makes more than "
+         f"{SHUFFLES} shuffles or votes for each element of a thread, and as many for the sums of "
+         "the warps"),
     ):
         if number > bound:
             return words, (
-                f"{number:,} where {math.floor(bound):,} are allowed; "
+                f"{math.ceil(number):,} where {math.floor(bound):,} are allowed; "
                 f"{counters.threads_at_work:,} of {blocks * size:,} threads touch memory at all")
     return None
 
@@ -90,8 +100,14 @@ def _accesses(counters: Counters) -> int:
             + counters.shared_stores + counters.atomics)
 
 
+def _shuffles(counters: Counters) -> int:
+    return counters.warp_instructions_by_class.get("warp", 0)
+
+
 def nearly(counters: Counters, grid: Dimensions, block: Dimensions, items: int,
            **asked: Any) -> tuple[str, str] | None:
     """What :func:`uneven` would say had the busiest done a quarter more."""
     more = {name: math.ceil(getattr(counters, name) / NEAR) for name in LARGEST}
-    return uneven(replace(counters, **more), grid, block, items, **asked)
+    shuffles = {"warp": math.ceil(_shuffles(counters) / NEAR)}
+    return uneven(replace(counters, **more, warp_instructions_by_class=shuffles), grid, block,
+                  items, **asked)

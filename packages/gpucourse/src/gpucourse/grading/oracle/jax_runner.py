@@ -68,7 +68,7 @@ class JaxRunner:
     def close(self) -> None:
         self.conversation.close()
 
-    def operations(self, program: Program, elements: bool = False) -> dict[str, int]:
+    def operations(self, program: Program, elements: str = "") -> dict[str, int]:
         """How often each primitive occurs in it, or how many elements it gives.
 
         Raises PropertyFailed.
@@ -93,7 +93,7 @@ class JaxRunner:
             raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
     def _ask(self, program: Program, values: list[np.ndarray] | None,
-             elements: bool = False) -> tuple[dict, list]:
+             elements: str = "") -> tuple[dict, list]:
         if self.conversation.worker is None:
             self.conversation.start()
         try:

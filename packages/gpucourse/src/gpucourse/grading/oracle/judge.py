@@ -175,7 +175,7 @@ class OracleJudge:
         return result
 
     def operations(self, name: str, args: tuple, *, static: tuple,
-                   elements: bool) -> dict[str, int]:
+                   elements: str) -> dict[str, int]:
         return self._runner.operations(self._program(name, args, static), elements)
 
     def _program(self, name: str, args: tuple, static: tuple) -> Program:

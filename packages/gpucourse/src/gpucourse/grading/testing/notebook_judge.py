@@ -100,7 +100,7 @@ class NotebookJudge:
         return result
 
     def operations(self, name: str, args: tuple, *, static: tuple,
-                   elements: bool) -> dict[str, int]:
+                   elements: str) -> dict[str, int]:
         __tracebackhide__ = True
         function = self._find(name)
         if stub := unsolved(function):

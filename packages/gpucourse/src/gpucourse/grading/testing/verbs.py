@@ -99,12 +99,13 @@ def launch_source(
 
 
 def operations(name: str, *args: object, static: Sequence[int] = (),
-               elements: bool = False) -> Counter[str]:
+               elements: str = "") -> Counter[str]:
     """How often each JAX primitive occurs when the student's function `name` is traced.
 
     `static` are the positions of arguments that stay Python values. Inner jaxprs count too. A loop
     of Python counts once for each turn, a loop of JAX (scan, while, fori_loop, map) once. With
-    `elements`: how many elements the primitive gives, in one turn of such a loop.
+    `elements`: how many elements the primitive gives, in one "turn" of such loops or in "all" (two
+    of a while loop, which does not say how many it makes).
 
     Raises PropertyFailed when the function cannot be traced; in a notebook, the error itself.
     """
@@ -203,8 +204,10 @@ def expect_parallel(launched: Launched, items: int, **asked: Any) -> None:
         are counted in place of accesses.
     even : float
         In place of 1.5, where elements differ in the work that they take.
-    one_address : bool
-        Whether the atomic operations on one address count too: 4 for each element of the share.
+    tree : bool
+        Whether a queue would defeat the purpose. Then an address may take 4 atomic operations for
+        each element of the share, and a warp make 14 shuffles or votes for each element of a
+        thread and 14 more.
     """
     counted = launched.counters, launched.grid, launched.block, items
     if found := launched.counters and parallel.uneven(*counted, **asked):
@@ -267,7 +270,7 @@ class Judge(Protocol):
                       schedules: int) -> Launched: ...
 
     def operations(self, name: str, args: tuple, *, static: tuple,
-                   elements: bool) -> dict[str, int]: ...
+                   elements: str) -> dict[str, int]: ...
 
     def economy(self, work: Callable[[], object], bounds: dict) -> float: ...
 
