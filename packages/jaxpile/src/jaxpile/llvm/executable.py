@@ -10,14 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from jaxpile.expressions import cost
-from jaxpile.llvm.codegen import extent, generate
+from jaxpile.llvm.codegen import generate, parts_of
 from jaxpile.llvm.engine import MachineCode
-from jaxpile.program import Buffer, Loop, Nest, Program, expressions, walk
+from jaxpile.program import Buffer, Program
 
-#: Below this much work (iterations times cost) a step runs on one core: starting the others takes
-#: about 30 microseconds.
-SHARE_FROM = 400_000
 ALIGNMENT = 64
 
 
@@ -32,17 +28,6 @@ def cores() -> int:
 @cache
 def pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="jaxpile")
-
-
-def work(step) -> int:
-    """Iterations of a nest times what one costs."""
-    if not isinstance(step, Nest):
-        return 0
-    each = sum(cost(expr, 1000) for item in walk(step.body) for expr in expressions(item))
-    for item in step.body:
-        if isinstance(item, Loop) and item.high.op == "const":
-            each *= max(1, int(item.high.attr))
-    return step.count * max(1, each)
 
 
 def address_of(array: np.ndarray) -> int:
@@ -77,7 +62,7 @@ class Executable:
         self.table_type = ctypes.c_void_p * max(1, len(order))
         self.results = [(b.shape, b.dtype, max(b.size, 1) * b.dtype.itemsize)
                         for b in program.outputs]
-        self.shares = [(extent(step), work(step) >= SHARE_FROM) for step in program.steps]
+        self.shares = [(extent, large) for _, extent, large in parts_of(program)]
         self.large = any(share for _, share in self.shares)
 
     def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -101,9 +86,9 @@ class Executable:
         return outputs
 
     def share(self, table: int, workers: int) -> None:
-        """Step after step, the large ones in parts on all cores (calls let go of the GIL)."""
+        """Part after part, the large ones divided over all cores (calls let go of the GIL)."""
         for k, ((low, high), large) in enumerate(self.shares):
-            step = self.code.step(k)
+            step = self.code.part(k)
             if not large or high - low < workers:
                 step(table, low, high)
                 continue

@@ -21,7 +21,7 @@ def broadcast_in_dim(driver, equation, x, *_):
 @translates("reshape")
 def reshape(driver, equation, x, *_):
     if equation.params.get("dimensions") is not None:
-        raise driver.refuse(equation, "reshape with an order of dimensions; transpose first")
+        x = values.transpose(x, equation.params["dimensions"])
     found = values.reshape(x, equation.params["new_sizes"])
     if found is None:
         found = values.reshape(driver.builder.materialise(x), equation.params["new_sizes"])
