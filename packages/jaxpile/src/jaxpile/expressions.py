@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -203,6 +203,15 @@ def piece(at: Expr, border: int, before: Expr, after: Expr) -> Expr:
 # --- values ----------------------------------------------------------------------------------
 
 
+#: By the kind of a dtype that machines do not have: what its operations are made of.
+DEFINED: dict[str, Callable[[str, np.dtype, tuple[Expr, ...]], Expr]] = {}
+
+
+def defines(kind: str) -> Callable:
+    """Decorator: the function gives the expression of (operation, dtype, arguments)."""
+    return lambda function: DEFINED.setdefault(kind, function)
+
+
 def apply(op: str, dtype, *args: Expr, attr=None) -> Expr:
     """A named scalar operation, with the few simplifications that spare a load or a branch."""
     if op == "select" and (args[0].op == "const" or args[1] is args[2]):
@@ -218,6 +227,9 @@ def apply(op: str, dtype, *args: Expr, attr=None) -> Expr:
             return const((high < border) == (op in ("lt", "le")), BOOL)
     if op == "cast" and args[0].dtype == dtype:
         return args[0]
+    for kind in (np.dtype(dtype).kind, args[0].dtype.kind):
+        if kind in DEFINED:
+            return DEFINED[kind](op, np.dtype(dtype), args)
     if op == "cast" and args[0].op == "const" and dtype == INDEX and args[0].dtype.kind in "iub":
         return index(int(args[0].attr))
     return make(op, np.dtype(dtype), args, attr)

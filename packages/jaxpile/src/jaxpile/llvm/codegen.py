@@ -12,9 +12,10 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from jaxpile.expressions import Expr, cost, dim, ordered, transform
+from jaxpile.expressions import Expr, dim, ordered, transform
 from jaxpile.llvm.functions import announced, called, function_for
 from jaxpile.llvm.operations import constant, convert, emit, memory_type, type_of
+from jaxpile.llvm.parts import extent_of, parts_of
 from jaxpile.mathematics import WRITTEN_OUT
 from jaxpile.memos import Memos
 from jaxpile.program import (
@@ -29,9 +30,7 @@ from jaxpile.program import (
     Until,
     When,
     While,
-    expressions,
     reads_of,
-    walk,
     writes_of,
 )
 
@@ -39,9 +38,6 @@ I64 = ir.IntType(64)
 POINTER = ir.PointerType()
 #: Temporary buffers up to this size that one step alone uses live on its stack, then in registers.
 ON_STACK = 16
-#: Below this much work (iterations times cost) a step runs on one core: starting the others takes
-#: about 30 microseconds.
-SHARE_FROM = 400_000
 
 
 def generate(program: Program, places: dict[Buffer, int]) -> str:
@@ -86,37 +82,6 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
         main.call(part, [run.args[0], ir.Constant(I64, low), ir.Constant(I64, high)])
     main.ret_void()
     return announced(str(module)) if calls else str(module)
-
-
-def parts_of(program: Program) -> list[tuple[list[int], tuple[int, int], bool]]:
-    """What is called at once: steps by number, their extent, and whether threads share it.
-
-    A large step is a part of its own; the small ones between two of those are one part.
-    """
-    parts: list = []
-    for k, step in enumerate(program.steps):
-        large = work(step) >= SHARE_FROM
-        if large or not parts or parts[-1][2]:
-            parts.append(([k], extent_of(step), large))
-        else:
-            parts[-1][0].append(k)
-    return parts
-
-
-def extent_of(step) -> tuple[int, int]:
-    """The outermost range of a step: what threads may share between them."""
-    return step.ranges[0] if isinstance(step, Nest) and step.ranges else (0, 1)
-
-
-def work(step) -> int:
-    """Iterations of a nest times what one costs."""
-    if not isinstance(step, Nest):
-        return 0
-    each = sum(cost(expr, 1000) for item in walk(step.body) for expr in expressions(item))
-    for item in step.body:
-        if isinstance(item, Loop) and item.high.op == "const":
-            each *= max(1, int(item.high.attr))
-    return step.count * max(1, each)
 
 
 class StepWriter(Memos):

@@ -10,8 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from jaxpile.llvm.codegen import generate, parts_of
+from jaxpile.llvm.codegen import generate
 from jaxpile.llvm.engine import MachineCode
+from jaxpile.llvm.parts import parts_of
 from jaxpile.program import Buffer, Program
 
 ALIGNMENT = 64
