@@ -114,6 +114,10 @@ class Driver:
         return any(buffer in value.expr.reads
                    for scope in self.scopes for value in scope.values.values())
 
+    def uses(self, variable) -> int:
+        """How often a variable of the present scope is read, in all."""
+        return self.scopes[-1].total.get(variable, 0)
+
     def owned(self, value: Value, beside: Sequence[Value] = ()) -> tuple[Buffer, list[Value]]:
         """A buffer that holds the value and may be overwritten: its own where nobody else wants it.
 

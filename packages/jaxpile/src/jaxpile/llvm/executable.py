@@ -13,9 +13,12 @@ import numpy as np
 from jaxpile.llvm.codegen import generate
 from jaxpile.llvm.engine import MachineCode
 from jaxpile.llvm.parts import parts_of
-from jaxpile.program import Buffer, Program
+from jaxpile.program import Buffer, Program, reads_of, writes_of
 
 ALIGNMENT = 64
+#: So much memory for temporary buffers stays for the next call: new pages cost 0.2 us each.
+KEPT = 1 << 26
+_spare: list[np.ndarray] = []
 
 
 def cores() -> int:
@@ -43,6 +46,40 @@ def aligned(nbytes: int) -> tuple[np.ndarray, int]:
     return raw[start:start + nbytes], address + start
 
 
+def borrowed(nbytes: int) -> tuple[np.ndarray, int]:
+    """Memory for temporary buffers: that of an earlier call, whose pages are there already."""
+    try:
+        memory = _spare.pop()
+    except IndexError:
+        return aligned(nbytes)
+    return (memory, address_of(memory)) if memory.nbytes >= nbytes else aligned(nbytes)
+
+
+def laid_out(program: Program, temps: list[Buffer]) -> tuple[list[int], int]:
+    """Where each temporary buffer lies, and how many bytes that takes.
+
+    Buffers that no step uses together, nor one between the other's steps, may lie in one place.
+    """
+    used: dict[Buffer, list[int]] = {}
+    for number, step in enumerate(program.steps):
+        for buffer in reads_of([step]) | writes_of([step]):
+            used.setdefault(buffer, []).append(number)
+    placed: list[tuple[int, int, int, int]] = []  # first and last step, start and end
+    where: dict[Buffer, int] = {}
+    for b in sorted(temps, key=lambda b: -b.size * b.dtype.itemsize):
+        length = -(-max(b.size, 1) * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        first, last = used[b][0], used[b][-1]
+        start = 0
+        for low, high in sorted((low, high) for one, other, low, high in placed
+                                if one <= last and first <= other):
+            if start + length <= low:
+                break
+            start = max(start, high)
+        placed.append((first, last, start, start + length))
+        where[b] = start
+    return [where[b] for b in temps], max((end for *_, end in placed), default=0)
+
+
 class Executable:
     """A program as machine code. Call it with NumPy arrays of the inputs' shapes and dtypes."""
 
@@ -55,10 +92,7 @@ class Executable:
         self.text = generate(program, self.places)
         self.code = MachineCode(self.text)
         self.constants = [b.contents for b in consts]
-        self.offsets, self.scratch = [], 0
-        for b in temps:
-            self.offsets.append(self.scratch)
-            self.scratch += -(-max(b.size, 1) * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        self.offsets, self.scratch = laid_out(program, temps)
         self.addresses = [array.ctypes.data for array in self.constants]
         self.table_type = ctypes.c_void_p * max(1, len(order))
         self.results = [(b.shape, b.dtype, max(b.size, 1) * b.dtype.itemsize)
@@ -76,14 +110,15 @@ class Executable:
             outputs.append(np.ndarray(shape, dtype, memory))
         scratch = None  # kept until the call is over
         if self.offsets:
-            scratch, start = aligned(self.scratch)
+            scratch, start = borrowed(self.scratch)
             addresses.extend(start + offset for offset in self.offsets)
         table = self.table_type(*addresses, *self.addresses)
         if self.large and cores() > 1:
             self.share(ctypes.addressof(table), cores())
         else:
             self.code.run(ctypes.addressof(table))
-        del scratch
+        if scratch is not None and scratch.nbytes <= KEPT:
+            _spare[:] = [scratch]
         return outputs
 
     def share(self, table: int, workers: int) -> None:

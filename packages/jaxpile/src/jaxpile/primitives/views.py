@@ -10,6 +10,10 @@ from jaxpile.registry import translates
 from jaxpile.values import Value, cut, full
 
 
+#: So many uses of an array whose last axis has become another one are worth a copy.
+OFTEN = 3
+
+
 @translates("broadcast_in_dim")
 def broadcast_in_dim(driver, equation, x, *_):
     shape, axes = equation.params["shape"], equation.params["broadcast_dimensions"]
@@ -47,7 +51,12 @@ def expand_dims(driver, equation, x):
 
 @translates("transpose")
 def transpose(driver, equation, x):
-    return values.transpose(x, equation.params["permutation"])
+    """Wanted often, with another axis last: in memory, as loops over strides miss the cache."""
+    found = values.transpose(x, equation.params["permutation"])
+    turned = equation.params["permutation"][-1:] != (len(x.shape) - 1,)
+    if turned and driver.uses(equation.outvars[0]) >= OFTEN and min(x.shape) > 1:
+        return driver.builder.materialise(found)
+    return found
 
 
 @translates("rev")
