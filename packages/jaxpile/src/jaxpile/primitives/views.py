@@ -9,7 +9,6 @@ from jaxpile.expressions import dims_of
 from jaxpile.registry import translates
 from jaxpile.values import Value, cut, full
 
-
 #: So many uses of an array whose last axis has become another one are worth a copy.
 OFTEN = 3
 
