@@ -54,7 +54,9 @@ class Builder:
     # --- buffers ---
 
     def buffer(self, shape: Sequence[int], dtype, kind: str = "temp", data=None) -> Buffer:
-        made = Buffer(self.fresh({"input": "a", "const": "k"}.get(kind, "b")), tuple(shape),
+        # JAX's shapes have NumPy's integers in them now and then
+        made = Buffer(self.fresh({"input": "a", "const": "k"}.get(kind, "b")),
+                      tuple(map(int, shape)),
                       np.dtype(dtype), kind, self.levels[-1], data)
         self.buffers.append(made)
         return made

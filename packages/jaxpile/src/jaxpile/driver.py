@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 from jax import dtypes
 from jax.extend.core import ClosedJaxpr, Literal
 
+from jaxpile import complexes  # noqa: F401  defines what they do
 from jaxpile.builder import Builder
 from jaxpile.errors import UnsupportedPrimitive, UnsupportedProgram, UnsupportedType
 from jaxpile.expressions import cost
@@ -24,7 +26,7 @@ DEEP = 200
 
 SUPPORTED = {np.dtype(name) for name in (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float32", "float64")}
+    "float32", "float64", "complex64", "complex128")}
 
 
 def storage_dtype(aval) -> np.dtype:
@@ -37,8 +39,8 @@ def storage_dtype(aval) -> np.dtype:
                               "(jax.random.key(seed, impl='threefry2x32'))")
     if dtype not in SUPPORTED:
         raise UnsupportedType(
-            f"arrays of {dtype} are not translated (complex numbers and half precision are not). "
-            "Convert to float32 or float64, or leave this function to jax.jit.")
+            f"arrays of {dtype} are not translated (half precision is not). Convert to float32 or "
+            "float64, or leave this function to jax.jit.")
     return np.dtype(dtype)
 
 
@@ -112,6 +114,10 @@ class Driver:
         return any(buffer in value.expr.reads
                    for scope in self.scopes for value in scope.values.values())
 
+    def uses(self, variable) -> int:
+        """How often a variable of the present scope is read, in all."""
+        return self.scopes[-1].total.get(variable, 0)
+
     def owned(self, value: Value, beside: Sequence[Value] = ()) -> tuple[Buffer, list[Value]]:
         """A buffer that holds the value and may be overwritten: its own where nobody else wants it.
 
@@ -130,8 +136,6 @@ class Driver:
     def constant(self, array) -> Value:
         """A closed-over array; one whose elements are all alike needs no memory."""
         if dtypes.issubdtype(getattr(array, "dtype", np.dtype(int)), dtypes.prng_key):
-            import jax
-
             words = np.asarray(jax.random.key_data(array)).astype(np.uint64)
             array = (words[..., 0] << np.uint64(32)) | words[..., 1]
         array = np.asarray(array)
@@ -145,6 +149,13 @@ class Driver:
             return full(array.shape, array.reshape(-1)[0], array.dtype)
         array.flags.writeable = False
         return whole(self.builder.buffer(array.shape, array.dtype, "const", array))
+
+    def traced(self, function, batch: int, *operands: Value) -> list[Value]:
+        """A JAX function, mapped over ``batch`` leading axes, translated in place."""
+        for _ in range(batch):
+            function = jax.vmap(function)
+        avals = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in operands]
+        return self.inline(jax.make_jaxpr(function)(*avals), [], operands)
 
     # --- walking ---
 

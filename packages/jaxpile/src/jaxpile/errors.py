@@ -12,7 +12,7 @@ class UnsupportedPrimitive(JaxpileError, NotImplementedError):
 
 
 class UnsupportedType(JaxpileError, TypeError):
-    """An element type without machine code here: complex numbers, half precision, strings."""
+    """An element type without machine code here: half precision; or an operation on one."""
 
 
 class UnsupportedProgram(JaxpileError, ValueError):

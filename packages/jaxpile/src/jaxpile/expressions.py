@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -155,23 +155,31 @@ def interval(expr: Expr) -> tuple[int, int]:
     return -FAR, FAR
 
 
+def _parted(expr: Expr, by: int) -> tuple[Expr, Expr]:
+    """A non-negative index as quotient * by + rest; the rest is non-negative too."""
+    terms, offset = _terms(expr)
+    rest = linear((atom, factor) for atom, factor in terms.items() if factor % by)
+    low, _ = interval(rest)
+    if low < -FAR >> 20:  # nothing is known of it
+        return index(0), expr
+    # machines divide towards zero: with -i in it, a rest needs more than offset % by
+    added = offset % by + max(0, -((low + offset % by) // by)) * by
+    return linear([(atom, factor // by) for atom, factor in terms.items() if factor % by == 0],
+                  (offset - added) // by), linear([(rest, 1)], added)
+
+
 def divide(expr: Expr, by: int) -> Expr:
     """Floor division of a non-negative index by a positive number."""
-    terms, offset = _terms(expr)
-    whole = [(atom, factor // by) for atom, factor in terms.items() if factor % by == 0]
-    rest = linear([(atom, factor) for atom, factor in terms.items() if factor % by], offset % by)
-    low, high = interval(rest)
-    if low >= 0 and high < by:
-        return linear(whole, offset // by)
-    return linear([*whole, (make("idiv", INDEX, (rest,), by), 1)], offset // by)
+    whole, rest = _parted(expr, by)
+    if interval(rest)[1] < by:
+        return whole
+    return linear([(whole, 1), (make("idiv", INDEX, (rest,), by), 1)])
 
 
 def modulo(expr: Expr, by: int) -> Expr:
     """The remainder of a non-negative index."""
-    terms, offset = _terms(expr)
-    rest = linear([(atom, factor) for atom, factor in terms.items() if factor % by], offset % by)
-    low, high = interval(rest)
-    return rest if low >= 0 and high < by else make("imod", INDEX, (rest,), by)
+    rest = _parted(expr, by)[1]
+    return rest if interval(rest)[1] < by else make("imod", INDEX, (rest,), by)
 
 
 def clamp_index(expr: Expr, low: int, high: int) -> Expr:
@@ -195,6 +203,15 @@ def piece(at: Expr, border: int, before: Expr, after: Expr) -> Expr:
 # --- values ----------------------------------------------------------------------------------
 
 
+#: By the kind of a dtype that machines do not have: what its operations are made of.
+DEFINED: dict[str, Callable[[str, np.dtype, tuple[Expr, ...]], Expr]] = {}
+
+
+def defines(kind: str) -> Callable:
+    """Decorator: the function gives the expression of (operation, dtype, arguments)."""
+    return lambda function: DEFINED.setdefault(kind, function)
+
+
 def apply(op: str, dtype, *args: Expr, attr=None) -> Expr:
     """A named scalar operation, with the few simplifications that spare a load or a branch."""
     if op == "select" and (args[0].op == "const" or args[1] is args[2]):
@@ -210,6 +227,9 @@ def apply(op: str, dtype, *args: Expr, attr=None) -> Expr:
             return const((high < border) == (op in ("lt", "le")), BOOL)
     if op == "cast" and args[0].dtype == dtype:
         return args[0]
+    for kind in (np.dtype(dtype).kind, args[0].dtype.kind):
+        if kind in DEFINED:
+            return DEFINED[kind](op, np.dtype(dtype), args)
     if op == "cast" and args[0].op == "const" and dtype == INDEX and args[0].dtype.kind in "iub":
         return index(int(args[0].attr))
     return make(op, np.dtype(dtype), args, attr)

@@ -19,13 +19,15 @@ BACKENDS = ("llvm", "cuda")
 
 
 def jit(function: Callable | None = None, *, static_argnums: int | Iterable[int] = (),
-        static_argnames: str | Iterable[str] = (), backend: str = "llvm",
+        static_argnames: str | Iterable[str] = (), donate_argnums: int | Iterable[int] = (),
+        donate_argnames: str | Iterable[str] = (), backend: str = "llvm",
         translators: Mapping | None = None, cache_size: int = 64):
     """Compile a function of arrays; used as a decorator, with or without arguments.
 
     Arguments are pytrees of arrays and numbers; static ones are hashable values that the program
     is compiled for. Results are jax.Array, on the CPU. On tracers (in jax.grad, vmap, jax.jit …)
-    the function runs as it is, so that JAX's transformations compose with it.
+    the function runs as it is, so that JAX's transformations compose with it. Donating an argument
+    permits its memory to be written over: jax.jit's words for it are taken, and none is.
 
     ``backend``: "llvm" for this CPU, "cuda" for a GPU through CuPy. ``translators``: a Registry in
     place of the default one. ``cache_size``: compiled programs kept, the least recently used go.
@@ -145,7 +147,7 @@ class Jitted:
 def kind_of(leaf) -> tuple:
     """Shape, dtype and weak type of an array argument, as JAX sees it."""
     if isinstance(leaf, jax.Array):
-        return leaf.shape, leaf.dtype, leaf.weak_type
+        return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)  # keys have none
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.shape, leaf.dtype, False
     if isinstance(leaf, bool | int | float | complex):

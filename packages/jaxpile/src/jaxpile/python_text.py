@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from jaxpile.complexes import parts
 from jaxpile.expressions import BOOL, Expr
 from jaxpile.program import Branch, Nest, Program, Repeat, While
 from jaxpile.text import TextWriter, bare
@@ -83,6 +84,9 @@ class PythonWriter(TextWriter):
             self.nest(nest, axis + 1)
 
     def constant(self, node: Expr) -> str:
+        if node.dtype.kind == "c":
+            text = ", ".join(self.constant(part) for part in parts(node))
+            return f"np.{node.dtype.name}(complex({text}))"
         if node.dtype.kind == "f" and not math.isfinite(node.attr):
             text = {"nan": "np.nan", "inf": "np.inf"}.get(str(float(node.attr)), "-np.inf")
         elif node.dtype.kind == "f":
@@ -108,6 +112,10 @@ class PythonWriter(TextWriter):
                 return f"(-{first})"
             case "not":
                 return f"(not {first})" if node.dtype == BOOL else f"(~{first})"
+            case "complex":
+                return f"np.{kind}(complex({bare(first)}, {bare(second)}))"
+            case "real" | "imag":
+                return f"{first}.{op}"
             case "select":
                 return f"({args[1]} if {first} else {second})"
             case "piece":

@@ -78,8 +78,8 @@ def loads_of(expr: Expr, buffers) -> list[Expr]:
 
 def pointwise(op: str, dtype, *values: Value, attr=None) -> Value:
     """The operation on elements at equal indices; all values have one shape."""
-    return Value(values[0].shape, np.dtype(dtype),
-                 apply(op, np.dtype(dtype), *(value.expr for value in values), attr=attr))
+    expr = apply(op, np.dtype(dtype), *(value.expr for value in values), attr=attr)
+    return Value(values[0].shape, expr.dtype, expr)
 
 
 def cast(value: Value, dtype) -> Value:
@@ -142,9 +142,9 @@ def reshape(value: Value, shape: Sequence[int]) -> Value | None:
 
 def concatenate(values: Sequence[Value], axis: int) -> Value:
     """Arrays one after the other along an axis; nests split at the borders."""
-    values = [value for value in values if value.size] or list(values[:1])
     shape = list(values[0].shape)
     shape[axis] = sum(value.shape[axis] for value in values)
+    values = [value for value in values if value.size] or list(values[:1])
     dims = list(dims_of(shape))
     start, borders, parts = 0, [], []
     for value in values:

@@ -35,9 +35,9 @@ def assert_as_jax(function, args) -> None:
         if jnp.issubdtype(theirs.dtype, jax.dtypes.prng_key):
             ours, theirs = jax.random.key_data(ours), jax.random.key_data(theirs)
         ours, theirs = np.asarray(ours), np.asarray(theirs)
-        if theirs.dtype.kind != "f":
+        if theirs.dtype.kind not in "fc":
             np.testing.assert_array_equal(ours, theirs)
             continue
-        close = 1e-12 if theirs.dtype == np.float64 else 2e-5
+        close = 1e-12 if np.finfo(theirs.dtype).bits == 64 else 2e-5
         scale = np.max(np.abs(theirs[np.isfinite(theirs)]), initial=1e-300)
         np.testing.assert_allclose(ours, theirs, rtol=close, atol=close * scale)

@@ -118,7 +118,7 @@ class CudaWriter(TextWriter):
         return f"{target} = {bare(text)};"
 
     def declare(self, name: str, dtype) -> None:
-        self.line(f"{type_name(dtype)} {name} = 0;")
+        self.line(f"{type_name(dtype)} {name} = {'{}' if dtype.kind == 'c' else '0'};")
 
     @contextmanager
     def counting(self, name: str, low: str, high: str):

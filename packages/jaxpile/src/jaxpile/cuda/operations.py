@@ -11,7 +11,8 @@ from jaxpile.expressions import BOOL, Expr
 TYPES = {"bool": "bool", "int8": "signed char", "int16": "short", "int32": "int",
          "int64": "long long", "uint8": "unsigned char", "uint16": "unsigned short",
          "uint32": "unsigned int", "uint64": "unsigned long long", "float32": "float",
-         "float64": "double"}
+         "float64": "double", "complex64": "jx_complex<float>",
+         "complex128": "jx_complex<double>"}
 SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&",
          "or": "|", "xor": "^"}
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
@@ -22,6 +23,7 @@ FUNCTIONS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round_even": "ri
 
 # fmax and fmin drop NaN; JAX keeps it, and puts -0 below 0.
 HELPERS = """\
+template <class T> struct alignas(2 * sizeof(T)) jx_complex { T real, imag; };
 template <class T> __device__ T jx_max(T a, T b) {
     return a > b || a != a ? a : a == b && signbit((double)b) ? a : b;
 }
@@ -79,6 +81,9 @@ def constant(value, dtype: np.dtype) -> str:
             return f"{call}({hex(int(bits))}{'u' if dtype.itemsize == 4 else 'll'})"
         text = repr(float(value))
         return f"{text}f" if dtype.itemsize == 4 else text
+    if dtype.kind == "c":
+        parts = (constant(part, part.dtype) for part in (value.real, value.imag))
+        return f"{type_name(dtype)}{{{', '.join(parts)}}}"
     number = int(value)
     if number == np.iinfo(dtype).min and dtype.kind == "i":
         return f"({type_name(dtype)})({number + 1}ll - 1)"
@@ -121,6 +126,10 @@ def operation(node: Expr, args: list[str]) -> str:
             return f"({args[0]} < 0 ? ({kind})(0 - ({unsigned(dtype)}){args[0]}) : {args[0]})"
         case "not":
             return f"(!{args[0]})" if dtype == BOOL else f"({kind})(~{args[0]})"
+        case "complex":
+            return f"{kind}{{{', '.join(args)}}}"
+        case "real" | "imag":
+            return f"{args[0]}.{op}"
         case "select":
             return f"({args[0]} ? {args[1]} : {args[2]})"
         case "shl" | "shr_l" | "shr_a":

@@ -1,18 +1,21 @@
-"""Programs as LLVM modules: one function for each top-level step, and one that runs them all.
+"""Programs as LLVM modules: one function for each part of its steps, and one that runs them all.
 
-Every function ``step<k>(table, low, high)`` gets a table of the addresses of all buffers and the
-part of the outermost range that it is to run; its body is a function of its own whose pointers
-are declared not to overlap, which is what lets LLVM vectorise without checks at run time.
+Every function ``part<k>(table, low, high)`` gets a table of the addresses of all buffers and, if it
+is one large step, how much of the outermost range it is to run. Each step is a function of its own
+whose pointers are declared not to overlap, which lets LLVM vectorise without checks at run time.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 
 from llvmlite import ir
 
 from jaxpile.expressions import Expr, dim, ordered, transform
+from jaxpile.llvm.functions import announced, called, function_for
 from jaxpile.llvm.operations import constant, convert, emit, memory_type, type_of
+from jaxpile.llvm.parts import extent_of, parts_of
 from jaxpile.mathematics import WRITTEN_OUT
 from jaxpile.memos import Memos
 from jaxpile.program import (
@@ -40,45 +43,54 @@ ON_STACK = 16
 def generate(program: Program, places: dict[Buffer, int]) -> str:
     """The text of the module; ``places`` gives each buffer its place in the table of addresses."""
     module = ir.Module(name=program.name)
-    kinds = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64])
     users = [reads_of([step]) | writes_of([step]) for step in program.steps]
+    counts = Counter(buffer for used in users for buffer in used)
+    calls = called(program.steps)
+    written: dict[str, ir.Function] = {}
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), "run")
     main = ir.IRBuilder(run.append_basic_block())
-    for k, step in enumerate(program.steps):
-        used = sorted(users[k], key=places.__getitem__)
-        stack = [b for b in used if b.kind == "temp" and b.size <= ON_STACK
-                 and sum(b in other for other in users) == 1]
-        passed = [b for b in used if b not in stack]
-        body = ir.Function(module, ir.FunctionType(
-            ir.VoidType(), [POINTER] * len(passed) + [I64, I64]), f"body{k}")
-        body.linkage = "internal"
-        for arg in body.args[:-2]:
-            arg.add_attribute("noalias")
-        StepWriter(body, passed, stack).step(step)
-        outer = ir.Function(module, kinds, f"step{k}")
-        builder = ir.IRBuilder(outer.append_basic_block())
-        addresses = [builder.load(builder.gep(
-            outer.args[0], [ir.Constant(I64, places[b])], source_etype=POINTER), typ=POINTER)
-            for b in passed]
-        builder.call(body, [*addresses, *outer.args[1:]])
+    for number, (steps, (low, high), _) in enumerate(parts_of(program)):
+        part = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER, I64, I64]),
+                           f"part{number}")
+        builder = ir.IRBuilder(part.append_basic_block())
+        table, *extent = part.args
+        for k in steps:
+            used = sorted(users[k], key=places.__getitem__)
+            used.sort(key=writes_of([program.steps[k]]).__contains__)
+            stack = [b for b in used if b.kind == "temp" and b.size <= ON_STACK and counts[b] == 1]
+            passed = [b for b in used if b not in stack]
+            body = ir.Function(module, ir.FunctionType(
+                ir.VoidType(), [POINTER] * len(passed) + [I64, I64]), f"body{k}")
+            body.linkage = "internal"
+            # one function with all loops takes LLVM far longer than as many functions
+            body.attributes.add("noinline")
+            for arg in body.args[:-2]:
+                arg.add_attribute("noalias")
+            StepWriter(body, passed, stack, calls).step(program.steps[k])
+            # steps that do the same to other buffers are compiled once
+            text = "".join(map(str, body.blocks)) + str(len(passed))
+            if written.setdefault(text, body) is not body:
+                del module.globals[body.name]
+                body = written[text]
+            addresses = [builder.load(builder.gep(
+                table, [ir.Constant(I64, places[b])], source_etype=POINTER), typ=POINTER)
+                for b in passed]
+            if len(steps) > 1:
+                extent = [ir.Constant(I64, end) for end in extent_of(program.steps[k])]
+            builder.call(body, [*addresses, *extent])
         builder.ret_void()
-        low, high = extent(step)
-        main.call(outer, [run.args[0], ir.Constant(I64, low), ir.Constant(I64, high)])
+        main.call(part, [run.args[0], ir.Constant(I64, low), ir.Constant(I64, high)])
     main.ret_void()
-    return str(module)
-
-
-def extent(step) -> tuple[int, int]:
-    """The outermost range of a step: what threads may share between them."""
-    return step.ranges[0] if isinstance(step, Nest) and step.ranges else (0, 1)
+    return announced(str(module)) if calls else str(module)
 
 
 class StepWriter(Memos):
     """Writes the body of one step; ``memos`` hold what has been computed and is still so."""
 
-    def __init__(self, function: ir.Function, passed: list[Buffer], stack: list[Buffer]):
+    def __init__(self, function: ir.Function, passed: list[Buffer], stack: list[Buffer],
+                 calls: bool = False):
         super().__init__()
-        self.function = function
+        self.function, self.calls = function, calls
         self.entry = function.append_basic_block("entry")
         self.builder = ir.IRBuilder(self.entry)
         self.pointers = dict(zip(passed, function.args, strict=False))
@@ -236,7 +248,8 @@ class StepWriter(Memos):
 
     def value(self, expr: Expr):
         """The LLVM value of an expression at this place."""
-        expr = written_out(expr, self.written)
+        if not self.calls:
+            expr = written_out(expr, self.written)
         memo = {}
         for level in self.memos:
             memo.update(level)
@@ -274,6 +287,8 @@ class StepWriter(Memos):
                 return builder.select(before, args[1], args[2])
             case "cast":
                 return convert(builder, args[0], node.args[0].dtype, node.dtype)
+            case _ if node.op in WRITTEN_OUT:
+                return builder.call(function_for(builder.module, node), args)
             case _:
                 return emit(builder, node, args)
 

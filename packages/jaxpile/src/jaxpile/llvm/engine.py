@@ -25,6 +25,13 @@ def target_machine():
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3)
 
 
+@cache
+def vector_bytes() -> int:
+    """The width of this CPU's vector registers."""
+    features = llvm.get_host_cpu_features()
+    return 64 if features.get("avx512f") else 32 if features.get("avx") else 16
+
+
 def optimised(text: str):
     """The module, verified and after LLVM's own passes, the vectorisers among them."""
     machine = target_machine()
@@ -43,7 +50,7 @@ def optimised(text: str):
 
 
 class MachineCode:
-    """Compiled functions, called without the GIL: ``run(table)``, ``step(k)(table, low, high)``."""
+    """Compiled functions, called without the GIL: ``run(table)``, ``part(k)(table, low, high)``."""
 
     def __init__(self, text: str):
         with _lock:
@@ -53,9 +60,9 @@ class MachineCode:
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self.run = kind(self.engine.get_function_address("run"))
 
-    def step(self, k: int):
+    def part(self, k: int):
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        return kind(self.engine.get_function_address(f"step{k}"))
+        return kind(self.engine.get_function_address(f"part{k}"))
 
 
 def _own_machine():

@@ -10,15 +10,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from jaxpile.expressions import cost
-from jaxpile.llvm.codegen import extent, generate
+from jaxpile.llvm.codegen import generate
 from jaxpile.llvm.engine import MachineCode
-from jaxpile.program import Buffer, Loop, Nest, Program, expressions, walk
+from jaxpile.llvm.parts import parts_of
+from jaxpile.program import Buffer, Program, reads_of, writes_of
 
-#: Below this much work (iterations times cost) a step runs on one core: starting the others takes
-#: about 30 microseconds.
-SHARE_FROM = 400_000
 ALIGNMENT = 64
+#: So much memory for temporary buffers stays for the next call: new pages cost 0.2 us each.
+KEPT = 1 << 26
+_spare: list[np.ndarray] = []
 
 
 def cores() -> int:
@@ -34,17 +34,6 @@ def pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="jaxpile")
 
 
-def work(step) -> int:
-    """Iterations of a nest times what one costs."""
-    if not isinstance(step, Nest):
-        return 0
-    each = sum(cost(expr, 1000) for item in walk(step.body) for expr in expressions(item))
-    for item in step.body:
-        if isinstance(item, Loop) and item.high.op == "const":
-            each *= max(1, int(item.high.attr))
-    return step.count * max(1, each)
-
-
 def address_of(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
@@ -55,6 +44,40 @@ def aligned(nbytes: int) -> tuple[np.ndarray, int]:
     address = address_of(raw)
     start = -address % ALIGNMENT
     return raw[start:start + nbytes], address + start
+
+
+def borrowed(nbytes: int) -> tuple[np.ndarray, int]:
+    """Memory for temporary buffers: that of an earlier call, whose pages are there already."""
+    try:
+        memory = _spare.pop()
+    except IndexError:
+        return aligned(nbytes)
+    return (memory, address_of(memory)) if memory.nbytes >= nbytes else aligned(nbytes)
+
+
+def laid_out(program: Program, temps: list[Buffer]) -> tuple[list[int], int]:
+    """Where each temporary buffer lies, and how many bytes that takes.
+
+    Buffers that no step uses together, nor one between the other's steps, may lie in one place.
+    """
+    used: dict[Buffer, list[int]] = {}
+    for number, step in enumerate(program.steps):
+        for buffer in reads_of([step]) | writes_of([step]):
+            used.setdefault(buffer, []).append(number)
+    placed: list[tuple[int, int, int, int]] = []  # first and last step, start and end
+    where: dict[Buffer, int] = {}
+    for b in sorted(temps, key=lambda b: -b.size * b.dtype.itemsize):
+        length = -(-max(b.size, 1) * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        first, last = used[b][0], used[b][-1]
+        start = 0
+        for low, high in sorted((low, high) for one, other, low, high in placed
+                                if one <= last and first <= other):
+            if start + length <= low:
+                break
+            start = max(start, high)
+        placed.append((first, last, start, start + length))
+        where[b] = start
+    return [where[b] for b in temps], max((end for *_, end in placed), default=0)
 
 
 class Executable:
@@ -69,15 +92,12 @@ class Executable:
         self.text = generate(program, self.places)
         self.code = MachineCode(self.text)
         self.constants = [b.contents for b in consts]
-        self.offsets, self.scratch = [], 0
-        for b in temps:
-            self.offsets.append(self.scratch)
-            self.scratch += -(-max(b.size, 1) * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        self.offsets, self.scratch = laid_out(program, temps)
         self.addresses = [array.ctypes.data for array in self.constants]
         self.table_type = ctypes.c_void_p * max(1, len(order))
         self.results = [(b.shape, b.dtype, max(b.size, 1) * b.dtype.itemsize)
                         for b in program.outputs]
-        self.shares = [(extent(step), work(step) >= SHARE_FROM) for step in program.steps]
+        self.shares = [(extent, large) for _, extent, large in parts_of(program)]
         self.large = any(share for _, share in self.shares)
 
     def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -90,20 +110,21 @@ class Executable:
             outputs.append(np.ndarray(shape, dtype, memory))
         scratch = None  # kept until the call is over
         if self.offsets:
-            scratch, start = aligned(self.scratch)
+            scratch, start = borrowed(self.scratch)
             addresses.extend(start + offset for offset in self.offsets)
         table = self.table_type(*addresses, *self.addresses)
         if self.large and cores() > 1:
             self.share(ctypes.addressof(table), cores())
         else:
             self.code.run(ctypes.addressof(table))
-        del scratch
+        if scratch is not None and scratch.nbytes <= KEPT:
+            _spare[:] = [scratch]
         return outputs
 
     def share(self, table: int, workers: int) -> None:
-        """Step after step, the large ones in parts on all cores (calls let go of the GIL)."""
+        """Part after part, the large ones divided over all cores (calls let go of the GIL)."""
         for k, ((low, high), large) in enumerate(self.shares):
-            step = self.code.step(k)
+            step = self.code.part(k)
             if not large or high - low < workers:
                 step(table, low, high)
                 continue

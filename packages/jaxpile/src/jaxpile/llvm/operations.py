@@ -24,6 +24,8 @@ def type_of(dtype: np.dtype) -> ir.Type:
         return ir.IntType(1)
     if dtype.kind in "iu":
         return ir.IntType(8 * dtype.itemsize)
+    if dtype.kind == "c":
+        return ir.LiteralStructType([type_of(np.dtype(f"float{4 * dtype.itemsize}"))] * 2)
     return ir.FloatType() if dtype.itemsize == 4 else ir.DoubleType()
 
 
@@ -35,6 +37,9 @@ def constant(node: Expr) -> ir.Constant:
     kind = type_of(node.dtype)
     if node.dtype == BOOL:
         return ir.Constant(kind, int(bool(node.attr)))
+    if node.dtype.kind == "c":
+        return ir.Constant.literal_struct([ir.Constant(kind.elements[0], float(part))
+                                           for part in (node.attr.real, node.attr.imag)])
     return ir.Constant(kind, float(node.attr) if node.dtype.kind == "f" else int(node.attr))
 
 
@@ -73,6 +78,11 @@ def emit(builder: ir.IRBuilder, node: Expr, args: list):
         flags = ("reassoc",) if op.startswith("sum") else flags
         return getattr(builder, "f" + name)(*args, flags=flags)
     match op:
+        case "complex":
+            first = builder.insert_value(ir.Constant(kind, ir.Undefined), args[0], 0)
+            return builder.insert_value(first, args[1], 1)
+        case "real" | "imag":
+            return builder.extract_value(args[0], int(op == "imag"))
         case "select":
             return builder.select(*args)
         case "neg":

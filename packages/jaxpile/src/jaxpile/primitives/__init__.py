@@ -10,6 +10,7 @@ from jaxpile.registry import Registry, Translator
 @cache
 def _all() -> Registry:
     from jaxpile.primitives import (
+        algebra,
         control,
         elementwise,
         indexing,
@@ -25,7 +26,7 @@ def _all() -> Registry:
 
     registry = Registry()
     for module in (elementwise, views, indexing, scatters, reductions, control, randomness,
-                   sorting, products, special, windows):
+                   sorting, products, algebra, special, windows):
         for thing in vars(module).values():
             found = thing.values() if isinstance(thing, dict) else [thing]
             registry.register(*(t for t in found if isinstance(t, Translator)))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from jaxpile.expressions import BOOL, Expr, apply, const
+from jaxpile.expressions import BOOL, Expr, apply, const, dims_of, index, linear
 from jaxpile.registry import FunctionTranslator, translates
 from jaxpile.values import Value, broadcast, cast, pointwise
 
@@ -101,11 +101,25 @@ def convert_element_type(driver, equation, x):
 
 @translates("bitcast_convert_type", kind="pointwise")
 def bitcast_convert_type(driver, equation, x):
-    target = np.dtype(equation.params["new_dtype"])
-    if target.itemsize != x.dtype.itemsize or BOOL in (target, x.dtype):
-        raise driver.refuse(equation, f"{x.dtype} and {target} have other sizes; only types of "
-                                      "equal size are reinterpreted")
-    return pointwise("bitcast", target, x) if target != x.dtype else x
+    target, shape = np.dtype(equation.params["new_dtype"]), equation.outvars[0].aval.shape
+    wide, narrow = (np.dtype(f"uint{8 * size}") for size in (
+        max(target.itemsize, x.dtype.itemsize), min(target.itemsize, x.dtype.itemsize)))
+    if wide == narrow:
+        return pointwise("bitcast", target, x) if target != x.dtype else x
+    if BOOL in (target, x.dtype):
+        raise driver.refuse(equation, "booleans have no bits to reinterpret; convert to integers")
+    dims, count = dims_of((*shape, *x.shape[len(shape):])), wide.itemsize // narrow.itemsize
+    bits = pointwise("bitcast", f"uint{8 * x.dtype.itemsize}", x)
+    if target.itemsize == narrow.itemsize:  # the lowest bits first, along a new axis
+        place = apply("cast", wide, linear([(dims[-1], 8 * narrow.itemsize)]))
+        expr = apply("cast", narrow, apply("shr_l", wide, bits.at(dims[:-1]), place))
+    else:
+        expr = const(0, wide)
+        for k in range(count):
+            part = apply("cast", wide, bits.at([*dims[:len(shape)], index(k)]))
+            part = apply("shl", wide, part, const(8 * narrow.itemsize * k, wide))
+            expr = apply("or", wide, expr, part)
+    return Value(tuple(shape), target, apply("bitcast", target, expr))
 
 
 @translates("copy", "copy_p", "optimization_barrier", "stop_gradient", "name", "random_clone",
@@ -121,11 +135,34 @@ def device_put(driver, equation, *operands):
 
 @translates("reduce_precision", kind="pointwise")
 def reduce_precision(driver, equation, x):
-    kept = np.finfo(x.dtype)
-    if (equation.params["exponent_bits"], equation.params["mantissa_bits"]) != (
-            kept.nexp, kept.nmant):
-        raise driver.refuse(equation, "only the precision of the type itself is kept")
-    return x
+    own = np.finfo(x.dtype)
+    exponent, mantissa = (min(equation.params[f"{name}_bits"], most) for name, most in (
+        ("exponent", own.nexp), ("mantissa", own.nmant)))
+    return Value(x.shape, x.dtype, rounded(x.expr, exponent, mantissa))
+
+
+def rounded(x: Expr, exponent: int, mantissa: int) -> Expr:
+    """To the nearest float with fewer bits, ties to even; too large is infinite, too small 0."""
+    own, kind = np.finfo(x.dtype), np.dtype(f"uint{8 * x.dtype.itemsize}")
+    result = x
+    if own.nmant > mantissa:
+        # as XLA: half of the last place, less one where that is even, then the rest cut off
+        spare = own.nmant - mantissa
+        bits = apply("bitcast", kind, x)
+        last = apply("and", kind, apply("shr_l", kind, bits, const(spare, kind)), const(1, kind))
+        bits = apply("add", kind, apply("add", kind, bits, last),
+                     const((1 << (spare - 1)) - 1, kind))
+        full = np.iinfo(kind).max
+        result = apply("bitcast", x.dtype, apply(
+            "and", kind, bits, const(full ^ ((1 << spare) - 1), kind)))
+    if own.nexp > exponent:
+        bias = (1 << (exponent - 1)) - 1
+        size = apply("abs", x.dtype, result)
+        for op, end, instead in (("ge", bias + 1, np.inf), ("lt", 1 - bias, 0)):
+            other = apply("copysign", x.dtype, const(instead, x.dtype), x)
+            beyond = apply(op, BOOL, size, const(2.0**end, x.dtype))
+            result = apply("select", x.dtype, beyond, other, result)
+    return apply("select", x.dtype, apply("eq", BOOL, x, x), result, x)
 
 
 @translates("square", kind="pointwise")
@@ -163,6 +200,19 @@ def logistic(driver, equation, x):
     small = apply("exp", x.dtype, apply("neg", x.dtype, x.expr))
     return Value(x.shape, x.dtype, apply("div", x.dtype, one,
                                          apply("exact_add", x.dtype, one, small)))
+
+
+@translates("complex", "real", "imag", kind="pointwise")
+def complex_parts(driver, equation, *operands):
+    return pointwise(equation.primitive.name, equation.outvars[0].aval.dtype, *level(operands))
+
+
+@translates("conj", kind="pointwise")
+def conj(driver, equation, x):
+    dtype = equation.outvars[0].aval.dtype
+    z = cast(x, dtype)
+    real, imaginary = (pointwise(part, np.finfo(dtype).dtype, z) for part in ("real", "imag"))
+    return pointwise("complex", dtype, real, pointwise("neg", imaginary.dtype, imaginary))
 
 
 @translates("is_finite", kind="pointwise")

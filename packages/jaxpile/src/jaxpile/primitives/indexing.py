@@ -33,7 +33,7 @@ def within(start: Expr, most: int) -> Expr:
 
 def missing(dtype: np.dtype):
     """What JAX reads outside an array: NaN, the lowest integer, the highest unsigned one, True."""
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         return np.nan
     if dtype.kind == "b":
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 from jax.extend.random import threefry_prng_impl
 
@@ -76,26 +75,18 @@ def random_unwrap(driver, equation, keys):
     return unpacked(keys)
 
 
-def _traced(driver, function, keys_shape, *operands: Value) -> list[Value]:
-    """JAX's own definition on words, mapped over the axes of the keys, translated in place."""
-    for _ in keys_shape:
-        function = jax.vmap(function)
-    avals = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in operands]
-    return driver.inline(jax.make_jaxpr(function)(*avals), [], operands)
-
-
 @translates("random_bits")
 def random_bits(driver, equation, keys):
     width, shape = equation.params["bit_width"], equation.params["shape"]
-    return _traced(driver, lambda k: threefry_prng_impl.random_bits(k, width, shape), keys.shape,
-                   driver.builder.materialise(unpacked(keys)))
+    return driver.traced(lambda k: threefry_prng_impl.random_bits(k, width, shape),
+                         len(keys.shape), driver.builder.materialise(unpacked(keys)))
 
 
 @translates("random_split")
 def random_split(driver, equation, keys):
     shape = equation.params["shape"]
-    (words,) = _traced(driver, lambda k: threefry_prng_impl.split(k, shape), keys.shape,
-                       driver.builder.materialise(unpacked(keys)))
+    (words,) = driver.traced(lambda k: threefry_prng_impl.split(k, shape), len(keys.shape),
+                             driver.builder.materialise(unpacked(keys)))
     return packed(words)
 
 
@@ -105,13 +96,13 @@ def random_fold_in(driver, equation, keys, data):
         raise driver.refuse(equation, "keys and numbers of other shapes; use vmap")
     if data.dtype != U4:
         data = Value(data.shape, U4, apply("cast", U4, data.expr))
-    (words,) = _traced(driver, threefry_prng_impl.fold_in, keys.shape, unpacked(keys), data)
+    (words,) = driver.traced(threefry_prng_impl.fold_in, len(keys.shape), unpacked(keys), data)
     return packed(words)
 
 
 @translates("random_seed")
 def random_seed(driver, equation, seeds):
-    (words,) = _traced(driver, threefry_prng_impl.seed, seeds.shape, seeds)
+    (words,) = driver.traced(threefry_prng_impl.seed, len(seeds.shape), seeds)
     return packed(words)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxpile.errors import UnsupportedType
 from jaxpile.expressions import (
     BOOL,
     INDEX,
@@ -46,10 +47,14 @@ def highest(dtype: np.dtype):
 def monoid(name: str, dtype: np.dtype):
     """The operation and its neutral element."""
     kind = name.rpartition("_")[2]
+    if dtype.kind == "c" and kind not in ("sum", "prod"):
+        raise UnsupportedType(f"{kind!r} of complex numbers is not translated")
     if dtype.kind == "b" and kind in ("max", "min"):
         kind = {"max": "or", "min": "and"}[kind]
     everything = True if dtype.kind == "b" else np.array(-1).astype(dtype)
-    return {"sum": ("sum_add", 0), "prod": ("sum_mul", 1), "max": ("max", lowest(dtype)),
+    if kind in ("sum", "prod"):
+        return ("sum_add", 0) if kind == "sum" else ("sum_mul", 1)
+    return {"max": ("max", lowest(dtype)),
             "min": ("min", highest(dtype)), "and": ("and", everything if dtype.kind != "f" else 1),
             "or": ("or", 0), "xor": ("xor", 0)}[kind]
 
@@ -105,6 +110,37 @@ def reduce(driver, x: Value, axes: list[int], op: str, neutral) -> Value:
             Store(out, position, total)]
     builder.nest(shape, body)
     return whole(out)
+
+
+@translates("reduce")
+def reduce_by(driver, equation, *operands):
+    """lax.reduce: one element after the other by the program's own function of scalars."""
+    builder, half = driver.builder, len(operands) // 2
+    arrays, starts = operands[:half], operands[half:]
+    axes = equation.params["dimensions"]
+    kept = [axis for axis in range(len(arrays[0].shape)) if axis not in axes]
+    shape = tuple(arrays[0].shape[axis] for axis in kept)
+    if not arrays[0].size:
+        return [Value(shape, start.dtype, start.expr) for start in starts]
+    at = dict(zip(kept, dims_of(shape), strict=True))
+    at |= {axis: var(builder.fresh("r"), 0, arrays[0].shape[axis]) for axis in axes}
+    totals = [local(builder.fresh("s"), x.dtype) for x in arrays]
+    elements = [x.at([at[axis] for axis in range(len(at))]) for x in arrays]
+    with builder.block() as steps:
+        results = driver.inline(equation.params["jaxpr"], [], [
+            Value((), expr.dtype, expr) for expr in (*totals, *elements)])
+    if steps:
+        raise driver.refuse(equation, "a function of arrays; only one of scalars, without loops")
+    news = [local(builder.fresh("s"), x.dtype) for x in arrays]
+    step = [*(Set(new.attr, result.expr) for new, result in zip(news, results, strict=True)),
+            *(Set(total.attr, new) for total, new in zip(totals, news, strict=True))]
+    outs = [builder.buffer(shape, x.dtype) for x in arrays]
+    position = row_major(shape, dims_of(shape))
+    builder.nest(shape, [
+        *(Set(total.attr, start.expr) for total, start in zip(totals, starts, strict=True)),
+        *builder.loops(step, [at[axis] for axis in axes], [arrays[0].shape[a] for a in axes]),
+        *(Store(out, position, total) for out, total in zip(outs, totals, strict=True))])
+    return [whole(out) for out in outs]
 
 
 def in_parts(builder, x: Value, out, op: str, start) -> None:

@@ -9,6 +9,9 @@ from jaxpile.expressions import dims_of
 from jaxpile.registry import translates
 from jaxpile.values import Value, cut, full
 
+#: So many uses of an array whose last axis has become another one are worth a copy.
+OFTEN = 3
+
 
 @translates("broadcast_in_dim")
 def broadcast_in_dim(driver, equation, x, *_):
@@ -21,7 +24,7 @@ def broadcast_in_dim(driver, equation, x, *_):
 @translates("reshape")
 def reshape(driver, equation, x, *_):
     if equation.params.get("dimensions") is not None:
-        raise driver.refuse(equation, "reshape with an order of dimensions; transpose first")
+        x = values.transpose(x, equation.params["dimensions"])
     found = values.reshape(x, equation.params["new_sizes"])
     if found is None:
         found = values.reshape(driver.builder.materialise(x), equation.params["new_sizes"])
@@ -47,7 +50,12 @@ def expand_dims(driver, equation, x):
 
 @translates("transpose")
 def transpose(driver, equation, x):
-    return values.transpose(x, equation.params["permutation"])
+    """Wanted often, with another axis last: in memory, as loops over strides miss the cache."""
+    found = values.transpose(x, equation.params["permutation"])
+    turned = equation.params["permutation"][-1:] != (len(x.shape) - 1,)
+    if turned and driver.uses(equation.outvars[0]) >= OFTEN and min(x.shape) > 1:
+        return driver.builder.materialise(found)
+    return found
 
 
 @translates("rev")

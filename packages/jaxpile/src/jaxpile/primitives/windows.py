@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxpile.expressions import dims_of, divide, linear
 from jaxpile.primitives.reductions import monoid, reduce
@@ -64,3 +66,30 @@ def convolution(driver, equation, left, right):
             for x, at in ((left, at_left), (right, at_right))]
     return reduce(driver, pointwise("mul", dtype, *both),
                   list(range(len(shape), len(shape) + 1 + len(window))), "sum_add", 0)
+
+
+@translates("select_and_scatter_add")
+def select_and_scatter_add(driver, equation, source, operand):
+    """The gradient of pooling: each number goes to the first largest element of its window."""
+    params = equation.params
+    largest = params["select_prim"].name == "ge"
+    sizes, steps, margins = (
+        params[name] for name in ("window_dimensions", "window_strides", "padding"))
+    filler = monoid("_max" if largest else "_min", operand.dtype)[1]
+
+    def scattered(source, operand):
+        padded = lax.pad(operand, jnp.array(filler, operand.dtype),
+                         [(low, high, 0) for low, high in margins])
+        starts = [lax.broadcasted_iota(np.int32, source.shape, axis) * step
+                  for axis, step in enumerate(steps)]
+        offsets = np.indices(sizes, np.int32).reshape(len(sizes), -1)
+        windows = padded[tuple(start[..., None] + offset
+                               for start, offset in zip(starts, offsets, strict=True))]
+        chosen = (jnp.argmax if largest else jnp.argmin)(windows, -1)
+        places = tuple(start + jnp.asarray(offset)[chosen]
+                       for start, offset in zip(starts, offsets, strict=True))
+        total = jnp.zeros(padded.shape, source.dtype).at[places].add(source)
+        return lax.pad(total, jnp.zeros((), total.dtype),
+                       [(-low, -high, 0) for low, high in margins])
+
+    return driver.traced(scattered, 0, source, operand)

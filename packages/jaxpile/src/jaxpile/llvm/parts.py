@@ -1,0 +1,41 @@
+"""The steps of a program in parts: what runs in one call, and what threads share."""
+
+from __future__ import annotations
+
+from jaxpile.expressions import cost
+from jaxpile.program import Loop, Nest, Program, expressions, walk
+
+#: Below this much work (iterations times cost) a step runs on one core: starting the others takes
+#: about 30 microseconds.
+SHARE_FROM = 400_000
+
+
+def parts_of(program: Program) -> list[tuple[list[int], tuple[int, int], bool]]:
+    """What is called at once: steps by number, their extent, and whether threads share it.
+
+    A large step is a part of its own; the small ones between two of those are one part.
+    """
+    parts: list = []
+    for k, step in enumerate(program.steps):
+        large = work(step) >= SHARE_FROM
+        if large or not parts or parts[-1][2]:
+            parts.append(([k], extent_of(step), large))
+        else:
+            parts[-1][0].append(k)
+    return parts
+
+
+def extent_of(step) -> tuple[int, int]:
+    """The outermost range of a step: what threads may share between them."""
+    return step.ranges[0] if isinstance(step, Nest) and step.ranges else (0, 1)
+
+
+def work(step) -> int:
+    """Iterations of a nest times what one costs."""
+    if not isinstance(step, Nest):
+        return 0
+    each = sum(cost(expr, 1000) for item in walk(step.body) for expr in expressions(item))
+    for item in step.body:
+        if isinstance(item, Loop) and item.high.op == "const":
+            each *= max(1, int(item.high.attr))
+    return step.count * max(1, each)
