@@ -71,7 +71,7 @@ def environment() -> dict[str, str]:
         "IPYTHONDIR": str(PROFILE),
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{REPOSITORY.as_uri()}.insteadOf",
-        "GIT_CONFIG_VALUE_0": repository_url(REPOSITORY),
+        "GIT_CONFIG_VALUE_0": repository_url(REPOSITORY) or "",
     }
 
 
