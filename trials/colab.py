@@ -62,6 +62,8 @@ def fresh_machine() -> None:
 
 def environment() -> dict[str, str]:
     """Of a kernel; git takes the course's address for this repository."""
+    address = repository_url(REPOSITORY)
+    assert address is not None
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("PYTHON", "VIRTUAL", "UV", "JUPYTER"))}
     return {
@@ -71,7 +73,7 @@ def environment() -> dict[str, str]:
         "IPYTHONDIR": str(PROFILE),
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{REPOSITORY.as_uri()}.insteadOf",
-        "GIT_CONFIG_VALUE_0": repository_url(REPOSITORY) or "",
+        "GIT_CONFIG_VALUE_0": address,
     }
 
 
