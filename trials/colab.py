@@ -77,18 +77,28 @@ def environment() -> dict[str, str]:
     }
 
 
+def cells(path: Path) -> list[nbformat.NotebookNode]:
+    return nbformat.read(path, as_version=4).cells
+
+
 def answered(path: Path) -> nbformat.NotebookNode:
     """A copy with the solution's answers in its cells, and a place of this machine for Colab's."""
     notebook = nbformat.read(path, as_version=4)
-    solution = REPOSITORY / "solutions" / path.name.removeprefix("project_")
+    solutions = REPOSITORY / "solutions"
+    solution = solutions / path.name.removeprefix("project_")
     answers = {}
     if solution.is_file():
-        answers = {cell.id: cell for cell in nbformat.read(solution, as_version=4).cells}
+        answers = {cell.id: cell for cell in cells(solution)}
+    else:  # of several lessons, whose starters are known by their text
+        for lecture in (REPOSITORY / "lectures").glob("[0-9]*.ipynb"):
+            solved = {cell.id: cell for cell in cells(solutions / lecture.name)}
+            answers |= {cell.source: solved[cell.id] for cell in cells(lecture)
+                        if "exercise" in cell.metadata.get("tags", ())}
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            if cell.id in answers:
-                cell.source = answers[cell.id].source
-                cell.metadata["tags"] = answers[cell.id].metadata.get("tags", [])
+            if found := answers.get(cell.id) or answers.get(cell.source):
+                cell.source = found.source
+                cell.metadata["tags"] = found.metadata.get("tags", [])
             cell.source = cell.source.replace(PLACE, str(CONTENT / Path(PLACE).name))
     return notebook
 
