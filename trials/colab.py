@@ -163,7 +163,8 @@ def main() -> int:
         write(NAME, {"command": "python -m trials.colab", "python": "3.13", "notebooks": found})
         print(id, found[id])
     wrong = [id for id, one in found.items()
-             if one["checks failed"] or one["kernel died"] or one["unexpected errors"]]
+             if one["checks failed"] or one["kernel died"] or one["unexpected errors"]
+             or not all(re.search(r": (\d+) of \1 points", line) for line in one.get("graded", ()))]
     print(f"{len(found)} notebooks; not as they should be: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 

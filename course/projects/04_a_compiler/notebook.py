@@ -828,7 +828,7 @@ same(f"def f(x): return lax.slice_in_dim(x[..., ::-1], {low}, {high}, {step}, 1)
      otherwise="a slice of three axes is wrong")
 same("def f(x): return [jnp.transpose(x, order)[1] for order in ((2, 0, 1), (1, 2, 0), (0, 2, 1))]", cube,
      otherwise="a transpose is wrong")
-same("def f(x, y): return (x[None] + y[:, None, None]).reshape(-1, 5), y.reshape(1, 3, 1) * x[None, :3]",
+same("def f(x, y): return (x[None] + y[:, None, None]).reshape(-1, 5), y.reshape(1, 3, 1) * x[:3][None]",
      cube[:, 0], rng.normal(size=3), otherwise="broadcasts of several axes are wrong")
 same("def f(x): return lax.slice_in_dim(x.reshape(6, 2, 20).T.reshape(-1), 0, None, 7)", cube,
      otherwise="views of views are wrong")
