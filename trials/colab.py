@@ -62,6 +62,8 @@ def fresh_machine() -> None:
 
 def environment() -> dict[str, str]:
     """Of a kernel; git takes the course's address for this repository."""
+    address = repository_url(REPOSITORY)
+    assert address is not None
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("PYTHON", "VIRTUAL", "UV", "JUPYTER"))}
     return {
@@ -71,22 +73,32 @@ def environment() -> dict[str, str]:
         "IPYTHONDIR": str(PROFILE),
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{REPOSITORY.as_uri()}.insteadOf",
-        "GIT_CONFIG_VALUE_0": repository_url(REPOSITORY),
+        "GIT_CONFIG_VALUE_0": address,
     }
+
+
+def cells(path: Path) -> list[nbformat.NotebookNode]:
+    return nbformat.read(path, as_version=4).cells
 
 
 def answered(path: Path) -> nbformat.NotebookNode:
     """A copy with the solution's answers in its cells, and a place of this machine for Colab's."""
     notebook = nbformat.read(path, as_version=4)
-    solution = REPOSITORY / "solutions" / path.name.removeprefix("project_")
+    solutions = REPOSITORY / "solutions"
+    solution = solutions / path.name.removeprefix("project_")
     answers = {}
     if solution.is_file():
-        answers = {cell.id: cell for cell in nbformat.read(solution, as_version=4).cells}
+        answers = {cell.id: cell for cell in cells(solution)}
+    else:  # of several lessons, whose starters are known by their text
+        for lecture in (REPOSITORY / "lectures").glob("[0-9]*.ipynb"):
+            solved = {cell.id: cell for cell in cells(solutions / lecture.name)}
+            answers |= {cell.source: solved[cell.id] for cell in cells(lecture)
+                        if "exercise" in cell.metadata.get("tags", ())}
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            if cell.id in answers:
-                cell.source = answers[cell.id].source
-                cell.metadata["tags"] = answers[cell.id].metadata.get("tags", [])
+            if found := answers.get(cell.id) or answers.get(cell.source):
+                cell.source = found.source
+                cell.metadata["tags"] = found.metadata.get("tags", [])
             cell.source = cell.source.replace(PLACE, str(CONTENT / Path(PLACE).name))
     return notebook
 
@@ -151,7 +163,8 @@ def main() -> int:
         write(NAME, {"command": "python -m trials.colab", "python": "3.13", "notebooks": found})
         print(id, found[id])
     wrong = [id for id, one in found.items()
-             if one["checks failed"] or one["kernel died"] or one["unexpected errors"]]
+             if one["checks failed"] or one["kernel died"] or one["unexpected errors"]
+             or not all(re.search(r": (\d+) of \1 points", line) for line in one.get("graded", ()))]
     print(f"{len(found)} notebooks; not as they should be: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from trials import hub_place
 from trials.hub_place import CHECKOUT, HOMES, REPOSITORY, RIGHT, Hub, Walk, expect, memory
 
+NOTEBOOK = f"{CHECKOUT}/lectures/01_why_gpus.ipynb"
+
 
 def links(hub: Hub) -> dict[str, str]:
     """Title → link, as the command prints them for this hub."""
@@ -44,7 +46,7 @@ def walk_links(walk: Walk, hub: Hub) -> None:
 
     see.set_options(timeout=1000 * hub_place.PATIENCE)
     address = links(hub)["Why GPUs, and when not"]
-    lecture = HOMES / RIGHT / CHECKOUT / "lectures" / "01_why_gpus.ipynb"
+    lecture = HOMES / RIGHT / NOTEBOOK
     with chromium() as browser:
         tab = Tab(browser.new_page(viewport={"width": 1280, "height": 800}), None)
         page = tab.page
@@ -53,7 +55,7 @@ def walk_links(walk: Walk, hub: Hub) -> None:
         def open_link() -> None:
             page.goto(address)
             see(page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Why GPUs")
-            tab.wait_until_idle()
+            tab.wait_for_kernel(NOTEBOOK)
 
         with walk.step("a lecture's link: log in, server, clone, notebook, kernel") as seen:
             begun = time.perf_counter()
@@ -64,7 +66,7 @@ def walk_links(walk: Walk, hub: Hub) -> None:
             page.wait_for_url("**/lab/tree/**")
             seen["s until JupyterLab's page"] = round(time.perf_counter() - begun, 1)
             see(page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Why GPUs")
-            tab.wait_until_idle()
+            tab.wait_for_kernel(NOTEBOOK)
             tab.picture("hub-1-lecture")
             seen["MB of the server"] = memory(RIGHT)
             seen["MB of the home"] = round(sum(

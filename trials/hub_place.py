@@ -40,13 +40,14 @@ class Walk:
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict]:
-        begun, seen = time.perf_counter(), {}
+        begun = time.perf_counter()
+        seen: dict = {}
         yield seen
         self.steps[name] = {"s": round(time.perf_counter() - begun, 1), **seen}
         print(f"{self.steps[name]['s']:6.1f} s  {name} {seen or ''}", flush=True)
 
 
-def expect(held: bool, message: object) -> None:
+def expect(held: object, message: object) -> None:
     if not held:
         raise RuntimeError(str(message))
 
@@ -92,7 +93,7 @@ def furnish(proxy: Path) -> None:
     for number, folder in enumerate(sorted(needed)):
         (hold / str(number)).mkdir()
         run("mount", "--bind", folder, hold / str(number))
-    for folder in ("/home", "/srv", Path.home()):
+    for folder in (Path("/home"), Path("/srv"), Path.home()):
         run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
     for number, folder in enumerate(sorted(needed)):
         if not folder.exists():

@@ -82,7 +82,7 @@ def once(core: int, browser_cores: list[int]) -> dict[str, float]:
             tab.open("welcome.ipynb")
             expect(tab.page.locator(".jp-NotebookPanel h1")).to_be_visible()
             shown = time.perf_counter()
-            tab.wait_until_idle()
+            tab.wait_for_kernel("welcome.ipynb")
             ready = time.perf_counter()
             first = tab.cell("gpucourse.progress()")
             tab.start_cell(first)
@@ -137,7 +137,8 @@ class Learner:
 
     async def run(self, code: str) -> float:
         """Run a cell; returns the seconds until its end was known. Raises RuntimeError."""
-        sent = {"header": {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request",
+        number = uuid.uuid4().hex
+        sent = {"header": {"msg_id": number, "msg_type": "execute_request",
                            "version": "5.3", "session": "room", "username": "", "date": ""},
                 "parent_header": {}, "metadata": {}, "channel": "shell",
                 "content": {"code": code, "silent": False, "store_history": True}}
@@ -148,20 +149,25 @@ class Learner:
             if not isinstance(text, str):
                 raise RuntimeError("the connection to the kernel is gone")
             message = json.loads(text)
-            if message["parent_header"].get("msg_id") != sent["header"]["msg_id"]:
+            if message["parent_header"].get("msg_id") != number:
                 continue
             if message["msg_type"] == "error":
                 raise RuntimeError(message["content"]["evalue"])
             if message["channel"] == "shell":
                 return time.perf_counter() - begun
 
+    def process(self) -> psutil.Process:
+        """Of the server, once it has been started."""
+        assert self.server.process is not None
+        return psutil.Process(self.server.process.pid)
+
     def memory_of_server(self) -> float:
         """Megabytes, proportional, of the server alone."""
-        return psutil.Process(self.server.process.pid).memory_full_info().pss / 1e6
+        return self.process().memory_full_info().pss / 1e6
 
     def memory(self) -> dict[str, float]:
         """Megabytes of the server and of its kernel: proportional, and resident."""
-        server = psutil.Process(self.server.process.pid)
+        server = self.process()
         kernels = [one for one in server.children(recursive=True)
                    if "ipykernel_launcher" in " ".join(one.cmdline())]
         found = {"server": server.memory_full_info(), "kernel": kernels[0].memory_full_info()}

@@ -1,4 +1,4 @@
-"""Both packages build, and each runs from what was built, in an environment of its own."""
+"""The packages build, and each runs from what was built, in an environment of its own."""
 
 from __future__ import annotations
 

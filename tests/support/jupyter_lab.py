@@ -164,12 +164,13 @@ def chromium() -> Iterator[Browser]:
 class Tab:
     """A tab of the browser with JupyterLab in it."""
 
-    def __init__(self, page: Page, server: Server) -> None:
+    def __init__(self, page: Page, server: Server | None) -> None:
         self.page, self.server = page, server
         page.set_default_timeout(PATIENCE)
 
     def open(self, path: str = "") -> None:
         """Open a file, or JupyterLab as it opens by itself, in an empty workspace."""
+        assert self.server is not None, "a tab of another server: its page is opened by address"
         page = f"lab/tree/{path}" if path else "lab"
         self.page.goto(f"{self.server.address}/{page}?reset&token={TOKEN}")
         expect(self.page.locator("#jp-top-bar, #jp-top-panel").first).to_be_visible()
@@ -189,7 +190,11 @@ class Tab:
         """
         self.page.wait_for_function(
             """async path => {
-                const sessions = await (await fetch("/api/sessions")).json();
+                const config = document.querySelector("#jupyter-config-data").textContent;
+                const token = document.cookie.match("_xsrf=([^;]*)");  // a hub asks for it
+                const answer = await fetch(JSON.parse(config).baseUrl + "api/sessions",
+                                           {headers: {"X-XSRFToken": token ? token[1] : ""}});
+                const sessions = await answer.json();
                 return sessions.some(session =>
                     session.path === path && session.kernel.execution_state === "idle");
             }""", arg=path, timeout=PATIENCE)

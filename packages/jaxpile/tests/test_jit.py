@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import weakref
 
 import jax
@@ -161,6 +164,28 @@ def test_threads_share_large_loops(monkeypatch):
     assert compiled.executable.large
     for ours, theirs in zip(compiled(x), jax.jit(f)(x), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
+
+
+ANOTHER_PROCESSOR = """
+import re, jax.numpy as jnp, jaxpile
+from jaxpile.llvm import engine
+x = jnp.arange(1000.0)
+f = jaxpile.jit(lambda x: x * x + jnp.exp(-x / 100))
+assert jnp.allclose(f(x), x * x + jnp.exp(-x / 100), rtol=1e-6)
+text = f.lower(x).as_text("llvm")
+assembly = engine.target_machine().emit_assembly(engine.optimised(text))
+print(sorted(set(re.findall("%([xyz]mm)", assembly))))
+"""
+
+
+@pytest.mark.parametrize(("name", "registers"), [
+    ("x86-64-v2", "['xmm']"), ("x86-64-v3", "['xmm', 'ymm']")])
+def test_code_for_a_processor_that_has_less(name, registers):
+    """As Numba's code, by Numba's variables: what has no AVX is given none."""
+    done = subprocess.run(
+        [sys.executable, "-c", ANOTHER_PROCESSOR], capture_output=True, text=True,
+        env=os.environ | {"NUMBA_CPU_NAME": name, "JAX_PLATFORMS": "cpu"})
+    assert (done.stdout.strip(), done.returncode) == (registers, 0), done.stderr
 
 
 def test_not_a_function():

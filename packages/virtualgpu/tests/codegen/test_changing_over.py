@@ -4,11 +4,11 @@ speed tells: the same bytes, the same words."""
 from __future__ import annotations
 
 import signal
-import threading
 
 import numpy as np
 import pytest
 
+from native_lab import interrupt_when
 from ptx_lab import entry
 from virtualgpu import codegen
 from virtualgpu.codegen.kernel import NativeKernel
@@ -139,15 +139,14 @@ def test_a_kernel_with_faults_is_not_compiled_for_check(first_blocks, monkeypatc
     assert "faults" in kernel.module.program("k", False).watching
 
 
-@pytest.mark.parametrize("delay", [0.2, 0.25, 0.3])
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.1])
 def test_control_c_stops_native_code(delay, monkeypatch):
     """The signal mostly arrives while native code runs, and is heard as its callback begins."""
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
     kernel = Kernel(entry("Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0;"
                           "@%p1 bra Again;", 1), 64, seconds=3.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(delay, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    timer = interrupt_when(lambda: isinstance(kernel.native, NativeKernel), delay)
     try:
         with pytest.raises(KeyboardInterrupt):
             kernel(1, 32)

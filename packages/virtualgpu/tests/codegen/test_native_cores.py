@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from native_lab import after
+from native_lab import after, interrupt_when
 from ptx_lab import entry
 from virtualgpu import codegen
 from virtualgpu.codegen import helpers, sharing
@@ -202,13 +202,22 @@ def test_the_time_limit_is_for_all_cores_together(runners):
 
 
 @pytest.mark.parametrize(("endless", "grid"), [(1, 100), (2, 3)])
-def test_control_c_stops_all_cores_and_says_where(runners, endless, grid):
+def test_control_c_stops_all_cores_and_says_where(runners, endless, grid, monkeypatch):
     """In the second case, mostly, the main thread has no block left and waits for the others."""
+    made: list[Core] = []
+    begin = Core.__init__
+    monkeypatch.setattr(Core, "__init__", lambda core, *given: (made.append(core),
+                                                                begin(core, *given))[0])
+
+    def all_are_in_the_loop() -> bool:
+        working = [core for core in made if not getattr(core, "done", True)]
+        return len(runners) > 1 and bool(working) and all(
+            core._stood is not None for core in working)
+
     text = ENDLESS.replace("Again:", f"setp.lt.u32 %p1, %block, {endless}; @%p1 ret;\nAgain:")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     began, others = time.process_time(), threading.active_count()  # of tests before this one
-    timer = threading.Timer(0.4, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    timer = interrupt_when(all_are_in_the_loop)
     try:
         with pytest.raises(KeyboardInterrupt) as caught:
             after(text, codegen.natively, [np.zeros(1)], grid=grid, cores=CORES)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import struct
+import threading
+import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -82,3 +86,19 @@ def checked(text: str, native, arrays, empty: tuple[int, ...] = (), grid=2, bloc
     left = [memory.unwritten[p].left if p in memory.unwritten else 0 for p in places]
     return (str(report), [(f.kind, f.line, f.count) for f in report.findings], contents, left,
             error), program.watching
+
+
+def interrupt_when(there: Callable[[], bool], delay: float = 0.0) -> threading.Thread:
+    """A thread that presses Ctrl-C ``delay`` seconds after ``there()`` holds: how long a busy
+    machine takes to compile, a clock does not know. After a minute it does so in any case."""
+
+    def wait() -> None:
+        end = time.monotonic() + 60
+        while not there() and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(delay)
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread

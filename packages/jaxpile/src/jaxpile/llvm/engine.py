@@ -1,9 +1,10 @@
-"""Machine code of a module: LLVM's passes and its just-in-time compiler, for this very CPU."""
+"""Machine code of a module: LLVM's passes and its just-in-time compiler, for this CPU."""
 
 from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
 import threading
 from functools import cache
 
@@ -13,16 +14,29 @@ _lock = threading.Lock()
 
 
 @cache
+def _processor() -> tuple[str, str]:
+    """Name and features of the processor to write for: this one, with every instruction set it has,
+    or the one that Numba's ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` say."""
+    if name := os.environ.get("NUMBA_CPU_NAME"):
+        return name, os.environ.get("NUMBA_CPU_FEATURES", "")
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _new_machine(**options: bool):
+    name, features = _processor()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=name, features=features, opt=3, **options)
+
+
+@cache
 def target_machine():
-    """This machine, with every instruction set it has; and the C library's functions."""
+    """A machine of that processor; and the C library's functions."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     library = ctypes.util.find_library("m")
     if library:
         llvm.load_library_permanently(library)
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3)
+    return _new_machine()
 
 
 @cache
@@ -68,7 +82,4 @@ class MachineCode:
 def _own_machine():
     """A target machine for one engine, which takes possession of it."""
     target_machine()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3,
-        jit=True)
+    return _new_machine(jit=True)

@@ -12,6 +12,7 @@ import itertools
 import threading
 import time
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,14 @@ class DriverFailure(Exception):
         super().__init__(f"Call to {function} results in {code.name}")
 
 
+class DevicePointer(binding.CUdeviceptr):
+    """An address and the device that has it: on another, the same number is another array's."""
+
+    def __init__(self, address: int):
+        self.owner = weakref.ref(devices.current())
+        self.freed = False
+
+
 class DriverAPI:
     """Functions of the driver, by name. Values come back bare, failures as DriverFailure."""
 
@@ -73,7 +82,7 @@ class DriverAPI:
         self._contexts = threading.local()
         self._handles = itertools.count(0x1000)
         self._events: dict[int, float | None] = {}
-        self._mapped: dict[int, tuple[int, int]] = {}  # host address → device address, bytes
+        self._mapped: dict[int, tuple[DevicePointer, int]] = {}  # host address → bytes copied
         self._pinned: set[int] = set()
         self._host: dict[int, object] = {}  # host allocations: address → what owns it
         self.modules: dict[int, object] = {}
@@ -146,25 +155,27 @@ class DriverAPI:
         if nbytes == 0:
             raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemAlloc")
         try:
-            return binding.CUdeviceptr(self.device.allocate(int(nbytes)))
+            return DevicePointer(self.device.allocate(int(nbytes)))
         except OutOfMemory:
             raise DriverFailure(Result.CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc") from None
 
     def cuMemAllocManaged(self, nbytes, flags):
         return self.cuMemAlloc(nbytes)
 
-    def cuMemFree(self, address):
-        try:
-            self.device.free(int(address))
-        except VirtualGPUError:
-            raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemFree") from None
+    def cuMemFree(self, pointer):
+        """Give back what :meth:`cuMemAlloc` gave, once, where it lies: whatever is current now."""
+        if not isinstance(pointer, DevicePointer) or pointer.freed:
+            raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemFree")
+        pointer.freed = True
+        if (device := pointer.owner()) is not None:  # else it took its memory along
+            device.free(int(pointer))
 
     def cuMemHostAlloc(self, nbytes, flags):
         if flags & binding.CU_MEMHOSTALLOC_DEVICEMAP:
-            address = int(self.cuMemAlloc(nbytes))
-            host = self.host_address(address, nbytes)
-            self._mapped[host] = (address, 0)
-            self._host[host] = ("device", address)
+            pointer = self.cuMemAlloc(nbytes)
+            host = self.host_address(int(pointer), nbytes)
+            self._mapped[host] = (pointer, 0)
+            self._host[host] = pointer
             return host
         buffer = np.zeros(nbytes, np.uint8)
         self._host[buffer.ctypes.data] = buffer
@@ -173,8 +184,8 @@ class DriverAPI:
     def cuMemFreeHost(self, host):
         owner = self._host.pop(int(host), None)
         self._mapped.pop(int(host), None)
-        if isinstance(owner, tuple):
-            self.cuMemFree(owner[1])
+        if isinstance(owner, DevicePointer):
+            self.cuMemFree(owner)
 
     def cuMemHostRegister(self, host, nbytes, flags):
         if host in self._pinned:
@@ -182,23 +193,24 @@ class DriverAPI:
                 Result.CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "cuMemHostRegister")
         self._pinned.add(host)
         if flags & binding.CU_MEMHOSTREGISTER_DEVICEMAP:
-            address = int(self.cuMemAlloc(nbytes))
-            self._mapped[host] = (address, nbytes)
-            self.cuMemcpyHtoD(address, host, nbytes)
+            pointer = self.cuMemAlloc(nbytes)
+            self._mapped[host] = (pointer, nbytes)
+            self.cuMemcpyHtoD(pointer, host, nbytes)
 
     def cuMemHostUnregister(self, host):
         self._pinned.discard(host)
-        address, nbytes = self._mapped.pop(host, (0, 0))
-        if address:
-            self.cuMemcpyDtoH(host, address, nbytes)
-            self.device.free(address)
+        pointer, nbytes = self._mapped.pop(host, (None, 0))
+        if pointer is not None:
+            if (device := pointer.owner()) is not None:
+                _host_bytes(host, nbytes)[:] = device.read(int(pointer), nbytes)
+            self.cuMemFree(pointer)
 
     def share_mapped(self, *, to_device: bool) -> None:
-        """Host arrays that ``cuda.mapped`` registered follow the device's copy at a launch."""
-        for host, (address, nbytes) in self._mapped.items():
-            if nbytes:
-                (self.cuMemcpyHtoD(address, host, nbytes) if to_device
-                 else self.cuMemcpyDtoH(host, address, nbytes))
+        """Host arrays that ``cuda.mapped`` registered follow their device's copy at its launch."""
+        for host, (pointer, nbytes) in self._mapped.items():
+            if nbytes and pointer.owner() is self.device:
+                (self.cuMemcpyHtoD(pointer, host, nbytes) if to_device
+                 else self.cuMemcpyDtoH(host, pointer, nbytes))
 
     def cuMemHostGetDevicePointer(self, host, flags):
         return binding.CUdeviceptr(self._mapped[int(host)][0])

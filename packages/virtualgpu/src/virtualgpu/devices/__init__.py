@@ -7,18 +7,17 @@ another one (a grader's) or a real GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from virtualgpu.devices.protocol import Device, SharedDevice, Triple, shared
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import VirtualGPUError
 
-__all__ = ["Device", "SharedDevice", "Triple", "VirtualDevice", "before_change", "current",
-           "current_shared", "set_current", "shared", "use"]
+__all__ = ["Device", "SharedDevice", "Triple", "VirtualDevice", "current", "current_shared",
+           "set_current", "shared", "use"]
 
 _current: Device | None = None
-_leaving: set[Callable[[], None]] = set()
 
 
 def current() -> Device:
@@ -45,32 +44,15 @@ def current_shared(library: str) -> SharedDevice:
 def set_current(device: Device | None) -> None:
     """Replace the device for the rest of the process (None: a fresh one at the next use)."""
     global _current
-    _leave()
     _current = device
-
-
-def before_change(callback: Callable[[], None]) -> None:
-    """Call ``callback`` before another device becomes current.
-
-    For libraries that free memory late and by address alone: on the next device the same address
-    may be another array's.
-    """
-    _leaving.add(callback)
-
-
-def _leave() -> None:
-    for callback in _leaving:
-        callback()
 
 
 @contextmanager
 def use(device: Device) -> Iterator[Device]:
     """Frontends talk to ``device`` inside the ``with``."""
     global _current
-    _leave()
     before, _current = _current, device
     try:
         yield device
     finally:
-        _leave()
         _current = before

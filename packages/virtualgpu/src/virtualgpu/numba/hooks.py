@@ -15,7 +15,9 @@ What it relies on (numba-cuda 0.28 to 0.30):
 - Host arrays become device views in ``devicearray._to_strided_memory_view`` and come back in
   ``args.Out.to_device``.
 - What frees memory, streams, events and modules is made by ``driver._alloc_finalizer`` and its
-  like, and looks up the driver when it runs, which may be after :func:`deactivate`.
+  like, and looks up the driver when it runs, which may be after :func:`deactivate`. It is put off
+  and may run on another device: ``cuMemFree`` is given the very pointer of ``cuMemAlloc``, which
+  knows its device.
 - ``numba.cuda.cudadrv.nvrtc`` compiles CUDA C++ through its global ``Program``.
 
 Typing, lowering, NVVM, caching, argument passing, memory management and streams are all
@@ -24,15 +26,11 @@ numba-cuda's own.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import gc
 import os
 import struct
 import traceback
 import warnings
-import weakref
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -51,7 +49,6 @@ from virtualgpu.numba.core import (
 )
 
 _saved: list[tuple[object, str, object]] = []
-_activations = 0
 _FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
                "_stream_finalizer", "_module_finalizer")
 _LINE_INFORMATION = ("numba.cuda.debuginfo", "numba.cuda.cudadrv.nvvm")
@@ -63,11 +60,8 @@ def is_active() -> bool:
 
 def activate() -> None:
     """Point numba-cuda at :func:`virtualgpu.devices.current`. Doing it twice changes nothing."""
-    global _activations
     if _saved:
         return
-    _activations += 1
-    devices.before_change(_free_pending)
     from numba.cuda import args, dispatcher
     from numba.cuda.cudadrv import devicearray, nvrtc
     from numba.cuda.cudadrv import devices as numba_devices
@@ -116,26 +110,6 @@ def deactivate() -> None:
             setattr(owner, name, value)
 
 
-def _freeing(free: Callable[[], None]) -> None:
-    """Numba frees several at once, also what another thread had put off on another device."""
-    from numba.cuda.cudadrv.driver import CudaAPIError
-
-    with contextlib.suppress(CudaAPIError):
-        free()
-
-
-def _free_pending() -> None:
-    """Free what Numba has put off, where it was allocated."""
-    from numba.cuda.cudadrv import devices as numba_devices
-
-    if not _saved:
-        return
-    gc.collect()
-    pending = numba_devices.get_context().deallocations
-    while len(pending):
-        _freeing(pending.clear)
-
-
 _MISSING = object()
 
 
@@ -153,18 +127,14 @@ def _forget_devices(driver, devices) -> None:
 
 
 def _while_active(make):
-    """Finalizers that do nothing while another device than that of their objects is current.
-
-    They name an address alone, which may be another array's there; memory of a device that was set
-    aside goes with the device.
-    """
+    """Finalizers that do nothing after :func:`deactivate`."""
 
     def make_finalizer(*arguments):
-        core, made_in, made_on = make(*arguments), _activations, weakref.ref(devices.current())
+        core = make(*arguments)
 
         def finalize(*key):
-            if _saved and made_in == _activations and devices.current() is made_on():
-                _freeing(lambda: core(*key))
+            if _saved:
+                core(*key)
 
         return finalize
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 from cuda.bindings import driver as _driver
 
-from virtualgpu.errors import OutOfMemory, VirtualGPUError
+from virtualgpu.errors import OutOfMemory
 
 from ._machine import machine, new_handle
 
@@ -154,10 +154,10 @@ def malloc(size: int) -> int:
 
 def free(ptr: int) -> None:
     if ptr:
-        try:
-            machine().free(ptr)
-        except VirtualGPUError:
-            raise CUDARuntimeError(1) from None
+        extent = machine().extent(ptr)
+        if extent is None or extent[0] != ptr:  # also a place that the pool keeps
+            raise CUDARuntimeError(1)
+        machine().free(ptr)
 
 
 mallocManaged = malloc
