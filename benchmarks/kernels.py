@@ -10,6 +10,7 @@ import nbclient
 import nbformat
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.provisioning import LocalProvisioner
 
 CELL_TIMEOUT = 900
 
@@ -30,7 +31,13 @@ def execute(
     client = nbclient.NotebookClient(
         notebook, km=manager, timeout=CELL_TIMEOUT, startup_timeout=CELL_TIMEOUT,
         allow_errors=True, resources={"metadata": {"path": str(folder)}})
-    client.on_notebook_start = lambda **_: started(manager.provisioner.pid)
+
+    def tell(**_: object) -> None:
+        assert isinstance(manager.provisioner, LocalProvisioner)
+        assert manager.provisioner.pid is not None
+        started(manager.provisioner.pid)
+
+    client.on_notebook_start = tell
 
     async def run() -> None:
         try:

@@ -1,7 +1,7 @@
 # %% [markdown] id="the-question-asked"
 # ## A GPU loses against a Python loop
 #
-# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes one or two tenths of a microsecond
+# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes about a tenth of a microsecond
 # for one step of a pendulum. Which of them finishes a thousand steps first? Run the cell: it's the same function, once with
 # Python's numbers and once with arrays on a GPU.
 

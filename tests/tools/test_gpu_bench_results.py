@@ -112,8 +112,8 @@ def test_without_a_run_there_are_words_and_no_plot(draw, nothing: None) -> None:
 
 def test_a_row_that_the_run_lacks_is_told(example: Results) -> None:
     view = measured.recorded_times("sampling.disc")
-    assert view.text == ("Nothing to draw: the recorded run has no times of 'sampling.disc'. `make "
-                         "bench-gpu` measures it.")
+    assert view.text == ("Nothing to draw: the recorded run has no times of 'sampling.disc': make "
+                         "bench-gpu measures it.")
     assert "Nothing to draw" in measured.recorded_scaling("scaling.reduction").text
 
 

@@ -114,7 +114,7 @@ count_hopefully[math.ceil(masses.size / 128), 128](device_masses, total)
 print(f"{total.copy_to_host()[0]:,} of {masses.size:,}")
 
 # %% [markdown] id="hopeful-why" tags=["why"]
-# (c). `total[0] += 1` is three steps: load, add, store. The 32 threads of a warp load the same
+# Less than a tenth. `total[0] += 1` is three steps: load, add, store. The 32 threads of a warp load the same
 # number together, each adds one to it, and all 32 store the same sum: at best one event of each
 # warp is counted, and warps that run at the same time overwrite one another as well. How many are
 # lost depends on the device and on chance.
@@ -272,7 +272,7 @@ for low, high, bins in ((0.0, 16.0, 8), (-8.0, 8.0, 5), (60.0, 120.0, 1), (1e-3,
 # - the launch has at least R threads, but often more, because blocks have a fixed size. Threads
 #   without a row must leave everything alone.
 #
-# Counted is the work of the busiest of R threads; elements are the values and the slots of all rows.
+# The tests count the work of the busiest of R threads; elements are the values and the slots of all rows.
 #
 # Hints: `hint("fill-private")`.
 
@@ -338,7 +338,7 @@ for n, grid, block, R, bins in cases:
 # than threads, or none at all. Shared memory needs a size that is known when the kernel is
 # compiled: `cuda.shared.array(MAX_THREADS, int32)`.
 #
-# Counted are the busiest thread's accesses and what would be a queue in place of a tree: the atomic
+# The tests count the busiest thread's accesses, and what would be a queue in place of a tree: the atomic
 # additions to one address, of which 4 are allowed for each element of a share, and the shuffles of a
 # warp. If you use those, 14 are allowed for each element of a thread, and 14 more: a tree takes 5, or 10
 # with 64 bits, and 31 lanes that hand their sums to one take 31. Elements are the entries of `rows`.

@@ -118,8 +118,8 @@ print(f"a seed for each thread: π ± {spread(1000, same=False):.4f}")
 print(f"one seed for all:       π ± {spread(1000, same=True):.4f}")
 
 # %% [markdown] id="same-seed-why" tags=["why"]
-# (b). All threads draw the same 1,000 points, and counting a point a thousand times tells nothing
-# new. Answer (d) is the dangerous one: the estimate *is* right on average. No single number looks
+# As good as from 1,000 points: all threads draw the same ones, and counting a point a thousand times tells
+# nothing new. The last answer is the dangerous one: the estimate *is* right on average. No single number looks
 # wrong. Only its scatter gives it away, and whoever computes the error from a million points
 # believes it thirty times too small.
 
@@ -690,7 +690,7 @@ else:
                 f"by your estimate {claimed[0]:.2g} to {claimed[-1]:.2g}.")
 
 # %% [markdown] id="convergence-why" tags=["why"]
-# (c). The error falls with the square root of the number of points: ten times better is a hundred
+# 100 times as many. The error falls with the square root of the number of points: ten times better is a hundred
 # times the work. Thirty repetitions give each dot an uncertainty of 13%, so the slope comes out as
 # −0.5 within a few hundredths. The line is what `estimate` claims, from single runs. That the dots lie
 # on it is a test that no single run can pass or fail: **where streams repeat each other, the dots leave

@@ -143,7 +143,7 @@ empty = np.mean(ak.num(events.muons) == 0)
 print(f"{empty:.0%} of the events have no muon; {np.mean(pts.copy_to_host() == -1):.0%} of pts is -1")
 
 # %% [markdown] id="leading-why" tags=["why"]
-# (c). `muons[0]` of an empty list is an `IndexError`, and **an exception ends its thread without a
+# Nearly all. `muons[0]` of an empty list is an `IndexError`, and **an exception ends its thread without a
 # word**, on a real GPU too. The thread never comes to the events that it had still to do. So look at
 # `len(muons)` before you index; a loop over `muons` does it by itself.
 

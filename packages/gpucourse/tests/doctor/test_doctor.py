@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from conftest import REPOSITORY
 from gpucourse import doctor
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
 from gpucourse.doctor.finding import install
@@ -236,6 +237,9 @@ def test_extensions_that_are_missing_or_off_are_told(
     assert lab.status == WARN
     assert lab.found == "installed, but disabled (@jupyter/nbgrader)"
     assert lab.mend.startswith("jupyter labextension enable")
+    # A learner's JupyterLab leaves out what is for teachers, and nothing is wrong.
+    shutil.copy(REPOSITORY / "hub/learner/labconfig/page_config.json", page)
+    assert finding(doctor.jupyter, "nbgrader lab extension").status == OK
 
 
 def test_bubblewrap_missing_or_refused_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

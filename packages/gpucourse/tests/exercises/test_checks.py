@@ -15,6 +15,7 @@ import virtualgpu
 from gpucourse.course.checkout import PACKAGE
 from gpucourse.exercises import checks, outcomes, waiting
 from gpucourse.exercises.checks import Lesson, exercise, hints, lecture, project, require
+from notebook_cells import run_cells
 from small_course import LECTURE, PROJECT, write_course
 from virtualgpu import devices
 from virtualgpu.machine.launch import Budget
@@ -54,6 +55,18 @@ def test_a_wrong_answer_says_what_is_wrong_where_to_look_and_how_to_get_help(
     assert capsys.readouterr().out == (
         '✗ double: double(3) is 3\n  Where to look: the factor <2>\n  For a hint: hint("double")\n'
     )
+
+
+def test_an_answer_whose_cell_cannot_be_read_is_not_checked_as_it_was_before():
+    """Else a check praises, or blames, what the learner has already changed."""
+    check = 'check("in-flight", in_flight)'
+    outputs = run_cells(
+        "from gpucourse.exercises.checks import lecture\ncheck, hint = lecture('01_why_gpus')",
+        "def in_flight(*numbers):\n    return 0", check,
+        "def in_flight(*numbers):\n    return (1", check, check)
+    before, refused, again = ("".join(map(str, outputs[n])) for n in (3, 5, 6))
+    assert "cannot be read" in refused and "its line 2" in refused
+    assert "cannot be read" not in before + again
 
 
 @pytest.mark.parametrize("answers", [(), (None,), (...,), (1, None)])

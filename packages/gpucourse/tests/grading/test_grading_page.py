@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from html.parser import HTMLParser
 from pathlib import Path
 
 import nbformat
 import pytest
+from rich.console import Console
 
 from gpucourse.exercises import parallel
 from gpucourse.grading.classes import report
@@ -19,7 +21,13 @@ from gpucourse.grading.contract import Launched
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.testing import verbs
 from gpucourse.grading.testing.notebook_judge import NotebookJudge
-from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, TestOutcome, Verdict
+from gpucourse.grading.verdict import (
+    GRADED,
+    INFRASTRUCTURE_FAULT,
+    STUDENT_FAULT,
+    TestOutcome,
+    Verdict,
+)
 from grading_toy import submission, submitted, toy_course, write_submission
 from virtualgpu.observers.counters import Counters
 
@@ -60,6 +68,19 @@ def test_the_most_frequent_reasons_of_each_test_come_with_their_number():
         (3, "wrong for three numbers"), (2, "never finishes"), (2, "a"))]
     assert at == sorted(at)
     assert "1 × b" not in text
+
+
+def test_a_file_that_cannot_be_read_says_nothing_about_a_test():
+    broken = verdict("bob", "The notebook is not valid JSON")
+    broken = dataclasses.replace(broken, kind=STUDENT_FAULT)
+    class_ = [verdict("ann", "wrong for three numbers"), broken, dataclasses.replace(broken)]
+    text = Seen(page("ps1", class_)).text
+    assert "2 had nothing to run: 0 points." in text and "0 of 3" in text
+    assert "1 × wrong for three numbers" in text and "JSON" not in text
+    console = Console(record=True, width=200)
+    report.show("ps1", class_, console)
+    (row,) = (line for line in console.export_text().splitlines() if "test-double" in line)
+    assert "wrong for three numbers" in row
 
 
 def test_what_a_student_chose_is_inert_and_bounded():

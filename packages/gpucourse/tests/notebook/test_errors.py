@@ -75,7 +75,12 @@ SAYS = {
             "Unknown attribute 'nothing' of type float64"],
     KERNEL.format("x[i] = np.floor(x[i])"): ["line 4: x[i] = np.floor", "use Python's or math's"],
     KERNEL.format("x[i] = np.cumsum(x)"): ["line 4: x[i] = np.cumsum", "of a whole array"],
-    KERNEL.format("return x[i]"): ["line 4: return x[i]", "a kernel returns nothing"],
+    KERNEL.format("return x[i]"): [
+        "line 4: return x[i]", "No conversion from float64 to none\n", "a kernel returns nothing"],
+    KERNEL.format("x[i] = x"): ["line 4: x[i] = x", "→ an element holds one number", "array[i]"],
+    KERNEL.format("cuda.atomic.add(x, 1.0)"): [
+        "line 4: cuda.atomic.add(x, 1.0)", "expected 3", "→ cuda.atomic.add takes an array, an"],
+    "add(x, x)": ["line 1: add(x, x)", "→ a launch has a shape: kernel[blocks, threads](…)"],
     KERNEL.format("with open('f') as f: pass"): ["line 6: wrong[1, 128](x)", "not supported"],
     "add[1, 32](x, {'a': 1})": ["line 1: add[1, 32](x, {", "numbers, not a dict"],
     "add[1, 2048](x, x)": ["line 1: add[1, 2048](x, x)", "a block has at most 1024"],
@@ -84,6 +89,7 @@ SAYS = {
         "line 4, thread 64 of block 0"],
     "add[1, 32](x=x, y=x)": ["----> 1 add[1, 32](x=x", "→ a launch takes its arguments by"],
     "check('half', 1)": ["----> 1 check('half', 1)", "not defined", "→ check comes with the cell"],
+    "muon_pt + 1": ["----> 1 muon_pt + 1", "→ no cell that has run defines muon_pt"],
     "secret_rng('x')": ["----> 1 secret_rng(", "→ secret_rng comes with the cell at the top"],
     PYTHON: ["line 5: total({", "Cannot determine Numba type of <class 'dict'>"],
     DEEP: ["line 13: begin()", "line 5: three()", "line 8: np.linalg.inv", "Singular matrix"],

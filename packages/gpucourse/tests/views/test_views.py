@@ -16,12 +16,24 @@ import numpy as np
 import pytest
 
 from conftest import REPOSITORY
+from gpucourse.notebook import figures
 from gpucourse.views.dial import dial
-from gpucourse.views.picture import Picture, canvas
+from gpucourse.views.picture import ON_DARK, Picture, canvas
 from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
 from gpucourse.views.tree import draw_levels
 
 IMAGES = REPOSITORY / "img"
+
+
+@pytest.mark.parametrize("draw", [
+    lambda: draw_levels([np.arange(5), np.arange(3), np.arange(2), np.arange(1)]),
+    lambda: draw_lanes(np.arange(64) % 4, per="muon"),
+])
+def test_what_stands_on_the_page_can_be_read_on_a_dark_one(draw):
+    """Dark ink is for what is filled with a colour; the page's own letters follow its theme."""
+    with mpl.rc_context(figures.DARK):
+        texts = [text for axes in draw().figure.axes for text in axes.texts]
+    assert texts and all(text.get_bbox_patch() or text.get_color() == ON_DARK for text in texts)
 
 
 def test_a_picture_is_an_image_with_its_alt_text():

@@ -71,8 +71,8 @@ def run(script: Path) -> int:
             status = 1  # the report has it, with its line
     launches = len(profile.launches)
     said = f"{launches} launch{'' if launches == 1 else 'es'} checked"
-    print(f"virtual GPU: {said}, {report}" if report.findings else f"virtual GPU: {said}, clean",
-          file=sys.stderr)
+    found = str(report).partition(": ")[2] if report.findings else "clean"
+    print(f"virtual GPU: {said}, {found}", file=sys.stderr)
     return status or int(bool(report.findings))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import nullcontext
 
@@ -117,6 +118,14 @@ def flag_in_shared_memory(out):
     out[cuda.grid(1)] = 1
 
 
+@cuda.jit
+def forgotten_stride(values, best):
+    i = cuda.grid(1)
+    while i < values.size:
+        if values[i] < best[0]:
+            best[0] = values[i]
+
+
 def zeros(count):
     return np.zeros(count, np.int32)
 
@@ -151,7 +160,17 @@ def test_what_never_ends_is_named(case, machine):
     with pytest.raises(EndlessError, match=f"(?s){words}") as caught:
         kernel[grid, block](*arguments)
     assert time.thread_time() - begin < SECONDS + 4  # Numba's compiler and ours
+    assert len(str(caught.value).split("\n")[0]) <= 300  # of which notebooks cut nothing off
     assert "while" in str(caught.value.location)
+
+
+@pytest.mark.filterwarnings("ignore:Grid size")
+@pytest.mark.parametrize("machine", MACHINES[:2], indirect=True)
+def test_a_loop_that_forgets_its_counter_is_told_of_it(machine):
+    with pytest.raises(EndlessError) as caught:
+        forgotten_stride[2, 64](np.full(200, 40.07596206665039), np.zeros(1))
+    assert re.search(r"stays 40\.076; .*Does a loop forget its counter|is it never changed",
+                     str(caught.value))
 
 
 # -- no false alarm ------------------------------------------------------------------------------

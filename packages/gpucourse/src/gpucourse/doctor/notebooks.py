@@ -43,7 +43,7 @@ def jupyter() -> Iterator[Finding]:
     else:
         mend = "jupyter server extension enable --sys-prefix --py nbgrader"
         yield Finding(group, "nbgrader server extension", WARN, problem, mend)
-    problem = lab_extension("@jupyter/nbgrader")
+    problem = lab_extension("@jupyter/nbgrader", "validate-assignment")
     if problem is None:
         yield Finding(group, "nbgrader lab extension", OK, "enabled")
     else:

@@ -84,8 +84,8 @@ def server_extension(name: str) -> str | None:
     return "installed, but not enabled"
 
 
-def lab_extension(name: str) -> str | None:
-    """None if JupyterLab has this extension installed and enabled, else what is wrong."""
+def lab_extension(name: str, part: str = "") -> str | None:
+    """None if JupyterLab has this extension installed and it or its part on, else what is wrong."""
     from jupyter_core.paths import jupyter_path
     from jupyterlab_server.config import get_federated_extensions, get_page_config
 
@@ -93,6 +93,6 @@ def lab_extension(name: str) -> str | None:
     if name not in get_federated_extensions(folders):
         return "not installed"
     for rule in get_page_config(folders).get("disabledExtensions", []):
-        if rule == name or rule.startswith(f"{name}:"):
+        if rule in (name, f"{name}:{part}"):
             return f"installed, but disabled ({rule})"
     return None

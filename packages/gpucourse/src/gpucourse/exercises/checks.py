@@ -119,6 +119,19 @@ def pair(answer: Any, what: str, look: str | None = None) -> tuple:
     return tuple(answer)
 
 
+def require_readable() -> None:
+    """Raise :class:`CheckFailed` if Python could not read the cell that was run last.
+
+    What it would have defined is still as it was before.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    error = getattr(getattr(shell, "last_execution_result", None), "error_before_exec", None)
+    if isinstance(error, SyntaxError):
+        raise CheckFailed("the cell that you ran last cannot be read, so your answer is still as "
+                          "it was before", f"its line {error.lineno}, and the error below it")
+
+
 def lecture(id: str) -> tuple[Callable[..., None], Callable[[str], None]]:
     """``check`` and ``hint`` of a lecture."""
     lesson = load_lesson(id)
@@ -157,6 +170,7 @@ class Lesson:
             raise UnknownExercise(f"{name!r} has hints but no check: the test cells check it")
         answered = answers and not any(answer is None or answer is ... for answer in answers)
         try:
+            require_readable()
             require(answered, "nothing here yet", look="write your answer above and run its cell")
             with hurried(OF_A_LAUNCH):
                 return Outcome(name, True, exercise.function(*answers) or exercise.praise)

@@ -29,15 +29,33 @@ def _signature(found: re.Match, error: BaseException) -> str | None:
     return f"{function.__name__}({', '.join(names)}) takes {many} and was given {found[1]}"
 
 
+def _atomic(found: re.Match, error: BaseException) -> str | None:
+    # Numba unpacks what an atomic is given where it finds its type.
+    last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
+    key = getattr(last[0].f_locals.get("self"), "key", None) if last else None
+    name = getattr(key, "__qualname__", "")
+    if not name.startswith("atomic.") or name == "atomic.compare_and_swap":
+        return None
+    return f"cuda.{name} takes an array, an index and a value"
+
+
 _MENDS: tuple[tuple[str, Mend], ...] = (
     (r"module '([\w.]+)' has no attribute '(\w+)'", _similar),
     (r"Signature mismatch: (\d+) argument types given", _signature),
     (r"Untyped global name '(\w+)'(?s:.*)<class 'function'>",
      r"'\1' is an ordinary Python function, and kernels can call only compiled ones: decorate it "
      r"with @cuda.jit(device=True)"),
-    (r"^name '(check|hint|call|launch\w*|secret_rng|unwritten|expect\w*)' is not defined",
+    (r"^name '(check|hint|predict|call|launch\w*|secret_rng|unwritten|expect\w*)' is not defined",
      r"\1 comes with the cell at the top of the lesson that begins with %load_ext gpucourse: run "
      "that first (Run › Run All Above Selected Cell)"),
+    (r"^name '(\w+)' is not defined",
+     r"no cell that has run defines \1: look at its spelling; after a restart, run the cells above "
+     "again (Run › Run All Above Selected Cell)"),
+    (r"^not enough values to unpack \(expected 3", _atomic),
+    (r"signature:\s+>>> setitem\(array\(.*\), .*, array\(",
+     "an element holds one number, and this is a whole array: take one of its, array[i]"),
+    (r"^\s*Kernel launch configuration was not specified",
+     "a launch has a shape: kernel[blocks, threads](…)"),
     (r"^<ufunc '(\w+)'>",
      r"NumPy's function '\1' does not exist in kernels: use Python's or math's"),
     (r"Function\(<function (\w+).*\) found for signature:\s+>>> \w+\(array\(",

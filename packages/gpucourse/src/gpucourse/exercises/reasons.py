@@ -26,8 +26,8 @@ MOST_LINES = 12
 CUT = "…"
 _MOST_PLACES, _MOST_REASON, _LENGTH = 3, 7, 300
 
-# Colours, and where in this process's memory a function happens to be.
-_IRRELEVANT = re.compile(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+")
+# Colours, where in this process's memory a function happens to be, Numba's own names for values.
+_IRRELEVANT = re.compile(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+| for '\$\w+\.\d+', defined at None")
 _NUMBAS_PLACE = re.compile(r'File "([^"]+)", line (\d+):| at (\S+) \((\d+)\)$', re.MULTILINE)
 _NO_IMPLEMENTATION = re.compile(
     r"No implementation of function .* found for signature:\s+>>> (.+)")

@@ -35,7 +35,7 @@ def _from_the_record(draw: Callable) -> Callable:
         try:
             return draw(found, *arguments, **options)
         except NotMeasured as missing:
-            said = f"Nothing to draw: {missing}. `make bench-gpu` measures it."
+            said = f"Nothing to draw: {missing}: make bench-gpu measures it."
             return View(box(note(said)), said)
 
     return drawn

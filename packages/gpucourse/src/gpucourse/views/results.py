@@ -25,7 +25,7 @@ IN_WORDS = {
     "call": "time of one call until it is done, by the host's clock",
 }
 
-NOT_YET = ("Not yet measured on a GPU. `make bench-gpu`, on a machine that has one, writes the "
+NOT_YET = ("Not yet measured on a GPU: make bench-gpu, on a machine that has one, writes the "
            "file that this is drawn from.")
 
 

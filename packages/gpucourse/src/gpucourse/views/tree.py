@@ -43,7 +43,7 @@ def draw_levels(levels: Sequence[np.ndarray], form: str = "{:g}") -> Picture:
                 _line(axes, i, i, depth)
                 if i + len(level) < len(above):
                     _line(axes, i + len(level), i, depth)
-        axes.text(-0.9, depth, _title(depth), ha="right", va="center", color=INK, size=9)
+        axes.text(-0.9, depth, _title(depth), ha="right", va="center", size=9)
     axes.set(xlim=(-2.9, widest - 0.4), ylim=(len(levels) - 0.6, -0.5), xticks=[], yticks=[])
     bare(axes)
     sizes = ", ".join(str(len(level)) for level in levels)

@@ -48,9 +48,8 @@ def all_wait(found: Standstill, here: Group) -> EndlessError:
     more = f"; {others} more block{'s wait' if others > 1 else ' waits'} as well" if others else ""
     return EndlessError(
         f"deadlock: no thread can go on. In block {wave.where(block * wave.threads)[0]} "
-        f"{'; '.join(words)}{more}. None of the threads that are left changes what another waits "
-        "for: free a lock on every way out, set a flag before waiting for others, and wait only "
-        "for blocks that were launched",
+        f"{'; '.join(words)}{more}. Does a loop forget its counter, is a lock kept, a flag set too "
+        "late, a block not launched?",
         barriers.location(wave, next(iter(firsts.values()))))
 
 
@@ -92,4 +91,4 @@ def _until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
             f"element {number}" if number else f"{site.size} bytes of global memory at {at:#x}")
     else:
         name = f"{site.size} bytes of {space} memory at offset {at}"
-    return f"wait for {name}, which stays {value}"
+    return f"wait for {name}, which stays {value:{'.6g' if site.dtype.kind == 'f' else ''}}"

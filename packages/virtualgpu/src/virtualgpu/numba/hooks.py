@@ -89,6 +89,8 @@ def activate() -> None:
         _replace(user, "LaunchConfig", SimpleNamespace)
     _replace(nrt, "_Linker", module._Linker)
     _replace(dispatcher._Kernel, "__init__", _kernel_init(dispatcher._Kernel.__init__))
+    # Numba warns of grids that leave a GPU empty: here is none.
+    _replace(dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
     _replace(nvrtc, "Program", Program)
     convert = arguments.to_strided_memory_view(devicearray, arguments.view_class(devicearray))
     _replace(devicearray, "_to_strided_memory_view", convert)

@@ -13,7 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gpucourse.grading.classes.alike import LEAST, Pair
-from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
+from gpucourse.grading.verdict import (
+    GRADED,
+    INFRASTRUCTURE_FAULT,
+    STUDENT_FAULT,
+    Verdict,
+    as_text,
+)
 
 REASONS = 3  # of each test
 SLOWEST = 10
@@ -41,13 +47,19 @@ def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | N
     parts = [HEAD.format(title=_text(assignment)), _paragraph(_summary(verdicts, graded))]
     if graded:
         parts += ["<h2>Tests</h2>", _table(("test", "all points", "most frequent reasons"), [
-            (name, f"{passed} of {count}", "\n".join(reasons))
-            for name, passed, count, reasons in _tests(graded)])]
+            (name, f"{passed} of {count}", "\n".join(often))
+            for name, passed, count, often in _tests(graded)])]
         parts += ["<h2>Time</h2>", *_time(graded)]
         parts += ["<h2>Near a bound</h2>", *_near(graded)]
     if pairs is not None:
         parts += ["<h2>Submissions that resemble each other</h2>", *_pairs(pairs)]
     return "\n".join([*parts, "</body></html>", ""])
+
+
+def reasons(graded: Sequence[Verdict], test: str) -> Counter[str]:
+    """Why ``test`` failed, how often; what kept a whole file from running says nothing of it."""
+    return Counter(outcome.reason for verdict in graded if verdict.kind == GRADED
+                   for outcome in verdict.tests if outcome.test == test and outcome.reason)
 
 
 def _summary(verdicts: Sequence[Verdict], graded: Sequence[Verdict]) -> str:
@@ -56,6 +68,8 @@ def _summary(verdicts: Sequence[Verdict], graded: Sequence[Verdict]) -> str:
         scores = [verdict.earned or 0.0 for verdict in graded]
         text += (f" Mean {statistics.mean(scores):.3g}, median {statistics.median(scores):.3g} of "
                  f"{max(verdict.points for verdict in graded):g} points.")
+    if nothing := sum(verdict.kind == STUDENT_FAULT for verdict in graded):
+        text += f" {nothing} had nothing to run: 0 points."
     faults = sum(verdict.kind == INFRASTRUCTURE_FAULT for verdict in verdicts)
     if faults:
         text += f" {faults} not graded, through no fault of theirs: grade again."
@@ -66,7 +80,7 @@ def _tests(graded: Sequence[Verdict]) -> Iterable[tuple[str, int, int, list[str]
     names = dict.fromkeys(outcome.test for verdict in graded for outcome in verdict.tests)
     for name in names:
         outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
-        often = Counter(outcome.reason for outcome in outcomes if outcome.reason)
+        often = reasons(graded, name)
         yield (name, sum(outcome.passed for outcome in outcomes), len(outcomes),
                [f"{count} × {_short(reason)}" for reason, count in often.most_common(REASONS)])
 

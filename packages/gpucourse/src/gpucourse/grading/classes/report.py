@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gpucourse.grading.classes.alike import Pair
-from gpucourse.grading.classes.page import page
+from gpucourse.grading.classes.page import page, reasons
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically
 
@@ -61,8 +61,7 @@ def _tests(graded: Sequence[Verdict]) -> Table:
     names = dict.fromkeys(outcome.test for verdict in graded for outcome in verdict.tests)
     for name in names:
         outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
-        reasons = [o.reason for o in outcomes if o.reason]
-        usual = statistics.mode(reasons) if reasons else ""
+        usual = next((reason for reason, _ in reasons(graded, name).most_common(1)), "")
         passed = sum(outcome.passed for outcome in outcomes)
         table.add_row(escape(name), f"{passed} of {len(outcomes)}", escape(shortened(usual)))
     return table
