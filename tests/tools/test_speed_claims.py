@@ -22,7 +22,7 @@ REVIEWED = {
     "checks/12_more_than_one_gpu.py": {"The slowest device's memory and messages": MODEL},
     "lectures/01_why_gpus.py": {
         "tens of trillions of times a second": PUBLISHED,
-        "takes one or two tenths of a microsecond": PROCESSOR,
+        "takes about a tenth of a microsecond": PROCESSOR,
         "We take 4 µs": MODEL,
         'a GPU is not "a faster computer"': QUESTION,
         "its memory delivers | 0.46 TB/s": PUBLISHED,
@@ -55,6 +55,7 @@ REVIEWED = {
         "what the first call takes longer than the best": PROCESSOR,
         "as NumPy does plain Python take": QUESTION,
         "22.3 ms with NumPy, 6.86 ms with": PUBLISHED,
+        "A comet takes more turns than the Earth": OTHER,
         "Is Numba as fast as C": QUESTION,
         "Why is my JAX slower than NumPy": PROCESSOR,
     },

@@ -44,7 +44,8 @@ def there():
 def mirrored(there):
     before = virtualgpu.is_active()
     virtualgpu.activate(force=True)
-    device = MirroredDevice(there.ask, "there", (9, 0), 64 << 20)
+    # Numba remembers a device's name from the first time that it looks, whichever is current then.
+    device = MirroredDevice(there.ask, there.device.name, (9, 0), 64 << 20)
     with devices.use(device):
         yield device
     if not before:
