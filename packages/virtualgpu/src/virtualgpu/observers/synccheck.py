@@ -6,10 +6,11 @@ differ between generations: since sm_70 threads that ended do not hold up a barr
 that wait at different barriers let each other go. Both are reported. A barrier with a count of
 threads (PTX ``bar.sync a, b``) asks for that many and no more.
 
-A lane that runs ``syncwarp``, a shuffle or a vote must be in the mask it gives, lanes that name
-each other must give the same mask, and each named lane must take part (the same guide, "Warp
-Shuffle Functions"). As at barriers, hardware does not wait for lanes that ended; naming them is
-reported. A mask may name lanes that a short warp never had. A shuffle by a lane's number, or by
+A lane that runs ``syncwarp``, a shuffle or a vote must be in the mask it gives, and lanes that name
+each other must give the same mask. Each named lane must take part in a shuffle or a vote (the same
+guide, "Warp Shuffle Functions"): hardware does not wait for lanes that ended, but then has no value
+of theirs, so naming them is reported. ``syncwarp`` may name them (Numba's ``cuda.reduce`` does). A
+mask may name lanes that a short warp never had. A shuffle by a lane's number, or by
 ``xor``, must read a lane that takes part.
 
 A barrier that can never be complete stops the launch with a DeadlockError.
@@ -110,7 +111,7 @@ class Synccheck(Observer):
 
     def warp_synchronised(self, group, instruction, mask) -> None:
         wave, lanes = group.wave, group.lanes
-        if wave.has_exited.any():
+        if instruction.opcode != "bar" and wave.has_exited.any():
             self._ended(wave, lanes, instruction, mask)
         if len(mask) == 1 and mask[0] == 0xFFFF_FFFF:
             return
