@@ -14,7 +14,7 @@ from virtualgpu.codegen.lanes import I32, I64, POINTER, Context, pointer_to
 from virtualgpu.codegen.shadow.look import words_of
 from virtualgpu.codegen.shadow.rules import BITS, CODE, WORD, Grain
 from virtualgpu.codegen.state import LANES_AT
-from virtualgpu.compilers.building import count_to, function, intrinsic, item
+from virtualgpu.compilers.building import count_to, function, item
 from virtualgpu.compilers.llvm import linkable
 
 TICK = 1 << BITS
@@ -144,8 +144,3 @@ def _renew(module: ir.Module) -> ir.Function:
         build.store(renewed, build.gep(table, [number], source_etype=I32))
     build.ret(I64(0))
     return build.function
-
-
-def call(text_name: str, context: Context) -> ir.Value:
-    """One of the functions above; what it answers."""
-    return intrinsic(context.build, text_name, I64, [context.pointer])
