@@ -84,6 +84,7 @@ build: setup ## Make the notebooks from course/, and binder/ and environment.yml
 	$(IN_VENV) -m gpucourse.publish.environments
 	$(VENV)/bin/gpucourse build
 	$(IN_VENV) -m tools.standins_page docs/standins.md
+	$(IN_VENV) -m tools.docs_notebooks
 
 check: setup ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/ruff check

@@ -116,7 +116,7 @@ def main() -> None:
     results: dict = {"threads": N, "simulator threads per second": simulator}
 
     def compare(name, launch, reference):
-        for _ in range(6):  # warm: compiled by NVVM, then the hot blocks by LLVM
+        for _ in range(6):  # warm: compiled by NVVM, then whole by LLVM
             launch()
         ours, theirs = interleaved(launch, reference)
         results[name] = {"seconds": ours, "NumPy seconds": theirs, "times NumPy": ours / theirs}

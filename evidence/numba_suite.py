@@ -44,8 +44,6 @@ REASONS = {
     "TestIpcMemory": "memory shared with another process (CUDA IPC) is not offered",
     "TestIpcStaged": "memory shared with another process (CUDA IPC) is not offered",
     "test_no_lineinfo": "line information is always on, so that messages can name the line",
-    "test_external_cooperative_func":
-        "cooperative_groups.h uses mbarrier, which the machine lacks",
     "test_dispatcher_cpointer_arguments":
         "fault of the test: it reads and writes 16 elements of arrays of 10 (memcheck)",
     "test_struct_model_type_arr":
@@ -77,7 +75,7 @@ def run(*, simulator: bool, modules: list[str]) -> dict[str, tuple[str, str]]:
         names = [f"{SUITE}.{m}" for m in modules] or [SUITE]
         subprocess.run(
             [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", folder,
-             "--confcutdir", folder, "-p", "conftest", "-p", "no:cacheprovider",
+             "--noconftest", "-p", "conftest", "-p", "no:cacheprovider",
              "--import-mode=importlib", "-q", "--no-header", "-W", "ignore", "--tb=no",
              "-k", "not test_multiprocessing", "--junitxml", f"{folder}/result.xml",
              "--pyargs", *names],

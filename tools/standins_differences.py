@@ -55,6 +55,16 @@ _CUPY = [
         "rounded as NumPy does on the host",
         "test_standins_differences.py::test_sums_round_as_on_the_host"),
     Difference(
+        "cupy", "`cupyx.jit.rawkernel`",
+        "CuPy's own compiler, to CUDA C++; types as in C++, or as NumPy's by `mode`",
+        "`numba.cuda` compiles the function, whose names are rewritten; types are Numba's",
+        "test_cupyx_jit.py::test_a_loop_over_the_grid"),
+    Difference(
+        "cupy", "arrays of several devices in one operation",
+        "computed where the devices have peer access to each other",
+        "ValueError: there is no peer access; `cupy.asarray(array)` copies",
+        "test_several.py::test_cupy_s_devices"),
+    Difference(
         "cupy", "streams",
         "work of several streams overlaps, and the host runs ahead",
         "everything is done when the call returns: a missing synchronisation does not show",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -47,6 +48,10 @@ def wrong_sum(kernel):
                          "take part in the tree?")
     require_parallel(kernel, 4, BLOCK, np.ones(500), np.zeros(4), items=500,
                      look="keep the tree: all threads of a block take part")
+    counters = counted(kernel, 4, BLOCK, np.ones(500), np.zeros(4))
+    atomics = counters.global_atomics + counters.shared_atomics
+    require(atomics == 0, f"right, but the tree is gone: {atomics} atomics add up 500 values",
+            look="keep the tree, and mend the one line that fills it")
 
 
 @exercise(
@@ -63,7 +68,7 @@ def crash(maxima_of):
     random = np.random.default_rng(2)
     for n in (129, 128, *LENGTHS, 1000):
         values = random.uniform(-90.0, -10.0, n)
-        (found,) = watched(lambda values=values: [maxima_of(values.copy())],
+        (found,) = watched(lambda values=values: [maxima_of(_to_carry(values))],
                            what=f"your function with {n} values")
         expected = [run.max() for run in np.split(values, range(BLOCK, n, BLOCK)) if run.size]
         require(
@@ -73,10 +78,11 @@ def crash(maxima_of):
         )
         require(
             len(found) == len(expected),
-            f"with {n} values, there are {len(found)} maxima; {n} values make {len(expected)} "
-            "runs of 128 or fewer",
+            f"with {n} values, the answer has {len(found)} for a length; the runs of 128, and the "
+            f"rest, are {len(expected)}",
             look="which of the two divisions rounds down, and should it?",
         )
+        found = np.asarray(found)
         wrong = np.flatnonzero(found != np.array(expected))
         if len(wrong):
             k = wrong[0]
@@ -84,6 +90,40 @@ def crash(maxima_of):
                            f"{expected[k]:.6g}",
                     look="what is in maxima before the launch, and does each run have a place "
                          "of its own?")
+        _require_loads(lambda values=values: maxima_of(_to_carry(values)), n,
+                       f"with {n} values, the maxima", "keep_maxima finds them, a thread for each "
+                       "value: the function only makes room and launches")
+
+
+class _OnTheWay(np.ndarray):
+    """Values that the host may carry to the device, and not compute with."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        require(False, f"the host computes with the values: numpy.{ufunc.__name__}",
+                look="the host makes room, copies and launches; what is worked out of the values "
+                     "belongs into kernels")
+
+
+def _to_carry(values: np.ndarray) -> np.ndarray:
+    return values.copy().view(_OnTheWay)
+
+
+def _require_loads(run: Callable[[], object], loads: int, what: str, look: str) -> None:
+    """Require that the kernels which `run` launches load so many numbers, shared among threads."""
+    with virtualgpu.profile() as profile:
+        run()
+    counters = profile.counters
+    require(
+        counters.global_loads + counters.global_atomics >= loads,
+        f"{what} are right, but kernels did not make them: they load {counters.global_loads:,} "
+        "numbers",
+        look=look,
+    )
+    require(
+        counters.busiest_accesses <= 64,
+        f"{what} are right, but one thread makes {counters.busiest_accesses:,} accesses to memory",
+        look=look,
+    )
 
 
 @exercise(
@@ -117,6 +157,9 @@ def hang(kernel):
             "the answer is right, but the lock is gone, or its fences are",
             look="take the lock with cuda.atomic.cas, give it back with cuda.atomic.exch, a "
                  "cuda.threadfence() after the one and before the other")
+    require(counters.global_stores >= 1,
+            "the answer is right, but the lock guards nothing: best[0] is changed by an atomic",
+            look="between taking the lock and giving it back, compare with best[0] and write it")
 
 
 @exercise(
@@ -169,28 +212,23 @@ def most_days(shares):
     random = np.random.default_rng(5)
     for n in (1000, 129, 128, 1, 33, 257):
         values = random.integers(1, 100, n).astype(np.float64)
-        (found,) = watched(lambda values=values: [shares(values.copy())],
+        (found,) = watched(lambda values=values: [shares(_to_carry(values))],
                            what=f"your function with {n} values")
         require(
             isinstance(found, np.ndarray) and found.shape == values.shape,
             f"with {n} values, the answer is {type(found).__name__}, not an array of {n} shares",
             look="copy_to_host, and return it",
         )
-        expected = values / values.sum()
+        found, expected = np.asarray(found), values / values.sum()
         wrong = np.flatnonzero(~np.isclose(found, expected, rtol=1e-12, atol=0.0))
         if len(wrong):
             k = wrong[0]
             require(False, f"with {n} values, share {k} is {found[k]:.6g}, not {expected[k]:.6g}",
                     look="is the total complete before the first division?")
-        with virtualgpu.profile() as profile:
-            shares(values.copy())
-        counters = profile.counters
-        require(
-            counters.global_loads >= 2 * n and counters.global_stores >= n,
-            f"with {n} values, the shares are right, but kernels did not make them: they load "
-            f"{counters.global_loads:,} numbers and store {counters.global_stores:,}",
-            look="the adding and the dividing belong on the device, a thread for each value",
-        )
+        # Each value once for the total, once to be divided.
+        _require_loads(lambda values=values: shares(_to_carry(values)), 2 * n,
+                       f"with {n} values, the shares",
+                       "the adding and the dividing belong on the device, a thread for each value")
 
 
 @exercise(
@@ -214,6 +252,9 @@ def two_streams(program):
             halves = [random.integers(1, 9, size).astype(np.float64) for size in sizes]
             results = [np.full(size, -1.0) for size in sizes]
             program(gpu, halves, results)
+            old = sum(half.sum() for half in halves)
+            for half in halves:  # nothing was copied yet: who reads these now is on the device
+                half += random.integers(1, 9, half.size)
             engines = [task.engine for task in gpu.tasks]
             require(
                 engines.count("copy in") == engines.count("copy out") == 2,
@@ -231,6 +272,12 @@ def two_streams(program):
             for k, (half, result) in enumerate(zip(halves, results, strict=True)):
                 if np.allclose(result, half / total):
                     continue
+                require(
+                    not np.allclose(result, half / old),
+                    "the halves were changed after the work was queued and before it ran, and "
+                    f"half {k} is divided by the old total, {old:g}: the host added it up",
+                    look="add_half adds up, on the device, when its turn comes; the host queues",
+                )
                 told = " → ".join(task.label for task in order)
                 what = "garbage" if np.isnan(result).any() else f"{result}, not {half / total}"
                 require(False, f"in an order that is allowed, half {k} is {what}\n({told})",

@@ -103,8 +103,12 @@ def scan(function):
     for n in (129, 128, 1, 2, 127, 257, 1009, BLOCK * BLOCK + 200):
         values = random.integers(-9, 100, n)
         large = n > BLOCK * BLOCK
-        (found,) = watched(lambda values=values: [_on_host(function(cuda.to_device(values)))],
-                           () if large else (1, 2), what=f"your scan of {n:,} values")
+        try:
+            (found,) = watched(lambda values=values: [_on_host(function(cuda.to_device(values)))],
+                               () if large else (1, 2), what=f"your scan of {n:,} values")
+        except RecursionError:
+            require(False, f"with {n:,} values, your scan calls itself without end",
+                    look="one block has the sums of all: call scan(d_totals) only `if blocks > 1`")
         require(
             found.shape == values.shape,
             f"with {n:,} values, the answer has the shape {found.shape}, not ({n:,},)",
@@ -112,12 +116,13 @@ def scan(function):
         )
         require_equal(found, values.cumsum(), f"with {n:,} values",
                       "which blocks' totals are missing from this element, and are any too many?")
+    n = BLOCK * BLOCK  # so many totals as one thread should not add up alone
     with virtualgpu.profile() as profile:
-        function(cuda.to_device(np.ones(4096, np.int64)))
+        function(cuda.to_device(np.ones(n, np.int64)))
     counters = profile.counters
     require(
-        counters.global_loads <= 4 * 4096 and counters.busiest_accesses <= 64,
-        f"right, but for 4,096 values {counters.global_loads:,} numbers are loaded, "
+        counters.global_loads <= 4 * n and counters.busiest_accesses <= 64,
+        f"right, but for {n:,} values {counters.global_loads:,} numbers are loaded, "
         f"{counters.busiest_accesses:,} accesses by one thread",
         look="each thread adds one number to one element: the scan of the totals knows it",
     )

@@ -56,6 +56,8 @@ def masked_sum(kernel):
         "times 0 is nan",
         look="leave out what doesn't exist by `where`, not by multiplication",
     )
+    _require_no_loop(partial(_in_blocks, partial(kernel, n=n), fetch=False), values,
+                     look="a mask for the whole block, and `.sum()` of what it leaves")
 
 
 def _in_blocks(kernel: Callable, values: np.ndarray, block: int = 64, *, fetch: bool = True):
@@ -64,6 +66,14 @@ def _in_blocks(kernel: Callable, values: np.ndarray, block: int = 64, *, fetch: 
     blocks = pl.cdiv(values.size, block)
     return _called(kernel, (blocks,), [pl.BlockSpec((block,), lambda i: (i,))],
                    pl.BlockSpec((1,), lambda i: (i,)), (blocks,), values, fetch=fetch)
+
+
+def _require_no_loop(function: Callable, *arrays: np.ndarray, look: str) -> None:
+    """Require that a kernel says what becomes of its whole block at once."""
+    names = {equation.primitive.name for equation in _equations(function, *arrays)}
+    require(not names & {"scan", "while"}, "right, but one part of the block after the other, in a "
+            "loop: for the whole block it's one operation, which the compiler shares out",
+            look=look)
 
 
 def _multiplies_by_a_mask(function: Callable, *arrays: np.ndarray) -> bool:
@@ -100,11 +110,14 @@ def softmax(kernel):
         scores = (random.normal(0, 2, (13, kinds)) + shift).astype(np.float32)
         scores[:4] -= shift  # rows of one block need not be alike
         rows = pl.BlockSpec((8, columns), lambda i: (i, 0))
-        got = _called(partial(kernel, kinds=kinds), (2,), [rows], rows, scores.shape, scores)
+        run = partial(_called, partial(kernel, kinds=kinds), (2,), [rows], rows, scores.shape)
+        got = run(scores)
         powers = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
         right = powers / powers.sum(axis=1, keepdims=True)
         bad = ~np.isclose(got, right, rtol=1e-4, atol=1e-6)
         if not bad.any():
+            _require_no_loop(partial(run, fetch=False), scores, look="all rows at once: maximum "
+                             "and sum along axis 1, with keepdims=True")
             continue
         row = int(np.argmax(bad.any(axis=1)))
         look = "which columns exist, and along which axis are the maximum and the sum?"
@@ -167,7 +180,8 @@ def _require_product(got: np.ndarray, a: np.ndarray, b: np.ndarray, bound: float
     from_a, from_b = a.astype(np.float64), b.astype(np.float64)
     right, scale = from_a @ from_b, np.abs(from_a) @ np.abs(from_b)
     error = np.abs(got.astype(np.float64) - right) / scale
-    i, j = np.unravel_index(np.argmax(np.nan_to_num(error, nan=np.inf)), error.shape)
+    worst = np.argmax(np.nan_to_num(error, nan=np.inf))
+    i, j = map(int, np.unravel_index(worst, error.shape))
     require(
         error[i, j] < bound,
         f"{a.shape} times {b.shape} of {a.dtype.name} into {got.dtype.name}: element {(i, j)} is "

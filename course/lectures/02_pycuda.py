@@ -631,7 +631,7 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # and no `Out`. And everything in section 3 holds here too: `RawKernel` does not look at types either.
 
 # %% [markdown] id="today-then"
-# `cuda.core` needs a GPU's driver even to compile, so it can't run here. It looks
+# `cuda.core` takes the string too, and runs here as well, on the virtual GPU's driver. It looks
 # like this (see its [first example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html)):
 #
 # ```python

@@ -44,7 +44,8 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 # The function is the same, to the letter. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
 # device. The function looks as if it went over its data once. **How often does the GPU fetch each number, and
 # how few times would do?**
-#
+
+# %% [markdown] id="the-way" tags=["whole"]
 # On the way you will meet what CuPy does *not* promise: five differences from NumPy, one of them a silent wrong
 # answer. And you will write kernels of three kinds, with less and less done for you.
 
@@ -259,7 +260,7 @@ print(f"arrays read or written by each: {arrays}, together {sum(arrays)}: "
 # `2*a`, and the division. The names tell their types: `float64` is an array, `float` a Python number.
 #
 # Each kernel fetches its arrays from memory and writes a result there, for the next one to fetch. A GPU does
-# such arithmetic faster than it can fetch numbers, by far; so what counts is bytes. The formula needs three
+# such arithmetic far faster than it can fetch numbers, so what counts is bytes. The formula needs three
 # arrays and makes one: 32 bytes for each particle. It moves 176.
 
 # %% [markdown] id="launches-then"

@@ -69,7 +69,8 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # %% [markdown] id="the-question-stands"
 # The peak at 91 GeV is the Z boson; those at 3 and at 9.5 GeV are the J/ψ and the Υ. The GPU has no Python interpreter, no `math` module, no objects; and
 # yet it ran your function, unchanged. **How? And how much of Python would it have run?**
-#
+
+# %% [markdown] id="the-way" tags=["whole"]
 # You will see what the function became, meet what cannot be compiled, and write kernels in one and two
 # dimensions, up to a matrix product that reads its data sixteen times less often.
 

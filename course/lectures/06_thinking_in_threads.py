@@ -67,8 +67,7 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 predict("who-am-i", "2", "4", "8")
 
 # %% id="who-am-i"
-from gpucourse.views.threads import draw_threads, draw_visits
-from gpucourse.views.tree import draw_levels  # they draw what your kernels wrote
+from gpucourse.views.threads import draw_threads, draw_visits  # they draw what your kernels wrote
 
 
 @cuda.jit
@@ -339,8 +338,8 @@ check("grid-stride", count_above)
 #
 # Back to the missing momentum. One question first: *who goes first?*
 #
-# In this kernel each thread draws a ticket from a machine that never gives a number twice (the next
-# section explains it). *Predict:* which thread draws the first ticket?
+# In this kernel each thread draws a ticket from a machine that never gives a number twice (section 5
+# explains it). *Predict:* which thread draws the first ticket?
 #
 # `virtualgpu.schedule(seed)` lets the warps (groups of 32 threads) and the threads of a warp take turns
 # in a random order, one that a real GPU could take too.
@@ -461,8 +460,9 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 # thousands of threads loaded the same total, each added its one muon, and each store wiped out those
 # before.
 #
-# `partial_sums` has no race: there, every thread has a place of its own. That was the first way to mend
-# it. Here is the second.
+# One way to mend it is a place of its own for every thread, as in `partial_sums` of section 3. The other is an
+# **atomic**: `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no thread comes between.
+# (Section 5 is about atomics.)
 
 # %% [markdown] id="atomic-predict" tags=["predict"]
 # ## 5. Atomics: one step instead of three
@@ -563,6 +563,9 @@ check("check-then-act", hardest)
 predict("tree", "3", "4", "12")
 
 # %% id="tree"
+from gpucourse.views.tree import draw_levels  # it draws what your kernel wrote
+
+
 @cuda.jit
 def fold(values, n):
     """Add the upper half of the first n values onto the lower half."""
@@ -699,8 +702,8 @@ check("fold", fold_closest)
 # ## 7. Shared memory and barriers
 #
 # Threads of *one block* can wait for each other without a new launch: `cuda.syncthreads()` is a
-# **barrier**, where each thread stops until all threads *of its block* have come. And they have a small,
-# fast memory in common, **shared memory**: `cuda.shared.array(size, type)`, the size fixed when the
+# **barrier**, where each thread stops until all threads *of its block* have come. And they share a small,
+# fast memory, **shared memory**: `cuda.shared.array(size, type)`, the size fixed when the
 # kernel is compiled.
 #
 # ![A grid with two blocks. Each thread has its own local variables. Each block has a shared memory of its
@@ -751,7 +754,7 @@ print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 # Three launches instead of 17. Note three things in the kernel:
 #
 # - A loose thread does not leave. It puts a 0, which changes no sum, into its place, and goes on: it has
-#   to come to the barriers like all others.
+#   to come to the barriers like all the others.
 # - `if` around the *adding*, never around the barrier.
 # - Only one thread writes the result.
 

@@ -68,9 +68,10 @@ for seed in same_seed:
     print(f"π = {pi:.4f} ± {expected_error:.4f}; off by {abs(pi - math.pi) / expected_error:6.1f} errors")
 
 # %% [markdown] id="the-question-stands"
-# No error, no warning, no race, and each number is a fine random number. Yet the estimates miss π by ten to
-# a hundred times what they claim. **Where did 262,144 points go?**
-#
+# No error, no warning, no race, and each number is a fine random number. Yet the estimates miss π by 14 to
+# 142 times what they claim. **Where did 262,144 points go?**
+
+# %% [markdown] id="the-way" tags=["whole"]
 # You will see how streams of random numbers go wrong, and how to make them so that they do not; and you will
 # test them, because looking at them isn't enough.
 
@@ -173,8 +174,8 @@ draw_streams(side_by_side, "seeds 1, 2, 3, …")
 # are all next to 0, and the second ones come in stripes. A generator promises much of
 # the numbers *along* one stream, and nothing of numbers *across* streams with related seeds.
 #
-# Skipping the first thousand numbers helps a little and proves nothing. Better is a hash: scramble
-# the seeds until neighbours have nothing in common.
+# Skipping the first thousand numbers helps a little and proves nothing. A hash is better: it
+# scrambles the seeds until neighbours have nothing in common.
 
 # %% [markdown] id="mix-predict" tags=["predict"]
 # ## 3. Streams that are kept apart

@@ -143,10 +143,13 @@ draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 # `muons[3][0]` seems to give are made when you ask.
 #
 # *Predict:* the whole has 1.54 MB. What do these occupy: events 1000 to 1999? The 22,843 muons
-# above 20 GeV, with their events? Settle on less, the same, or more.
+# above 20 GeV, with their events?
 
 # %% id="views-guess"
-predict("views", "less, and less: fewer muons", "nearly the same, and more", "the same, and less")
+predict("views",
+        "a fiftieth of it, and a third: what is left",
+        "three quarters of it, and more than all",
+        "all of it, and a third")
 
 # %% id="views"
 hard = muons[muons.pt > 20]
@@ -158,12 +161,12 @@ for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20
 print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4], "...")
 
 # %% [markdown] id="views-why" tags=["why"]
-# A slice copies nothing: a few offsets, which **need not begin at 0**, and *all* of the content. And a cut
+# A slice copies nothing: it has fewer offsets, which **need not begin at 0**, and *all* of the content. And a cut
 # makes the array *larger*: it writes new offsets, and an index that says which muons of the old content
 # still count (an `IndexedArray`). For the next cut that is cheap. Before you copy an array to a device or
 # read it many times, `ak.to_packed` writes what is left side by side.
 
-# %% [markdown] id="views-then"
+# %% [markdown] id="views-then" tags=["whole"]
 # A kernel that reads muon number `k` has to know whose it is. That is the first exercise.
 
 # %% [markdown] id="owners-task"
@@ -204,11 +207,12 @@ for name, array in {"all": muons, "muons[muons.pt > 20]": hard,
     print(f"{name:28}{len(array):7,} events, the first have {ak.num(array)[:8].to_list()} muons")
 print("highest pt of each:", ak.max(muons.pt, axis=1)[11:16].to_list())
 
-# %% [markdown] id="masks-why" tags=["predict", "why"]
+# %% [markdown] id="masks-why" tags=["why"]
 # A mask of muons thins the lists and keeps every event, empty ones included; a mask of events drops events
 # whole. Reductions with `axis=1` go along each list; where a list is empty, a largest value does not exist,
 # and Awkward says `None`.
-#
+
+# %% [markdown] id="first-of-none-predict" tags=["predict"]
 # *Predict:* and `muons.pt[:, 0]`, the first muon of each event?
 
 # %% id="first-of-none-guess"
@@ -408,8 +412,8 @@ highest_pt[391, 128](d_muons[:1000], highest)
 # to a kernel. The decorator has to say who can: `extensions=[ak.numba.cuda]`.
 #
 # Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and fields by name.
-# Nothing can be changed; Awkward's and NumPy's functions do not exist there. And an index that is not there?
-# You saw the error on the host; a thread has no way to raise one. The project shows what happens instead.
+# Nothing can be changed; Awkward's and NumPy's functions do not exist there. And an index that isn't there?
+# On the host that's an error; a thread has no way to raise one. Project 3 shows what happens instead.
 
 # %% id="hardest"
 @cuda.jit(device=True)
@@ -468,7 +472,8 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
 # the lightest pairs most: above 80 GeV, the two ways agree to a few MeV.)
 #
 # *Predict:* the least that has to move is every muon once, every offset once, every mass once: 1.9 MB. How
-# many times that does the kernel move? And the array expression?
+# many times that does the kernel move? And the array expression? (Memory is read in **sectors** of 32 bytes, and
+# those are counted.)
 
 # %% id="traffic-guess"
 predict("traffic",
@@ -519,10 +524,12 @@ from gpucourse import timeline
 
 timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4)
 
-# %% [markdown] id="turns-why" tags=["predict", "why"]
+# %% [markdown] id="turns-why" tags=["why"]
 # Nearly four, for 32 events seldom lack one with three muons or more. Pale lanes wait: their events are done,
-# or have no pair. Half of what the warps issue goes to lanes with nothing to do. *Predict:* how could you
-# give a warp events that are alike, without touching the kernel?
+# or have no pair. Half of what the warps issue goes to lanes with nothing to do.
+
+# %% [markdown] id="alike-predict" tags=["predict"]
+# *Predict:* how could you give a warp events that are alike, without touching the kernel?
 
 # %% id="alike-guess"
 predict("alike", "larger blocks", "sort the events by their number of muons", "more threads")
@@ -694,8 +701,8 @@ print("between 85 and 97 GeV:", near_z)
 draw_histogram(by_two_hardest, "The two hardest muons of each event")
 
 # %% [markdown] id="peak-why"
-# Less lies under the peaks than in section 4, and little of the Z is lost: the muons of so heavy a particle are
-# mostly the two hardest. Which pair is the best choice is a question for the project.
+# Less lies under the peaks than with all pairs of an event, and little of the Z is lost: the muons of so heavy a
+# particle are mostly the two hardest. Which pair is the best choice is a question for project 3.
 #
 # | | whole arrays | one thread per event |
 # |---|---|---|

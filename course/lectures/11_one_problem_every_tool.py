@@ -47,9 +47,9 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
                 "halo of points that take long to leave.")
 
 # %% [markdown] id="the-question-stands"
-# That was NumPy, in a dozen lines. The same picture follows in seven more ways: Numba on the CPU, Numba CUDA,
-# CuPy with arrays, with an `ElementwiseKernel` and with a `RawKernel`, PyCUDA, and JAX. Each was the subject of
-# a lecture; here they stand side by side. **Do they agree? What does each cost? And which of them would you
+# That was NumPy, in a dozen lines. There are seven more ways to the same picture: Numba on the CPU, Numba CUDA,
+# CuPy with arrays, with an `ElementwiseKernel` and with a `RawKernel`, PyCUDA, and JAX. Each has a lecture of its
+# own; this one puts them side by side. **Do they agree? What does each cost? And which of them would you
 # maintain for five years?**
 
 # %% [markdown] id="arrays-predict" tags=["predict"]

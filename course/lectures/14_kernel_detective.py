@@ -254,7 +254,7 @@ check("hang", mended_best)
 # %% [markdown] id="slow-predict" tags=["predict"]
 # ## Case 4: right, and slow
 #
-# A table has 256 rows of 500 energies, and each thread adds up a row of its own, from its first value to its last: as one
+# A table has 256 rows of 480 energies, and each thread adds up a row of its own, from its first value to its last: as one
 # would share out work among people. Right for every size. *Predict:* what does the card complain about?
 
 # %% id="slow-guess"
@@ -274,7 +274,7 @@ def row_sums(table, sums):
         sums[row] = mine
 
 
-table = energies.reshape(256, 500)
+table = energies[: 256 * 480].reshape(256, 480)
 gpucourse.report(row_sums, 2, THREADS, table, np.zeros(256))
 
 # %% id="slow-picture"
@@ -283,7 +283,7 @@ gpucourse.memory(row_sums, 2, THREADS, table, np.zeros(256), array="table", step
 
 # %% [markdown] id="slow-why" tags=["why"]
 # The order. One *thread* reads neighbours, one after the other, which is what a CPU's cache likes. But a warp reads
-# *together*: at any moment its 32 lanes stand in 32 rows, 500 elements apart, and each fetches a sector of 32 bytes for
+# *together*: at any moment its 32 lanes stand in 32 rows, 480 elements apart, and each fetches a sector of 32 bytes for
 # the 8 that it uses. Four times the traffic, for a kernel that does little else.
 
 # %% [markdown] id="slow-task"
@@ -515,7 +515,7 @@ def row_sums(table, sums):
         sums[row] = mine
 
 with time_range("copy in"):
-    table = cuda.to_device(np.ones((256, 500)))
+    table = cuda.to_device(np.ones((256, 480)))
     sums = cuda.device_array(256)
 for _ in range(3):  # the first one compiles
     with time_range("add up the rows"):
@@ -563,8 +563,7 @@ def side_by_side(table, sums):  # as mended, each lane's part added by an atomic
 
 columns = []
 for kernel, launch in ((row_sums, (2, THREADS)), (side_by_side, (256, 32))):
-    d_table = cuda.to_device(np.ascontiguousarray(table[:, :480]))  # 15 for each of 32 lanes
-    d_sums = cuda.to_device(np.zeros(256))
+    d_table, d_sums = cuda.to_device(table), cuda.to_device(np.zeros(256))
     with virtualgpu.profile() as profile, time_range(kernel.__name__):
         kernel[launch](d_table, d_sums)
     columns.append(profile.counters)

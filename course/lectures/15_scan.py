@@ -133,7 +133,8 @@ for step, row in enumerate(levels):
                 axes.plot([source, i], [1 - step - 0.2, -step + 0.2], color=COLOURS[0], lw=1)
         axes.text(i, -step, str(value), ha="center", va="center", color=INK)
 bare(axes)
-axes.set(xlim=(-0.6, 7.6), ylim=(-3.5, 0.5))
+axes.set(xlim=(-0.6, 7.6), ylim=(-3.5, 0.5), xlabel="thread", xticks=range(8), yticks=range(0, -4, -1),
+         yticklabels=["as given", *(f"distance {2 ** step}" for step in range(3))])
 Picture(figure, f"A scan of eight numbers in three steps. It begins with {list(map(int, levels[0]))} and ends with "
                 f"{list(map(int, levels[-1]))}; in each step a number is added to one 1, 2, then 4 places to its right.")
 
@@ -179,7 +180,8 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="one-barrier-why" tags=["why"]
-# A race. Warp 1 may read the last number of warp 0 before or after warp 0 has added to it, and after means: counted twice. In a tree that
+# A race. A thread may read its neighbour's number before or after the neighbour has added to it, and after means: counted twice. (The checker names two
+# threads of one warp: not even those are promised to go in step.) In a tree that
 # halves, readers and written places are apart. Here every place is read by one thread and written by another, in the same step: so
 # **read, wait, write, wait**.
 
@@ -244,8 +246,8 @@ while n > 1:
     n, level = blocks, level + 1
 
 # %% [markdown] id="grid-why" tags=["why"]
-# The same again: the totals are numbers to be scanned, and the scan of the totals makes totals. Three levels for a million, and for two
-# thousand million just five. (The host could do it: but then everything waits for a copy there and back.)
+# The same again: the totals are numbers to be scanned, and the scan of the totals makes totals. Three levels for a million, and just
+# five for two billion. (The host could do it, but then everything would wait for a copy there and back.)
 
 # %% [markdown] id="large-block-text"
 # One block for all the totals would be simpler, so ask for it:
@@ -255,8 +257,8 @@ d_totals = cuda.to_device(np.ones(7813, np.int64))
 scan_blocks[1, 7813](d_totals, d_totals, d_totals)
 
 # %% [markdown] id="large-block-why"
-# A block lives on one multiprocessor, with its shared memory and its barriers, and that has room for 1,024 threads of a block. The
-# message says what to do: more blocks.
+# A block lives on one multiprocessor, with its shared memory and its barriers, and can't have more than 1,024 threads. The
+# message says what to do: use more blocks.
 
 # %% [markdown] id="grid-task"
 # ### Exercise: scan everything
@@ -289,10 +291,11 @@ def add_blocks_before(sums, totals):
 check("scan", scan)
 
 # %% [markdown] id="traffic-predict" tags=["predict"]
-# *Predict:* a scan must read each number once and write one: twice the size of the array moves. How much moves in yours?
+# *Predict:* a scan has to read each number once and write one, so it moves at least twice the size of the array. How much
+# does yours move?
 
 # %% id="traffic-guess"
-predict("traffic", "twice, as little as there can be", "about four times", "about fourteen times: each of the seven steps reads and writes")
+predict("traffic", "twice, the least there can be", "about four times", "about fourteen times: each of the seven steps reads and writes")
 
 # %% id="traffic"
 d_counts = cuda.to_device(np.ones(100_000, np.int64))
@@ -307,13 +310,15 @@ for launch in profile.launches:
 print(f"{moved / (8 * 100_000):.2f} times the size of the array")
 
 # %% [markdown] id="traffic-why" tags=["why"]
-# About four times: read and written by the blocks' scan, read and written again when the blocks before are added. (The steps are
-# in shared memory. And 128 loads of *one* total are one sector for each warp.) A scan does hardly any arithmetic, so this *is* its time.
+# About four times: the blocks' scan reads and writes everything once, and adding the blocks before does it again. (The seven
+# steps stay in shared memory. And when all lanes of a warp load *one* total, that's one sector.) A scan does hardly any
+# arithmetic, so this traffic *is* its time.
 #
 # Libraries get it down to two, in one launch: a block writes its total as soon as it has one, and then **looks back** over the
-# totals of the blocks before it, adding them up until it finds one that already knows its whole sum
+# totals of the blocks before it, adding them up until it meets a block that already knows its whole sum
 # ([D. Merrill and M. Garland, 2016](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back)).
-# It works because blocks *start* in order, so the one that I wait for is running. It needs flags, fences and care: use theirs.
+# That works because blocks *start* in order: the one you wait for is already running. It takes flags, fences and care, so use
+# theirs.
 
 # %% id="libraries"
 import cupy
@@ -328,12 +333,12 @@ print("pt            ", pt[9:17].round(1))
 print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).round(1))
 
 # %% [markdown] id="libraries-why"
-# The last two lines are a scan with `max` in place of `+`. Any operation will do that may be bracketed as one likes: `(a · b) · c`
-# must be `a · (b · c)`. Sums of integers are such, and maxima, products of matrices. Sums of floats nearly: another bracketing, another
-# rounding, so the last digits of a parallel scan aren't those of a loop.
+# The last two lines are a scan with `max` in place of `+`. Any operation will do as long as the brackets don't matter:
+# `(a · b) · c` must equal `a · (b · c)`. That's true of sums of integers, of maxima, of products of matrices. It's nearly true of
+# sums of floats: move the brackets and the rounding changes, so the last digits of a parallel scan aren't those of a loop.
 #
-# NVIDIA's own algorithms, with operations that you write in Python, are called by `cuda.compute` (package `cuda-cccl`). It needs a GPU and isn't
-# among the course's packages, so this one is for reading:
+# With `cuda.compute` (package `cuda-cccl`) you call NVIDIA's own algorithms, and give them operations written in Python. It needs
+# a GPU and isn't among the course's packages, so this one is for reading:
 #
 # ```python
 # import cuda.compute
@@ -352,7 +357,7 @@ print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).
 # %% [markdown] id="compact-task"
 # ### Exercise: the muons above the cut
 #
-# Write the last kernel. `flags[i]` is 1 if value *i* is kept and 0 if not, and `ends` is the *inclusive* scan of the flags.
+# Write the last of the three kernels. `flags[i]` is 1 if value *i* is kept and 0 if not, and `ends` is the *inclusive* scan of the flags.
 
 # %% id="compact-exercise" tags=["exercise"]
 @cuda.jit
@@ -377,7 +382,7 @@ def above(values, cut):
     d_values, d_flags = cuda.to_device(values), cuda.device_array(values.size, np.int64)
     mark[blocks, THREADS](d_values, cut, d_flags)
     d_ends = scan(d_flags)
-    d_kept = cuda.device_array(values.size, values.dtype)  # room for all; so many are kept:
+    d_kept = cuda.device_array(values.size, values.dtype)  # room for all; this many are kept:
     count = d_ends[values.size - 1]
     write_kept[blocks, THREADS](d_values, d_flags, d_ends, d_kept)
     return d_kept.copy_to_host()[:count]
@@ -389,28 +394,28 @@ check("compact", write_kept)
 # %% id="compact-orders"
 for seed in (1, 2):
     with virtualgpu.schedule(seed):
-        print(f"order {seed}: as NumPy has it:", np.array_equal(above(pt[:2000], 40), pt[:2000][pt[:2000] > 40]))
+        print(f"order {seed}: the same as NumPy's:", np.array_equal(above(pt[:2000], 40), pt[:2000][pt[:2000] > 40]))
 
 # %% id="compact-picture"
 gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.int64), np.cumsum(pt[:1024] > 40),
                  np.zeros(1024, np.float32), array="kept", steps=8, title="where the kept ones go")
 
 # %% [markdown] id="compact-why"
-# The same, in every order. And look where a warp writes: its lanes have places one behind the other, so they fall into one or two
+# They're the same in every order. And look where a warp writes: its lanes' places lie side by side, so they fall into one or two
 # sectors. Tickets would have scattered them.
 #
-# You have met this before, and will again: Awkward's two passes (count, *scan*, fill) in "Jagged data", a sort by digits (for each digit:
-# flag, scan, write), sparse matrices, joins of tables, particles that are born and die in each step. When the results of a thread
-# are of uneven number, look for the scan.
+# You've met this before, and you will again: Awkward's two passes (count, *scan*, fill) in "Jagged data", a sort by digits (for
+# each digit: flag, scan, write), sparse matrices, joins of tables, particles that are born and die in each step. Whenever threads
+# have different numbers of results, look for the scan.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A scan gives every element the sum of those before it: of counts it makes places, so that uneven results can be written in order.
+# - A scan gives every element the sum of those before it. It turns counts into places, so uneven results can be written in order.
 # - In a block it takes log2 steps: read, wait, write, wait. Leave out one of the waits, and it's a race.
 # - Across blocks: scan the blocks, scan their totals the same way, add. Each level is a launch.
-# - An atomic ticket finds a place too, another one each time, and everybody queues for it.
-# - In earnest use `cupy.cumsum`, CUB or `jax.lax.associative_scan`: they touch the memory half as often.
+# - An atomic ticket finds a place too, but a different one each time, and everybody queues for it.
+# - In real work, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`: they touch memory half as often.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -431,13 +436,13 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 # | 24-37 | section 3; `scan` |
 # | 37-45 | section 4 |
 #
-# *Ten minutes late:* give `scan` as homework; section 4 runs with the solution's. *Ten minutes early:* ask for the exclusive scan
-# without a subtraction (shift by one place, 0 comes in from the left).
+# *Ten minutes late:* give `scan` as homework; section 4 runs with the solution. *Ten minutes early:* ask for the exclusive scan
+# without a subtraction (shift by one place; a 0 comes in from the left).
 #
 # *Where people stall.* In `scan-blocks`, a barrier inside `if t >= distance`. Loose threads that write no 0. `totals` from the
-# thread of the *last value* and not of the block's last thread. In `scan`, the totals of the blocks are added inclusively: everything is
-# too large from block 1 on.
+# thread of the *last value* and not of the block's last thread. In `scan`, a block adds its own total as well, and its numbers come out
+# too large.
 #
 # *What someone always asks.* "Isn't a loop on the CPU faster?" For a thousand numbers, by far. If the numbers are on the device,
-# fetching them costs more than scanning them. "Why not one block that loops?" It works, and leaves all multiprocessors but one
-# with nothing to do.
+# fetching them costs more than scanning them. "Why not one block that loops?" It works, but all multiprocessors
+# except one have nothing to do.

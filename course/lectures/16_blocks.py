@@ -235,9 +235,10 @@ here = (2, 3)
 for one, spec, name, shape in zip(axes, specs, "ABC", ((96, 64), (64, 80), (96, 80)), strict=True):
     side = spec.block_shape
     y, x = (k * s for k, s in zip(spec.index_map(*here), side, strict=True))
-    one.imshow(np.zeros(shape), cmap="Greys", vmin=0, vmax=9, extent=(0, shape[1], shape[0], 0))
+    one.imshow(np.ones(shape), cmap="Greys", vmin=0, vmax=9, extent=(0, shape[1], shape[0], 0))
     one.fill_between([x, x + side[1]], y, y + side[0], color=COLOURS[1 if name == "C" else 0])
-    one.set(xticks=range(0, shape[1] + 1, 16), yticks=range(0, shape[0] + 1, 16), title=name)
+    one.set(xticks=range(0, shape[1] + 1, 16), yticks=range(0, shape[0] + 1, 16), title=name,
+            xlim=(0, 80), ylim=(96, 0), xlabel="column", ylabel="row")  # one scale for all three
     one.grid(color=PALE)
 Picture(figure, f"Three matrices, and what program {here} of the grid {grid} has of them by its index maps: of A "
                 "rows 32 to 48 in full width, of B columns 48 to 64 in full height, of C the one tile where they cross.")

@@ -1,12 +1,12 @@
 # %% [markdown] id="the-question-asked"
 # ## Forty lines, and a telescope waits
 #
-# A telescope sweeps to and fro across the sky. Its detectors drift meanwhile, so before a sweep is added to the map, a
-# straight line is fitted to it and taken away. The loop that does it is C++ of long ago. It's right, it's trusted, and it
-# runs on one core. You are asked to bring it to the GPU. Here is what it works on; run the cell.
+# A telescope sweeps to and fro across the sky, and its detectors drift as it goes. So before a sweep is added to the map, a
+# straight line is fitted to it and subtracted. The loop that does this is old C++. It's right, it's trusted, and it runs on
+# one core. You've been asked to bring it to the GPU. Here's the data it works on; run the cell.
 #
-# (The signal is simulated in this cell, because then the true sky is known. It is modelled on a real port, of the
-# telescope software [TOAST](https://github.com/hpc4cmb/toast), which you may have met in "One problem, every tool".)
+# (The signal is simulated in this cell, because then the true sky is known. The task is modelled on a real port, that of
+# the telescope software [TOAST](https://github.com/hpc4cmb/toast), which you may have met in "One problem, every tool".)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -51,7 +51,7 @@ Picture(figure, f"The signal of one detector drifts up and down. Coloured: {star
                 f"{(stops - starts).min()} to {(stops - starts).max()} samples, with gaps between them.")
 
 # %% [markdown] id="loop-text"
-# The sweeps are of uneven length, some samples are missing, and each sweep of each detector has a line of its own. And this is the loop,
+# The sweeps differ in length, some samples are missing, and each sweep of each detector has its own line. Here's the loop,
 # line by line as it was in C++:
 
 # %% id="loop"
@@ -104,13 +104,13 @@ def by_loop(signal, good, pixels, starts, stops, weights, loop=make_map):
 
 
 # %% [markdown] id="question-stands"
-# **How do you rewrite this so that you would bet your map on it?** In small steps: a test first, then NumPy, then JAX, and, the other
-# way, Numba CUDA. After each step we look at what it cost in lines and what it brought in time.
+# **How do you rewrite this so that you'd bet your map on it?** In small steps: first a test, then NumPy, then JAX; and then, by
+# another road, Numba CUDA. After each step we look at how many lines it takes and how long it runs.
 
 # %% [markdown] id="twice-predict" tags=["predict"]
 # ## 1. The test comes first
 #
-# Before you change a line, find out what it does. *Predict:* somebody calls `make_map` a second time with the same arrays. What
+# Before you change a line, find out what the loop does. *Predict:* somebody calls `make_map` a second time with the same arrays. What
 # is in `sky` and `hits` then?
 
 # %% id="twice-guess"
@@ -127,13 +127,13 @@ print("hits: ", np.round(hits[:4] / once[1][:4], 6), "times what they were")
 print("signal changed:", not np.array_equal(arrays[0], night[0], equal_nan=True))
 
 # %% [markdown] id="twice-why" tags=["why"]
-# Twice as much: the loop *adds* to the map, so that several nights go into one. The signal is changed as well, where it lies; but a
-# sweep that has lost its line has a line of zero, so the second pass takes nothing more away. So there are **three** results to be held equal, and one
-# of them is an argument. A test that looks at the map alone would let a port through that leaves the signal as it was.
+# Twice as much: the loop *adds* to the map, so several nights can go into one. It changes the signal too, in place; but once a sweep
+# has lost its line, the next fit gives zero, so the second pass takes nothing more away. So there are **three** results to
+# compare, and one of them is an argument. A test that looks only at the map would pass a port that never changes the signal.
 
 # %% [markdown] id="same-text"
-# `same` compares a port with the loop, in all three results. For sums in another order, "equal" means: to nine digits or so.
-# And this shows how we stand, in lines and in time, on this machine:
+# `same` compares a port with the loop, in all three results. A port may add in another order, so "equal" means to about nine
+# digits. And `so_far` draws where we stand, in lines and in time on this machine:
 
 # %% id="same"
 def same(port, data):
@@ -184,9 +184,10 @@ so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), mak
 # %% [markdown] id="test-task"
 # ### Exercise: a test worth having
 #
-# A night like ours has no sweep without a good sample, none with a single one, none of length zero. The loop knows what to do with them; does
-# a port? Write `passes(port)`: true for whatever does what the loop does, false for what doesn't. One case is there. Add those
-# that are missing: `observe` makes a small observation, and its arrays are yours to change. The check brings ports with a mistake each.
+# On a night like ours, no sweep is without a good sample, none has just one, and none has length zero. The loop knows what to do
+# with such sweeps; does a port? Write `passes(port)`: true for a port that does what the loop does, false for any other. One case
+# is there. Add the missing ones: `observe` makes a small observation, and its arrays are yours to change. The check tries ports
+# that have one mistake each.
 
 # %% id="test-exercise" tags=["exercise"]
 def passes(port):
@@ -209,7 +210,7 @@ check("test", passes)
 # %% [markdown] id="lost-predict" tags=["predict"]
 # ## 2. NumPy: the loop over samples goes
 #
-# In NumPy a whole sweep is one array, for all detectors together. Adding to the map looks easy, too: `sky[pixels] += rest`.
+# In NumPy a whole sweep is one array, for all detectors together. Adding it to the map looks easy too: `sky[pixels] += rest`.
 # *Predict:* three samples of 1.0 lie in pixel 2. What does pixel 2 hold afterwards?
 
 # %% id="lost-guess"
@@ -223,15 +224,16 @@ print("sky[seen] += rest:    ", sky)
 print("np.bincount(seen, …): ", np.bincount(seen, rest, minlength=4))
 
 # %% [markdown] id="lost-why" tags=["why"]
-# 1.0: NumPy loads `sky[seen]`, all four, adds, and stores all four; the last one to pixel 2 wins. It's the lost update from
-# "Thinking in threads", without a single thread. `np.bincount` (or `np.add.at`) adds every one. A test with few samples and many pixels would never have noticed.
+# 1.0: NumPy loads all four of `sky[seen]`, adds, and stores all four; the last store to pixel 2 wins. It's the lost update from
+# "Thinking in threads", without any threads. `np.bincount` (or `np.add.at`) adds every one. A test with few samples and many
+# pixels would never have noticed.
 
 # %% [markdown] id="fit-task"
 # ### Exercise: all lines at once
 #
-# Write `fit_lines(y, good, xp)`: through the good samples of the *last* axis goes a line; give its value at every sample, in an array of the shape
-# of `y`. There may be any number of axes before the last. Where `good` is false, `y` may be NaN, which not even a product with 0 takes away. Without a good sample
-# the line is 0, with one it's level. `xp` is NumPy now, and will be JAX.
+# Write `fit_lines(y, good, xp)`: fit a line to the good samples along the *last* axis, and return its value at every sample, in an
+# array shaped like `y`. There may be any number of axes before the last. Where `good` is false, `y` may be NaN, and NaN times 0 is
+# still NaN. With no good sample the line is 0; with one it's level. `xp` is NumPy now, and will be JAX later.
 
 # %% id="fit-exercise" tags=["exercise"]
 def fit_lines(y, good, xp=np):
@@ -242,7 +244,7 @@ def fit_lines(y, good, xp=np):
     y = xp.where(good, y, 0.0)
     add = partial(xp.sum, axis=-1, keepdims=True)
     n, sum_t, sum_tt, sum_y, sum_ty = add(good), add(good * t), add(good * t * t), add(y), add(t * y)
-    # Whole numbers both; where one is 0, so is what it divides.
+    # Both divisors are whole numbers; where one is 0, so is what it divides.
     slope = (n * sum_ty - sum_t * sum_y) / xp.maximum(n * sum_tt - sum_t**2, 1)
     line = (sum_y - slope * sum_t) / xp.maximum(n, 1) + slope * t
     ### END SOLUTION
@@ -271,8 +273,8 @@ so_far("NumPy", milliseconds(lambda: by_numpy(*night)), by_numpy, fit_lines)
 # %% [markdown] id="mutable-text"
 # ## 3. JAX: one shape for all
 #
-# The loop over sweeps is left. JAX would unroll it, and compile each length anew. And there is a second obstacle: the loop changes its
-# arguments.
+# That leaves the loop over sweeps. JAX would unroll it, and compile each length anew. And there's a second obstacle: the loop
+# changes its arguments.
 
 # %% id="mutable" raises="TypeError"
 import jax
@@ -282,8 +284,9 @@ jax.config.update("jax_enable_x64", True)  # the loop computes in double precisi
 jnp.asarray(signal)[0, 0] -= 1.0
 
 # %% [markdown] id="mutable-why"
-# The message says what to do: `.at[…]`, which gives a new array. (Those who ported TOAST wrapped JAX's arrays in a small class that behaves as
-# if it could be changed.) For the sweeps, they took a rectangle: a row for each, as long as the longest, and a mask for what lies beyond a sweep's end.
+# The message says what to do: use `.at[…]`, which gives you a new array. (The people who ported TOAST wrapped JAX's arrays in a
+# small class that behaves as if it could be changed.) For the sweeps, they took a rectangle: one row each, as long as the longest,
+# and a mask for what lies past a sweep's end.
 
 # %% [markdown] id="rectangle-predict" tags=["predict"]
 # *Predict:* our sweeps have 30 to 400 samples, any length as likely as another. How much of the rectangle is real?
@@ -301,8 +304,9 @@ Picture(figure, f"A rectangle of {starts.size} rows and {longest} columns; {insi
                 "is a sample of a sweep. The rest is padding.")
 
 # %% [markdown] id="rectangle-why" tags=["why"]
-# About half. All of it is loaded, fitted and added, and what the mask hides is work for nothing. One sweep of 4,000 samples among
-# these would make it a twentieth. Then one sorts sweeps into two or three rectangles, or takes another way (`jax.ops.segment_sum`).
+# About half. All of it is loaded, fitted and added, so the work that the mask hides is wasted. A single sweep of 4,000 samples
+# would bring it down to less than a tenth. In that case you'd sort the sweeps into two or three rectangles, or go another way
+# (`jax.ops.segment_sum`).
 
 # %% [markdown] id="jax-task"
 # ### Exercise: the rectangle

@@ -295,10 +295,10 @@ def safe_root(x):
 for name, function, example in (("one", safe_root, 2.0), ("mapped", jax.vmap(safe_root), jnp.ones(3))):
     operations = [equation.primitive.name for equation in jax.make_jaxpr(function)(example).eqns]
     print(f"{name:7}", *operations)
-print("and its slope at 0:", jax.grad(safe_root)(0.0))
+print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array([0.0, 4.0])))
 
 # %% [markdown] id="cond-why"
-# `cond` runs one of two functions; under `vmap` there is no `cond` left, and both sides are computed, with a `select_n` at the end. Its derivative at 0 is right, though: JAX
+# `cond` runs one of two functions; under `vmap` there is no `cond` left, and both sides are computed, with a `select_n` at the end. Its derivative at 0 is right all the same: JAX
 # keeps the bad values out by itself there, which with `where` is up to you ("JAX: arrays, compiled").
 #
 # | | how many turns | collects | its derivative |

@@ -105,6 +105,21 @@ atom.global.cas.b16 @h, [], $h, $h
 atom.global.cas.b64 @d, [], $d, $d
 red.{global/shared}.add.u32 [], $r
 red.global.add.noftz.f16x2 [], $r
+cp.async.ca.{shared/shared::cta}.global [], [%ga], {4/8/16}
+cp.async.cg.shared.global.L2::128B [], [%ga], 16{/, 16/, 0/, %p1/, %r2}
+cp.async.{commit_group/wait_all/wait_group 0/wait_group 1/mbarrier.arrive.shared.b64 []}
+cp.async.mbarrier.arrive.noinc.shared.b64 []
+mbarrier.init.{shared/shared::cta}.b64 [], {1/2/32/33}
+mbarrier.init.shared.b64 [], $r
+mbarrier.{inval.shared.b64/arrive.shared.b64 _,/arrive_drop.shared.b64 _,} []
+mbarrier.{arrive.shared/arrive/arrive.release.cta.shared::cta}.b64 @d, []
+mbarrier.{arrive.noComplete.shared/arrive.shared::cta/arrive_drop.shared::cta}.b64 @d, [], $r
+mbarrier.arrive.expect_tx.shared::cta.b64 @d, [], {0/16/48}
+mbarrier.{expect_tx/complete_tx}.relaxed.cta.shared::cta.b64 [], {0/16/48}
+mbarrier.{test_wait/try_wait}.shared.b64 @p, [], $d
+mbarrier.{test_wait/try_wait}.parity.shared.b64 @p, [], {0/1}
+mbarrier.pending_count.b64 @r, $d
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [], [%ga], {16/32/8}, [%sa+64]
 {prefetch.global.L1/membar.gl/fence.acq_rel.gpu} []
 cvta.{global/shared/local/to.shared/to.local}.u64 @d, $d
 isspacep.{global/shared/local} @p, $d
@@ -129,6 +144,7 @@ match.any.sync.b32 @r, $r, -1
 match.all.sync.b64 @r|@p, $d, -1
 redux.sync.{add/min/xor}.{u32/b32} @r, $r, -1
 elect.sync @r|@p, -1
+{setmaxnreg.inc.sync.aligned.u32 64/griddepcontrol.wait/griddepcontrol.launch_dependents}
 activemask.b32 @r
 nanosleep.u32 $r
 brx.idx $r, table

@@ -18,7 +18,6 @@ import numpy as np
 from evidence.fuzz import grammar, mutation
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine import fuse
 from virtualgpu.machine.launch import Budget
 from virtualgpu.observers import instruments
 
@@ -42,7 +41,6 @@ class Case:
     cooperative: bool
     schedule: int | None
     checked: bool
-    hot: bool  # blocks are compiled at once, as else after many runs
 
 
 def make(number: int) -> Case:
@@ -61,7 +59,7 @@ def make(number: int) -> Case:
         grid = random.choice(((2**31 - 1, 65535, 65535), (1 << 20, 1, 1), (0, 1, 1), (-1, 1, 1)))
     return Case(kind, text, grid, block, random.choice((0, 0, 64, 48 << 10)),
                 random.random() < 0.05, random.choice((None, None, None, number)),
-                random.random() < 0.2, random.random() < 0.04)
+                random.random() < 0.2)
 
 
 class Bench:
@@ -111,9 +109,6 @@ def outcome(case: Case, bench: Bench, number: int) -> tuple[str, str]:
     try:
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-            stack.callback(setattr, fuse, "HOT", fuse.HOT)
-            if case.hot:
-                fuse.HOT = 1
             if case.schedule is not None:
                 stack.enter_context(instruments.schedule(case.schedule))
             if case.checked:

@@ -70,7 +70,7 @@ def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
     expect(verdict).to_have_count(1)
     expect(verdict).to_be_hidden()
     output.get_by_text("Was it right?").click()
-    expect(output).to_contain_text("No, it is 8.")
+    expect(output).to_contain_text("No: 8.")
     tab.picture("predict-2-answered")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
     assert records.read(home).guesses == {"06_thinking_in_threads": {"who-am-i": "4"}}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import Locator, expect
 
 from gpucourse.publish.notebooks import notebook_text
@@ -38,6 +38,13 @@ CELLS = {
 }
 
 
+def turned() -> dict:
+    """What the cell of the dial shows, as it is saved."""
+    names: dict = {}
+    exec(CELLS["dial"].replace("dial('threads", "shown = dial('threads"), names)
+    return names["shown"]._repr_mimebundle_()
+
+
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     """A tab with a notebook as the course makes them, of one cell of each kind."""
@@ -48,6 +55,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
                                  "name": "python3"},
                   "language_info": {"name": "python"}, "gpucourse": {"id": "welcome"}})
     (folder / "welcome.ipynb").write_text(notebook_text(notebook))
+    notebook.cells = [new_code_cell(CELLS["dial"], outputs=[new_output("display_data", turned())])]
+    (folder / "elsewhere.ipynb").write_text(nbformat.writes(notebook))
     server = Server(folder, tmp_path_factory.mktemp("home"), autosave=False)
     server.start()
     try:
@@ -154,3 +163,13 @@ def test_what_the_welcome_page_showed_is_not_kept(tab: Tab) -> None:
     cells = nbformat.read(saved(tab), as_version=4).cells
     assert [cell.source for cell in cells] == [*CELLS.values()]
     assert not any(cell.outputs or cell.execution_count for cell in cells)
+
+
+def test_in_a_notebook_that_was_run_elsewhere_all_pictures_of_a_dial_stand_there(tab: Tab) -> None:
+    """JupyterLab takes out styles, and with them what hides all but one."""
+    tab.open_notebook("elsewhere.ipynb")
+    output = tab.cell("threads in a block").locator(".jp-OutputArea-output")
+    for n, size in enumerate((2, 4, 8)):
+        expect(output.get_by_text(f"threads in a block: {size}", exact=True)).to_be_visible()
+        expect(output.locator("img").nth(n)).to_be_visible()
+    tab.picture("view-dial-untrusted")

@@ -10,12 +10,6 @@ import pytest
 from numba import cuda
 
 from gpucourse.exercises.checks import load_lesson
-from lecture_cells import solved
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "01_why_gpus")
 
 
 def test_the_loop_wins_by_far(shown):

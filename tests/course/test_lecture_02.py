@@ -13,12 +13,6 @@ from gpucourse.adapters import without_pycuda
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
 from gpucourse.publish.source import read_source
-from lecture_cells import solved
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "02_pycuda")
 
 
 def test_paths_are_circles_of_the_radius_that_the_text_gives(shown):

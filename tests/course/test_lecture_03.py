@@ -5,16 +5,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 
 import virtualgpu
 from gpucourse.exercises.checks import load_lesson
-from lecture_cells import solved
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "03_cupy")
 
 
 def test_one_function_serves_both(shown):

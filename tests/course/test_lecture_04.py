@@ -4,15 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from lecture_cells import solved
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "04_compiling_python")
-
 
 def test_the_first_call_compiles_and_the_answer_stays(shown):
     answers = {line.split(" GeV")[0] for line in shown["the-question"].text.splitlines()}

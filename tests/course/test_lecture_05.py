@@ -5,15 +5,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 
-from lecture_cells import solved
 from virtualgpu.errors import LaunchError
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "05_numba_cuda")
 
 
 def test_the_gpu_gives_what_python_gives(shown):

@@ -10,17 +10,9 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from gpucourse.exercises.checks import load_lesson
 from lecture_06_wrong import ALL, block_maxima
 
 pytestmark = pytest.mark.slow
-
-ID = "06_thinking_in_threads"
-
-
-@pytest.fixture(scope="module")
-def lesson():
-    return load_lesson(ID)
 
 
 def test_every_order_ends_at_a_possible_total(lesson):

@@ -10,12 +10,6 @@ import pytest
 
 from gpucourse.exercises.checks import load_lesson
 from lecture_07_wrong import OTHER_COUNTERS
-from lecture_cells import solved
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "07_random_numbers")
 
 
 def test_one_seed_misses_by_ten_to_a_hundred_times_the_error(shown):

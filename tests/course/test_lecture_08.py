@@ -7,14 +7,6 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-
-from lecture_cells import solved
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "08_jax")
 
 
 def test_the_derivative_is_that_of_differences_and_vanishes_at_the_best_angle(shown):

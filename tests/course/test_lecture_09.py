@@ -10,12 +10,6 @@ import pandas as pd
 import pytest
 
 import virtualgpu
-from lecture_cells import solved
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "09_cudf")
 
 
 def numbers(text: str) -> list[float]:

@@ -9,16 +9,10 @@ import pytest
 
 import lecture_11_wrong
 from gpucourse.exercises.checks import load_lesson
-from lecture_cells import solved
 
 ID = "11_one_problem_every_tool"
 #: Pixels of 98,304 that may differ by an fma or by double precision: "a few in ten thousand".
 A_FEW = range(1, 60)
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, ID)
 
 
 @pytest.fixture(scope="module")

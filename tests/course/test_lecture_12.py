@@ -9,15 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from lecture_cells import solved
-
 # Its cells take 20 s of processor time, in a process of their own.
 pytestmark = pytest.mark.rehearsal
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "12_more_than_one_gpu")
 
 
 def numbers(text: str) -> list[int]:

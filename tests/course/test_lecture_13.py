@@ -15,14 +15,8 @@ from benchmarks import jit_programs
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
 from gpucourse.publish.source import read_source
-from lecture_cells import solved
 
 LECTURE = "13_write_your_own_jit"
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, LECTURE)
 
 
 @pytest.fixture(scope="module")

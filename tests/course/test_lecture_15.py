@@ -7,13 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from lecture_cells import solved
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "15_scan")
-
 
 def test_tickets_give_the_right_ones_in_another_order(shown):
     lines = shown["the-question"].text.splitlines()

@@ -7,24 +7,9 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from jax.experimental import pallas as pl
 
-from gpucourse.exercises.checks import load_lesson
 from lecture_16_wrong import TILE, in_float32, walking
-from lecture_cells import solved
-
-ID = "16_blocks"
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, ID)
-
-
-@pytest.fixture(scope="module")
-def lesson():
-    return load_lesson(ID)
 
 
 def test_threads_and_blocks_agree_and_the_text_runs_once(shown):

@@ -7,14 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from lecture_cells import solved
-
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "17_a_port_done")
 
 
 def test_the_loop_has_about_forty_lines(shown):

@@ -7,14 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from lecture_cells import solved
-
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, "18_thinking_in_warps")
 
 
 def test_the_first_kernel_is_right_and_half_of_it_in_vain(shown):

@@ -10,16 +10,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from gpucourse.exercises.checks import load_lesson
 from lecture_19_wrong import looping
-from lecture_cells import solved
-
-ID = "19_jax_in_depth"
-
-
-@pytest.fixture(scope="module")
-def shown(repository):
-    return solved(repository, ID)
 
 
 def test_none_is_no_leaf_and_keys_are_sorted(shown):
@@ -60,9 +51,7 @@ def test_a_mapped_loop_goes_on_for_the_slowest(shown):
 def test_mapped_cond_selects_and_its_slope_is_right(shown):
     one, mapped, slope = shown["cond"].text.splitlines()
     assert one.split()[-1] == "cond" and "cond" not in mapped.split()
-    assert mapped.split()[-1] == "select_n" and slope.endswith("0: 0.0")
-    slopes = jax.vmap(jax.grad(shown["cond"].names["safe_root"]))(jnp.array([0.0, 4.0]))
-    assert slopes.tolist() == [0.0, 0.25]
+    assert mapped.split()[-1] == "select_n" and slope.endswith("[0.   0.25]")
 
 
 def test_derivatives_of_loops_are_as_the_table_says():
@@ -88,9 +77,7 @@ def test_five_hundred_fits_spread_as_one_hessian_says(shown):
     assert 1 < float(by_name["decay"][1]) < 4
 
 
-def test_other_right_answers_are_accepted():
-    lesson = load_lesson(ID)
-
+def test_other_right_answers_are_accepted(lesson):
     def descend(loss, parameters, rate):
         flat, as_tree = ravel_pytree(parameters)
         return as_tree(flat - rate * jax.grad(lambda flat: loss(as_tree(flat)))(flat))

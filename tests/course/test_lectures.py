@@ -70,6 +70,12 @@ def test_the_answers_of_the_source_are_accepted(lecture, repository: Path):
     assert re.findall(r"✓ ([a-z0-9-]+):", text) == list(load_lesson(lecture).exercises)
 
 
+@pytest.mark.parametrize("lecture", SOLVED)
+def test_three_pictures_or_more_come_from_the_learners_own_run(lecture, repository: Path):
+    pictures = [name for name, cell in solved(repository, lecture).items() if cell.picture]
+    assert len(pictures) >= 3, pictures
+
+
 @pytest.mark.parametrize("lecture", LECTURES)
 def test_a_lecture_has_all_its_parts(lecture):
     cells = read_source(COURSE, COURSE.lesson(lecture)).cells

@@ -8,8 +8,6 @@ import hist
 import numpy as np
 import pytest
 
-from project_class import ProjectClass
-
 # What people get wrong: each kind has to be among the known-wrong answers.
 KINDS = {
     "race", "missing barrier", "out of bounds", "divergent barrier", "power-of-two only",
@@ -22,11 +20,6 @@ KINDS = {
     "one thread of each warp does everything", "threads take turns at a barrier",
     "NumPy, then a kernel that copies", "a queue of shuffles in place of a tree",
 }
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory) -> ProjectClass:
-    return ProjectClass("01_fill_a_histogram", tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture(scope="module")
@@ -84,18 +77,3 @@ def test_reference_of_nothing_is_zeros(setup):
 
 def test_wrong_answers_cover_what_people_get_wrong(project):
     project.check_entries(KINDS)
-
-
-def test_points_add_up(project):
-    project.check_points()
-
-
-@pytest.mark.slow
-def test_a_small_class_comes_out_as_expected(project):
-    assert project.outcomes(project.small_class(), seeds=["5e" * 16]) == []
-
-
-@pytest.mark.rehearsal
-def test_a_larger_class_comes_out_as_expected(project):
-    """A fresh seed every time; `python -m evidence.project_seeds` takes 200."""
-    assert project.outcomes(project.larger_class(2)) == []

@@ -12,7 +12,6 @@ from scipy.stats import binom, chi2
 import virtualgpu
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.grading.sandbox import cells
-from project_class import ProjectClass
 
 # What people get wrong: each kind has to be among the known-wrong answers.
 KINDS = {
@@ -26,11 +25,6 @@ KINDS = {
     "a memorised value beside the slow kernel", "a queue of shuffles in place of a tree",
     "NumPy in place of JAX", "a loop of JAX in place of vmap",
 }
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory) -> ProjectClass:
-    return ProjectClass("02_area_by_sampling", tmp_path_factory.mktemp("source"))
-
 
 @pytest.fixture(scope="module")
 def setup(project) -> dict:
@@ -195,18 +189,3 @@ def test_bad_luck_fails_a_right_answer_less_than_once_in_a_million(project, setu
 
 def test_wrong_answers_cover_what_people_get_wrong(project):
     project.check_entries(KINDS)
-
-
-def test_points_add_up(project):
-    project.check_points()
-
-
-@pytest.mark.slow
-def test_a_small_class_comes_out_as_expected(project):
-    assert project.outcomes(project.small_class(), seeds=["5e" * 16]) == []
-
-
-@pytest.mark.rehearsal
-def test_a_larger_class_comes_out_as_expected(project):
-    """A fresh seed every time; `python -m evidence.project_seeds` takes 200."""
-    assert project.outcomes(project.larger_class()) == []

@@ -63,6 +63,31 @@ def one_thread_adds(values, sums):
         sums[cuda.blockIdx.x] = total
 
 
+@wrong("wrong-sum", "the tree is gone: 500 atomics")
+@cuda.jit
+def an_atomic_for_each_value(values, sums):
+    i = cuda.grid(1)
+    if cuda.threadIdx.x == 0:
+        sums[cuda.blockIdx.x] = 0.0
+    cuda.syncthreads()
+    if i < values.size:
+        cuda.atomic.add(sums, cuda.blockIdx.x, values[i])
+
+
+@wrong("wrong-sum", "the work is not shared")
+@cuda.jit
+def thread_0_adds_the_tile(values, sums):
+    tile = cuda.shared.array(THREADS, float64)
+    i = cuda.grid(1)
+    tile[cuda.threadIdx.x] = values[i] if i < values.size else 0.0
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        total = 0.0
+        for k in range(THREADS):
+            total += tile[k]
+        sums[cuda.blockIdx.x] = total
+
+
 # --- crash --------------------------------------------------------------------------------------
 
 
@@ -91,7 +116,7 @@ def up(n):
 wrong("crash", "illegal address", "as reported")(maxima(lambda n: n // THREADS, up))
 wrong("crash", "which of the two divisions rounds down", "both round down")(
     maxima(lambda n: n // THREADS, lambda n: n // THREADS))
-wrong("crash", "with 128 values, there are 2 maxima; 128 values make 1", "one place more")(
+wrong("crash", "with 128 values, the answer has 2 for a length; .* are 1", "one place more")(
     maxima(lambda n: n // THREADS + 1, lambda n: n // THREADS + 1))
 wrong("crash", "every dimension must be at least 1", "launches no block")(maxima(up, up))
 wrong("crash", "all negative, maximum 0 is 0", "starts at zero")(maxima(up, up, 0.0))
@@ -100,6 +125,16 @@ wrong("crash", "all negative, maximum 0 is 0", "starts at zero")(maxima(up, up, 
 @wrong("crash", "not an array with a place for each run")
 def gives_nothing_back(values):
     maxima(up, up)(values)
+
+
+@wrong("crash", "the host computes with the values: numpy.maximum")
+def numpy_finds_them(values):
+    return np.array([values[k:k + THREADS].max() for k in range(0, values.size, THREADS)])
+
+
+@wrong("crash", "kernels did not make them: they load 0")
+def python_finds_them(values):
+    return np.array([max(values[k:k + THREADS]) for k in range(0, values.size, THREADS)])
 
 
 # --- hang ---------------------------------------------------------------------------------------
@@ -147,6 +182,19 @@ def an_atomic_maximum(values, cut, best, lock):
     i = cuda.grid(1)
     if i < values.size and values[i] >= cut:
         cuda.atomic.max(best, 0, values[i])
+
+
+@wrong("hang", "the lock guards nothing")
+@cuda.jit
+def a_lock_for_show(values, cut, best, lock):
+    i = cuda.grid(1)
+    if i < values.size and values[i] >= cut:
+        cuda.atomic.max(best, 0, values[i])
+        while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+            pass
+        cuda.threadfence()
+        cuda.threadfence()
+        cuda.atomic.exch(lock, 0, 0)
 
 
 # --- slow ---------------------------------------------------------------------------------------
@@ -234,12 +282,48 @@ def copy_over(values, other):
         other[i] = values[i]
 
 
-@wrong("most-days", "kernels did not make them")
+@wrong("most-days", "the host computes with the values: numpy.add")
 def numpy_and_a_kernel_for_show(values):
     d_values = cuda.to_device(values / values.sum())
     d_copy = cuda.device_array_like(d_values)
     copy_over[up(values.size), THREADS](d_values, d_copy)
     return d_copy.copy_to_host()
+
+
+@cuda.jit
+def divide(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        values[i] /= total[0]
+
+
+@wrong("most-days", "the host computes with the values: numpy.add")
+def numpy_adds(values):
+    d_values, d_total = cuda.to_device(values), cuda.to_device(np.array([values.sum()]))
+    divide[up(values.size), THREADS](d_values, d_total)
+    return d_values.copy_to_host()
+
+
+@wrong("most-days", "kernels did not make them: they load 0")
+def python_adds(values):
+    total = sum(values)
+    return np.array([value / total for value in values])
+
+
+@cuda.jit
+def alone(values):
+    total = 0.0
+    for i in range(values.size):
+        total += values[i]
+    for i in range(values.size):
+        values[i] /= total
+
+
+@wrong("most-days", "one thread makes [23],")
+def one_thread(values):
+    d_values = cuda.to_device(values)
+    alone[1, 1](d_values)
+    return d_values.copy_to_host()
 
 
 @wrong("most-days", "share 0 is")
@@ -298,3 +382,18 @@ wrong("two-streams", "6 are enough", "one stream")(program(one_stream=True))
 @wrong("two-streams", "0 halves are copied in")
 def nothing_queued(gpu, halves, results):
     pass
+
+
+@wrong("two-streams", "the old total.*the host added it up")
+def host_adds(gpu, halves, results):
+    total = sum(half.sum() for half in halves)
+
+    def divide_all(values, totals, which):
+        values /= total
+
+    for k in (0, 1):
+        stream, buffer = gpu.stream(), gpu.buffer(halves[k].size)
+        stream.copy_in(halves[k], buffer)
+        stream.launch(divide_all, buffer, None, k)
+        stream.launch(lambda values: None, buffer)
+        stream.copy_out(buffer, results[k])

@@ -150,6 +150,25 @@ def one_block(d_totals):
     return d_sums
 
 
+@cuda.jit
+def adds_up_alone(totals):
+    for k in range(1, totals.size):
+        totals[k] += totals[k - 1]
+
+
+def one_thread(d_totals):
+    adds_up_alone[1, 1](d_totals)
+    return d_totals
+
+
+def without_end(d_values):
+    blocks = -(-d_values.size // THREADS)
+    d_sums, d_totals = cuda.device_array_like(d_values), cuda.device_array(blocks, np.int64)
+    scan_blocks[blocks, THREADS](d_values, d_sums, d_totals)
+    add_before[blocks, THREADS](d_sums, without_end(d_totals))
+    return d_sums
+
+
 wrong("scan", "element 128 is .*which blocks' totals are missing", "blocks alone")(scanning(None))
 wrong("scan", "element 0 is .*are any too many", "adds its own total")(scanning(add_own_too))
 wrong("scan", "totals are missing|uninitialised|never written", "one level")(
@@ -158,6 +177,9 @@ wrong("scan", "each thread adds one number to one element", "every block adds up
     scanning(each_block_adds_up, lambda d_totals: d_totals))
 wrong("scan", "who scanned the totals", "the host scans the totals")(
     scanning(add_before, lambda d_totals: cuda.to_device(d_totals.copy_to_host().cumsum())))
+wrong("scan", "accesses by one thread", "one thread adds up the totals")(
+    scanning(add_before, one_thread))
+wrong("scan", "calls itself without end.*if blocks > 1", "no end")(without_end)
 wrong("scan", "not an array on the device", "NumPy")(
     lambda d_values: d_values.copy_to_host().cumsum())
 

@@ -45,6 +45,13 @@ def nansum(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.nansum(x_ref[...], keepdims=True)
 
 
+@wrong("masked-sum", "one part of the block after the other, in a loop.*`.sum\\(\\)`")
+def adds_in_a_loop(x_ref, sum_ref, *, n):
+    left = jnp.minimum(n - pl.program_id(0) * x_ref.shape[0], x_ref.shape[0])
+    total = jax.lax.fori_loop(0, left, lambda k, total: total + x_ref[k], jnp.float32(0))
+    sum_ref[...] = total[None]
+
+
 # --- softmax ------------------------------------------------------------------------------------
 
 
@@ -81,6 +88,17 @@ def zeros_for_what_is_missing(scores_ref, out_ref, *, kinds):
     exists = jnp.arange(scores_ref.shape[1]) < kinds
     powers = jnp.exp(scores - scores.max(axis=1, keepdims=True)) * exists
     out_ref[...] = powers / powers.sum(axis=1, keepdims=True)
+
+
+@wrong("softmax", "one part of the block after the other.*all rows at once")
+def row_after_row(scores_ref, out_ref, *, kinds):
+    def one(row, _):
+        exists = jnp.arange(scores_ref.shape[1]) < kinds
+        scores = jnp.where(exists, scores_ref[row, :], -jnp.inf)
+        powers = jnp.exp(scores - scores.max())
+        out_ref[row, :] = powers / powers.sum()
+
+    jax.lax.fori_loop(0, scores_ref.shape[0], one, None)
 
 
 # --- product and mixed --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ process of its own, and so have the checks of its wrong answers: nothing of it r
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
 import importlib
@@ -29,6 +30,8 @@ from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import load_lesson
 from gpucourse.exercises.outcomes import Outcome
 from gpucourse.publish.source import read_source
+from gpucourse.views.page import View
+from gpucourse.views.picture import Picture
 
 #: Lectures with a process of their own, and what their cells have set when a check runs.
 OWN_PROCESS = {
@@ -56,7 +59,8 @@ def free_what_earlier_tests_left() -> None:
 
 @cache
 def solved(repository: Path, id: str) -> dict[str, SimpleNamespace]:
-    """By cell: ``text`` printed, ``error`` raised, and ``names``, the namespace after it.
+    """By cell: ``text`` printed, ``picture`` (whether it showed one), ``error`` raised, and
+    ``names``, the namespace after it.
 
     Only errors that a cell announces with ``raises=`` are caught. From a process of its own come
     numbers, texts and arrays (as NumPy's) among the names, and an :class:`Exception` with the
@@ -96,17 +100,28 @@ def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
         if cell.kind != "code":
             continue
         source = unwrap_regions(cell.source, SOLUTION).removeprefix("%load_ext gpucourse\n")
-        printed, error = io.StringIO(), None
+        printed, value, error = io.StringIO(), None, None
         with contextlib.redirect_stdout(printed):
             try:
-                # As a notebook compiles it: this file's own `annotations` must not reach the cell.
-                exec(compile(source, cell.name, "exec", dont_inherit=True), names)
+                value = _run(source, cell.name, names)
             except Exception as raised:
                 if type(raised).__name__ not in cell.raises:
                     raise
                 error = raised
-        cells[cell.name] = SimpleNamespace(text=printed.getvalue(), error=error, names=dict(names))
+        cells[cell.name] = SimpleNamespace(text=printed.getvalue(), error=error, names=dict(names),
+                                           picture=isinstance(value, View | Picture))
     return cells
+
+
+def _run(source: str, name: str, names: dict) -> object:
+    """Run a cell as a notebook does; what its last line gives, if that is an expression."""
+    body = ast.parse(source, name)
+    last = body.body.pop() if body.body and isinstance(body.body[-1], ast.Expr) else None
+    # This file's own `annotations` must not reach the cell.
+    exec(compile(body, name, "exec", dont_inherit=True), names)
+    if last is None:
+        return None
+    return eval(compile(ast.Expression(last.value), name, "eval", dont_inherit=True), names)
 
 
 def _in_own_process(what: str, id: str, environment: dict):

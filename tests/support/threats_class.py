@@ -13,6 +13,7 @@ from nbformat.v4 import new_code_cell
 
 from threats import FULL, Attempt
 from threats_files import NOTHING, on, timestamp
+from threats_kernels import BY_HAND, HEAD, WAITS_FOR_ITSELF
 
 # What a name that is not UTF-8 and one that moves a terminal's cursor look like, as bytes.
 NOT_UTF_8, MOVES = b"\xff\xfe-7f3a.ipynb", b"\x1b]52;c;bXk=\x07\x1b[2J7f3a.ipynb"
@@ -69,4 +70,7 @@ ATTEMPTS = [
             honest={"double": "%matplotlib inline\n" + DOUBLE}),
     Attempt(72, "escapes-in-an-answer", "the same in a written answer",
             change=on("why", lambda cell: cell.update(source=ESCAPES)), earns=FULL),
+    Attempt(72, "escapes-in-ptx", "the same in PTX made by hand",
+            {"scale": BY_HAND.format(HEAD + "add." + ESCAPES[:-6])}, assignment="kernels",
+            says="the kernel 'scale' fails", stock=WAITS_FOR_ITSELF),
 ]

@@ -107,9 +107,10 @@ def test_threat_68_megabytes_for_the_trusted_process(attempt, threat_course, req
 def test_threat_72_text_that_acts_on_a_terminal(attempt, threat_course, server):
     verdict = holds(attempt, threat_course, server)
     console = Console(record=True, width=200, file=io.StringIO())
-    report.show("host", [verdict], console)
+    report.show(attempt.assignment, [verdict], console)
     rebuilt = nbformat.read(
-        threat_course.root / "rebuilt" / attempt.name / "host" / "host.ipynb", as_version=4)
+        threat_course.root / "rebuilt" / attempt.name / attempt.assignment
+        / f"{attempt.assignment}.ipynb", as_version=4)
     shown = [verdict.to_json(), console.export_text(), report.as_csv([verdict]),
              *(cell.source for cell in rebuilt.cells if cell.cell_type == "markdown")]
     assert not [character for text in shown for character in UNSHOWABLE.findall(text)]

@@ -23,11 +23,8 @@ import threats_verdict
 IN_A_BROWSER = 65
 ROWS = [*range(1, 75), 80]
 # These are no submissions that could win points in the small course of this folder: they are about
-# the grader's seeds, its limits, JAX, or right answers.
-NO_ATTEMPTS = [75, 76, 79, 82, 83, 84]
-# These are about single exercises: known-wrong answers of this kind are their tests.
-KINDS = {77: "kernels of the right names that compute nothing",
-         78: "a memorised value beside the slow kernel", 81: "one thread does everything"}
+# the grader's seeds, its limits, JAX, right answers, or single exercises of the projects.
+NO_ATTEMPTS = [75, 76, 77, 78, 79, 81, 82, 83, 84]
 ATTEMPTS = [attempt for module in (threats_verdict, threats_answers, threats_neighbours,
                                    threats_files, threats_kernels, threats_class,
                                    threats_replies, threats_time)
@@ -52,14 +49,8 @@ def test_every_row_without_an_attempt_has_a_test_named_for_it(row, repository):
     assert re.search(rf"^def test_threat_{row}_\w+\(", tests, re.MULTILINE)
 
 
-@pytest.mark.parametrize("row", KINDS)
-def test_every_row_about_an_exercise_has_a_known_wrong_answer(row, repository):
-    answers = [path.read_text() for path in repository.glob("course/projects/*/wrong.py")]
-    assert any(f'"kind": "{KINDS[row]}"' in text for text in answers)
-
-
 def test_the_list_is_whole():
-    assert sorted([*ROWS, *NO_ATTEMPTS, *KINDS]) == list(range(1, 85))
+    assert sorted([*ROWS, *NO_ATTEMPTS]) == list(range(1, 85))
 
 
 def test_names_are_students_of_their_own():

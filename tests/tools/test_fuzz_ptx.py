@@ -38,7 +38,7 @@ def test_the_sample_reaches_the_whole_machine(sample):
     """Kernels that run to their end, and most of the ways in which one can fail."""
     outcomes = json.loads(sample[1].read_text())["outcomes"]
     assert sum(outcomes.values()) == CASES
-    assert outcomes["ok"] >= 15
+    assert outcomes["ok"] >= 8
     assert {"PTXSyntaxError", "MemoryAccessError", "BudgetExceeded", "UnsupportedInstruction",
             "DeadlockError", "LaunchError"} <= set(outcomes)
 

@@ -45,7 +45,7 @@ REVIEWED = {
     "lectures/03_cupy.py": {
         "is the slowest on the whole machine": PUBLISHED,
         "particles per 0.1 ns": OTHER,
-        "does such arithmetic faster than it can fetch numbers": PUBLISHED,
+        "does such arithmetic far faster than it can fetch numbers": PUBLISHED,
         "Which is faster, then?": QUESTION,
         "cannot be faster than memory delivers": MODEL,
         "says NVIDIA's data sheet of 2023": PUBLISHED,

@@ -46,7 +46,7 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
         for source in sorted((root / "grading" / "source").glob("*/*.ipynb")):
             assignment = Assignment.load(source)
             wrong = root / "course" / "projects" / source.stem / "wrong.py"
-            for person in damaged(assignment) + wrong_answers(assignment, wrong):
+            for person in damaged(assignment, wrong) + wrong_answers(assignment, wrong):
                 if f"{source.stem}/{person.student}" in graded:
                     continue
                 path = folder / source.stem / person.student / source.name

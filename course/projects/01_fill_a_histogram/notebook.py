@@ -173,8 +173,8 @@ show_figure("Histogram of the masses of muon pairs from 0 to 120 GeV, in bins of
 # %% [markdown] id="step-1"
 # ## 1. Which slot?
 #
-# `bin_index` is a *device function*: it runs on the GPU and is called from kernels, by those of all
-# later steps. It returns the slot of one value, as in the table above.
+# `bin_index` is a *device function*: it runs on the GPU, and the kernels of all later steps
+# call it. It returns the slot of one value, as in the table above.
 #
 # Things to think about:
 #

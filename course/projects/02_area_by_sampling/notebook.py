@@ -85,6 +85,7 @@ def z_score(hits, n, p):
 import matplotlib.pyplot as plt
 
 from gpucourse.system.device import device, pick
+from gpucourse.views.picture import show_figure
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 
@@ -155,8 +156,6 @@ def specimen(kind, threads, draws, rng, factor=1664525, summand=1013904223, modu
     return streams
 
 # %% id="see-them"
-from gpucourse.views.picture import show_figure
-
 order = np.random.default_rng(11).permutation(["same", "weak", "overlap", "good"])
 patients = [specimen(kind, 200, 300, np.random.default_rng(5)) for kind in order]
 
@@ -351,7 +350,7 @@ expect(np.unique(states["s0"]).size > 1, "all threads get the same state")
 expect(bin(int(states["s0"][0]) ^ int(states["s0"][1])).count("1") > 8,
        "neighbouring threads get nearly the same bits: mix them")
 expect_equal(states["s0"][:2], np.array([0x22118258A9D111A0, 0x1E9A57BC80E6721D], np.uint64),
-             "s0 is not as the text has it: is every step in uint64?")
+             "s0 is not as the text has it (is every step in uint64?)")
 expect_parallel(launched, states.size, rounds=0)
 ### BEGIN HIDDEN TESTS
 def mixed(number):

@@ -821,14 +821,15 @@ def in_mandelbrot(cx, cy, limit):
         "cells": {"mandelbrot-hits": mandelbrot(counts="in_mandelbrot(cx, cy, limit) == 0")},
     },
     {
-        "name": "one-thread-iterates-for-its-block",
-        "kind": "one thread of each block does everything",
+        "name": "one-warp-iterates-for-its-block",
+        "kind": "one warp of each block does everything",
         "fails": ["test-mandelbrot-hits"],
         "reason": "one thread does the work of many",
         "cells": {"mandelbrot-hits": '''@cuda.jit
 def mandelbrot_hits(seed, first, n, limit, total):
-    if cuda.threadIdx.x == 0:
-        for i in range(first + cuda.blockIdx.x, first + n, cuda.gridDim.x):
+    if cuda.threadIdx.x < 32:  # one thread alone runs into the limit of a launch
+        mine = 32 * cuda.blockIdx.x + cuda.threadIdx.x
+        for i in range(first + mine, first + n, 32 * cuda.gridDim.x):
             words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
                            uint32(seed), uint32(seed >> 32))
             cx = -2.0 + 2.5 * (words[0] * 2.0**-32)

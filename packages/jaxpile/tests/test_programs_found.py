@@ -66,7 +66,7 @@ def stacks_of_nothing(x):
 
 @programs(normal(5, 5), normal(5), normal(3, 4, 4))
 def systems(a, b, many):
-    positive = many @ many.mT + jnp.eye(4)
+    positive = many @ many.mT + jnp.eye(4, dtype=many.dtype)
     return (jnp.linalg.solve(a, b), jnp.linalg.inv(a), jnp.linalg.slogdet(a), lax.linalg.lu(a[:3]),
             jnp.linalg.solve(many, jnp.ones((3, 4, 2))), jnp.linalg.cholesky(positive),
             jnp.linalg.cholesky(-positive), jax.grad(lambda a: jnp.linalg.slogdet(a)[1])(a))

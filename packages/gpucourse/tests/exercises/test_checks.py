@@ -274,6 +274,20 @@ def test_a_check_that_takes_long_says_at_which_trial_it_is(monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
+@exercise("cases", hints=("one", "two"))
+def cases(answer):
+    """Done."""
+    for _ in range(3):
+        require(answer == 1, "not 1")
+
+
+def test_a_check_without_trials_says_that_it_goes_on(monkeypatch, capsys):
+    lesson = Lesson("01_first_steps", {"cases": cases})
+    monkeypatch.setattr(waiting, "PATIENCE", 0)
+    lesson.check("cases", 1)
+    assert capsys.readouterr().out == "… cases: still checking, for 0 s\n" * 3 + "✓ cases: Done.\n"
+
+
 def test_in_a_notebook_the_outcome_takes_the_place_of_what_was_said(monkeypatch):
     seen = []
 
@@ -286,3 +300,14 @@ def test_in_a_notebook_the_outcome_takes_the_place_of_what_was_said(monkeypatch)
     Lesson("01_first_steps", {"slow": slow}).check("slow", 1)
     place = "the cell's output"
     assert seen == [("… slow", None), ("… slow", place), ("✓ slow", place)]
+
+
+@pytest.mark.parametrize(("text", "markup"), [
+    ("first *where* it lies", "first <em>where</em> it lies"),
+    ("*before the `while`*", "*before the <code>while</code>*"),
+    ("*all of it*: `a*b*c`", "<em>all of it</em>: <code>a*b*c</code>"),
+    ("4*a*c and b * b * b, x[1]*y*z", "4*a*c and b * b * b, x[1]*y*z"),
+    ("a < b", "a &lt; b"),
+])
+def test_a_hint_is_marked_up(text: str, markup: str):
+    assert outcomes.marked_up(text) == f'<span style="white-space: pre-wrap">{markup}</span>'

@@ -12,7 +12,13 @@ virtualgpu.activate(force=True)
 from numba import cuda  # noqa: E402
 
 from gpucourse.exercises.checks import CheckFailed  # noqa: E402
-from gpucourse.exercises.trials import LEFTOVER, counted, launched, require_equal  # noqa: E402
+from gpucourse.exercises.trials import (  # noqa: E402
+    LEFTOVER,
+    counted,
+    in_words,
+    launched,
+    require_equal,
+)
 from virtualgpu.errors import MemoryAccessError  # noqa: E402
 
 
@@ -142,3 +148,8 @@ def test_comparing_names_the_first_element_that_differs():
 def test_comparing_shows_the_digits_that_differ():
     with pytest.raises(CheckFailed, match=r"element 0 is 0\.10000000149\d*, not 0\.1000000000\d*"):
         require_equal(np.array([0.1], np.float32).astype(float), np.array([0.1]), "case", "look")
+
+
+def test_who_waits_is_told_how_many_numbers_there_are_not_rows():
+    arguments = (np.ones((5, 100)), np.ones(5), 3, np.ones(0))
+    assert in_words("row_sums", 5, 32, arguments) == "row_sums[5, 32] with 500, 5 elements"

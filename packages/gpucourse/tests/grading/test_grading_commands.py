@@ -153,9 +153,21 @@ def test_a_large_class_is_split_by_first_letters():
     assert demo.patterns([f"a{number}" for number in range(40)]) == ["[a]*"]
 
 
-def test_damage_is_real():
+def test_a_project_says_which_tests_its_last_answer_is_for(tmp_path):
+    people = demo.damaged(toy(), tmp_path / "wrong.py")
+    later = {person.student: person.fails for person in people}
+    (tmp_path / "wrong.py").write_text('WITHOUT_LAST = ("test-double",)')
+    people = demo.damaged(toy(), tmp_path / "wrong.py")
+    named = {person.student: person.fails for person in people}
+    changed = {name for name in later if later[name] != named[name]}
+    assert changed == {"syntax-error", "deleted-cell"}
+    assert {named[name] for name in changed} == {("test-double",)}
+
+
+def test_damage_is_real(tmp_path):
     """Each damaged file differs from the whole one in what its name says."""
-    files = {expected.student: expected.content for expected in demo.damaged(toy())}
+    people = demo.damaged(toy(), tmp_path / "wrong.py")
+    files = {expected.student: expected.content for expected in people}
     whole = json.loads(files["solution"])["cells"]
     assert len(json.loads(files["deleted-cell"])["cells"]) == len(whole) - 1
     assert len(json.loads(files["duplicated-cell"])["cells"]) == len(whole) + 1

@@ -62,6 +62,9 @@ def total(table):
 
 total({"a": 1.0})"""
 
+TREES = """import jax
+jax.tree.map(max, {"swing": {"size": 1, "decay": 2, "phase": 3}}, {"swing": {"size": 1}})"""
+
 # cell → what its error says: the learner's lines, the reason, the mend
 SAYS = {
     KERNEL.format("i = cuda.gird(1)"): [
@@ -96,6 +99,9 @@ SAYS = {
     ENDLESS: ["line 10: endless[1, 64](x)", "KeyboardInterrupt: stopped in kernel endless, cell",
               "thread 0 of block 0"],
     "import cupy as cp\ncp.arange(3).reshape(2)": ["line 2: cp.arange(3)", "cannot reshape"],
+    # Ten lines, and all of them are needed: the last names what is missing.
+    TREES: ["line 2: jax.tree.map", "tree['swing']", "with 3 child keys", "with 1 child keys",
+            "symmetric difference"],
     CALLBACK: ["line 6: cp.apply_along_axis", "line 4: return x / nothing", "NameError"],
 }
 

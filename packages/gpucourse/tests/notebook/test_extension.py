@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from cuda.bindings.driver import CUdevice_attribute
 
 from gpucourse.notebook import extension
 from gpucourse.system import device
@@ -154,8 +155,7 @@ class FakeDriver:
     CUresult = SimpleNamespace(CUDA_SUCCESS=SimpleNamespace(name="CUDA_SUCCESS"))
 
     def __init__(self, init: str = "CUDA_SUCCESS", count: int = 1):
-        capability = "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY"
-        self.CUdevice_attribute = {f"{capability}_MAJOR": 75, f"{capability}_MINOR": 76}
+        self.CUdevice_attribute = CUdevice_attribute  # an enum in a way of its own
         self.ok = self.CUresult.CUDA_SUCCESS
         self.init = self.ok if init == "CUDA_SUCCESS" else SimpleNamespace(name=init)
         self.count = count
@@ -170,7 +170,7 @@ class FakeDriver:
         return self.ok, ordinal
 
     def cuDeviceGetAttribute(self, attribute, handle):
-        return self.ok, {75: 8, 76: 6}[attribute]
+        return self.ok, {75: 8, 76: 6}[int(attribute)]
 
     def cuDriverGetVersion(self):
         return self.ok, 13010
@@ -187,6 +187,7 @@ def with_driver(driver: object, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
 
     monkeypatch.setattr(cuda.bindings, "driver", driver, raising=False)
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
+    monkeypatch.delitem(sys.modules, "virtualgpu.driver.install", raising=False)
     return device.find_gpu.__wrapped__()
 
 
@@ -226,6 +227,14 @@ def test_why_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, driver, hidden, re
     with pytest.raises(NoGPU) as caught:
         with_driver(driver, monkeypatch)
     assert str(caught.value) == reason
+
+
+def test_the_driver_of_the_virtual_gpu_is_no_gpu():
+    code = (
+        "import virtualgpu; virtualgpu.activate()\n"
+        "from cuda.bindings import driver; answered = int(driver.cuInit(0)[0])\n"
+        "from gpucourse.system.device import device; result = answered, device().reason")
+    assert in_ipython(code)["result"] == [0, "no NVIDIA driver here"]
 
 
 def test_pick_takes_the_value_for_the_device(monkeypatch: pytest.MonkeyPatch):

@@ -32,6 +32,7 @@ def test_four_cells_in_order_are_right(tmp_path: Path):
     (SOURCE, 'id="too-far" raises', 'id="farther" raises',
      "too-far-guess: predicts 'too-far', so the cell of that name"),
     (SOURCE, ' tags=["why"]', "", "too-far-why: stands below what 'too-far' predicts"),
+    (SOURCE, ' tags=["why"]', ' tags=["predict", "why"]', "too-far-why: asks in a fold"),
     (SOURCE, "# An error: nothing", "# ### An error\n# nothing", "too-far-why: is folded, and a"),
     (SOURCE, '"in-the-room" tags=["room"]', '"in-the-room" tags=["room", "why"]',
      "in-the-room: explains no prediction"),

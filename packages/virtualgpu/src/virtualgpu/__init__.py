@@ -28,9 +28,10 @@ _WHERE = {
     "VirtualDevice": "virtualgpu.devices",
     "CompilationError": "virtualgpu.compilers.nvrtc",
     **dict.fromkeys((
-        "BudgetExceeded", "DeadlockError", "EndlessError", "LaunchError", "LinkError",
-        "MemoryAccessError", "MisalignedAddressError", "OutOfMemory", "PTXSyntaxError", "TrapError",
-        "UnsupportedInstruction", "VirtualGPUError"), "virtualgpu.errors"),
+        "BarrierError", "BudgetExceeded", "DeadlockError", "EndlessError", "LaunchError",
+        "LinkError", "MemoryAccessError", "MisalignedAddressError", "OutOfMemory",
+        "PTXSyntaxError", "TrapError", "UnsupportedInstruction", "VirtualGPUError",
+    ), "virtualgpu.errors"),
 }
 
 __all__ = sorted(_WHERE)

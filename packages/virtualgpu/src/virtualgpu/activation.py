@@ -13,6 +13,9 @@ from virtualgpu.standins import finder
 def activate(force: bool = False) -> bool:
     """Run ``numba.cuda`` kernels on the virtual GPU where there is no GPU.
 
+    ``cuda.core`` and whatever else calls ``libcuda.so.1`` find the virtual GPU's driver from then
+    on (:mod:`virtualgpu.driver`), unless there is a GPU.
+
     ``import cupy`` and its like find their stand-ins from then on, and Awkward's CUDA backend runs
     its CPU kernels on the virtual GPU's memory, unless there is a GPU. With and without one,
     kernels may iterate over Awkward Arrays (:mod:`virtualgpu.awkward.kernels`). An error that ends
@@ -34,6 +37,10 @@ def activate(force: bool = False) -> bool:
     from virtualgpu.numba import hooks
 
     hooks.activate()
+    if not gpu_is_present():
+        from virtualgpu.driver import install
+
+        install.install()
     tracebacks.shorten()
     if replaced := use_standins():
         warnings.warn(
@@ -66,6 +73,8 @@ def deactivate() -> None:
     tracebacks.undo()
     if frontend := sys.modules.get("virtualgpu.numba.hooks"):
         frontend.deactivate()
+    if driver := sys.modules.get("virtualgpu.driver.install"):
+        driver.remove()
 
 
 def is_active() -> bool:

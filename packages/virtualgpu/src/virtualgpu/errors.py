@@ -118,6 +118,10 @@ class DeadlockError(VirtualGPUError):
     """Every live thread waits at a barrier that can never be complete."""
 
 
+class BarrierError(VirtualGPUError):
+    """A barrier in shared memory (``mbarrier``) or a copy that arrives there, misused."""
+
+
 class BudgetExceeded(VirtualGPUError):
     """The kernel ran past its budget of instructions or wall time: it probably never ends."""
 

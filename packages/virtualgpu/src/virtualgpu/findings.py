@@ -97,13 +97,15 @@ class Report:
 
 def from_error(error: VirtualGPUError, kernel: str, launch: int) -> Finding:
     """An error that stopped a launch, as a finding."""
-    from virtualgpu.errors import DeadlockError, MemoryAccessError
+    from virtualgpu.errors import BarrierError, DeadlockError, MemoryAccessError
 
     kind = "other"
     if isinstance(error, MemoryAccessError):
         kind = "memory"
     elif isinstance(error, DeadlockError):
         kind = "deadlock"
+    elif isinstance(error, BarrierError):
+        kind = "barrier"
     at = error.location or Location(kernel)
     return Finding(kind, error.message, at.kernel, at.filename, at.line, at.block, at.thread,
                    launch=launch)

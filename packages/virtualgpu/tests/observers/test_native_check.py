@@ -13,7 +13,7 @@ from ptx_lab import entry
 from race_programs import ORDER, WHAT, WHERE, WHO, access
 from virtualgpu import codegen, devices
 from virtualgpu.codegen import run, watched
-from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.machine import launch
 
 LINES = '.file 1 "k.py"\n'

@@ -9,7 +9,7 @@ from native_lab import after, counted
 from ptx_lab import entry
 from virtualgpu import codegen
 from virtualgpu.codegen import run
-from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.machine import launch
 from virtualgpu.machine.events import Observer
 

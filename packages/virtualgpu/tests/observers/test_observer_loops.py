@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.observers import race_loop, warp_loops, written_loop
-from virtualgpu.observers.loops import I32, I64, U8, U32, U64, compiled, pointer
+from virtualgpu.observers.loops import I32, I64, U8, U32, U64, compiled
 
 LIMIT = 7
 

@@ -297,3 +297,22 @@ def test_a_long_word_of_digits_costs_no_time():
 def test_what_the_machine_lacks_is_named(text):
     with pytest.raises(UnsupportedInstruction):
         parse(HEADER + text)
+
+
+@pytest.mark.parametrize(("header", "line"), [
+    ("/env/site-packages/nvidia/cu13/include/cccl/cuda/copy.h", 12),
+    ("/usr/local/cuda-12.8/include/cooperative_groups.h", 12),
+    ("/home/course/project/include/mine.h", 31),
+])
+def test_what_a_header_of_the_toolkit_inlines_is_of_the_line_that_calls_it(header, line):
+    module = parse(HEADER + f""".visible .entry k() {{
+            .loc 1 10 1
+            .loc 2 20 2, function_name $L__outer, inlined_at 1 12 5
+            .loc 2 31 4, function_name $L__inner, inlined_at 2 20 2
+            membar.gl;
+            ret;
+        }}
+        .file 1 "kernel.cu"
+        .file 2 "{header}"
+        """)
+    assert module.functions["k"].body[0].source.line == line

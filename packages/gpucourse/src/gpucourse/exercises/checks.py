@@ -44,7 +44,7 @@ from typing import Any
 from gpucourse.course.checkout import check_files, solution_path
 from gpucourse.exercises.orders import OF_A_LAUNCH
 from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
-from gpucourse.exercises.waiting import waiting
+from gpucourse.exercises.waiting import going_on, waiting
 from gpucourse.progress import records
 from virtualgpu.observers.instruments import hurried
 
@@ -102,9 +102,11 @@ def require(condition: object, message: str, *, look: str | None = None) -> None
     """Raise :class:`CheckFailed` unless ``condition`` is true.
 
     ``message`` says what is wrong with the answer, in numbers; ``look`` says where to look.
+    A learner who has waited for two seconds is told that the check goes on.
     """
     if not condition:
         raise CheckFailed(message, look)
+    going_on()
 
 
 def pair(answer: Any, what: str, look: str | None = None) -> tuple:
@@ -171,7 +173,8 @@ class Lesson:
         answered = answers and not any(answer is None or answer is ... for answer in answers)
         try:
             require_readable()
-            require(answered, "nothing here yet", look="write your answer above and run its cell")
+            if not answered:
+                raise CheckFailed("nothing here yet", "write your answer above and run its cell")
             with hurried(OF_A_LAUNCH):
                 return Outcome(name, True, exercise.function(*answers) or exercise.praise)
         except CheckFailed as failure:

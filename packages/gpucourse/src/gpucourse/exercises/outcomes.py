@@ -18,6 +18,7 @@ CHECK_MIME = "application/vnd.gpucourse.check+json"
 # Hints take its orange, predictions its sky blue.
 _PASSED, _FAILED, _HINT = "#0072B2", "#D55E00", "#E69F00"
 ASKED = "#56B4E9"
+_EMPHASIS = re.compile(r"(?<![\w*)\]])\*(\w(?:[^*\n]*\w)?)\*(?![\w*])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Outcome:
     def html(self) -> str:
         """The outcome as a box with a coloured edge."""
         sign = "✓" if self.passed else "✗"
-        body = f"<b>{sign} {html.escape(self.name)}</b> {marked_up(self.message)}"
+        body = f"<b>{sign} {html.escape(self.name)}:</b> {marked_up(self.message)}"
         if self.look:
             body += f"<br><i>Where to look:</i> {marked_up(self.look)}"
         if self.next_step:
@@ -91,7 +92,7 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | N
         more = "that was the last hint; your teacher has the answer"
     lines = [f"Hint {number} of {total}: {hint}" for number, hint in enumerate(hints, start=1)]
     markup = "<br>".join(
-        f"<b>Hint {number} of {total}</b> {marked_up(hint)}"
+        f"<b>Hint {number} of {total}:</b> {marked_up(hint)}"
         for number, hint in enumerate(hints, start=1)
     )
     markup += f"<br><small>{html.escape(more)}</small>"
@@ -105,10 +106,11 @@ def describe_error(error: Exception) -> tuple[str, str | None]:
 
 
 def marked_up(text: str) -> str:
-    """Escaped HTML; `code` between backticks, line breaks and indents kept."""
-    escaped = html.escape(text, quote=False)
-    coded = re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)
-    return f'<span style="white-space: pre-wrap">{coded}</span>'
+    """Escaped HTML; `code` between backticks, *emphasis*, line breaks and indents kept."""
+    parts = re.split(r"`([^`]+)`", html.escape(text, quote=False))
+    parts[::2] = (_EMPHASIS.sub(r"<em>\1</em>", words) for words in parts[::2])
+    parts[1::2] = (f"<code>{code}</code>" for code in parts[1::2])
+    return f'<span style="white-space: pre-wrap">{"".join(parts)}</span>'
 
 
 def edged(body: str, colour: str) -> str:

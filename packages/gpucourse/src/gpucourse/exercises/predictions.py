@@ -186,8 +186,8 @@ def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | Non
 def _verdict(asked: Prediction, choice: str) -> str:
     """What there is to say to a choice; HTML."""
     if choice == asked.right:
-        return "<b>Yes.</b> Why, stands folded below the cell."
-    return f"<b>No</b>, it is {marked_up(asked.right)}. {marked_up(asked.wrong[choice])}"
+        return "<b>Yes.</b> The reason is folded below the cell."
+    return f"<b>No:</b> {marked_up(asked.right)}. {marked_up(asked.wrong[choice])}"
 
 
 def _fold(summary: str, body: str) -> str:

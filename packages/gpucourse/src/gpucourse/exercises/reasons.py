@@ -53,16 +53,17 @@ def explained(error: BaseException) -> list[str]:
     found = places(error)
     if len(found) > _MOST_PLACES:
         found = [found[0], *found[1 - _MOST_PLACES :]]
-    return [*map(str, found), *told(error)]
+    room = MOST_LINES - 1 - len(found) - len(advised(error))
+    return [*map(str, found), *told(error, room)]
 
 
-def told(error: BaseException) -> list[str]:
-    """The kind of error, its reason and the mend."""
+def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
+    """The kind of error, its reason in ``most`` lines, and the mend."""
     lines = [reason(error), *getattr(error, "__notes__", ())]
     lines = [line for text in lines for line in text.split("\n") if line.strip()]
     first = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
-    if len(lines) > _MOST_REASON:
-        lines[_MOST_REASON - 1 :] = [CUT]
+    if len(lines) > most:
+        lines[most - 1 :] = [CUT]
     return [shortened(line) for line in [first, *lines[1:], *advised(error)]]
 
 

@@ -58,13 +58,13 @@ def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str
     :mod:`gpucourse.exercises.cpp_trials`. A learner who waits long is told ``what`` it is.
     """
     trial(f"{what}, under every checker and in {len(seeds) + 1} orders")
-    after, found = checked(launch)
+    after, found, orderless = checked(launch)
     if found is not None:
         both = (found.location, found.other)
         places = [place for place in both if place is not None and place.filename]
         require(False, found.message, look="\nand ".join(map(_place, places)) or None)
     require(
-        not order_matters(launch, after, seeds, _same),
+        not order_matters(launch, after, seeds, _same, orderless),
         "the answer changes with the order in which the threads run",
         look="what must have happened before this line runs, and what makes sure of it?",
     )
@@ -98,7 +98,8 @@ def require_shared(counters: Counters, grid: tuple[int, ...], block: tuple[int, 
 
 def in_words(name: str, blocks: object, threads: object, arguments: Sequence) -> str:
     """A launch for those who wait for it."""
-    sizes = [f"{len(one):,}" for one in arguments if hasattr(one, "__len__") and len(one)]
+    sizes = [f"{getattr(one, 'size', len(one)):,}" for one in arguments
+             if hasattr(one, "__len__") and len(one)]
     return f"{name}[{blocks}, {threads}]" + (f" with {', '.join(sizes)} elements" if sizes else "")
 
 

@@ -18,17 +18,23 @@ class Waiting:
     def __init__(self, name: str):
         self.name = name
         self.trials = 0
+        self.now = ""
         self.started = self.spoken = time.monotonic()
         self.place: object = None
 
     def trial(self, what: str) -> None:
         """The check comes to its next trial, ``what`` in words."""
         self.trials += 1
+        self.now = f"; trial {self.trials}: {what}"
+        self.going_on()
+
+    def going_on(self) -> None:
+        """Say so, unless something was said less than two seconds ago."""
         now = time.monotonic()
         if now - self.spoken >= PATIENCE:
             self.spoken = now
-            said = f"… {self.name}: still checking, for {now - self.started:.0f} s"
-            self.place = show(_Said(f"{said}; trial {self.trials}: {what}"), self.place)
+            said = f"… {self.name}: still checking, for {now - self.started:.0f} s{self.now}"
+            self.place = show(_Said(said), self.place)
 
     def end(self, outcome: object) -> None:
         """Show the outcome in the place of what was said."""
@@ -60,3 +66,9 @@ def trial(what: str) -> None:
     """Called before each trial of an answer; says nothing while no learner waits."""
     if _now is not None:
         _now.trial(what)
+
+
+def going_on() -> None:
+    """Called wherever a check has found something in order: checks without trials speak too."""
+    if _now is not None:
+        _now.going_on()

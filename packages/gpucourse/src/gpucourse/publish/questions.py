@@ -50,6 +50,8 @@ def mistakes(course: Course, source: Source) -> Mistakes:
     for place, cell in enumerate(source.cells):
         if cell.kind != "markdown":
             continue
+        if {"predict", "why"} <= set(cell.tags):
+            yield cell, "asks in a fold, where nobody sees the question: it needs its own cell"
         if "predict" not in cell.tags:
             if _PROMPT.search(cell.source) and "room" not in cell.tags:
                 yield cell, 'asks for a prediction: tags=["predict"], and predict(…) below it'

@@ -34,7 +34,8 @@ from gpucourse.publish.outputs import derive
 from gpucourse.publish.source import Source, read_course
 
 #: Pages of docs/ for learners, or that notebooks link to.
-PAGES = ("faq", "standins", "views", "virtualgpu", "when_something_breaks")
+PAGES = ("faq.md", "front_doors.ipynb", "standins.md", "views.md", "virtualgpu.md",
+         "when_something_breaks.md")
 LICENCES = ("LICENSE", "LICENSE-teaching", "CITATION.cff")
 LOCKS = ("gpu", "gpu12", "pycuda")
 #: What build tools write where there is no date, so that no clock is in the result.
@@ -54,7 +55,7 @@ def files(root: Path, wheels: Iterable[Path]) -> dict[str, bytes]:
     for path in [*sorted((root / "img").glob("*.svg")), *sorted((root / "img").glob("*.png"))]:
         found[f"img/{path.name}"] = path.read_bytes()
     for page in PAGES:
-        found[f"docs/{page}.md"] = (root / "docs" / f"{page}.md").read_bytes()
+        found[f"docs/{page}"] = (root / "docs" / page).read_bytes()
     for name in LICENCES:
         found[name] = (root / name).read_bytes()
     lock = (root / "requirements" / "base.txt").read_text(encoding="utf-8")

@@ -30,6 +30,7 @@ TAGS = {
     "room": "a note for the instructor in the room: in solutions/ only",
     "predict": "asks for a prediction before the next cell runs",
     "why": "what came out of a predicted cell, and why: folded until the learner opens it",
+    "whole": "true of the whole lesson only: left out where a tutorial takes a part of it",
     "keypoints": "the sentences to take away",
 }
 #: Roles a project's cell may have; each becomes nbgrader metadata.

@@ -11,9 +11,7 @@ it says *Review*, a project's answers stand in their place; elsewhere exercises 
 
 from __future__ import annotations
 
-import ast
 import re
-import symtable
 from collections.abc import Iterator
 
 from nbformat import NotebookNode
@@ -28,8 +26,8 @@ from gpucourse.course.regions import (
 )
 from gpucourse.course.registry import Course, Lecture
 from gpucourse.publish import notebooks, syllabi
-from gpucourse.publish.inspection import code_of, global_names
 from gpucourse.publish.questions import asked
+from gpucourse.publish.set_up import quiet, set_up
 from gpucourse.publish.source import ANSWERS, Cell, Source
 from gpucourse.publish.syllabi import Row
 
@@ -38,15 +36,25 @@ _MAGIC = "%load_ext gpucourse\n"
 _ABOUT = """\
 # {title}: three hours
 
-Parts of the course's lessons, in one notebook. Press **Shift+Enter** from here on, cell by cell; a
-cell marked *set-up*
-brings what its part needs, so run it without reading it. What you write
-here isn't graded: the projects have notebooks
-of their own, to finish at home.
+Parts of the course's lessons, in one notebook. Press **Shift+Enter** from here on, cell by cell.
+A cell that is folded away is *set-up*: it brings what its part needs, so run it without reading it.
+What turns red is meant to: a mistake made on purpose, or the test of a step that isn't written yet.
+What you write here isn't graded: the projects have notebooks of their own, to finish at home.
 
 | time | minutes | what |
 |---|---|---|
 {rows}"""
+# What projects say under "How this works", in three sentences.
+_WORK = """
+Answer cells say `YOUR CODE HERE`: replace that line and the `raise` below it, run the cell, then
+the tests under it. A test shows a tick, or says what isn't right yet. Stuck? Add a cell (press
+Escape, then B) and call the `hint` that the step names; called again, it says more."""
+_END = """
+Take your work with you: [the welcome page](../welcome.ipynb) says how. And go on with the rest of
+[project 1](../projects/01_fill_a_histogram/01_fill_a_histogram.ipynb), then with
+[project 2](../projects/02_area_by_sampling/02_area_by_sampling.ipynb): `gpucourse grade NOTEBOOK`
+tells you how far you are. What the three hours left out is in
+[self-study](../docs/syllabi/self_study.md)."""
 
 
 def three_hours(course: Course, sources: list[Source]) -> NotebookNode | None:
@@ -59,8 +67,8 @@ def three_hours(course: Course, sources: list[Source]) -> NotebookNode | None:
     listed = "\n".join(f"| {_clock(row)} | {row.minutes} | {_plain(row.text)} |" for row in rows)
     about = _ABOUT.format(title=course.title, rows=listed)
     cells = [new_markdown_cell(about, id=notebooks.cell_id(ID, "title"))]
-    for row in rows:
-        cells += _part(row, lessons)
+    for number, row in enumerate(rows):
+        cells += _part(row, rows[:number], lessons)
     started = False
     for cell in cells:
         if cell.cell_type == "code" and cell.source.startswith(_MAGIC):
@@ -70,70 +78,46 @@ def three_hours(course: Course, sources: list[Source]) -> NotebookNode | None:
     return notebooks.new_notebook_of(ID, cells)
 
 
-def _part(row: Row, lessons: dict[str, Source]) -> Iterator[NotebookNode]:
+def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[NotebookNode]:
     """The cells of one line of the timetable."""
     place = _clock(row)
-    text = f"# {place} · {_plain(row.text)}"
+    text = f"# {place} · {_plain(row.text).partition(':')[0]}\n"
+    if row.text.startswith("Work"):
+        text += _WORK
+    if not row.minutes:
+        text += _END
+    text = text.rstrip()
     yield new_markdown_cell(text, id=notebooks.cell_id(ID, place))
-    review = row.text.startswith("Review")
     for id in dict.fromkeys(id for id, _ in row.links):
         source = lessons[id]
-        wanted = [cell for lesson, section in row.links if lesson == id
-                  for cell in syllabi.part(source, section)]
-        chosen = [cell for cell in wanted if _belongs(cell, source, row)]
-        needed = set_up(source, [cell for cell in chosen if cell.kind == "code"])
-        for cell in source.cells:  # set-up stays where it stood: it may use what a part brings
-            if cell not in needed and cell not in chosen:
-                continue
-            made = _cell(cell, source, written=row.written, solved=review or cell in needed)
-            made.id = notebooks.cell_id(ID, f"{place}/{id}/{cell.name}")
-            if cell in needed:
-                made.metadata = {"jupyter": {"source_hidden": True}}
-                if asked(cell):  # a project's first question, which brings `predict`
-                    made.source = made.source[: made.source.rindex("\npredict(") + 1]
-                made.source = _after_magic(made.source, "# set-up: run it, you need not read it\n")
-            if made.source.strip():
+        chosen = {cell.name: cell for cell in syllabi.taken(row, before, source)}
+        needed = {cell.name for cell in set_up(source, [*chosen.values()])}
+        run: list[Cell] = []  # set-up that is one cell, since nothing stands between
+        for cell in source.cells:  # it stays where it stood: it may use what a part brings
+            if cell.name in needed:
+                run.append(cell)
+            elif cell.name in chosen:
+                if run:
+                    yield _set_up_cell(run, place, source)
+                run = []
+                made = _cell(chosen[cell.name], source, written=row.written, solved=row.review)
+                made.id = notebooks.cell_id(ID, f"{place}/{id}/{cell.name}")
                 yield made
 
 
-def _belongs(cell: Cell, source: Source, row: Row) -> bool:
-    """Whether a cell of a section is in the part: no notes, no exercise that is not done."""
-    if "room" in cell.tags:
-        return False
-    if row.written or not isinstance(source.lesson, Lecture):
-        return True
-    return "exercise" not in cell.tags and not re.match(r"check\(", cell.source)
-
-
-def set_up(source: Source, chosen: list[Cell]) -> list[Cell]:
-    """Earlier code cells of a lesson that bring names which ``chosen`` ones use, in their order.
-
-    The first cell is always among them, for what it does when it runs.
-    """
-    if not chosen:
-        return []
-    names = {cell.name: _names(cell) for cell in source.cells if cell.kind == "code"}
-    mine = {cell.name for cell in chosen}
-    code = [cell for cell in source.cells if cell.kind == "code"]
-    last = max(n for n, cell in enumerate(code) if cell.name in mine)
-    found, needed = [], set().union(*(names[name][1] for name in mine))
-    for cell in reversed(code[: last + 1]):
-        bound, used = names[cell.name]
-        brings = bool(bound & needed) and not cell.raises and cell.role != "test"
-        if cell.name not in mine and (brings or cell is code[0]):
-            found.append(cell)
-            needed |= used
-    return found[::-1]
-
-
-def _names(cell: Cell) -> tuple[set[str], set[str]]:
-    """The names that a cell, its answer in, binds and those that it uses."""
-    text = code_of(cell, solved=True)
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return set(), set()
-    return global_names(symtable.symtable(text, cell.name, "exec"))
+def _set_up_cell(cells: list[Cell], place: str, source: Source) -> NotebookNode:
+    """Cells of a lesson as one, folded away, which says nothing of its own."""
+    texts = []
+    for cell in cells:
+        text = _cell(cell, source, written=False, solved=True).source
+        if asked(cell):  # a project's first question, which brings `predict`
+            text = text[: text.rindex("\npredict(") + 1]
+        texts.append(quiet(text).strip())
+    made = new_code_cell("\n\n\n".join(texts))
+    made.id = notebooks.cell_id(ID, f"{place}/{source.lesson.id}/{cells[0].name}")
+    made.metadata = {"jupyter": {"source_hidden": True}}
+    made.source = _after_magic(made.source, "# set-up: run it, you need not read it\n")
+    return made
 
 
 def _cell(cell: Cell, source: Source, *, written: bool, solved: bool) -> NotebookNode:
@@ -144,9 +128,7 @@ def _cell(cell: Cell, source: Source, *, written: bool, solved: bool) -> Noteboo
             text = notebooks.fold(notebooks.WHY, text)
         if cell.role in ANSWERS:
             text = released_source(text, code=False)
-        if isinstance(source.lesson, Lecture):
-            text = text if written else re.split(r"(?m)^### Exercise", text)[0].rstrip()
-        else:
+        if not isinstance(source.lesson, Lecture):
             text = text.replace("](../../", "](../")  # a project's folder is one deeper
         return new_markdown_cell(text, metadata={"tags": [*cell.tags]} if cell.tags else {})
     if solved:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpucourse.course.problems import Problem
@@ -51,6 +51,11 @@ class Row:
         """Whether learners write answers here."""
         return bool(_WRITTEN.search(self.text))
 
+    @property
+    def review(self) -> bool:
+        """Whether answers that were written before are talked about."""
+        return self.text.startswith("Review")
+
 
 def read(path: Path) -> list[Row]:
     """The timetable of a syllabus."""
@@ -69,6 +74,30 @@ def part(source: Source, section: str) -> list[Cell]:
     return pace.sections(source).get(section, [])
 
 
+def taken(row: Row, before: Iterable[Row], source: Source) -> list[Cell]:
+    """The cells of a lesson that a line of the timetable takes, those ``before`` it known.
+
+    No notes, nothing that is true of the whole lesson only, no exercise that is not done. A review
+    shows the answers below the headings of steps whose text has been worked on.
+    """
+    read = {link for earlier in before if earlier.written for link in earlier.links}
+    shown = isinstance(source.lesson, Lecture) and not row.written
+    found = []
+    for id, section in row.links:
+        for cell in part(source, section) if section and id == source.lesson.id else ():
+            tags, text = set(cell.tags), cell.source
+            if tags & {"room", "whole"} or (
+                    shown and ("exercise" in tags or text.startswith("check("))):
+                continue
+            if cell.kind == "markdown" and shown:
+                text = re.split(r"(?m)^### Exercise", text)[0].rstrip()
+            if cell.kind == "markdown" and row.review and (id, section) in read:
+                text = text.partition("\n")[0] if text.startswith("#") else ""
+            if text:
+                found.append(replace(cell, source=text))
+    return found
+
+
 def mistakes(rows: list[Row], course: Course, sources: Iterable[Source]) -> Iterator[str]:
     """What does not agree: with the clock, with ``course.toml``, or with the rule of pace."""
     known = {lesson.id: lesson for lesson in course.lessons}
@@ -78,8 +107,8 @@ def mistakes(rows: list[Row], course: Course, sources: Iterable[Source]) -> Iter
         assert row.start is not None
         if row.start + row.minutes != following.start:
             yield f"{row.text[:30]}: ends when nothing begins"
-    taken: dict[str, int] = {}
-    for row in rows:
+    minutes: dict[str, int] = {}
+    for number, row in enumerate(rows):
         for id in sorted((row.whole | row.parts) - known.keys()):
             yield f"{id} is no lesson"
         if len(row.whole) > 1 or (row.whole and row.parts):
@@ -88,11 +117,11 @@ def mistakes(rows: list[Row], course: Course, sources: Iterable[Source]) -> Iter
             if known[id].minutes != row.minutes:
                 yield f"{id}: {row.minutes} minutes here, {known[id].minutes} in the course"
         for id in row.parts & known.keys():
-            taken[id] = taken.get(id, 0) + row.minutes
-            if isinstance(known[id], Lecture) and taken[id] >= known[id].minutes:
+            minutes[id] = minutes.get(id, 0) + row.minutes
+            if isinstance(known[id], Lecture) and minutes[id] >= known[id].minutes:
                 yield f"parts of {id} take as long as all of it"
-        counted = sum(pace.minutes(texts[id], part(texts[id], section), answers=row.written)
-                      for id, section in row.links if section and id in texts)
+        counted = sum(pace.minutes(texts[id], taken(row, rows[:number], texts[id]),
+                                   answers=row.written) for id in row.parts & texts.keys())
         if row.minutes < counted - pace.GRAIN / 2:
             yield (f"{row.text[:30]}: {row.minutes} minutes, and its sections count "
                    f"{counted:.0f}")

@@ -71,8 +71,12 @@ def pick(*, gpu: T, virtual: T) -> T:
 def find_gpu() -> DeviceInfo:
     """The first GPU that CUDA shows this process. Raises :class:`NoGPU`.
 
-    Asks the driver for facts only: no context is made, so no memory is taken.
+    Asks the driver for facts only: no context is made, so no memory is taken. The virtual GPU's own
+    driver, which is there once it was switched on where no other was, does not count.
     """
+    stand_in = sys.modules.get("virtualgpu.driver.install")
+    if stand_in is not None and stand_in.is_loaded():
+        raise NoGPU("no NVIDIA driver here")
     try:
         from cuda.bindings import driver
     except ImportError as error:
@@ -93,7 +97,8 @@ def find_gpu() -> DeviceInfo:
     handle = ask(driver.cuDeviceGet(0))
     capability = "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY"
     major, minor = (
-        ask(driver.cuDeviceGetAttribute(driver.CUdevice_attribute[f"{capability}_{part}"], handle))
+        ask(driver.cuDeviceGetAttribute(
+            getattr(driver.CUdevice_attribute, f"{capability}_{part}"), handle))
         for part in ("MAJOR", "MINOR")
     )
     version = ask(driver.cuDriverGetVersion())  # 12080 is CUDA 12.8

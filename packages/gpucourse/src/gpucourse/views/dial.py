@@ -1,19 +1,26 @@
 """A parameter to turn: one picture for each of its settings, from runs that have been made.
 
 Nothing runs while it is turned, so it works without a kernel: in a saved notebook, on the site, on
-slides. Where a page takes styles out (a notebook that is not trusted), it says in words what each
-picture shows.
+slides. Where a page takes styles out (a notebook that is not trusted), all pictures stand there,
+one below the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpucourse.views.page import View, box, escape, head, stepper
+from gpucourse.views.page import STYLE, View, box, escape, head, stepper
 from gpucourse.views.picture import Picture
 
 
-def dial(parameter: str, pictures: Mapping[object, Picture]) -> View:
+class Dial(View):
+    """A view whose pictures are images: no page takes them out."""
+
+    def _repr_html_(self) -> str:
+        return STYLE + self.markup
+
+
+def dial(parameter: str, pictures: Mapping[object, Picture]) -> Dial:
     """A slider over ``pictures``, which are shown in their order by the value of ``parameter``."""
     names = [f"{parameter}: {value}" for value in pictures]
     frames = [
@@ -23,4 +30,4 @@ def dial(parameter: str, pictures: Mapping[object, Picture]) -> View:
     told = "\n".join(
         f"{name}. {picture.alt}" for name, picture in zip(names, pictures.values(), strict=True)
     )
-    return View(box(head(parameter), stepper(frames, names, list(pictures)), label=parameter), told)
+    return Dial(box(head(parameter), stepper(frames, names, list(pictures)), label=parameter), told)

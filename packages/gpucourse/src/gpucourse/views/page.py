@@ -21,9 +21,9 @@ SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
 #: Blocks, warps or threads that stand side by side take these in turn. All carry black text.
 FILLS = (SKY, ORANGE, "#45C29B", YELLOW, "#E3A5C7", "#8FB8DE", "#F2956B", "#C5C5C5")
 
-_STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+_RULES = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 # JupyterLab's own rules for tables and code are specific; the name three times outweighs them.
-_RULES = _STYLE.replace(".gpuc ", ".gpuc.gpuc.gpuc ").strip()
+STYLE = f'<style>{_RULES.replace(".gpuc ", ".gpuc.gpuc.gpuc ").strip()}</style>'
 # JupyterLab takes styles and SVG out of the outputs of notebooks that were run elsewhere.
 _UNTRUSTED = ("In words, because this notebook is not trusted:\n“Trust Notebook” among "
               "Jupyter's commands shows the picture.")
@@ -54,7 +54,7 @@ class View:
     def _repr_html_(self) -> str:
         # The words show where the style sheet has been taken out, and the picture only with it.
         words = f"{_UNTRUSTED}\n\n{escape(_wrapped(self.text))}"
-        return (f'<style>{_RULES}</style><pre class="gpuc-words">{words}</pre>'
+        return (f'{STYLE}<pre class="gpuc-words">{words}</pre>'
                 f'<div class="gpuc-picture" hidden="hidden">{self.markup}</div>')
 
 

@@ -19,7 +19,19 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.codegen.context import AT_BARRIER, DONE, YIELDED
+from virtualgpu.codegen.context import (
+    ARRIVAL_WORDS,
+    AT_BARRIER,
+    COUNT,
+    DONE,
+    GIVEN,
+    GRID,
+    NUMBER,
+    PARKED,
+    PREDICATE,
+    RESULT,
+    YIELDED,
+)
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Barrier, Step
 from virtualgpu.codegen.lanes import I1, I32, bits_of_mask, mask_of_bits, splat, spread
@@ -33,12 +45,6 @@ from virtualgpu.operations.expression import Value, select
 Lowering: TypeAlias = Any  # codegen.lowering's, whose module is made of this one
 
 ROUNDS = 64  # of a loop that may wait, before other lanes get their turn
-# The words of a barrier in a warp's state: who has come, whom the block has counted, who came with
-# a true predicate, at which barrier, of how many threads (0: all), what a reduction gives, who
-# may go on.
-PARKED, COUNTED, PREDICATE, NUMBER, COUNT, RESULT, GIVEN = range(7)
-RECORD = 7
-GRID = 16  # the number of the grid's barrier, after the block's own
 
 
 @dataclass(slots=True)
@@ -76,7 +82,7 @@ class Apart:
         for place in lowering.barriers:
             step = barrier_of(lowering.steps[place.index])
             self.arrivals.append(Arrival(place, step, offset))
-            offset += 4 * RECORD
+            offset += 4 * ARRIVAL_WORDS
         live = [place.live_in for place in self.again]
         live += [places[place.after].live_in for place in lowering.barriers]
         self.live = frozenset().union(*live)

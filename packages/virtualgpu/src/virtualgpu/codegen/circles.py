@@ -9,15 +9,16 @@ in a circle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from virtualgpu.codegen.context import LANES
-from virtualgpu.codegen.control_flow import Place
-from virtualgpu.codegen.state import LANES_AT, PHASE
+from virtualgpu.codegen.context import LANES, LANES_AT, PHASE
 from virtualgpu.machine import loops
 from virtualgpu.machine.program import Program
+
+if TYPE_CHECKING:
+    from virtualgpu.codegen.control_flow import Place
 
 Core: TypeAlias = Any  # codegen.core's, whose module is made of this one
 

@@ -7,6 +7,8 @@ instruction, the variable that it used last.
 
 from __future__ import annotations
 
+from virtualgpu.machine.barriers import COUNT as BARRIERS
+
 FIELDS = (
     "delta",  # host address of a byte of global memory, less its device address
     "shared", "local", "local_stride",
@@ -59,6 +61,20 @@ WORD = 8
 assert len(FIELDS) <= ADDRESSES
 DONE, AT_BARRIER, STOPPED, YIELDED = range(4)  # what a warp's function returns
 ENDED, WAITING, DEADLOCK = 0, 1, 3  # ... and what one of blocks does, beside STOPPED
+
+# What the state of a warp that waits begins with: the number of the barrier, the mask, and whether
+# the warp may run.
+PHASE, LANES_AT, READY = 0, 4, 8
+# The words of a barrier there, where lanes may be parked: who has come, whom the block has counted,
+# who came with a true predicate, at which barrier, of how many threads (0: all), what a reduction
+# gives, who may go on.
+PARKED, COUNTED, PREDICATE, NUMBER, COUNT, RESULT, GIVEN = range(7)
+ARRIVAL_WORDS = 7
+GRID = 16  # the number of the grid's barrier, after the block's own
+# Words of a block that lies beside others: per barrier the threads that have come, that are awaited
+# (0: all) and that a partial last warp counts as more; and the threads that have ended.
+ARRIVED, EXPECTED, PADDING, EXITED = 0, BARRIERS, 2 * BARRIERS, 3 * BARRIERS
+TABLE = 64
 
 
 def site_at(number: int) -> int:

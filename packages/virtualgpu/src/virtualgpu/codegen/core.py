@@ -17,27 +17,31 @@ from virtualgpu.codegen.circles import Circles
 from virtualgpu.codegen.context import (
     ADDRESSES,
     AT,
+    EXITED,
     LANES,
     LIMIT,
     SITE_WORDS,
     SITES,
     SPAN,
     STOPPED,
+    TABLE,
     WORD,
     size,
 )
-from virtualgpu.codegen.kernel import NativeKernel
-from virtualgpu.codegen.resident import EXITED, TABLE
+from virtualgpu.codegen.native import NativeKernel
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.errors import Location
 from virtualgpu.machine import barriers
-from virtualgpu.machine.compiled import pointer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.launch import WAVE_LANES, Launch
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
-ROUNDS = 20_000  # of loops, between two looks at the clock
+# Rounds of loops until the first look at the clock, and at most between two. A look takes 0.1 ms,
+# for which other cores have to wait: where loops are short, each interval is twice the one before.
+ROUNDS, MOST_ROUNDS = 20_000, 160_000
+OFTEN = 0.0025  # seconds of processor time between two looks
 SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between launches
 SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have together
 
@@ -86,20 +90,21 @@ class Common:
         warps = -(-launch.threads // LANES)
         thread = np.arange(warps * LANES)
         extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
-        stride = -(-kernel.local_size // 16) * 16
+        record = kernel.record
+        stride = -(-record.local_size // 16) * 16
         self.rooms = {"shared": -(-launch.shared_bytes // 16) * 16,
-                      "local": warps * LANES * stride, "states": warps * kernel.state_size}
-        self.blocks = 1 if kernel.kept is None else self._side_by_side(launch)
+                      "local": warps * LANES * stride, "states": warps * record.state_size}
+        self.blocks = self._side_by_side(launch) if record.parked else 1
         self.fields = {
             "delta": launch.memory.host - BASE, "threads": launch.threads, "warps": warps,
             "local_stride": stride, "local_bytes": launch.threads * stride,
-            "state_size": kernel.state_size,
+            "state_size": record.state_size,
             "parameters": pointer(self._parameters),
             "shared_starts": tables.table([start for start, _ in extents]),
             "shared_ends": tables.table([end for _, end in extents]),
             "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
             "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
-            "in_rows": x % kernel.row == 0 or x == launch.threads,
+            "in_rows": x % record.row == 0 or x == launch.threads,
             "tid_x": tables.table(thread % x, np.uint32),
             "tid_y": tables.table(thread // x % y, np.uint32),
             "tid_z": tables.table(thread // (x * y), np.uint32),
@@ -176,23 +181,22 @@ class Core:
 
     def __init__(self, launch: Launch, kernel: NativeKernel, common: Common,
                  look: Callable[[Core], bool]):
-        self.kernel, self.common = kernel, common
+        self.kernel, self.common, record = kernel, common, kernel.record
         self._own = own = Tables()
-        self.context = own.words(size(len(kernel.sites)))
+        self.context = own.words(size(len(record.sites)))
         tick = ctypes.CFUNCTYPE(None)(self._tick)
         own.kept.append(tick)
-        self.circles = Circles(own.words(kernel.shown // WORD + WORD).view(np.uint8))
+        self.circles = Circles(own.words(record.shown // WORD + WORD).view(np.uint8))
         self.set({"seen": pointer(self.circles.room)})
         self.is_small = common.nbytes <= SMALL
         self.set(common.fields | {"tick": ctypes.cast(tick, ctypes.c_void_p).value or 0})
         for name, nbytes in common.rooms.items():
             room = own.room(common.blocks * nbytes)
             self.set({name: room, f"{name}_all": room})
-        if kernel.kept is not None:
+        if record.parked:
             self.set({"tables": own.room(common.blocks * WORD * TABLE)})
         # A site knows no variable yet: its first access looks one up.
-        self.context[SITES + LIMIT :: SITE_WORDS] = [
-            place.frame + place.block.function.frame_size for _, place in kernel.sites]
+        self.context[SITES + LIMIT :: SITE_WORDS] = record.limits
         self._begin(launch, look)
 
     def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:
@@ -210,6 +214,7 @@ class Core:
         self.first = self.width = 0
         self._stood: tuple[int, int, int, int] | None = None
         self.spent = self._began = 0.0
+        self._rounds = ROUNDS
         self.error: BaseException | None = None
         self.set({"fuel": ROUNDS, "several": 0, "block": 0})
 
@@ -244,11 +249,14 @@ class Core:
 
     def _tick(self) -> None:
         """From within a loop. Native code stops unless this comes to its end."""
+        before = self.spent
         try:
             self._note()
             self.circles.look(self)
             if self._look(self):
-                self.context[AT["fuel"]] = ROUNDS
+                if self.spent - before < OFTEN:
+                    self._rounds = min(2 * self._rounds, MOST_ROUNDS)
+                self.context[AT["fuel"]] = self._rounds
                 self.context[AT["ended"]] = 0
         except BaseException as error:  # it must pass through native code
             self.error = error

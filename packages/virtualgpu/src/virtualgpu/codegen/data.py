@@ -17,10 +17,9 @@ from virtualgpu.codegen.lanes import I1, I64, pointer_to, together, zero
 from virtualgpu.codegen.operands import BOOL, U64, Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.compilers.building import each_bit, intrinsic
-from virtualgpu.machine.fuse import adapt, kind
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
-from virtualgpu.operations.expression import Value
-from virtualgpu.operations.types import DTYPES, UNSIGNED
+from virtualgpu.operations.expression import Value, adapt
+from virtualgpu.operations.types import DTYPES, UNSIGNED, kind
 
 _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 _SPACES = {"global", "shared", "local", "const", "param"}

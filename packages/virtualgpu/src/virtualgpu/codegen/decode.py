@@ -16,7 +16,7 @@ from virtualgpu import operations
 from virtualgpu.codegen.control_flow import Passing, Place, chosen
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import access, memory_access
-from virtualgpu.machine.fuse import UFUNCS
+from virtualgpu.machine.atomics import OPERATIONS
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.operations import Operation
 from virtualgpu.operations.expression import Results
@@ -32,7 +32,6 @@ NOTHING = {
     "pmevent", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority", "bar",
     "barrier", "trap",
 }
-ATOMICS = {"add", "exch", "and", "or", "xor", "min", "max", "inc", "dec", "cas"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -210,7 +209,7 @@ class _Decoder:
         sources = instruction.operands[1:]
         operation = operations.lookup(
             instruction.opcode, instruction.modifiers, len(sources), len(targets))
-        body = operation.body or UFUNCS.get(operation.function)
+        body = operation.body
         if body is None or len(sources) != len(operation.sources):
             raise Refused(instruction.name)
         step = self.made(Data, targets, sources, operation=operation, body=body)
@@ -237,7 +236,7 @@ class _Decoder:
             if not isinstance(where.base, Symbol) or where.base.name not in self.code.frame:
                 return self.parameter(site, where, targets, values)
             site.space = "local"
-        if site.kind == "atomic" and (site.operation not in ATOMICS or site.dtype.itemsize < 4
+        if site.kind == "atomic" and (site.operation not in OPERATIONS or site.dtype.itemsize < 4
                                       or site.dtype == np.float16):
             raise Refused(instruction.name)
         base, site.offset = where.base, where.offset

@@ -56,7 +56,7 @@ from virtualgpu.compilers.building import (
     while_,
 )
 from virtualgpu.compilers.llvm import linkable
-from virtualgpu.machine.compiled import ATOMICS, atomic_kind
+from virtualgpu.machine.atomics import ATOMICS, atomic_kind
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.expression import Value, llvm_type, select

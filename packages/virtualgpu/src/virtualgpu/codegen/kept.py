@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from virtualgpu.codegen.apart import Apart, Arrival
+from virtualgpu.codegen.apart import Apart, Arrival, barrier_of
 from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.decode import decode
+from virtualgpu.machine.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +25,24 @@ class Kept:
     places: Sequence[Place]
 
 
-def kept(apart: Apart) -> Kept:
+def parked(apart: Apart) -> dict[str, Any]:
+    """The same in plain numbers."""
     low = apart.low
+    return {
+        "heads": [(place.index, apart.kept[place.index]) for place in apart.heads],
+        "meets": [(place.index, apart.kept[place.index]) for place in apart.meets],
+        "arrivals": [(arrival.place.index, arrival.offset) for arrival in apart.arrivals],
+        "registers": [(slot, offset, slot in low.registers.varying)
+                      for slot, offset in apart.state.offsets.items()],
+        "first": low.first.index}
+
+
+def kept(program: Program, places: Sequence[Place], parked: dict[str, Any]) -> Kept:
+    """What the numbers stand for."""
     return Kept(
-        [(place, apart.kept[place.index]) for place in apart.heads],
-        [(place, apart.kept[place.index]) for place in apart.meets], apart.arrivals,
-        {slot: (offset, slot in low.registers.varying)
-         for slot, offset in apart.state.offsets.items()}, low.first, low.places)
+        [(places[place], offset) for place, offset in parked["heads"]],
+        [(places[place], offset) for place, offset in parked["meets"]],
+        [Arrival(places[place], barrier_of(decode(program, places[place])), offset)
+         for place, offset in parked["arrivals"]],
+        {slot: (offset, own) for slot, offset, own in parked["registers"]},
+        places[parked["first"]], places)

@@ -8,22 +8,16 @@ Implementation", 2015).
 
 from __future__ import annotations
 
-import ctypes
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple
 
 from virtualgpu.codegen import order
 from virtualgpu.codegen.apart import barrier_of
-from virtualgpu.codegen.circles import Head
 from virtualgpu.codegen.context import AT
-from virtualgpu.codegen.control_flow import Place
-from virtualgpu.codegen.decode import Access
-from virtualgpu.codegen.kept import Kept, kept
+from virtualgpu.codegen.kept import parked
 from virtualgpu.codegen.lowering import Lowering
+from virtualgpu.codegen.record import Record
 from virtualgpu.codegen.resident import Resident
-from virtualgpu.codegen.shadow.rules import Checked
-from virtualgpu.compilers.llvm import machine_code
+from virtualgpu.compilers import llvm
 from virtualgpu.machine.program import Program
 
 _BLOCKS = """
@@ -170,39 +164,11 @@ _FIELDS = {"threads": "threads", "warps": "warps_n", "nctaid_x": "nctaid_x",
 _STORED = ("ctaid_x", "ctaid_y", "ctaid_z", "block", "warp")
 
 
-@dataclass(slots=True)
-class NativeKernel:
-    """``run(context, first, count)`` runs blocks; ENDED when all have, STOPPED where one stopped;
-    of blocks that run side by side also WAITING or DEADLOCK."""
-
-    run: Callable[[int, int, int], int]
-    places: list[Place]  # where it may stop, and its memory instructions, by number
-    sites: list[tuple[Access, Place]]
-    state_size: int
-    local_size: int  # bytes of a thread's local memory, calls included
-    ordered: bool  # whether its blocks have to run in their order, on one core
-    kept: Kept | None  # not None: blocks run side by side, each in memory of its own
-    grid_barrier: bool
-    heads: dict[int, Head]  # loops whose deciding registers it shows, and how many bytes of them
-    shown: int
-    row: int  # lanes of a row (`regular`)
-    seconds: float  # that it took to compile
-    checked: Checked | None  # of the variant that is checked
-    idle: list[object] = field(default_factory=list)  # contexts of launches that are over
-    crowded: bool = False  # cores that share its blocks are in each other's way
-
-    @property
-    def atomics(self) -> bool:
-        """Whether blocks may meet in atomics."""
-        return any(access.site.kind == "atomic" and access.site.space != "shared"
-                   for access, _ in self.sites)
-
-
-def build(program: Program, counts: bool = False, watches: bool = False) -> NativeKernel:
-    """Compile a kernel, or its variant that counts or is checked. Raises Refused where native code
-    cannot be the same as the machine."""
-    start = time.perf_counter()
-    name = "counting" if counts else "watching" if watches else "native"
+def build(program: Program, name: str) -> Record:
+    """Compile a kernel (``native``), or its variant that counts (``counting``) or is checked
+    (``watching``), and load it. Raises Refused where native code cannot be the same as the
+    machine."""
+    counts, watches = name == "counting", name == "watching"
     lowering = Lowering(program, name, counts, watches)
     lines = []
     for word in (*_FIELDS, *_STORED):
@@ -210,7 +176,7 @@ def build(program: Program, counts: bool = False, watches: bool = False) -> Nati
         if word in _FIELDS:
             lines.append(f"  %{_FIELDS[word]} = load i64, ptr %{word}_p")
     rounds = bool(lowering.barriers)
-    apart, watching = lowering.apart, lowering.watching
+    apart, watching, places = lowering.apart, lowering.watching, lowering.places
     begun, passed, more = ("", _PASSED, _STRETCH) if counts else ("", "", "") if (
         watching is None) else watching.texts()
     if apart is not None:
@@ -222,14 +188,24 @@ def build(program: Program, counts: bool = False, watches: bool = False) -> Nati
             begun=begun, ended=_ENDED if counts else "",
             body=(_ROUNDS if rounds else _PLAIN).format(
                 name=name, passed=passed)) + more
-    address = machine_code(text, name, "few")
-    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
-    local = max(place.frame + place.block.function.frame_size for place in lowering.places)
-    # Blocks that wait for each other share a core's time; one core alone adds to tables of counts.
-    ordered = counts or watches or apart is not None or order.is_ordered(
-        lowering.places, lowering.steps)
-    return NativeKernel(run, lowering.places, lowering.accesses.sites, lowering.state.size, local,
-                        ordered, None if apart is None else kept(apart), any(
-                            barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
-                        lowering.heads, lowering.shown, lowering.row, time.perf_counter() - start,
-                        None if watching is None else Checked(watching.grain))
+    steps = {id(step): number for some in lowering.steps for number, step in enumerate(some)}
+    sites = lowering.accesses.sites
+    return Record(
+        code=llvm.needed(llvm.linkable(text, name, "few")),
+        variables=lowering.registers.variables,
+        sites=[(place.index, steps[id(step)]) for step, place in sites],
+        limits=[place.frame + place.block.function.frame_size for _, place in sites],
+        state_size=lowering.state.size,
+        local_size=max(place.frame + place.block.function.frame_size for place in places),
+        # Blocks that wait for each other share a core's time; one core alone adds to tables of
+        # counts.
+        ordered=counts or watches or apart is not None or order.is_ordered(places, lowering.steps),
+        atomics=any(step.site.kind == "atomic" and step.site.space != "shared"
+                    for step, _ in sites),
+        grid_barrier=any(barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
+        row=lowering.row, shown=lowering.shown,
+        heads=[(place, head.sees, sorted(head.slots), [
+                   (offset, dtype.str, own) for offset, dtype, own in head.registers])
+               for place, head in lowering.heads.items()],
+        parked=None if apart is None else parked(apart),
+        grain=None if watching is None else list(astuple(watching.grain)))

@@ -28,14 +28,14 @@ from virtualgpu.codegen.lanes import (
     I32,
     POINTER,
     Context,
-    bits_of_mask,
     mask_of_bits,
 )
 from virtualgpu.codegen.memory import Accesses
 from virtualgpu.codegen.operands import BOOL, U32, U64, Registers
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.codegen.regular import Regular
+from virtualgpu.codegen.regular import Regular, Term
 from virtualgpu.codegen.shadow.watching import Watching
+from virtualgpu.codegen.stale import Stale
 from virtualgpu.codegen.state import State
 from virtualgpu.codegen.uniformity import Uniformity
 from virtualgpu.codegen.ways import Ways
@@ -144,6 +144,7 @@ class Lowering(Ways):
         self.row = self.regular.row if self.regular else 1
         if self.regular:
             self.regular.begin(self.state.room, live)
+            self.stale = Stale(self.regular, self.state.room)
         self.accesses = Accesses(self.registers, self.context, self._stop,
                                  spins.used_registers(self.places, self.steps))
         self.enter = [function.append_basic_block(f"p{place.index}_") for place in self.places]
@@ -183,6 +184,7 @@ class Lowering(Ways):
             self.registers.clear(self.first.live_in)
             if self.regular is not None:
                 self.regular.forget(self.regular.waiting)
+                self.stale.reset()
             build.branch(first)
             for number, barrier in enumerate(self.barriers, 1):
                 resume = self.function.append_basic_block("resume")
@@ -230,43 +232,65 @@ class Lowering(Ways):
 
     def _in_rows(self, place: Place, mask: ir.Value, pending: int, regular: Regular) -> None:
         """A place twice: for a full warp whose regular addresses lie in variables that are known,
-        and for all others."""
+        where what is regular is left for later (:mod:`.stale`), and for all others."""
         build, steps = self.build, self.steps[place.index]
-        bases, terms = regular.terms(place, steps)
-        planned, good = self.accesses.plan(steps, regular, bases)
+        terms = regular.terms(place, steps)
+        planned, needed = self.accesses.plan(steps, regular, terms.bases)
         full = build.icmp_unsigned("==", mask, EVERYONE)
         written = {slot for step in steps for slot in step.writes} & place.live_out
-        after = {slot: terms[slot].built for slot in sorted(written & regular.homes.keys())
-                 if slot in terms and terms[slot].stride == regular.strides[slot]}
+        after = {slot: terms.registers[slot].built
+                 for slot in sorted(written & regular.homes.keys()) if slot in terms.registers
+                 and terms.registers[slot].stride == regular.strides[slot]}
         looked = regular.to_look(steps, written - after.keys())
-        for slot, built in after.items():
-            regular.remember(slot, built, full)
-        regular.forget(sorted((written & regular.homes.keys()) - after.keys() - looked))
 
         def finish() -> None:
             for slot in sorted(looked):
                 regular.look(slot, full)
+            for slot, built in after.items():
+                regular.remember(slot, built, full)
+            regular.forget(sorted((written & regular.homes.keys()) - after.keys() - looked))
 
-        if good is None:
+        touched = written.union(*(step.writes for step in steps), place.block.reads,
+                                *(step.reads for step in steps))
+        if not planned and place.index in self.looping and touched & self.stale.bits.keys():
+            # Without accesses, but in a loop: what others leave for later shall stay so.
+            needed = dict.fromkeys(
+                flag for term in terms.results.values() for flag in term.built.flags)
+        if not needed:
+            self.stale.settle(touched)
             self._rest_of(place, mask, pending, finish)
             return
+        good = full
+        for flag in needed:
+            good = build.and_(good, flag)
         rows, lanes = (self.function.append_basic_block(name) for name in ("rows", "lanes"))
-        build.cbranch(build.and_(full, good), rows, lanes)
-        for block, here, plan in ((rows, EVERYONE, planned), (lanes, mask, {})):
-            build.position_at_end(block)
-            self.registers.start(place)
-            if not plan:
-                self.accesses.start(place, steps, place.index in self.looping)
-            self.accesses.planned = plan
-            self._rest_of(place, here, pending, finish)
+        build.cbranch(good, rows, lanes)
+        build.position_at_end(rows)
+        self.registers.start(place)
+        self.accesses.planned = planned
+        self.stale.begin(place.live_in, needed)
+
+        def leave() -> None:
+            finish()
+            self.stale.leave(after)
+
+        self._rest_of(place, EVERYONE, 0, leave, terms.results)
+        build.position_at_end(lanes)
+        self.registers.start(place)
+        self.accesses.start(place, steps, place.index in self.looping)
+        self.stale.settle(touched)
+        self._rest_of(place, mask, pending, finish)
 
     def _rest_of(self, place: Place, mask: ir.Value, pending: int,
-                 finish: Callable[[], None] = lambda: None) -> None:
-        """The steps of a place, and the way on."""
+                 finish: Callable[[], None] = lambda: None,
+                 regular: dict[int, Term] | None = None) -> None:
+        """The steps of a place, and the way on; some results may be ``regular``."""
         build, registers, block = self.build, self.registers, place.block
         for step in self.steps[place.index]:
             if self.watching is not None:
                 self.watching.step(place, step, mask, registers)
+            if regular is not None and self.stale.result(step, regular.get(id(step))):
+                continue
             if isinstance(step, Access):
                 self.accesses.emit(step, mask)
             elif isinstance(step, Stop):
@@ -301,31 +325,6 @@ class Lowering(Ways):
             with build.if_then(build.icmp_unsigned("!=", lanes, I32(0))):
                 build.store(I32(0), word)
                 self.counting.executed(place, lanes)
-
-    def _guard(self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
-               ) -> ir.Value:
-        """Lanes whose predicate is false go on behind; the others' mask."""
-        build, after = self.build, place.after
-        slot, negated = guard
-        predicate = self.registers.read(slot)[0]
-        if negated:
-            predicate = ~predicate
-        onward = self.function.append_basic_block("guarded")
-        skip = self.function.append_basic_block("skip")
-        if predicate.lanes is None:
-            build.cbranch(predicate.node, onward, skip)
-            build.position_at_end(skip)
-            self._go(place, after, mask, pending)
-            build.position_at_end(onward)
-            return mask
-        here = build.and_(bits_of_mask(build, predicate.node), mask)
-        if after not in self.ending:
-            self._wait(after, build.and_(mask, build.not_(here)))
-        build.cbranch(build.icmp_unsigned("!=", here, I32(0)), onward, skip)
-        build.position_at_end(skip)
-        self._rest(pending)
-        build.position_at_end(onward)
-        return here
 
 
 def _ends_others(place: Place) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from llvmlite import ir
 
@@ -20,11 +22,10 @@ from virtualgpu.codegen.lanes import (
 )
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine.emit import literal
-from virtualgpu.machine.fuse import adapt, kind
 from virtualgpu.machine.program import Program
 from virtualgpu.machine.wave import WARP
-from virtualgpu.operations.expression import Value, llvm_type, select
-from virtualgpu.operations.types import UNSIGNED
+from virtualgpu.operations.expression import Value, adapt, llvm_type, select
+from virtualgpu.operations.types import UNSIGNED, kind
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 
@@ -71,7 +72,10 @@ class Registers:
         self.homes: dict[int, ir.Value] = {}
         self.kept: set[int] = set()
         self.current: dict[int, tuple[Value, np.dtype]] = {}
+        # What gives the values of registers that are not in `current`, nor in their homes.
+        self.later: dict[int, Callable[[], tuple[Value, np.dtype]]] = {}
         self.written: set[int] = set()
+        self.variables: dict[str, int] = {}  # whose addresses stand in the code
         for slot in sorted(slots):
             name = kind(program.dtypes[slot])
             lanes = LANES if slot in varying else None
@@ -80,9 +84,11 @@ class Registers:
 
     def start(self, place: Place) -> None:
         """Go on with the block of ``place``."""
-        self.place, self.current, self.written = place, {}, set()
+        self.place, self.current, self.later, self.written = place, {}, {}, set()
 
     def read(self, slot: int) -> tuple[Value, np.dtype]:
+        if slot in self.later:
+            self.current[slot] = self.later.pop(slot)()
         if slot not in self.current:
             dtype = self.program.dtypes[slot]
             self.current[slot] = Value(self.build, self.at_home(slot), kind(dtype)), dtype
@@ -104,6 +110,7 @@ class Registers:
                 value = value.view(kind(have))
             wide = np.dtype(f"{'i' if have.kind == 'i' else 'u'}{declared.itemsize}")
             value, have = value.to(kind(wide)), wide
+        self.later.pop(slot, None)
         self.current[slot] = value, have
         self.written.add(slot)
 
@@ -111,7 +118,7 @@ class Registers:
         """At the end of a block, put what lives on where the next block finds it; lanes that
         wait keep what they need."""
         for slot in sorted(self.written & live):
-            value, have = self.current[slot]
+            value, have = self.read(slot)
             declared = self.program.dtypes[slot]
             value = adapt(value, have, declared)
             if slot in self.varying:
@@ -199,7 +206,7 @@ class Registers:
             return self.place.frame + code.frame[symbol.name] + symbol.offset
         if symbol.name in program.parameter_offsets and code is program.entry_code:
             raise Refused("the address of a parameter")
-        address: int = program.module.address(symbol.name)
+        address = self.variables[symbol.name] = program.module.address(symbol.name)
         return address + symbol.offset
 
     def _special(self, name: str) -> Value:

@@ -20,23 +20,22 @@ from virtualgpu.codegen.decode import Access, Data, Move, Parameter, Step
 from virtualgpu.codegen.lanes import I1, I32, IOTA, constant_vector, pointer_to, splat, zero
 from virtualgpu.codegen.operands import U32, Registers
 from virtualgpu.codegen.strides import THREAD, Strides
-from virtualgpu.machine.fuse import adapt, kind
-from virtualgpu.operations.expression import Value, llvm_type
-from virtualgpu.operations.types import UNSIGNED
+from virtualgpu.operations.expression import Value, adapt, llvm_type
+from virtualgpu.operations.types import UNSIGNED, kind
 from virtualgpu.ptx import Register
 from virtualgpu.ptx.module import Operand
 
-YES = ir.Constant(I1, 1)
 DEEPEST = 64  # terms that are built one inside the other
 
 
 @dataclass(slots=True)
 class Built:
-    """The first lane of each row, the type it has, and whether the rest follows from it."""
+    """The first lane of each row, the type it has, and what has to hold that the rest follows
+    from it."""
 
     start: Value
     dtype: np.dtype
-    regular: ir.Value
+    flags: tuple[ir.Value, ...] = ()
 
 
 @dataclass(eq=False)
@@ -53,6 +52,16 @@ class Term:
         return self.make()
 
 
+@dataclass(slots=True)
+class Terms:
+    """What is regular in a place: addresses of loads and stores and results of steps, by the steps'
+    ``id``; and registers as they are at the end."""
+
+    bases: dict[int, Term]
+    results: dict[int, Term]
+    registers: dict[int, Term]
+
+
 class Regular(Strides):
     """Where starts and flags are kept, and what follows from them in a place."""
 
@@ -63,6 +72,7 @@ class Regular(Strides):
         self.homes: dict[int, tuple[ir.Value, ir.Value]] = {}
         crossing = frozenset().union(*(place.live_in for place in places))
         self.kept = sorted(crossing & self.strides.keys())
+        self.entries: dict[int, Built] = {}  # what registers are where the place begins
 
     # -- homes ---------------------------------------------------------------------------------
 
@@ -88,8 +98,17 @@ class Regular(Strides):
         """A register is regular from here on, if ``full``: all lanes have written it."""
         build, dtype = self.build, self.registers.program.dtypes[slot]
         build.store(adapt(built.start, built.dtype, dtype).node, self.homes[slot][0], align=8)
-        build.store(build.zext(build.and_(built.regular, full), ir.IntType(8)),
-                    self.homes[slot][1])
+        for flag in built.flags:
+            full = build.and_(full, flag)
+        build.store(build.zext(full, ir.IntType(8)), self.homes[slot][1])
+
+    def load(self, slot: int) -> Built:
+        """What has been remembered of a register."""
+        build, (start, flag) = self.build, self.homes[slot]
+        dtype = self.registers.program.dtypes[slot]
+        node = build.load(start, typ=llvm_type(kind(dtype), self.rows), align=8)
+        regular = build.trunc(build.load(flag, typ=ir.IntType(8)), I1)
+        return Built(Value(build, node, kind(dtype)), dtype, (regular,))
 
     def look(self, slot: int, full: ir.Value) -> None:
         """The same of what nothing is known of, by its lanes; its value has been written."""
@@ -102,7 +121,7 @@ class Regular(Strides):
         node = build.shuffle_vector(value.node, ir.Constant(value.node.type, ir.Undefined), heads)
         alike = build.icmp_unsigned("==", value.node, node)
         same = build.icmp_unsigned("==", build.bitcast(alike, I32), I32(0xFFFFFFFF))
-        self.remember(slot, Built(starts, dtype, same), full)
+        self.remember(slot, Built(starts, dtype, (same,)), full)
 
     def starts(self, value: Value) -> Value:
         """The first lane of each row."""
@@ -113,13 +132,29 @@ class Regular(Strides):
         undefined = ir.Constant(node.type, ir.Undefined)
         return Value(build, build.shuffle_vector(node, undefined, order), value.kind)
 
+    def whole(self, start: Value, stride: int) -> Value:
+        """All lanes, from the first of each row; one number where it serves all."""
+        build = self.build
+        if self.rows is None and not stride:
+            return start
+        if self.rows is None:
+            node = splat(build, start.node)
+        else:
+            node = build.shuffle_vector(start.node, ir.Constant(start.node.type, ir.Undefined),
+                                        constant_vector(IOTA // self.row))
+        if stride:
+            steps = constant_vector(stride * (IOTA % self.row), int(start.kind[1:]))
+            node = build.add(node, steps)
+        return Value(build, node, start.kind)
+
     # -- a place -------------------------------------------------------------------------------
 
-    def terms(self, place: Place, steps: list[Step]) -> tuple[dict[int, Term], dict[int, Term]]:
-        """For the loads and stores of a place, by their ``id``, the terms of their addresses; and
-        of its registers as they are at its end."""
-        known: dict[int, Term | None] = {}
+    def terms(self, place: Place, steps: list[Step]) -> Terms:
+        """What is regular in a place, as far as can be known beforehand."""
+        self.entries = {}
+        known: dict[int | str, Term | None] = {}
         bases: dict[int, Term] = {}
+        results: dict[int, Term] = {}
         for step in steps:
             if isinstance(step, Access) and step.site.kind in ("load", "store"):
                 term = self._term(place, step.sources[0], known)
@@ -127,11 +162,16 @@ class Regular(Strides):
                         self.slot(place, step.sources[0]) in self.registers.varying):
                     bases[id(step)] = term
             made = self._result(place, step, known)
+            if made is not None and len(step.writes) == 1:
+                results[id(step)] = made
             for slot in step.writes:
                 known[slot] = made
-        return bases, {slot: term for slot, term in known.items() if term is not None}
+        return Terms(bases, results, {
+            slot: term for slot, term in known.items()
+            if term is not None and isinstance(slot, int)})
 
-    def _result(self, place: Place, step: Step, known: dict[int, Term | None]) -> Term | None:
+    def _result(self, place: Place, step: Step, known: dict[int | str, Term | None]
+                ) -> Term | None:
         if not step.writes:
             return None
         if isinstance(step, Parameter):
@@ -154,10 +194,9 @@ class Regular(Strides):
 
     def _parameter(self, step: Parameter) -> Built:
         value, dtype = next(parameters(self.registers, step))
-        return Built(self._spread(value), dtype, YES)
+        return Built(self._spread(value), dtype)
 
     def _built(self, step: Step, terms: list[Term], check: str) -> Built:
-        build = self.build
         wants = step.operation.sources if isinstance(step, Data) else [
             step.dtype if isinstance(step, Move) else UNSIGNED[8]]
         starts = [adapt(term.built.start, term.built.dtype, want)
@@ -169,7 +208,7 @@ class Regular(Strides):
             result, dtype = starts[0], step.dtype
         else:
             result, dtype = converted(step, starts[0]), UNSIGNED[8]
-        flags = [term.built.regular for term in terms]
+        flags = dict.fromkeys(flag for term in terms for flag in term.built.flags)
         if check in ("extends", "sign"):
             last = starts[0] + terms[0].stride * (self.row - 1)
             if check == "extends" and starts[0].kind[0] == "u":
@@ -177,14 +216,10 @@ class Regular(Strides):
             else:
                 signed = f"s{wants[0].itemsize * 8}"
                 good = (starts[0].view(signed) ^ last.view(signed)) >= 0
-            flags.append(self.every(good))
+            flags[self.every(good)] = None
         elif check:
-            flags.append(self.every(starts[2] if check == "yes" else ~starts[2]))
-        regular = YES
-        for flag in flags:
-            regular = flag if regular is YES else regular if flag is YES else build.and_(
-                regular, flag)
-        return Built(result, dtype, regular)
+            flags[self.every(starts[2] if check == "yes" else ~starts[2])] = None
+        return Built(result, dtype, tuple(flags))
 
     def every(self, good: Value) -> ir.Value:
         """Whether it holds for all rows."""
@@ -193,39 +228,41 @@ class Regular(Strides):
         bits = self.build.bitcast(good.node, ir.IntType(good.lanes))
         return self.build.icmp_unsigned("==", bits, bits.type((1 << good.lanes) - 1))
 
-    def _term(self, place: Place, operand: Operand, known: dict[int, Term | None]) -> Term | None:
+    def _term(self, place: Place, operand: Operand, known: dict[int | str, Term | None]
+              ) -> Term | None:
         slot, stride = self.slot(place, operand), self.stride(place, operand)
         if isinstance(operand, Register) and operand.name.startswith("!"):
             return None
-        if slot is not None and slot in known:
-            return known[slot]
+        name = slot if slot is not None else getattr(operand, "name", None)
+        if name is not None and name in known:
+            return known[name]
         if stride is None or (slot is not None and slot in self.registers.varying
                               and slot not in self.homes):
             return None
-        return Term(stride, lambda: self._entry(operand, slot))
+        term = Term(stride, lambda: self._entry(operand, slot))
+        if name is not None:
+            known[name] = term
+        return term
 
     def _entry(self, operand: Operand, slot: int | None) -> Built:
         """What a register or number is where the place begins."""
         build, registers = self.build, self.registers
         if slot is not None and slot in self.homes:
-            start, flag = self.homes[slot]
-            dtype = registers.program.dtypes[slot]
-            name = kind(dtype)
-            node = build.load(start, typ=llvm_type(name, self.rows), align=8)
-            regular = build.trunc(build.load(flag, typ=ir.IntType(8)), I1)
-            return Built(Value(build, node, name), dtype, regular)
+            if slot not in self.entries:
+                self.entries[slot] = self.load(slot)
+            return self.entries[slot]
         if slot is not None:
             value, dtype = registers.read(slot)
-            return Built(self._spread(value), dtype, YES)
+            return Built(self._spread(value), dtype)
         if isinstance(operand, Register) and operand.name in THREAD:
-            return Built(self._thread(operand.name), U32, build.icmp_unsigned(
-                "!=", registers.context.load("in_rows"), ir.IntType(64)(0)))
+            return Built(self._thread(operand.name), U32, (build.icmp_unsigned(
+                "!=", registers.context.load("in_rows"), ir.IntType(64)(0)),))
         if isinstance(operand, Register):
             value = registers.get(operand, U32)
             value = value if value.lanes is None else self.starts(value)
-            return Built(self._spread(value), U32, YES)
+            return Built(self._spread(value), U32)
         wide = UNSIGNED[8]
-        return Built(self._spread(registers.get(operand, wide)), wide, YES)
+        return Built(self._spread(registers.get(operand, wide)), wide)
 
     def _thread(self, name: str) -> Value:
         build, context = self.build, self.registers.context

@@ -13,43 +13,42 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from virtualgpu.codegen.apart import (
+from virtualgpu.codegen.apart import Apart, Arrival
+from virtualgpu.codegen.context import (
+    ARRIVED,
     COUNT,
     COUNTED,
-    GIVEN,
-    GRID,
-    NUMBER,
-    PARKED,
-    PREDICATE,
-    RESULT,
-    Apart,
-    Arrival,
-)
-from virtualgpu.codegen.context import (
     DEADLOCK,
     DONE,
     ENDED,
+    EXITED,
+    EXPECTED,
+    GIVEN,
+    GRID,
     LANES,
+    LANES_AT,
+    NUMBER,
+    PADDING,
+    PARKED,
+    PHASE,
+    PREDICATE,
+    READY,
+    RESULT,
     SITE_WORDS,
     SITES,
     SPAN,
     STOPPED,
+    TABLE,
     WAITING,
     YIELDED,
 )
 from virtualgpu.codegen.lanes import I1, I32, I64, POINTER, Context, pointer_to
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.codegen.state import READY
 from virtualgpu.compilers.building import count_to, function, intrinsic, item, variable, while_
 from virtualgpu.machine.barriers import COUNT as BARRIERS
 
 IDLE = 4  # rounds in which all warps only yield, before other blocks get their turn
 MOST = 64  # barriers of a kernel: the code after a warp's turn knows each
-# Words of a block: per barrier the threads that have come, that are awaited (0: all) and that a
-# partial last warp counts as more; and the threads that have ended.
-ARRIVED, EXPECTED, PADDING, EXITED = 0, BARRIERS, 2 * BARRIERS, 3 * BARRIERS
-TABLE = 64
-_PHASE, _LANES = 0, 4
 
 
 class Resident:
@@ -120,7 +119,7 @@ class Resident:
             with self._each_block() as (number, table):
                 self._enter(number)
                 with self._each_warp(number) as (warp, state):
-                    alive = build.icmp_signed(">=", self._load(state, _PHASE), I32(0))
+                    alive = build.icmp_signed(">=", self._load(state, PHASE), I32(0))
                     with build.if_then(alive):
                         build.store(I1(1), live)
                         able = build.icmp_unsigned("!=", self._load(state, READY), I32(0))
@@ -155,7 +154,7 @@ class Resident:
             left = build.sub(context.load("threads"), build.mul(warp, I64(LANES)))
             some = build.trunc(build.sub(build.shl(I64(1), left), I64(1)), I32)
             whole = build.icmp_unsigned(">=", left, I64(LANES))
-            self._store(state, _LANES, build.select(whole, I32(0xFFFF_FFFF), some))
+            self._store(state, LANES_AT, build.select(whole, I32(0xFFFF_FFFF), some))
             self._store(state, READY, I32(1))
 
     def _enter(self, number: ir.Value) -> None:
@@ -181,18 +180,18 @@ class Resident:
         build, context = self.build, self.context
         self._store(state, READY, I32(0))
         context.store("warp", warp)
-        before = self._load(state, _LANES)
+        before = self._load(state, LANES_AT)
         result = build.call(self.warp, [context.pointer, state, before])
         with build.if_then(build.icmp_unsigned("==", result, I32(STOPPED))):
             build.ret(I64(STOPPED))
         with build.if_then(build.icmp_unsigned("==", result, I32(DONE))):
-            self._store(state, _PHASE, I32(-1))
-            self._store(state, _LANES, I32(0))
+            self._store(state, PHASE, I32(-1))
+            self._store(state, LANES_AT, I32(0))
         tired = build.icmp_unsigned("==", result, I32(YIELDED))
         self._store(state, READY, build.zext(tired, I32))
         with build.if_then(build.not_(tired)):
             build.store(I1(1), moved)
-        ended = build.sub(self._lanes(before), self._lanes(self._load(state, _LANES)))
+        ended = build.sub(self._lanes(before), self._lanes(self._load(state, LANES_AT)))
         news = variable(build, build.icmp_unsigned("!=", ended, I64(0)))
         self._raise(table, I64(EXITED), ended)
         context.store("finished", build.add(context.load("finished"), ended))

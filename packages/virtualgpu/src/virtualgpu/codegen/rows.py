@@ -25,8 +25,8 @@ from virtualgpu.codegen.operands import U64, Registers
 from virtualgpu.codegen.reach import Forms, Reach
 from virtualgpu.codegen.regular import Regular, Term
 from virtualgpu.compilers.building import intrinsic
-from virtualgpu.machine.fuse import adapt, kind
-from virtualgpu.operations.expression import Value, llvm_type
+from virtualgpu.operations.expression import Value, adapt, llvm_type
+from virtualgpu.operations.types import kind
 
 LINE_BYTES = 64  # of the processor's cache
 
@@ -44,11 +44,11 @@ class Rows:
         self.looping = False
 
     def plan(self, steps: list[Step], regular: Regular, bases: dict[int, Term]
-             ) -> tuple[dict[int, Reach], ir.Value | None]:
-        """Of the accesses of this place whose addresses are regular: where they reach, and whether
-        all may be made there now. Nothing where there are none."""
+             ) -> tuple[dict[int, Reach], dict[ir.Value, None]]:
+        """Of the accesses of this place whose addresses are regular: where they reach, and what
+        has to hold that all may be made there now. Nothing where there are none."""
         found: dict[int, Reach] = {}
-        good: ir.Value | None = None
+        needed: dict[ir.Value, None] = {}
         for step in steps:
             term = bases.get(id(step))
             if term is None or not isinstance(step, Access) or not self._fits(step, term, regular):
@@ -60,9 +60,8 @@ class Rows:
                 here = self.forms.hosts(reach, self._number(step), start, size if (
                     term.stride == 0) else size * regular.row, size)
                 reach.same = term.stride == 0
-                here = self.build.and_(here, built.regular)
-                good = here if good is None else self.build.and_(good, here)
-        return found, good
+                needed |= dict.fromkeys((*built.flags, here))
+        return found, needed
 
     @staticmethod
     def _fits(step: Access, term: Term, regular: Regular) -> bool:

@@ -8,11 +8,11 @@ import threading
 import time
 import warnings
 
+from virtualgpu.codegen import record
 from virtualgpu.codegen.beside import SideBySide
-from virtualgpu.codegen.kernel import NativeKernel, build
+from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.sharing import Run
-from virtualgpu.codegen.watched import Suspicion, Watch, Watched, space_of
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.launch import Launch
@@ -42,10 +42,10 @@ def natively(launch: Launch, first: int = 0) -> bool:
     start = time.thread_time()
     kernel = _kernel(launch.program, counts)
     launch.deadline += time.thread_time() - start  # the kernel's own time is what is limited
-    if kernel is None or kernel.local_size > MAX_LOCAL or (
-            kernel.grid_barrier and not launch.cooperative):
+    if kernel is None or kernel.record.local_size > MAX_LOCAL or (
+            kernel.record.grid_barrier and not launch.cooperative):
         return False
-    run = (Run if kernel.kept is None else SideBySide)(launch, kernel)
+    run = (SideBySide if kernel.record.parked else Run)(launch, kernel)
     if counts:
         run.count(launch.observers[0].counts(kernel, first))
     try:
@@ -58,9 +58,11 @@ def natively(launch: Launch, first: int = 0) -> bool:
 
 def _checked(launch: Launch, first: int) -> bool:
     """The same under the checkers: False, and memory as it was, where one may have to speak."""
+    from virtualgpu.codegen.watched import Suspicion, Watch, Watched, space_of
+
     start = time.thread_time()
     kernel = _kernel(launch.program, False, watches=True)
-    if kernel is None or kernel.local_size > MAX_LOCAL:
+    if kernel is None or kernel.record.local_size > MAX_LOCAL:
         return False
     space = space_of(launch.memory)
     if space is None:
@@ -97,15 +99,21 @@ def _kernel(program: Program, counts: bool, watches: bool = False) -> NativeKern
     variant = "counting" if counts else "watching" if watches else "native"
     with _lock:
         if getattr(program, variant) is None:
-            setattr(program, variant, _build(program, counts, watches))
+            setattr(program, variant, _code(program, variant))
     kernel = getattr(program, variant)
     return kernel if isinstance(kernel, NativeKernel) else None
 
 
-def _build(program: Program, counts: bool, watches: bool) -> NativeKernel | str:
+def _code(program: Program, variant: str) -> NativeKernel | str:
     """Native code, or why there is none."""
     try:
-        return build(program, counts, watches)
+        known = record.fetch(program, variant)
+        if known is None:
+            from virtualgpu.codegen.kernel import build  # 20 ms that a kernel on disk never needs
+
+            known = build(program, variant)
+            record.keep(program, variant, known)
+        return NativeKernel(program, known)
     except (Refused, UnsupportedInstruction) as refusal:
         return str(refusal) or "refused"
     except Exception as error:  # an unforeseen form: the other machine knows it

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from virtualgpu.codegen.circles import Head
 from virtualgpu.codegen.context import AT, STOPPED
 from virtualgpu.codegen.core import Common, Core
-from virtualgpu.codegen.counting import Counts
-from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.native import NativeKernel
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.errors import (
     BudgetExceeded,
     EndlessError,
@@ -23,9 +23,11 @@ from virtualgpu.errors import (
     VirtualGPUError,
 )
 from virtualgpu.machine import access, calls, simt, standstill_words
-from virtualgpu.machine.compiled import pointer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.launch import Launch
+
+if TYPE_CHECKING:
+    from virtualgpu.codegen.counting import Counts
 
 REPLAY = 5.0  # seconds to find the words for an error
 # Seconds of a batch of blocks, as far as can be foreseen: between two, Ctrl-C and the clock are
@@ -34,6 +36,7 @@ ALONE, SHARED = 0.05, 0.005
 # Seconds of work that are left when other cores are asked to help: to start a thread and to give it
 # a context takes 0.2 ms.
 WORTH_SHARING = 0.002
+LEAST = 0.0003  # seconds of a batch; to hand one out takes 0.05 ms
 # How long a block takes a core that helps is known after so many seconds of a batch.
 TELLING = 0.0005
 
@@ -150,7 +153,8 @@ class Run:
                 return None
             count = min(core.count, left)
             if self._threads:
-                count = min(count, max(1, left // (2 * len(self.cores))))
+                least = 1 + int(LEAST / self._alone) if self._alone else 1
+                count = min(count, left, max(least, left // (2 * len(self.cores))))
             core.first, core.width, self.next = self.next, count, self.next + count
             return core.first, count
 
@@ -158,7 +162,7 @@ class Run:
         """Ask other cores to help where what is left, at so many seconds a block, is worth it."""
         left = self.end - self.next
         helpers = min(self.launch.cores - 1, left)
-        if (self.kernel.ordered or self.kernel.crowded or helpers < 1
+        if (self.kernel.record.ordered or self.kernel.crowded or helpers < 1
                 or seconds * left < WORTH_SHARING):
             return
         cores = [Core(self.launch, self.kernel, self.cores[0].common, self._look)
@@ -181,7 +185,7 @@ class Run:
         """Whether a core that helps had better leave, now and in later launches of the kernel: with
         atomics in it, a block takes as many times as long as one core alone takes as there are
         cores. So it is where all add to the same few elements (100 bins: six times, on two)."""
-        if core is self.cores[0] or not self.kernel.atomics or (
+        if core is self.cores[0] or not self.kernel.record.atomics or (
                 spent < max(TELLING, len(self.cores) * self._alone * blocks)):
             return False
         self.kernel.crowded = True
@@ -222,7 +226,7 @@ class Run:
             if core.circles.times < 2:
                 for other in self.cores:
                     other.circles.times = min(other.circles.times, 1)
-            return self.kernel.kept is None and all(
+            return not self.kernel.record.parked and all(
                 other.done or other.circles.times > 2 for other in self.cores)
 
     def _ended(self) -> int:

@@ -6,15 +6,13 @@ from collections.abc import Iterable
 
 from llvmlite import ir
 
-from virtualgpu.codegen.context import LANES
+from virtualgpu.codegen.context import LANES, LANES_AT, PHASE
 from virtualgpu.codegen.lanes import I1, I32, I64
 from virtualgpu.codegen.operands import HOME_ALIGN, Registers, stored
-from virtualgpu.machine.fuse import kind
 from virtualgpu.operations.expression import bits_of
+from virtualgpu.operations.types import kind
 
 ALIGN = HOME_ALIGN
-# The number of the barrier, the mask, and whether the warp may run, before the registers.
-PHASE, LANES_AT, READY = 0, 4, 8
 
 
 class State:

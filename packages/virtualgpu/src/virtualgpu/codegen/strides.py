@@ -85,8 +85,6 @@ class Strides:
         Lanes of a row.
     strides : dict
         Of the registers that lanes have for themselves and on which addresses depend.
-    opaque : set of int
-        Those of them of which nothing is known where they are computed, say by a division.
     """
 
     def __init__(self, program: Program, varying: set[int], places: list[Place],
@@ -94,7 +92,6 @@ class Strides:
         self.program, self.varying, self.row = program, varying, row_length(steps)
         self.places, self.steps = places, steps
         self.strides: dict[int, int] = {}
-        self.opaque: set[int] = set()
         self._solve()
 
     def _solve(self) -> None:
@@ -118,6 +115,7 @@ class Strides:
                      for source in step.sources]
         changed = True
         bad: set[int] = set()
+        opaque: set[int] = set()  # nothing is known where they are computed, say by a division
         while changed:
             changed = False
             for slot in sorted(wanted - bad):
@@ -129,7 +127,7 @@ class Strides:
                     found = self.rule(step, known) if whole else None
                     before = self.strides.get(slot)
                     if whole and found is None:
-                        self.opaque.add(slot)
+                        opaque.add(slot)
                     if found is None or found[0] == before or (before and not found[0]):
                         continue
                     changed = True
@@ -140,7 +138,7 @@ class Strides:
                     self.strides[slot] = found[0]
             if not changed:
                 # What nothing is known of may yet hold one value: that is looked at.
-                for slot in wanted & self.opaque - bad - self.strides.keys():
+                for slot in wanted & opaque - bad - self.strides.keys():
                     self.strides[slot], changed = 0, True
 
     def rule(self, step: Step, strides: list[int]) -> tuple[int, str] | None:
@@ -165,7 +163,7 @@ class Strides:
         return 1 if name == "%laneid" else THREAD.get(name, 0 if name in SPECIALS else None)
 
     def to_look(self, steps: list[Step], slots: set[int]) -> set[int]:
-        """Of these registers those whose lanes may still be alike."""
+        """Of these registers, whose lanes nothing tells to be alike, those where they may be."""
         last = {slot: step for step in steps for slot in step.writes}
-        return {slot for slot in slots & self.opaque & self.strides.keys()
+        return {slot for slot in slots & self.strides.keys()
                 if self.strides[slot] == 0 and isinstance(last[slot], Data | Move)}

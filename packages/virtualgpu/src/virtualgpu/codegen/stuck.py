@@ -7,25 +7,27 @@ import ctypes
 import math
 import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from virtualgpu.codegen.apart import (
+from virtualgpu.codegen.context import (
+    ARRIVED,
     COUNTED,
+    EXPECTED,
     GIVEN,
     GRID,
+    LANES,
+    LANES_AT,
     NUMBER,
+    PADDING,
     PARKED,
+    PHASE,
     PREDICATE,
     RESULT,
-    Arrival,
+    TABLE,
 )
-from virtualgpu.codegen.context import LANES
-from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.core import Core
-from virtualgpu.codegen.kept import Kept
-from virtualgpu.codegen.resident import ARRIVED, EXPECTED, PADDING, TABLE
-from virtualgpu.codegen.state import LANES_AT, PHASE
 from virtualgpu.errors import DeadlockError, EndlessError, VirtualGPUError
 from virtualgpu.machine import barriers, simt
 from virtualgpu.machine.group import Frame, Group
@@ -34,6 +36,11 @@ from virtualgpu.machine.program import WARP_SYNC
 from virtualgpu.machine.registers import Registers, Values
 from virtualgpu.machine.standstill import Standstill
 from virtualgpu.machine.wave import Wave
+
+if TYPE_CHECKING:
+    from virtualgpu.codegen.apart import Arrival
+    from virtualgpu.codegen.control_flow import Place
+    from virtualgpu.codegen.kept import Kept
 
 
 def deadlock(launch: Launch, found: Kept, core: Core) -> DeadlockError:

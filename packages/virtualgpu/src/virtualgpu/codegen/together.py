@@ -27,9 +27,8 @@ from virtualgpu.codegen.lanes import (
 from virtualgpu.codegen.operands import BOOL, U32, Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.compilers.building import intrinsic
-from virtualgpu.machine.fuse import kind
 from virtualgpu.operations.expression import Value, llvm_type, select
-from virtualgpu.operations.types import DTYPES
+from virtualgpu.operations.types import DTYPES, kind
 
 
 def _activemask(registers: Registers, step: Step, mask: ir.Value) -> None:

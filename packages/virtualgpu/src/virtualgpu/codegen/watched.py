@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu.codegen.context import LANES
 from virtualgpu.codegen.core import Core
-from virtualgpu.codegen.kernel import NativeKernel
+from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.codegen.shadow.clock import END, TICK
 from virtualgpu.codegen.shadow.rules import (
     ALL,
@@ -30,7 +30,7 @@ from virtualgpu.codegen.shadow.rules import (
     WRITTEN,
 )
 from virtualgpu.codegen.sharing import Run
-from virtualgpu.machine.compiled import pointer
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.machine.launch import Launch
 from virtualgpu.machine.mapping import BASE, NORESERVE
 from virtualgpu.machine.memory import GlobalMemory
@@ -90,7 +90,7 @@ class Watch:
         fields = {
             "now": self.floor, "floor": self.floor, "end": END,
             "warp_times": self._room(warps, np.uint32),
-            "sites": self._room(SITE_WORDS * (len(kernel.sites) + 1), np.int64),
+            "sites": self._room(SITE_WORDS * (len(kernel.record.sites) + 1), np.int64),
             "states": pointer(self.states), "backup": pointer(space.backup) - BASE,
             "local_writes": self._room((_local_bytes(launch, kernel) >> self.grain.local) + 1,
                                        np.uint32)}
@@ -180,7 +180,7 @@ class Watch:
 
 
 def _local_bytes(launch: Launch, kernel: NativeKernel) -> int:
-    stride = -(-kernel.local_size // 16) * 16
+    stride = -(-kernel.record.local_size // 16) * 16
     return -(-launch.threads // LANES) * LANES * stride
 
 

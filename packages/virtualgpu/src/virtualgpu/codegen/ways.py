@@ -16,6 +16,8 @@ from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, STOPPED
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.lanes import I32, I64, Context, bits_of_mask, pointer_to, spread
 from virtualgpu.codegen.operands import Registers
+from virtualgpu.codegen.regular import Regular
+from virtualgpu.codegen.stale import Stale
 from virtualgpu.codegen.state import State
 from virtualgpu.machine.program import Program
 from virtualgpu.operations.expression import Value
@@ -56,6 +58,8 @@ class Ways:
     ending: set[int]
     apart: Apart | None
     state: State
+    regular: Regular | None
+    stale: Stale
     registers: Registers
     heads: dict[int, Head]
     shown: int
@@ -71,6 +75,31 @@ class Ways:
             self.context.store("fault_mask", self.build.zext(mask, I64))
             self.build.ret(I32(STOPPED))
         return block
+
+    def _guard(self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
+               ) -> ir.Value:
+        """Lanes whose predicate is false go on behind; the others' mask."""
+        build, after = self.build, place.after
+        slot, negated = guard
+        predicate = self.registers.read(slot)[0]
+        if negated:
+            predicate = ~predicate
+        onward = self.function.append_basic_block("guarded")
+        skip = self.function.append_basic_block("skip")
+        if predicate.lanes is None:
+            build.cbranch(predicate.node, onward, skip)
+            build.position_at_end(skip)
+            self._go(place, after, mask, pending)
+            build.position_at_end(onward)
+            return mask
+        here = build.and_(bits_of_mask(build, predicate.node), mask)
+        if after not in self.ending:
+            self._wait(after, build.and_(mask, build.not_(here)))
+        build.cbranch(build.icmp_unsigned("!=", here, I32(0)), onward, skip)
+        build.position_at_end(skip)
+        self._rest(pending)
+        build.position_at_end(onward)
+        return here
 
     def _leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
         build, kind = self.build, place.block.kind
@@ -231,6 +260,8 @@ class Ways:
         """Leave where a core can see them the registers that decide how lanes go on."""
         head = self.heads.get(target)
         slots = head.slots & set(self.registers.homes) if head else frozenset()
+        if self.regular is not None:
+            self.stale.settle(set(slots))
         state = State(self.registers, pointer_to(self.build, self.context.load("seen")), slots)
         state.save(target if head else -1, mask, slots)
         self.shown = max(self.shown, state.size)

@@ -11,11 +11,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import threading
+from collections.abc import Iterable
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Literal
 
 import llvmlite
+import numpy as np
 from llvmlite import binding as llvm
 
 from virtualgpu.compilers import cache
@@ -25,14 +29,14 @@ from virtualgpu.compilers import cache
 Passes = Literal["none", "few", "all"]
 
 lock = threading.RLock()
-_loaded: dict[bytes, str] = {}  # what this process has: key → symbol
+_loaded: set[bytes] = set()  # the keys of what this process has
+_calls: dict[str, list[str]] = {}  # by the names of `linkable`, which of them its text calls
+_DECLARED = re.compile(rf'^declare .*?@"?(\w+_[0-9a-f]{{{2 * cache.KEY}}})"?\(', re.MULTILINE)
 
 
 def machine_code(text: str, symbol: str, passes: Passes = "none") -> int:
     """Compile LLVM assembly; the address of its function ``symbol``, valid for ever."""
-    with lock:
-        name = linkable(text, symbol, passes)
-        return int(_engine().get_function_address(name))
+    return address(linkable(text, symbol, passes))
 
 
 def linkable(text: str, symbol: str, passes: Passes = "none") -> str:
@@ -42,17 +46,65 @@ def linkable(text: str, symbol: str, passes: Passes = "none") -> str:
     """
     with lock:
         key = _key(text, symbol, passes)
+        name = f"{symbol}_{key.hex()}"
+        _calls[name] = [called for called in _DECLARED.findall(text) if called in _calls]
         if key not in _loaded:
-            name = f"{symbol}_{key.hex()[:32]}"
             code = cache.fetch(key)
             if code is None:
                 code = _compiled(text, symbol, name, passes)
                 cache.keep(key, code)
-            engine = _engine()
-            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-            engine.finalize_object()
-            _loaded[key] = name
-        return _loaded[key]
+            _load({name: code})
+        return name
+
+
+def load(names: Iterable[str]) -> bool:
+    """Load what :func:`linkable` compiled before, in this process or another, by the names that it
+    gave. False, and nothing is done, where something is missing."""
+    with lock:
+        missing = {}
+        for name in names:
+            key = _key_of(name)
+            if key not in _loaded:
+                code = cache.fetch(key)
+                if code is None:
+                    return False
+                missing[name] = code
+        _load(missing)
+        return True
+
+
+def needed(name: str) -> list[str]:
+    """The names of a function that :func:`linkable` has compiled here and of those that it calls;
+    its own comes last."""
+    found = [one for other in _calls[name] for one in needed(other)]
+    return [*dict.fromkeys(found), name]
+
+
+def address(name: str) -> int:
+    """Where a function lies that is loaded."""
+    with lock:
+        return int(_engine().get_function_address(name))
+
+
+def _key_of(name: str) -> bytes:
+    return bytes.fromhex(name[-2 * cache.KEY :])
+
+
+def _load(codes: dict[str, bytes]) -> None:
+    """Object code of functions, by their names."""
+    if not codes:
+        return
+    engine = _engine()
+    for code in codes.values():
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _loaded.update(map(_key_of, codes))
+
+
+def pointer(array: np.ndarray) -> int:
+    """Where an array's elements start; the caller keeps the array alive."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 @functools.cache
@@ -82,16 +134,18 @@ def _engine() -> Any:
 
 
 @functools.cache
-def _compiler() -> str:
-    """What the code depends on beside its text."""
+def compiler() -> str:
+    """What the code depends on beside its text: this module, too."""
     from virtualgpu import __version__
 
+    with contextlib.suppress(OSError):  # there may be no file
+        __version__ += blake2b(Path(__file__).read_bytes()).hexdigest()
     return "\0".join([__version__, llvmlite.__version__, repr(llvm.llvm_version_info),
                       llvm.get_default_triple(), *_processor()])
 
 
 def _key(text: str, symbol: str, passes: Passes) -> bytes:
-    said = "\0".join([_compiler(), symbol, passes, text])
+    said = "\0".join([compiler(), symbol, passes, text])
     return blake2b(said.encode(), digest_size=cache.KEY).digest()
 
 

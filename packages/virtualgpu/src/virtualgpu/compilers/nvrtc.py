@@ -20,10 +20,6 @@ from virtualgpu.compilers.headers import include_paths
 from virtualgpu.compilers.messages import explain, of_the_source
 from virtualgpu.errors import VirtualGPUError
 
-# Instructions of compute capability 8.0 and later that the machine lacks: asynchronous copies, and
-# the barriers that wait for them.
-_ASYNCHRONOUS = re.compile(r"^\s*(?:@!?%p\d+\s+)?(?:cp\.async|mbarrier)\.", re.M)
-
 
 class CompilationError(VirtualGPUError):
     """CUDA C++ that does not compile; ``log`` is the compiler's own text."""
@@ -79,19 +75,9 @@ def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] 
     CompilationError
         With NVRTC's message, the source line that it names and a caret under the place.
     """
-    compiled = _compile(source, name, _flags(options, architecture), names, headers)
-    if not _ASYNCHRONOUS.search(compiled.ptx):
-        return compiled
-    # Before compute capability 8.0 the same headers write plain loads, stores and atomics.
-    try:
-        return _compile(source, name, _flags(options, "compute_75", always=True), names, headers)
-    except CompilationError:
-        return compiled  # the launch says what is missing
-
-
-def _compile(source: str, name: str, flags: list[str], names: tuple[str, ...],
-             headers: tuple[tuple[str, str], ...]) -> Compiled:
     from cuda.bindings import nvrtc
+
+    flags = _flags(options, architecture)
 
     def checked(result):
         status, *values = result
@@ -130,17 +116,15 @@ def _compile(source: str, name: str, flags: list[str], names: tuple[str, ...],
     return Compiled(ptx, mangled, of_the_source(log, include_paths()))
 
 
-def _flags(options: tuple[str, ...], architecture: str, always: bool = False) -> list[str]:
-    """``architecture`` is taken where the options name none, or ``always``."""
+def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
+    """``architecture`` is taken where the options name none."""
     flags = [str(option) for option in options]
     # nvcc takes two words for one option, NVRTC one.
     for at, flag in enumerate(flags[:-1]):
         if flag in ("-arch", "--gpu-architecture"):
             flags[at : at + 2] = [f"--gpu-architecture={flags[at + 1]}"]
             break
-    named = [flag for flag in flags if flag.startswith(("--gpu-architecture", "-arch"))]
-    if always or not named:
-        flags = [flag for flag in flags if flag not in named]
+    if not any(flag.startswith(("--gpu-architecture", "-arch")) for flag in flags):
         flags.append(f"--gpu-architecture={architecture}")
     flags = [re.sub(r"^(--gpu-architecture|-arch)=sm_", "--gpu-architecture=compute_", flag)
              for flag in flags]

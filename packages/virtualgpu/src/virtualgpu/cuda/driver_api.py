@@ -28,7 +28,6 @@ from virtualgpu.machine.launch import (
 )
 
 Result = binding.CUresult
-CONTEXT = 1
 
 SHARED_PER_MULTIPROCESSOR = 233_472
 SHARED_PER_BLOCK = 49_152
@@ -53,7 +52,7 @@ ATTRIBUTES = {
     "CONCURRENT_MANAGED_ACCESS": 0, "COOPERATIVE_LAUNCH": 1, "CONCURRENT_KERNELS": 0,
     "ASYNC_ENGINE_COUNT": 0, "INTEGRATED": 0, "ECC_ENABLED": 0,
     "KERNEL_EXEC_TIMEOUT": 0, "TCC_DRIVER": 0, "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
-    "PCI_BUS_ID": 0, "PCI_DEVICE_ID": 0, "PCI_DOMAIN_ID": 0,
+    "PCI_BUS_ID": 0, "PCI_DOMAIN_ID": 0,
     # Clock rates and bandwidths do not exist here; the driver reports 0 for what it cannot say.
     "CLOCK_RATE": 0, "MEMORY_CLOCK_RATE": 0, "GLOBAL_MEMORY_BUS_WIDTH": 0, "L2_CACHE_SIZE": 0,
 }
@@ -62,8 +61,8 @@ ATTRIBUTES = {
 class DriverFailure(Exception):
     """A result code other than success; the frontend turns it into Numba's own error."""
 
-    def __init__(self, code: binding.CUresult, function: str):
-        self.code, self.function = code, function
+    def __init__(self, code: binding.CUresult, function: str, words: str = ""):
+        self.code, self.function, self.words = code, function, words
         super().__init__(f"Call to {function} results in {code.name}")
 
 
@@ -84,7 +83,7 @@ class DriverAPI:
         self._events: dict[int, float | None] = {}
         self._mapped: dict[int, tuple[DevicePointer, int]] = {}  # host address → bytes copied
         self._pinned: set[int] = set()
-        self._host: dict[int, object] = {}  # host allocations: address → what owns it
+        self.host: dict[int, object] = {}  # host allocations: address → what owns it
         self.modules: dict[int, object] = {}
         self._warned = False
 
@@ -106,12 +105,14 @@ class DriverAPI:
         return binding.CUDA_VERSION
 
     def cuDeviceGetCount(self):
-        return 1
+        return len(devices.every())
 
     def cuDeviceGetAttribute(self, code, number):
         name = binding.CUdevice_attribute(code).name.removeprefix("CU_DEVICE_ATTRIBUTE_")
         if name == "MAX":
             raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuDeviceGetAttribute")
+        if name == "PCI_DEVICE_ID":
+            return int(number)
         return ATTRIBUTES.get(name, 0)  # what is not listed is not there: textures, pools, IPC
 
     def _stack(self) -> list:
@@ -123,17 +124,28 @@ class DriverAPI:
         stack = self._stack()
         return binding.CUcontext(stack[-1] if stack else 0)
 
+    def cuCtxSetCurrent(self, context):
+        self._stack()[-1:] = [int(context)] if int(context) else []
+        self._select()
+
     def cuCtxPushCurrent(self, context):
         self._stack().append(int(context))
+        self._select()
+
+    def _select(self):
+        stack = self._stack()
+        devices.select(stack[-1] - 1 if stack else 0)
 
     def cuCtxPopCurrent(self):
         stack = self._stack()
         if not stack:
             raise DriverFailure(Result.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent")
-        return binding.CUcontext(stack.pop())
+        context = stack.pop()
+        self._select()
+        return binding.CUcontext(context)
 
     def cuCtxGetDevice(self):
-        return binding.CUdevice(0)
+        return binding.CUdevice(devices.number())
 
     def cuCtxSynchronize(self):
         self.device.synchronize()
@@ -175,14 +187,14 @@ class DriverAPI:
             pointer = self.cuMemAlloc(nbytes)
             host = self.host_address(int(pointer), nbytes)
             self._mapped[host] = (pointer, 0)
-            self._host[host] = pointer
+            self.host[host] = pointer
             return host
         buffer = np.zeros(nbytes, np.uint8)
-        self._host[buffer.ctypes.data] = buffer
+        self.host[buffer.ctypes.data] = buffer
         return buffer.ctypes.data
 
     def cuMemFreeHost(self, host):
-        owner = self._host.pop(int(host), None)
+        owner = self.host.pop(int(host), None)
         self._mapped.pop(int(host), None)
         if isinstance(owner, DevicePointer):
             self.cuMemFree(owner)
@@ -202,7 +214,7 @@ class DriverAPI:
         pointer, nbytes = self._mapped.pop(host, (None, 0))
         if pointer is not None:
             if (device := pointer.owner()) is not None:
-                _host_bytes(host, nbytes)[:] = device.read(int(pointer), nbytes)
+                host_bytes(host, nbytes)[:] = device.read(int(pointer), nbytes)
             self.cuMemFree(pointer)
 
     def share_mapped(self, *, to_device: bool) -> None:
@@ -223,7 +235,7 @@ class DriverAPI:
         return reached.host_view(address, nbytes).ctypes.data
 
     def cuMemGetAddressRange(self, address):
-        reached = devices.shared(self.device)
+        reached = devices.shared(devices.owner(int(address)))
         extent = reached.extent(int(address)) if reached is not None else None
         if extent is None:
             raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuMemGetAddressRange")
@@ -236,18 +248,18 @@ class DriverAPI:
 
     def cuMemcpyHtoD(self, target, host, nbytes, stream=0):
         if nbytes:
-            self.device.write(int(target), _host_bytes(host, nbytes))
+            devices.owner(int(target)).write(int(target), host_bytes(host, nbytes))
 
     def cuMemcpyDtoH(self, host, origin, nbytes, stream=0):
         if nbytes:
-            _host_bytes(host, nbytes)[:] = self.device.read(int(origin), nbytes)
+            host_bytes(host, nbytes)[:] = devices.owner(int(origin)).read(int(origin), nbytes)
 
     def cuMemcpyDtoD(self, target, origin, nbytes, stream=0):
         if nbytes:
-            self.device.copy(int(target), int(origin), nbytes)
+            devices.copy(int(target), int(origin), nbytes)
 
     def cuMemsetD8(self, target, byte, count, stream=0):
-        self.device.fill(int(target), int(byte) & 0xFF, count)
+        devices.owner(int(target)).fill(int(target), int(byte) & 0xFF, count)
 
     cuMemcpyHtoDAsync, cuMemcpyDtoHAsync = cuMemcpyHtoD, cuMemcpyDtoH
     cuMemcpyDtoDAsync, cuMemsetD8Async = cuMemcpyDtoD, cuMemsetD8
@@ -309,7 +321,7 @@ class DriverAPI:
         return float("nan")
 
 
-def _host_bytes(host: int, nbytes: int) -> np.ndarray:
+def host_bytes(host: int, nbytes: int) -> np.ndarray:
     raw: Any = (ctypes.c_uint8 * nbytes).from_address(int(host))  # NumPy's types know it not
     return np.frombuffer(raw, np.uint8)
 

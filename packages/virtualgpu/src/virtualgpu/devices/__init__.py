@@ -7,25 +7,78 @@ another one (a grader's) or a real GPU.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from virtualgpu.devices.protocol import Device, SharedDevice, Triple, shared
-from virtualgpu.devices.virtual import VirtualDevice
+from virtualgpu.devices.virtual import VirtualDevice, several, wanted
 from virtualgpu.errors import VirtualGPUError
 
-__all__ = ["Device", "SharedDevice", "Triple", "VirtualDevice", "current", "current_shared",
-           "set_current", "shared", "use"]
+__all__ = ["Device", "SharedDevice", "Triple", "VirtualDevice", "copy", "current", "current_shared",
+           "every", "living", "number", "owner", "select", "set_current", "shared", "use"]
 
-_current: Device | None = None
+_devices: list[Device] = []  # by number; empty until the first use
+_aside: list[list[Device]] = []  # those that a `use` around this has replaced
+_selected = threading.local()
+
+
+def every() -> list[Device]:
+    """The devices that frontends see, by number; the first call makes virtual GPUs, as many as
+    ``VIRTUALGPU_DEVICES`` says (one by default)."""
+    if not _devices:
+        _devices.extend(several(wanted()))
+    return _devices
+
+
+def living() -> list[Device]:
+    """:func:`every`, and those that come back when a :func:`use` ends."""
+    return [*every(), *(device for devices in _aside for device in devices)]
+
+
+def number() -> int:
+    """Which of :func:`every` is this thread's device: 0 until :func:`select` says another."""
+    chosen: int = getattr(_selected, "number", 0)
+    return chosen if chosen < len(every()) else 0
+
+
+def select(chosen: int) -> None:
+    """Make device ``chosen`` this thread's. Raises VirtualGPUError where there is none such."""
+    if not 0 <= chosen < len(every()):
+        raise VirtualGPUError(no_device(chosen))
+    _selected.number = int(chosen)
+
+
+def no_device(chosen: int) -> str:
+    """Why there is no device ``chosen``, and how to have one."""
+    count = len(every())
+    there = "one virtual GPU, number 0" if count == 1 else f"{count} virtual GPUs, 0 to {count - 1}"
+    return (f"there is no device {chosen}: this process has {there}; the environment variable "
+            f"VIRTUALGPU_DEVICES={max(chosen + 1, 2)}, set before it starts, makes more")
 
 
 def current() -> Device:
-    """The device that frontends use; the first call makes a :class:`VirtualDevice`."""
-    global _current
-    if _current is None:
-        _current = VirtualDevice()
-    return _current
+    """The device that this thread's frontends use."""
+    return every()[number()]
+
+
+def owner(address: int) -> Device:
+    """The device that has ``address``; the current one where no device is known to."""
+    if len(found := every()) > 1:
+        for one in found:
+            memory = getattr(one, "memory", None)
+            if memory is not None and memory.first <= address < memory.limit:
+                return one
+    return current()
+
+
+def copy(target: int, origin: int, nbytes: int) -> None:
+    """Device to device, from one to another too (a peer copy)."""
+    there, here = owner(target), owner(origin)
+    if there is here:
+        there.copy(target, origin, nbytes)
+    else:
+        there.write(target, here.read(origin, nbytes))
 
 
 def current_shared(library: str) -> SharedDevice:
@@ -42,17 +95,19 @@ def current_shared(library: str) -> SharedDevice:
 
 
 def set_current(device: Device | None) -> None:
-    """Replace the device for the rest of the process (None: a fresh one at the next use)."""
-    global _current
-    _current = device
+    """Have one device for the rest of the process (None: fresh ones at the next use)."""
+    global _devices
+    _devices = [] if device is None else [device]
 
 
 @contextmanager
 def use(device: Device) -> Iterator[Device]:
-    """Frontends talk to ``device`` inside the ``with``."""
-    global _current
-    before, _current = _current, device
+    """Frontends talk to ``device`` inside the ``with``, which is number 0 of one."""
+    global _devices
+    before, _devices = _devices, [device]
+    _aside.append(before)
     try:
         yield device
     finally:
-        _current = before
+        _aside.pop()
+        _devices = before

@@ -94,11 +94,9 @@ class Child:
         Of its command line.
     called : str
         What errors call it, as "the GPU's process".
-    files : sequence of int
-        Descriptors that it inherits.
     """
 
-    def __init__(self, module: str, *arguments: str, called: str, files: Sequence[int] = ()):
+    def __init__(self, module: str, *arguments: str, called: str):
         self._called = called
         self._gone: str | None = None
         self._said = tempfile.TemporaryFile()  # a pipe that nobody reads would fill up
@@ -106,7 +104,7 @@ class Child:
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._said, pass_fds=files,
+            stdout=subprocess.PIPE, stderr=self._said,
             env=os.environ | {"PYTHONPATH": path}, start_new_session=True)
         # Pipes both, as they were asked for above.
         self._there = cast(BinaryIO, self.process.stdin)

@@ -1,8 +1,7 @@
 """A device that only asks: every verb is a request to where the device is.
 
 It does what :class:`virtualgpu.devices.Device` says, so the frontends cannot tell the difference.
-Nothing is computed or decided here. A grader's student asks the oracle so; a virtual GPU in a
-process of its own (:mod:`virtualgpu.devices.virtual_process`) is asked so too.
+Nothing is computed or decided here. A grader's student asks the oracle so.
 """
 
 from __future__ import annotations
@@ -52,12 +51,8 @@ class RemoteDevice:
                  ) -> tuple[dict, list[np.ndarray]]:
         reply, received = self._ask({"device": verb, **fields}, arrays)
         if "device_error" in reply:
-            raise self._error(reply["device_error"])
+            raise VirtualGPUError(reply["device_error"])
         return reply, received
-
-    def _error(self, told: Any) -> Exception:
-        """What the reply's ``device_error`` says."""
-        return VirtualGPUError(told)
 
     def allocate(self, nbytes: int) -> int:
         address: int = self._request("allocate", nbytes=int(nbytes))[0]["address"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from virtualgpu import processors
 from virtualgpu.devices.protocol import Triple
+from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.launch import Budget, Launch
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
@@ -22,6 +23,9 @@ WORTH = 2_500_000
 WATCHED = 1_000_000
 
 
+VARIABLE = "VIRTUALGPU_DEVICES"
+
+
 class VirtualDevice:
     """The virtual GPU in this process: a :class:`~virtualgpu.devices.protocol.SharedDevice`.
 
@@ -31,9 +35,8 @@ class VirtualDevice:
         Bytes of device memory; by default half of the host's, at most 16 GiB.
     budget : Budget, optional
         What one launch may use; by default ``Budget()``, whose time is looked up at each launch.
-    file : int, optional
-        The descriptor of a file to hold the memory, for another process to reach it
-        (:func:`virtualgpu.machine.mapping.shared_file`).
+    memory : GlobalMemory, optional
+        Its memory, made already (:func:`several`).
 
     Attributes
     ----------
@@ -55,9 +58,9 @@ class VirtualDevice:
     shares_memory = True
 
     def __init__(self, total_memory: int | None = None, budget: Budget | None = None,
-                 file: int | None = None):
+                 memory: GlobalMemory | None = None):
         self.total_memory = total_memory or _default_memory()
-        self.memory = GlobalMemory(self.total_memory, file)
+        self.memory = memory or GlobalMemory(self.total_memory)
         self.budget = budget
         self.compiles = os.environ.get("VIRTUALGPU_NATIVE") != "0"
         self.cores = processors.wanted()
@@ -160,6 +163,36 @@ class VirtualDevice:
 
     def synchronize(self) -> None:
         """Nothing is ever in flight."""
+
+
+def several(count: int) -> list[VirtualDevice]:
+    """``count`` virtual GPUs in this process, which share out the memory that one would have.
+
+    Each has addresses of its own, so a pointer says whose it is.
+    """
+    if count == 1:
+        return [VirtualDevice()]
+    capacity = _default_memory() // count
+    memory, devices = None, []
+    for _ in range(count):
+        memory = GlobalMemory(capacity, before=memory, share=count)
+        devices.append(VirtualDevice(capacity, memory=memory))
+    return devices
+
+
+def wanted() -> int:
+    """How many virtual GPUs there shall be: ``VIRTUALGPU_DEVICES``, or 1.
+
+    Raises VirtualGPUError for what is no such number.
+    """
+    said = os.environ.get(VARIABLE, "").strip()
+    if not said:
+        return 1
+    if not (said.isascii() and said.isdigit() and 1 <= int(said) <= 16):
+        raise VirtualGPUError(
+            f"{VARIABLE}={said!r}: how many virtual GPUs there are, a whole number from 1 to 16; "
+            "leave it out for one")
+    return int(said)
 
 
 def _natively(launch: Launch, first: int) -> bool:

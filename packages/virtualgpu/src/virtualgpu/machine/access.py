@@ -15,11 +15,12 @@ import numpy as np
 
 from virtualgpu.errors import Location, MemoryAccessError, MisalignedAddressError
 from virtualgpu.languages import language_of
-from virtualgpu.machine import array_names, atomics, compiled
+from virtualgpu.machine import array_names, atomics
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.mapping import BASE
-from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
+from virtualgpu.machine.registers import Registers
+from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW, Wave
 from virtualgpu.ptx import Instruction
 
 _BASE = np.uint64(BASE)
@@ -67,19 +68,10 @@ class Site:
 
 def load(site: Site, group: Group, address: np.ndarray) -> Any:
     """Values at ``address`` (uint64, shape (1,) or (n,)): one array, or a tuple of ``width``."""
-    if site.width == 1 and len(address) > 1:
-        known = _known(site, group)
-        if known is not None:
-            values = compiled.gather(*known, np.ascontiguousarray(address), site.dtype)
-            if values is not None:
-                _tell(site, group, "global", address, site.offset)
-                if site.strong:
-                    group.waited = True
-                return values
-    space, address = _place(site, group, address)
+    space, address = place(site, group, address)
     if space is None:
         return _mixed(site, group, address)
-    view, index = _locate(site, group, space, address)
+    view, index = locate(site, group, space, address)
     if site.strong:
         group.waited = True
     if site.width == 1:
@@ -90,19 +82,11 @@ def load(site: Site, group: Group, address: np.ndarray) -> Any:
 def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> None:
     """Write ``values`` (``width`` arrays). Where lanes write one address, the last lane wins."""
     watch = group.wave.launch.standstill
-    if site.width == 1 and len(address) > 1 and watch is None:
-        known = _known(site, group)
-        if known is not None and compiled.scatter(
-                *known, np.ascontiguousarray(address),
-                np.ascontiguousarray(np.broadcast_to(values[0], address.shape))):
-            _tell(site, group, "global", address, site.offset)
-            group.changed = True
-            return
-    space, address = _place(site, group, address)
+    space, address = place(site, group, address)
     if space is None:
         _mixed(site, group, address, values)
         return
-    view, index = _locate(site, group, space, address)
+    view, index = locate(site, group, space, address)
     group.changed = True
     for element, value in enumerate(values):
         if len(index) == 1 and len(value) > 1:
@@ -117,12 +101,12 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
 
 def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> np.ndarray:
     """Read-modify-write, one lane after the other in lane order; the old values, shape (n,)."""
-    space, address = _place(site, group, address)
+    space, address = place(site, group, address)
     old: np.ndarray
     if space is None:
         old = _mixed(site, group, address, values)
         return old
-    view, index = _locate(site, group, space, address)
+    view, index = locate(site, group, space, address)
     index = group.spread(index)
     watch = group.wave.launch.standstill
     before = None if watch is None else view[index]
@@ -141,21 +125,7 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
     return old
 
 
-def _known(site: Site, group: Group) -> tuple[int, int, int, int] | None:
-    """For the compiled loops: where this site's last access was, if that still stands.
-
-    The host address of the allocation's start, the device address that the operand has there
-    (before the site's offset is added), the last legal distance and the alignment mask. None
-    sends the access the long way round, which knows every space and names every fault.
-    """
-    memory = group.wave.launch.memory
-    if site.version != memory.version or site.offset & (site.size - 1):
-        return None
-    start = (site.low - site.offset) & 0xFFFF_FFFF_FFFF_FFFF
-    return memory.host + site.low - BASE, start, site.high - site.low, site.size - 1
-
-
-def _place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np.ndarray]:
+def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np.ndarray]:
     """The space of a generic address (None where lanes differ) and the address within it."""
     if site.offset:
         address = address + np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF)
@@ -207,8 +177,24 @@ def _mixed(site: Site, group: Group, address: np.ndarray,
     return results[0] if site.width == 1 else tuple(results)
 
 
-def _locate(site: Site, group: Group, space: str, address: np.ndarray
-            ) -> tuple[np.ndarray, np.ndarray]:
+def checked(site: Site, group: Group, address: np.ndarray, tell: bool = True) -> np.ndarray:
+    """Addresses within the site's space once they are known to be good, shape (1,) or (n,).
+
+    Observers are told of the access, unless it is to come later.
+    """
+    space, address = place(site, group, address)
+    assert space is not None  # the site names it
+    locate(site, group, space, address, tell)
+    return address
+
+
+def some_lanes(wave: Wave, lanes: np.ndarray) -> Group:
+    """Lanes without registers, for what happens to them while others run."""
+    return Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
+
+
+def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool = True
+           ) -> tuple[np.ndarray, np.ndarray]:
     """Check ``address`` and turn it into an index of a typed view of the memory."""
     wave = group.wave
     if len(address) == 1:
@@ -217,7 +203,7 @@ def _locate(site: Site, group: Group, space: str, address: np.ndarray
         low, high = int(address.min()), int(address.max())
         merged = int(np.bitwise_or.reduce(address)) if site.size > 1 else 0
     if merged & (site.size - 1):
-        _misaligned(site, group, space, address)
+        misaligned(site, group, space, address)
     if space == "global":
         memory = wave.launch.memory
         if not (site.low <= low and high <= site.high and site.version == memory.version):
@@ -249,18 +235,17 @@ def _locate(site: Site, group: Group, space: str, address: np.ndarray
         wave.grow_local(limit)
         index = (group.lanes * wave.local_stride + address.view(np.int64)) >> np.int64(site.shift)
         view = wave.local_view(site.dtype)
-    _tell(site, group, space, address)
+    if tell:
+        _tell(site, group, space, address)
     return view, index
 
 
-def _tell(site: Site, group: Group, space: str, address: np.ndarray, offset: int = 0) -> None:
+def _tell(site: Site, group: Group, space: str, address: np.ndarray) -> None:
     """Let observers know of a legal access."""
     launch = group.wave.launch
     observers, watch = launch.observers, launch.standstill
     if not observers and watch is None:
         return
-    if offset:
-        address = address + np.uint64(offset & 0xFFFF_FFFF_FFFF_FFFF)
     if watch is not None and site.kind != "store":
         watch.looked(site, group, space, address)
     if not observers:
@@ -288,9 +273,12 @@ def _illegal(site: Site, group: Group, space: str, address: np.ndarray,
     launch, named, numbered = group.wave.launch, None, None
     if space == "global":
         where = launch.memory.describe(wrong, site.size)
-        named = array_names.element(launch, wrong)
+        other = launch.memory.elsewhere(wrong)
+        named = None if other else array_names.element(launch, wrong)
         numbered = None if named else array_names.argument(launch, wrong, site.size)
         help_ = "guard the index (if i < array.size, in C++ if (i < n)) or launch fewer threads"
+        if other:
+            help_ = "copy the array to the device that launches, or launch on the one that has it"
     elif space == "shared":
         where = launch.shared_layout.describe(wrong)
         help_ = f"check the index against the size {language.shared}"
@@ -307,7 +295,7 @@ def _illegal(site: Site, group: Group, space: str, address: np.ndarray,
     )
 
 
-def _misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:
+def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:
     position = int(np.flatnonzero(address & np.uint64(site.size - 1))[0])
     wrong = int(address[position])
     raise MisalignedAddressError(

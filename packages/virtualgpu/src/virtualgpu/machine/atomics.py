@@ -6,25 +6,108 @@ distinct addresses: rare, and NumPy has the arithmetic.
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
+from llvmlite import ir
 
-from virtualgpu.machine import compiled
-from virtualgpu.operations.formats import NAN_16
-
-OPERATIONS = {"add", "exch", "and", "or", "xor", "min", "max", "inc", "dec", "cas"}
+from virtualgpu.compilers.building import count_to, function, item, variable
+from virtualgpu.compilers.llvm import machine_code, pointer
+from virtualgpu.operations.expression import (
+    Body,
+    Value,
+    is_float,
+    larger,
+    llvm_type,
+    select,
+    smaller,
+)
+from virtualgpu.operations.formats import NAN_16, canonical, flush
 
 
 def run(operation: str, memory: np.ndarray, index: np.ndarray, first: np.ndarray,
         second: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
     """Apply an operation to ``memory[index]``, lanes in order.
 
-    ``first`` is the operand b; for ``cas``, b is the value compared with and ``second`` the new
-    one. Returns the old values, shape (n,), and whether any element changed.
+    ``memory`` is a typed view, whose dtype says what the operation works on; ``index`` (int64,
+    shape (n,)) was checked by the caller. ``first`` is the operand b; for ``cas``, b is the value
+    compared with and ``second`` the new one. Returns the old values, shape (n,), and whether any
+    element has other bits now.
     """
     value, compare = (first, first) if second is None else (second, first)
     if operation in HALF_SUMS and (memory.dtype == np.float16 or operation != "add"):
         return _rounds(operation, memory, index, value)
-    return compiled.atomic(operation, memory, index, value, compare)
+    return _in_turn(operation, memory, index, value, compare)
+
+
+def _sum(old: Value, value: Value, compare: Value) -> Value:
+    total = old + value
+    return canonical(total) if is_float(total.kind) else total
+
+
+# What memory holds afterwards, from what it held, the operand and, of `cas`, what is compared with.
+# `add_ftz` is a float32 sum that takes and gives zero for subnormal numbers.
+ATOMICS: dict[str, Body] = {
+    "add": _sum,
+    "add_ftz": lambda old, value, compare: canonical(flush(flush(old) + flush(value))),
+    "exch": lambda old, value, compare: value,
+    "and": lambda old, value, compare: old & value,
+    "or": lambda old, value, compare: old | value,
+    "xor": lambda old, value, compare: old ^ value,
+    "min": lambda old, value, compare: smaller(old, value),
+    "max": lambda old, value, compare: larger(old, value),
+    "inc": lambda old, value, compare: select(old < value, old + 1, 0),
+    "dec": lambda old, value, compare: select((old == 0) | (old > value), value, old - 1),
+    "cas": lambda old, value, compare: select(old == compare, value, old),
+}
+
+
+OPERATIONS = ATOMICS.keys() - {"add_ftz"}
+
+
+def atomic_kind(operation: str, dtype: np.dtype) -> str:
+    """The kind of value that an atomic works on: only sums know floats, all others bits."""
+    letter = "f" if dtype.kind == "f" and operation in ("add", "add_ftz") else (
+        "s" if dtype.kind == "i" else "u")
+    return f"{letter}{8 * dtype.itemsize}"
+
+
+@cache
+def _atomic(operation: str, dtype: np.dtype) -> Callable[..., int]:
+    """``(memory, index, values, compares, olds, count)`` → whether any element changed."""
+    name = f"atomic_{operation}_{dtype.kind}{dtype.itemsize}"
+    kind, bits = atomic_kind(operation, dtype), f"u{8 * dtype.itemsize}"
+    element, word = llvm_type(kind, None), ir.IntType(64)
+    build, (memory, index, values, compares, olds, count) = function(
+        name, [ir.PointerType()] * 5 + [word])
+    changed = variable(build, word(0))
+    with count_to(build, count) as i:
+        place = build.gep(memory, [item(build, index, i, word)], source_etype=element)
+        old = Value(build, build.load(place, typ=element, align=1), kind)
+        new = ATOMICS[operation](old, *(
+            Value(build, item(build, table, i, element, align=1), kind)
+            for table in (values, compares)))
+        build.store(new.node, place, align=1)
+        build.store(old.node, build.gep(olds, [i], source_etype=element), align=1)
+        differs = build.zext((new.view(bits) != old.view(bits)).node, word)
+        build.store(build.or_(build.load(changed), differs), changed)
+    build.ret(build.load(changed))
+    signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+    return signature(machine_code(str(build.module), name, passes="few"))
+
+
+def _in_turn(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray,
+             compare: np.ndarray) -> tuple[np.ndarray, bool]:
+    index = np.ascontiguousarray(index)
+    value = np.ascontiguousarray(value, memory.dtype)
+    compare = np.ascontiguousarray(compare, memory.dtype)
+    old = np.empty(len(index), memory.dtype)
+    changed = _atomic(operation, memory.dtype)(
+        pointer(memory), pointer(index), pointer(value), pointer(compare), pointer(old),
+        len(index))
+    return old, bool(changed)
 
 
 def _rounds(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray

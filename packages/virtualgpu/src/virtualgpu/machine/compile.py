@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtualgpu.machine import emit, if_conversion, liveness
+from virtualgpu.machine import emit, liveness
 from virtualgpu.machine.linked import Linked
 from virtualgpu.machine.program import Program
 
@@ -19,5 +19,4 @@ def compile_program(module: Linked, entry: str, fine: bool = False) -> Program:
     liveness.solve(program)
     for block in program.blocks:
         block.run = emit.compile_block(block)
-        block.skipped = if_conversion.skipped_block(program, block)
     return program

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine import warp
+from virtualgpu.machine import asynchronous, warp
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
@@ -83,7 +83,7 @@ def _fence(emitter: Emitter, instruction: Instruction) -> None:
     scopes = {"cta": "cta", "gl": "gpu", "gpu": "gpu", "cluster": "gpu", "sys": "sys"}
     scope = next((scopes[m] for m in instruction.modifiers if m in scopes), "sys")
     if "proxy" in instruction.modifiers:
-        raise UnsupportedInstruction(instruction.name)
+        return  # all accesses, those of copies too, see one memory here
 
     def fence(group: Group) -> None:
         for observer in group.wave.launch.observers:
@@ -280,7 +280,8 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "brkpt": _breakpoint, "call": _call, "cvta": _cvta, "isspacep": _isspacep,
     "membar": _fence, "fence": _fence, "bar": _barrier, "barrier": _barrier,
     "vote": _vote, "shfl": _shuffle, "match": _match, "redux": _redux, "elect": _elect,
-    "activemask": _activemask, "nanosleep": _nanosleep, "setmaxnreg": _nothing,
-    "griddepcontrol": _nothing, "pmevent": _nothing,
+    "activemask": _activemask, "nanosleep": _nanosleep, "pmevent": _nothing,
+    "cp": asynchronous.copy, "mbarrier": asynchronous.barrier,
+    "setmaxnreg": asynchronous.registers, "griddepcontrol": asynchronous.dependents,
 }
 

@@ -42,10 +42,11 @@ def prepare(program: Program, block: Block) -> None:
         try:
             emitter.emit(instruction)
         except UnsupportedInstruction as error:
-            source = instruction.source
-            location = program.location(source)
-            raise UnsupportedInstruction(
-                f"{error.message}, in `{instruction.text}`", location) from None
+            raise UnsupportedInstruction(f"{error.message}, in `{instruction.text}`",
+                                         program.location(instruction.source)) from None
+        except PTXSyntaxError as error:
+            raise PTXSyntaxError(
+                error.message, error.location or program.location(instruction.source)) from None
         except VirtualGPUError:
             raise
         except Exception as error:
@@ -109,16 +110,12 @@ class Emitter:
         self.program, self.block, self.code = program, block, block.function
         self.names: dict[str, Any] = {"np": np}
         self.dtype_names: dict[np.dtype, str] = {}
-        # slot → (variable, its type now); in a FusingEmitter also a Result
-        self.current: dict[int, tuple[Any, np.dtype]] = {}
+        self.current: dict[int, tuple[str, np.dtype]] = {}  # slot → (variable, its type now)
         self.reads: set[int] = set()
         self.written: set[int] = set()
         self.lines: list[str] = []
         self.result = "None"
         self.constants: dict[tuple[np.dtype, bytes], str] = {}
-
-    def finish(self, live_out: Set[int]) -> Run:
-        return self.function(self.text(live_out))
 
     def text(self, live_out: Set[int]) -> str:
         """The block's function as Python, where the slots ``live_out`` are needed after it."""
@@ -220,7 +217,7 @@ class Emitter:
             return self.cast(variable, have, want)
         raise UnsupportedInstruction(f"special register {name}")
 
-    def read(self, slot: int) -> tuple[Any, np.dtype]:
+    def read(self, slot: int) -> tuple[str, np.dtype]:
         if slot not in self.current:
             self.reads.add(slot)
             self.current[slot] = (f"r{slot}", self.program.dtypes[slot])
@@ -264,7 +261,7 @@ class Emitter:
 
     def data(self, instruction: Instruction) -> None:
         """Arithmetic, logic, comparison, conversion: what the table of operations has."""
-        targets: list[Any] = [instruction.operands[0]]
+        targets: list[Any] = list(instruction.operands[:1])
         if instruction.second is not None:
             targets.append(instruction.second)
         sources = instruction.operands[1:]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from virtualgpu.errors import VirtualGPUError
     from virtualgpu.machine.group import Group
     from virtualgpu.machine.memory import GlobalMemory
+    from virtualgpu.machine.wave import Wave
 
 
 class WatchedLaunch(Protocol):
@@ -167,6 +168,25 @@ class Observer:
                          positions: np.ndarray) -> None:
         """``shfl.sync.idx`` or ``.bfly``: those of the group's lanes ask for the value of a lane
         that does not take part."""
+
+    def copy_began(self, access: Access) -> None:
+        """An asynchronous copy began: the write to shared memory that is to come."""
+
+    def copy_arrived(self, access: Access) -> None:
+        """Lanes' part of such a copy is there now; ``accessed`` is told of the write as well."""
+
+    def mbarrier_made(self, wave: Wave, words: np.ndarray) -> None:
+        """``mbarrier.init`` at words of 8 bytes of the wave's shared memory."""
+
+    def mbarrier_arrived(self, group: Group, instruction: Instruction, word: int) -> None:
+        """All lanes of the group arrived at one object, themselves or by their copies."""
+
+    def mbarrier_completed(self, wave: Wave, word: int, phase: int) -> None:
+        """All have arrived: that phase (modulo 8) is over."""
+
+    def mbarrier_passed(self, group: Group, instruction: Instruction, words: np.ndarray,
+                        phases: np.ndarray) -> None:
+        """The lanes saw that these phases of the objects at ``words`` are over."""
 
     def fenced(self, group: Group, instruction: Instruction, scope: str) -> None:
         """``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""

@@ -10,6 +10,7 @@ from virtualgpu.ptx import Function, Variable
 class Linked(Protocol):
     """What a program asks of the module that it is in (a LoadedModule of :mod:`.linker`)."""
 
+    texts: list[str]
     variables: dict[str, Variable]
     debug: bool
 

@@ -36,7 +36,7 @@ class LoadedModule:
 
     def __init__(self, memory: GlobalMemory, texts: list[str],
                  names: dict[str, str] | None = None):
-        self.memory = memory
+        self.memory, self.texts = memory, texts
         self.names = dict(names or {})
         self.functions: dict[str, Function] = {}
         self.variables: dict[str, Variable] = {}

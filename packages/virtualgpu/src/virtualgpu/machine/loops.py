@@ -18,8 +18,8 @@ from virtualgpu.machine.program import WARP_SYNC, Block, FunctionCode, Program
 from virtualgpu.ptx import Address, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
 
-LOADS = {"ld", "ldu", "atom"}
-STORES = {"st", "red", "atom", "call"}
+LOADS = {"ld", "ldu", "atom", "mbarrier"}
+STORES = {"st", "red", "atom", "call", "mbarrier", "cp"}
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "call", "ret", "exit", "trap", "membar",
               "fence"}
 N = TypeVar("N", bound=Hashable)

@@ -1,14 +1,12 @@
 """Where device memory lies on the host: one mapping, whose untouched pages cost nothing.
 
-Byte ``n`` of the mapping is device address ``BASE + n``, in every process that maps it.
+Byte ``n`` of the mapping is device address ``BASE + n``.
 """
 
 from __future__ import annotations
 
 import mmap
-import os
 import sys
-import tempfile
 from contextlib import suppress
 from typing import Any
 
@@ -19,16 +17,12 @@ from virtualgpu.errors import OutOfMemory
 BASE = 0x7_0000_0000  # first device address; everything below is never mapped
 # Python names the flag from 3.13 on; its value on Linux is older than that.
 NORESERVE = getattr(mmap, "MAPNORESERVE", 0x4000 if sys.platform == "linux" else 0)
-_RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
+RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
+END = BASE + RESERVATIONS[0]  # no device address lies here or beyond
 
 
 class Mapping:
     """The bytes of a device's memory.
-
-    Parameters
-    ----------
-    file : int, optional
-        The descriptor of a file from :func:`shared_file`, which other processes map too.
 
     Attributes
     ----------
@@ -38,10 +32,8 @@ class Mapping:
         Where the host finds the byte at ``BASE``.
     """
 
-    def __init__(self, file: int | None = None):
-        self._mapped = _reserve() if file is None else _map(file)
-        # Pages of a file stay when they are no longer mapped: they are punched out of it.
-        self._forget = "MADV_DONTNEED" if file is None else "MADV_REMOVE"
+    def __init__(self) -> None:
+        self._mapped = _reserve()
         self.raw = np.frombuffer(self._mapped, np.uint8)
         self.host: int = self.raw.ctypes.data
 
@@ -60,7 +52,7 @@ class Mapping:
 
     def forget(self, start: int, end: int) -> None:
         """Give the pages from device address ``start`` to ``end`` back to the system."""
-        self._advise(self._forget, start, end)
+        self._advise("MADV_DONTNEED", start, end)
 
     def _advise(self, advice: str, start: int, end: int) -> None:
         """Tell the system what to do with the pages that lie inside, where it knows such advice."""
@@ -73,31 +65,9 @@ class Mapping:
                     self._mapped.madvise(getattr(mmap, advice), first, length)
 
 
-def shared_file() -> int:
-    """The descriptor of a file without a name, as large as device memory can be and empty."""
-    if hasattr(os, "memfd_create"):
-        file = os.memfd_create("virtualgpu")
-    else:
-        with tempfile.TemporaryFile() as named:
-            file = os.dup(named.fileno())
-    for size in _RESERVATIONS:
-        with suppress(OSError):
-            os.ftruncate(file, size)
-            return file
-    os.close(file)
-    raise _no_space()
-
-
-def _map(file: int) -> mmap.mmap:
-    try:
-        return mmap.mmap(file, os.fstat(file).st_size, flags=mmap.MAP_SHARED | NORESERVE)
-    except (OSError, ValueError, OverflowError):
-        raise _no_space() from None
-
-
 def _reserve() -> mmap.mmap:
     """Address space without memory behind it: the widest that this system grants."""
-    for size in _RESERVATIONS:
+    for size in RESERVATIONS:
         try:
             if hasattr(mmap, "MAP_PRIVATE") and (NORESERVE or size <= 1 << 34):
                 return mmap.mmap(
@@ -107,8 +77,4 @@ def _reserve() -> mmap.mmap:
                 return mmap.mmap(-1, size)
         except (OSError, ValueError, OverflowError):
             continue
-    raise _no_space()
-
-
-def _no_space() -> OutOfMemory:
-    return OutOfMemory("no gibibyte of address space to be had for the device's memory")
+    raise OutOfMemory("no gibibyte of address space to be had for the device's memory")

@@ -34,25 +34,37 @@ class GlobalMemory:
     ----------
     capacity : int
         Bytes that may be allocated at once (the guard zones do not count).
-    file : int, optional
-        The descriptor of a file to hold the bytes (:func:`virtualgpu.machine.mapping.shared_file`).
+    before : GlobalMemory, optional
+        The memory of the device before this one. Its addresses go on where that one's end, in one
+        mapping (CUDA's "unified virtual addressing"): no number means two places.
+    share : int
+        How many devices share the mapping's addresses.
+
+    Attributes
+    ----------
+    all : list of GlobalMemory
+        Those that share the mapping, by the number of their device.
     """
 
-    def __init__(self, capacity: int, file: int | None = None):
+    def __init__(self, capacity: int,
+                 before: GlobalMemory | None = None, share: int = 1):
         self.capacity = capacity
         self.allocated = 0
-        self.mapping = Mapping(file)
+        self.mapping: Mapping = Mapping() if before is None else before.mapping
+        self.all: list[GlobalMemory] = [] if before is None else before.all
+        self.all.append(self)
         self._bytes = raw = self.mapping.raw
         self.host = self.mapping.host
         self.views = {
             np.dtype(code): raw.view(code)
             for code in ("u1", "i1", "?", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8")
         }
-        self.limit = BASE + len(raw)
+        self.first: int = BASE if before is None else before.limit
+        self.limit: int = self.first + len(raw) // share
         self.starts: list[int] = []  # sorted starts of the live allocations
         self.ends: list[int] = []
         self._freed: list[tuple[int, int]] = []  # the latest ones, for use-after-free messages
-        self._next = BASE + GUARD
+        self._next = self.first + GUARD
         self._holes: dict[int, list[int]] = {}  # span → starts free to be used again
         self._lock = threading.RLock()
         self.heap: dict[int, int] = {}  # what kernels' malloc gave out: start → bytes
@@ -214,6 +226,14 @@ class GlobalMemory:
                     return end - start
         return 0
 
+    def elsewhere(self, address: int) -> str:
+        """Which array of another device holds ``address``, in words; empty for none."""
+        for number, other in enumerate(self.all):
+            if other is not self and (extent := other.extent(address)):
+                return (f"in an array of {extent[1] - extent[0]} bytes on device {number}, and "
+                        f"this is device {self.all.index(self)}")
+        return ""
+
     def describe(self, address: int, size: int) -> str:
         """Where an illegal ``address`` lies with respect to the allocations, in words."""
         if nbytes := self.freed(address):
@@ -234,6 +254,8 @@ class GlobalMemory:
             return f"{words} {side} of an array of {end - start} bytes"
         if address < 4096:
             return "a null pointer: the array is empty or was never given memory"
+        if other := self.elsewhere(address):
+            return other
         return "far from every array"
 
     # -- the host's side -----------------------------------------------------------------------

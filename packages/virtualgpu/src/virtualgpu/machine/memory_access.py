@@ -106,7 +106,7 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
         _check_parts(instruction, target, site.width)
         if site.space == "param" and _parameter_load(emitter, site, target, where):
             return
-        call = f"{emitter.put(access.load, 'f')}({name}, group, {_address(emitter, site, where)})"
+        call = f"{emitter.put(access.load, 'f')}({name}, group, {address_of(emitter, site, where)})"
         if isinstance(target, Vector):
             emitter.lines.append(f" values = {call}")
             parts: tuple[Any, ...] = target.items
@@ -123,7 +123,7 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
             return
         arguments = [emitter.get(v, site.dtype) for v in values]
         emitter.lines.append(
-            f" {emitter.put(access.store, 'f')}({name}, group, {_address(emitter, site, where)}, "
+            f" {emitter.put(access.store, 'f')}({name}, group, {address_of(emitter, site, where)}, "
             f"{', '.join(arguments)})")
     else:
         has_result = instruction.opcode == "atom"
@@ -132,14 +132,14 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
             raise PTXSyntaxError(f"an atomic with {len(given)} values: {instruction.text}")
         arguments = [emitter.get(v, site.dtype) for v in given]
         call = (f"{emitter.put(access.atomic, 'f')}({name}, group, "
-                f"{_address(emitter, site, where)}, {', '.join(arguments)})")
+                f"{address_of(emitter, site, where)}, {', '.join(arguments)})")
         if has_result:
             emitter.set(operands[0], call, site.dtype)
         else:
             emitter.lines.append(f" {call}")
 
 
-def _address(emitter: Emitter, site: Site, where: Operand) -> str:
+def address_of(emitter: Emitter, site: Site, where: Operand) -> str:
     """The address operand as u64; a constant offset goes to the site."""
     if not isinstance(where, Address):
         raise PTXSyntaxError(f"expected an address, found {where}")

@@ -72,8 +72,6 @@ class Block:
     live_in: frozenset[int] = frozenset()
     live_out: frozenset[int] = frozenset()
     run: Any = None  # an Emitter, until all blocks are prepared
-    skipped: Block | None = None  # what its branch jumps over, where every lane may run that
-    heat: int = 0  # how much the block has run; past a limit it is compiled
 
     @property
     def source(self) -> SourceLine | None:
@@ -126,7 +124,6 @@ class Program:
         self.display = module.display_name(entry)
         self.dtypes: list[np.dtype] = []
         self.functions: dict[str, FunctionCode] = {}
-        self.uniform: frozenset[int] | None = None  # see `machine.uniform`
         self.blocks: list[Block] = []
         self.work = 0  # instructions run so far, counted for each lane (Launch.spend)
         # Its native code, and the variant that counts, or why there is none (virtualgpu.codegen).
@@ -147,7 +144,8 @@ class Program:
         # Where lanes stand that have just told others something.
         self.after_atomics = {
             block.index + 1 for block in self.blocks
-            if block.instructions and block.instructions[-1].opcode in ("atom", "red")}
+            if block.instructions and block.instructions[-1].opcode in (
+                "atom", "red", "mbarrier")}
 
     # -- layout --------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
-from virtualgpu.machine import barriers, calls, fuse, if_conversion, warp_sync
+from virtualgpu.machine import barriers, calls, warp_sync
 from virtualgpu.machine.group import Group
-from virtualgpu.machine.program import Block, Program
+from virtualgpu.machine.program import Block
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
@@ -64,8 +64,6 @@ def run(wave: Wave) -> bool:
                     observer.executed(group, block.instructions)
             wave.steps += len(block.instructions)
             launch.spend(len(block.instructions) * group.count, wave, group)
-            if block.heat >= 0:
-                _warm(program, block, group)
             result = block.run(group)
             kind = block.kind
             if kind == "next":
@@ -101,13 +99,6 @@ def interrupted(stop: BaseException) -> Location | None:
         if frame.f_code is run.__code__ and (group := frame.f_locals.get("group")) is not None:
             place = barriers.location(frame.f_locals["wave"], group)
     return place
-
-
-def _warm(program: Program, block: Block, group: Group) -> None:
-    """Compile a block once it has run enough to repay it."""
-    block.heat += group.count + fuse.PER_CALL
-    if block.heat > fuse.HOT:
-        block.run, block.heat = fuse.fuse(program, block), -1
 
 
 def _spins(group: Group, head: int) -> bool:
@@ -148,16 +139,6 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
     if block.negated:
         predicate = ~predicate
     program = wave.launch.program
-    skipped = None if observers else block.skipped
-    if skipped is not None:
-        needed = true if block.negated else group.count - true
-        if if_conversion.is_worth(skipped, needed, group.count):
-            wave.steps += len(skipped.instructions)
-            wave.launch.spend(len(skipped.instructions) * needed, wave, group)
-            if skipped.heat >= 0:
-                _warm(program, skipped, group)
-            if_conversion.run_for_all(group, skipped, predicate)
-            return group
     for lanes, target in ((predicate, block.target), (~predicate, group.block + 1)):
         part = group.subset(np.flatnonzero(lanes), target, program.blocks[target].live_in)
         if target <= group.block and _spins(part, target):

@@ -103,6 +103,9 @@ class Wave:
         self.pending: dict[tuple[Any, ...], list[Any]] = {}
         self.yielded: list[Any] = []
         self.waiting: dict[int | str, Any] = {}  # barrier → who waits there
+        # Barriers in shared memory and copies under way (machine.mbarrier, machine.copies).
+        self.barriers: Any = None
+        self.copies: Any = None
         self.parked: dict[Any, list[Any]] = {}  # warp-synchronous block's key → groups
         self.steps = 0
         # For an adversarial schedule: blocks that each lane may run before it is held back.

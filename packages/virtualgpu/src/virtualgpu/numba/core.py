@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 from virtualgpu import devices
 from virtualgpu.compilers.nvrtc import CompilationError, compile_to_ptx
-from virtualgpu.cuda.driver_api import API, CONTEXT
+from virtualgpu.cuda.driver_api import API
 from virtualgpu.cuda.kernel_resources import find_kernel, resources
+from virtualgpu.devices.each import PerDevice
 from virtualgpu.machine import array_names
 
 kernel_names: dict[str, str] = {}  # entry in the PTX → the Python function's name
@@ -21,21 +22,22 @@ class CoreDevice:
     """In place of ``cuda.core.Device``."""
 
     def __init__(self, number: int = 0):
-        current = devices.current()
+        current = devices.every()[number]
         self.device_id = number
         self.name = current.name
         self.compute_capability = current.compute_capability
-        self.uuid = "00000000-0000-0000-0000-000000000000"
-        self.context = SimpleNamespace(handle=_context_handle(), _handle=_context_handle())
+        self.uuid = f"00000000-0000-0000-0000-{number:012}"
+        handle = _context_handle(number)
+        self.context = SimpleNamespace(handle=handle, _handle=handle)
 
     def set_current(self) -> None:
-        API.cuCtxPushCurrent(CONTEXT)
+        API.cuCtxPushCurrent(self.context.handle)
 
 
-def _context_handle():
+def _context_handle(number: int):
     from cuda.bindings import driver as binding
 
-    return binding.CUcontext(CONTEXT)
+    return binding.CUcontext(number + 1)  # 0 is no context
 
 
 class CoreStream:
@@ -95,8 +97,8 @@ class ObjectCode:
         self.code = "\n".join(texts).encode()
         self.handle = next(_handles)
         self.arrays: list[array_names.Arrays] = []  # of kernels that come from a cache
-        self._loaded = None
-        self._device = None
+        # Each device has its own copy of the variables.
+        self._loaded: PerDevice = PerDevice()
         API.modules[self.handle] = self
 
     def __int__(self):
@@ -109,18 +111,14 @@ class ObjectCode:
         return _from_cache, (self.texts, names, arrays)
 
     def loaded(self):
-        if self._loaded is None or self._device is not devices.current():
-            self._device = devices.current()
-            self._loaded = self._device.load(self.texts, kernel_names)
-        return self._loaded
+        return self._loaded.get_or(lambda: devices.current().load(self.texts, kernel_names))
 
     def get_kernel(self, name: str) -> CoreKernel:
         return CoreKernel(self, name)
 
     def unload(self) -> None:
-        if self._loaded is not None:
-            self._device.unload(self._loaded)
-        self._loaded = None
+        for device, loaded in self._loaded.clear().items():
+            device.unload(loaded)
 
 
 def _from_cache(texts: list[str], names: dict[str, str], arrays: dict[str, tuple]) -> ObjectCode:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.machine.wave import WARP, Wave
-from virtualgpu.observers.loops import pointer
 from virtualgpu.ptx import Immediate
 
 _NONE = np.zeros(1, np.int32)
@@ -59,6 +59,9 @@ class Time:
         before = self.now if self.used else self.now - 1
         self.now, self.used = before + 1, False
         return before
+
+
+TIME = Time()
 
 
 class Knowledge:

@@ -242,10 +242,10 @@ _CLASSES = {
     "conversion": {"cvt", "cvta", "isspacep"},
     "move": {"mov"},
     "special": {"sin", "cos", "ex2", "lg2", "rsqrt", "sqrt", "rcp", "tanh"},
-    "memory": {"ld", "ldu", "st", "prefetch", "prefetchu"},
+    "memory": {"ld", "ldu", "st", "prefetch", "prefetchu", "cp"},
     "atomic": {"atom", "red"},
     "control": {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", "nanosleep"},
-    "synchronisation": {"bar", "barrier", "membar", "fence"},
+    "synchronisation": {"bar", "barrier", "membar", "fence", "mbarrier"},
     "warp": {"shfl", "vote", "match", "redux", "activemask", "elect"},
 }
 _OPCODES = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes}

@@ -16,12 +16,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.errors import Location
 from virtualgpu.findings import Finding, Report
 from virtualgpu.languages import Language, language_of
 from virtualgpu.machine.events import Access, Observer
 from virtualgpu.observers import written_loop
-from virtualgpu.observers.loops import pointer
 from virtualgpu.observers.race_words import element
 
 

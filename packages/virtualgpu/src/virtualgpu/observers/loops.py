@@ -21,8 +21,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from virtualgpu.compilers.llvm import lock, machine_code
 from virtualgpu.observers.translation import (  # noqa: F401  (annotations of loops)
     I32,
@@ -34,11 +32,6 @@ from virtualgpu.observers.translation import (  # noqa: F401  (annotations of lo
     Compilable,
     translate,
 )
-
-
-def pointer(array: np.ndarray) -> int:
-    """Where an array's elements start; the caller keeps the array alive."""
-    return array.__array_interface__["data"][0]
 
 
 def compiled(function: Callable | None = None, *, inline: bool = True):

@@ -34,7 +34,7 @@ from virtualgpu.observers.loops import I64, U32, U64, compiled
 from virtualgpu.observers.warp_loops import WORD, banks, contention, sectors
 
 if TYPE_CHECKING:
-    from virtualgpu.codegen.kernel import NativeKernel
+    from virtualgpu.codegen.native import NativeKernel
 
 # After the table of allocations: of which block the shared words are counted, where these begin
 # among all words and how many there are.

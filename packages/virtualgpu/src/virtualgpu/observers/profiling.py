@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.machine.events import Access, Observer
 from virtualgpu.machine.wave import WARP
 from virtualgpu.observers import warp_loops
 from virtualgpu.observers.counters import Counters, class_of, flops_of
-from virtualgpu.observers.loops import pointer
 from virtualgpu.observers.shares import Shares
 
 

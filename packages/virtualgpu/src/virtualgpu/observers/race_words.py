@@ -12,6 +12,7 @@ from virtualgpu.findings import Finding, Report
 from virtualgpu.languages import language_of
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.wave import WARP, indices
+from virtualgpu.observers import race_loop
 from virtualgpu.observers.shadow import Shadow
 from virtualgpu.ptx import Address, Register, Vector
 
@@ -253,3 +254,26 @@ def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int
 
     apart = (other for other in others if company(other) != company(me))
     return next(apart, others[0] if others else None)
+
+
+def older_party(recent: list, older: Access, record: int, me: int | None, area: Shadow,
+                granule: int) -> tuple[Access, int | None]:
+    """The access that a record stands for and the thread that made it, another than ``me``.
+
+    ``recent`` has the last access of each instruction with its addresses, ``older`` one of the
+    record's instruction.
+    """
+    thread = record & race_loop.MAXIMUM_THREAD
+    if me is None or not (several := record >> race_loop.SCOPE & 3):
+        return older, thread
+    latest = recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
+    found = other_thread(latest, me, thread, several, area, granule)
+    if found is not None:
+        return older, found
+    # The instruction that the record names was mine; another one of its kind has joined it.
+    for candidate in filter(None, recent):
+        if candidate[0].kind == older.kind and candidate[0].space == older.space:
+            found = other_thread(candidate, me, me, several, area, granule)
+            if found is not None:
+                return candidate[0], found
+    return older, None

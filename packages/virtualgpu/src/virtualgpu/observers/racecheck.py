@@ -25,47 +25,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.machine.events import Access, Observer
 from virtualgpu.machine.wave import Wave
 from virtualgpu.observers import race_loop, shadow
-from virtualgpu.observers.clocks import Knowledge, Time, has_count, joins_some
-from virtualgpu.observers.loops import pointer
-from virtualgpu.observers.race_words import Party, Races, other_thread
+from virtualgpu.observers.clocks import TIME as _time
+from virtualgpu.observers.clocks import has_count, joins_some
+from virtualgpu.observers.phases import Phases
+from virtualgpu.observers.race_words import Party, Races, older_party
 from virtualgpu.observers.release_acquire import Messages, orders_memory
 from virtualgpu.observers.shadow import Shadow
+from virtualgpu.observers.wave_state import WaveState
 
 ROOM = 1 << 16  # conflicts of one instruction that are looked at one by one
-
-_time = Time()
-
-
-class WaveState:
-    """What the check keeps for a wave."""
-
-    def __init__(self, wave: Wave, floor: int, strong: bool):
-        self.wave = wave
-        self.knowledge = Knowledge(wave, floor)
-        self.block_of = wave.block_of
-        self.block_pointer = pointer(self.block_of)
-        self.first = wave.first * wave.threads
-        self.strong = strong
-        self.shared: Shadow | None = None
-        self.shared_floor = floor
-        self.fences = None  # kept by release_acquire
-
-    def close(self) -> None:
-        if self.shared is not None:
-            self.shared.close()
-
-    def shared_shadow(self, granule: int) -> Shadow:
-        if self.shared is None:
-            # Old records of a shadow used before must be known as old.
-            self.shared_floor = max(_time.passes(), self.knowledge.floor)
-            wave = self.wave
-            self.shared = Shadow(0, wave.blocks * wave.shared_stride, granule, self.strong)
-        return self.shared
-
 
 class Racecheck(Observer):
     """Looks for races in every launch and adds them to a report. See the module's text."""
@@ -143,6 +116,7 @@ class Racecheck(Observer):
             area.forget()
         for state in self.states.values():
             state.knowledge.forget()
+            state.phases = None
             state.shared_floor = 0
             if state.shared:
                 state.shared.forget()
@@ -182,6 +156,8 @@ class Racecheck(Observer):
             return
         blocks = state.knowledge.barrier(barrier, lanes, time, has_count(groups))
         self.exact |= state.knowledge.exact
+        if state.phases:
+            state.phases.met(lanes, blocks)
         if self.messages:
             self.messages.barrier(state, lanes, blocks)
 
@@ -197,12 +173,40 @@ class Racecheck(Observer):
         state = self.state(group.wave)
         state.knowledge.warp_barrier(group.lanes, mask, self.tick())
         self.exact |= state.knowledge.exact
+        if state.phases:
+            state.phases.met_in_warps(group.lanes, mask)
         if self.messages:
             self.messages.warp_barrier(state, group.lanes)
 
     def fenced(self, group, instruction, scope) -> None:
         if self.active and self.messages:
             self.messages.fence(self.state(group.wave), group.lanes, self.tick(), scope)
+
+    # -- barriers in shared memory -------------------------------------------------------------
+
+    def phases(self, wave: Wave) -> Phases | None:
+        if not self.active:
+            return None
+        state = self.state(wave)
+        if state.phases is None:
+            state.phases, self.exact = Phases(state), True
+        return state.phases
+
+    def mbarrier_made(self, wave, words) -> None:
+        if phases := self.phases(wave):
+            phases.made(words)
+
+    def mbarrier_arrived(self, group, instruction, word) -> None:
+        if phases := self.phases(group.wave):
+            phases.arrived(group.lanes, word, self.tick())
+
+    def mbarrier_completed(self, wave, word, phase) -> None:
+        if phases := self.phases(wave):
+            phases.completed(word, phase)
+
+    def mbarrier_passed(self, group, instruction, words, phases) -> None:
+        if known := self.phases(group.wave):
+            known.passed(group.lanes, words, phases)
 
     # -- accesses ------------------------------------------------------------------------------
 
@@ -227,6 +231,9 @@ class Racecheck(Observer):
         self.recent[site] = (access, addresses)
         if self.messages and access.strong:
             self.messages.strong(state, access, addresses)
+
+    def copy_began(self, access: Access) -> None:
+        self.accessed(access)  # from here on the copy may write
 
     def _global(self, state, access, site, addresses, lanes) -> None:
         done = 0
@@ -296,10 +303,10 @@ class Racecheck(Observer):
     def _site(self, access: Access) -> int:
         """The instruction's number; beyond the last that fits a record, the last is shared."""
         instruction = access.instruction
-        number = self.numbers.get(id(instruction))
+        key = id(instruction) + (access.kind == "store")  # of two ends, where it copies
+        number = self.numbers.get(key)
         if number is None:
-            number = min(len(self.sites), race_loop.MAXIMUM_SITE)
-            self.numbers[id(instruction)] = number
+            number = self.numbers[key] = min(len(self.sites), race_loop.MAXIMUM_SITE)
             if number == len(self.sites):
                 self.sites.append(access)
                 self.recent.append(None)
@@ -315,6 +322,8 @@ class Racecheck(Observer):
         real = np.ones(len(records), bool)
         if self.messages:
             real = self.messages.unordered(state, access, area, addresses, lanes, found)
+        if state.phases:
+            real &= ~state.phases.explains(lanes[found[0]], records)
             older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
         for pair in np.unique((older << 2 | kinds)[real]):
             chosen = np.flatnonzero(real & (older << 2 | kinds == pair))
@@ -328,23 +337,6 @@ class Racecheck(Observer):
         now = Party(access, state.first + lane, int(addresses[position]))
         if self.races.again(now.key(older), len(chosen)):
             return
-        older, thread = self._other(older, record, now.thread, area, granule)
+        older, thread = older_party(self.recent, older, record, now.thread, area, granule)
         if not self.races.again(now.key(older), len(chosen)):
             self.races.add(now.key(older), now, Party(older, thread, None), area, len(chosen))
-
-    def _other(self, older, record, me, area, granule) -> tuple[Access, int | None]:
-        """The access that a record stands for and the thread that made it, another than ``me``."""
-        thread = record & race_loop.MAXIMUM_THREAD
-        if not (several := record >> race_loop.SCOPE & 3):
-            return older, thread
-        latest = self.recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
-        found = other_thread(latest, me, thread, several, area, granule)
-        if found is not None:
-            return older, found
-        # The instruction that the record names was mine; another one of its kind has joined it.
-        for candidate in filter(None, self.recent):
-            if candidate[0].kind == older.kind and candidate[0].space == older.space:
-                found = other_thread(candidate, me, me, several, area, granule)
-                if found is not None:
-                    return candidate[0], found
-        return older, None

@@ -35,10 +35,10 @@ _RELEASES = {"release", "acq_rel", "sc"}
 
 
 def orders_memory(instructions) -> bool:
-    """Whether a program has fences, releases or acquires."""
+    """Whether a program has fences, releases or acquires, but for those of barriers."""
     return any(
         i.opcode in ("membar", "fence") or {"acquire", "release", "acq_rel"} & set(i.modifiers)
-        for i in instructions)
+        for i in instructions if i.opcode != "mbarrier" and "proxy" not in i.modifiers)
 
 
 class Messages:

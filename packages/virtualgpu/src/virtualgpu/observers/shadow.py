@@ -11,8 +11,8 @@ import threading
 
 import numpy as np
 
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.observers import race_loop
-from virtualgpu.observers.loops import pointer
 from virtualgpu.ptx import Instruction
 
 KINDS = 4  # plain writes, plain reads, strong writes, strong reads
@@ -59,7 +59,7 @@ def forget() -> None:
 
 def is_strong(instruction: Instruction) -> bool:
     """Whether it is an atomic, or another access that needs records of its own."""
-    return instruction.opcode in ("atom", "red") or bool(
+    return instruction.opcode in ("atom", "red", "mbarrier") or bool(
         {"volatile", "relaxed", "acquire", "release", "mmio"} & set(instruction.modifiers))
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu.compilers.llvm import pointer
 from virtualgpu.machine.wave import WARP
 from virtualgpu.observers import warp_loops
 from virtualgpu.observers.counters import Counters
-from virtualgpu.observers.loops import pointer
 
 
 class Shares:

@@ -19,7 +19,10 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
 from llvmlite import ir
+
+from virtualgpu.operations.types import kind
 
 PRED = "pred"
 Number: TypeAlias = "Value | float"  # a plain number stands for the same in every lane
@@ -225,6 +228,17 @@ class Value:
         result = select(self < beyond, inside, beyond - 1)
         result = select(self > lowest, result, lowest)
         return select(self != self, 0, result)
+
+
+def adapt(value: Value, have: np.dtype, want: np.dtype) -> Value:
+    """The bits of a value that an array of ``have`` holds, as an array of ``want`` has them:
+    truncated or zero-extended."""
+    if have == want:
+        return value
+    if have.kind == "b":
+        return value.to(f"u{8 * want.itemsize}").view(kind(want))
+    bits = value.view(f"u{8 * have.itemsize}").to(f"u{8 * want.itemsize}")
+    return bits != 0 if want.kind == "b" else bits.view(kind(want))
 
 
 def select(condition: Value, yes: Number, no: Number) -> Value:

@@ -17,8 +17,8 @@ import numpy as np
 
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.operations.compiler import Deferred
-from virtualgpu.operations.expression import Results
-from virtualgpu.operations.types import DTYPES
+from virtualgpu.operations.expression import Results, select
+from virtualgpu.operations.types import DTYPES, kind
 
 _REQUIRED: Any = object()
 
@@ -45,7 +45,7 @@ class Operation:
     carry_in: bool = False
     carry_out: bool = False
     section: str = ""
-    body: Results | None = None  # the expression, where the function was compiled from one
+    body: Results | None = None  # what the function computes, as an expression
 
 
 Factory = Callable[["Form"], Operation]
@@ -64,14 +64,15 @@ _entries: dict[str, list[_Entry]] = {}
 # Families of instructions that the machine lacks: what a kernel's author calls them, and what to
 # write instead.
 _TENSOR_CORES = "tensor cores are not modelled; multiply with fma, as a kernel without them does"
+_LATER_TENSOR_CORES = ("tensor cores are not modelled, and these are of one generation only "
+                       "(sm_90a, sm_100a); compile for compute_90 without the letter, where "
+                       "libraries have kernels that do without, or multiply with fma")
 _TEXTURES = "textures and surfaces are not modelled; read and write arrays"
-_COPIES = ("asynchronous copies are not modelled; compiled for compute_75, cuda::barrier and "
-           "memcpy_async are plain loads and stores")
 _CLUSTERS = "thread block clusters are not modelled; exchange values through global memory"
 _LACKING = {
-    **dict.fromkeys(("wmma", "mma", "wgmma", "ldmatrix", "stmatrix"), _TENSOR_CORES),
+    **dict.fromkeys(("wmma", "mma", "ldmatrix", "stmatrix"), _TENSOR_CORES),
+    **dict.fromkeys(("wgmma", "tcgen05"), _LATER_TENSOR_CORES),
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), _TEXTURES),
-    **dict.fromkeys(("cp", "mbarrier"), _COPIES),
     **dict.fromkeys(("mapa", "getctarank"), _CLUSTERS),
 }
 
@@ -182,18 +183,34 @@ class Form:
               carry_in: bool = False, carry_out: bool = False) -> Operation:
         """An operation from a function on arrays, such as a NumPy ufunc."""
         return Operation(function, tuple(DTYPES[t] for t in sources),
-                         tuple(DTYPES[t] for t in destinations), carry_in, carry_out)
+                         tuple(DTYPES[t] for t in destinations), carry_in, carry_out,
+                         body=UFUNCS.get(function))
+
+
+# NumPy's ufuncs that stand in the table for an operation, as expressions.
+UFUNCS: dict[Callable[..., Any], Results] = {
+    np.add: lambda a, b: a + b,
+    np.subtract: lambda a, b: a - b,
+    np.multiply: lambda a, b: a * b,
+    np.negative: lambda a: -a,
+    np.absolute: lambda a: select(a < 0, -a, a),
+    np.bitwise_and: lambda a, b: a & b,
+    np.bitwise_or: lambda a, b: a | b,
+    np.bitwise_xor: lambda a, b: a ^ b,
+    np.invert: lambda a: ~a,
+    np.equal: lambda a, b: a == b,
+    np.not_equal: lambda a, b: a != b,
+    np.less: lambda a, b: a < b,
+    np.less_equal: lambda a, b: a <= b,
+    np.greater: lambda a, b: a > b,
+    np.greater_equal: lambda a, b: a >= b,
+}
 
 
 def kind_of(ptx_type: str) -> str:
     """The expression kind that a PTX type is computed in: numbers as themselves, bits and
     packed or half-precision values as unsigned integers of their width."""
-    dtype = DTYPES[ptx_type]
-    if dtype.kind == "b":
-        return "pred"
-    if dtype == np.float16:
-        return "u16"
-    return {"u": "u", "i": "s", "f": "f"}[dtype.kind] + str(8 * dtype.itemsize)
+    return kind(DTYPES[ptx_type])
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -25,3 +25,13 @@ REGISTER_DTYPES = {
 }
 
 UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
+def kind(dtype: np.dtype) -> str:
+    """The kind (:mod:`.expression`) that an array's elements are computed in: numbers as
+    themselves, half precision as its bits."""
+    if dtype.kind == "b":
+        return "pred"
+    if dtype == np.float16:
+        return "u16"
+    return {"u": "u", "i": "s", "f": "f"}[dtype.kind] + str(8 * dtype.itemsize)

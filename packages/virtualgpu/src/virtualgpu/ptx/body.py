@@ -31,16 +31,16 @@ from virtualgpu.ptx.tokens import (
     float_literal,
 )
 
-# Textures, surfaces, asynchronous and tensor copies have operands of their own grammar. The
-# machine has none of them and says so where the instruction is decoded.
-_OTHER_GRAMMAR = {"tex", "tld4", "suld", "sust", "sured", "cp", "tcgen05"}
+# Textures, surfaces and tensor copies have operands of their own grammar. The machine has none of
+# them and says so where the instruction is decoded.
+_OTHER_GRAMMAR = {"tex", "tld4", "suld", "sust", "sured", "tcgen05"}
 
 
 class Declarations(Tokens):
     """What a body asks of its parser: the variables it declares, and where results go."""
 
     result: Module
-    locations: list[tuple[Instruction | Function, int, int]]
+    locations: list[tuple[Instruction | Function, tuple[tuple[int, int], ...]]]
 
     def variables(self, linkage: str = "") -> list[Variable]:
         raise NotImplementedError
@@ -58,7 +58,9 @@ class Body:
         self.scopes: list[dict[str, Any]] = [{}]
         self.hidden: list[dict[str, str]] = [{}]  # variables: name → unique name, per scope
         self.opened = 0
-        self.where: tuple[int, int] | None = None
+        # The last `.loc`: file and line, then those it is inlined at; and so by place.
+        self.where: tuple[tuple[int, int], ...] | None = None
+        self.chains: dict[tuple[int, int, int], tuple[tuple[int, int], ...]] = {}
         self.resolved: dict[str, str | None] = {}
         # What names a label, which may come later, with the suffixes of the scopes around it.
         self.jumps: list[tuple[Instruction | str, tuple[str, ...]]] = []
@@ -173,20 +175,23 @@ class Body:
 
     def location(self) -> None:
         p = self.p
-        number, line, _ = p.integer(), p.integer(), p.integer()
+        here = number, line, _ = p.integer(), p.integer(), p.integer()
+        chain: tuple[tuple[int, int], ...] = ((number, line),)
         while p.accept(","):
             if p.name() == "inlined_at":
-                p.integer(), p.integer(), p.integer()
+                caller = p.integer(), p.integer(), p.integer()
+                chain = (*chain, *self.chains.get(caller, (caller[:2],))[:MAX_DEPTH])
             else:  # function_name label (+ offset)
                 p.name()
                 if p.peek() == "+":
                     p.integer()
         # NVVM marks code it made by itself with line 0; the line before is the nearer truth.
+        self.chains[here] = chain
         if line:
-            self.where = (number, line)
+            self.where = chain
             if self.function.source is None:
                 self.function.source = SourceLine("", line)
-                p.locations.append((self.function, number, line))
+                p.locations.append((self.function, chain))
 
     def registers(self) -> None:
         p, scope = self.p, self.scopes[-1]
@@ -241,7 +246,7 @@ class Body:
         opcode, *modifiers = p.name().replace("::", ":").split(".")
         operands: list[Operand] = []
         second: Register | None = None
-        if opcode in _OTHER_GRAMMAR:
+        if opcode in _OTHER_GRAMMAR or (opcode == "cp" and "tensor" in modifiers):
             operands.append(Register("_"))
             while p.peek() not in (";", ""):
                 p.next()
@@ -261,7 +266,7 @@ class Body:
             opcode, tuple(modifiers), tuple(operands), guard, second, None, p.text[begin:end]
         )
         if self.where is not None:
-            p.locations.append((instruction, *self.where))
+            p.locations.append((instruction, self.where))
         if opcode == "bra":
             if len(operands) != 1 or not isinstance(operands[0], Label):
                 p.fail(f"a branch goes to one label: {instruction.text[:80]}")

@@ -6,6 +6,7 @@ malformed text ends in :class:`~virtualgpu.errors.PTXSyntaxError` that quotes th
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
@@ -28,6 +29,8 @@ from virtualgpu.ptx.tokens import (
     float_literal,
 )
 
+_NVIDIAS = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/")
+
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> Module:
@@ -43,6 +46,12 @@ def parse(text: str) -> Module:
     if len(text) > MAX_TEXT:
         raise PTXSyntaxError(f"PTX text of {len(text)} characters; the limit is {MAX_TEXT}")
     return Parser(text).module()
+
+
+@lru_cache(maxsize=1024)
+def _is_nvidias(filename: str) -> bool:
+    """A header of the toolkit: what is inlined from it counts as the line that calls it."""
+    return _NVIDIAS.search(filename) is not None
 
 
 def source_name(path: str) -> str:
@@ -68,10 +77,13 @@ class Parser(Declarations):
     def module(self) -> Module:
         while self.kinds[self.at] != "end":
             self.statement()
-        for item, number, line in self.locations:
-            if number not in self.result.files:
-                continue  # `.loc` of a file the module never names: no source line, no harm
-            item.source = SourceLine(self.result.files[number], line)
+        files = self.result.files
+        for item, chain in self.locations:
+            # `.loc` of a file the module never names: no source line, no harm.
+            places = [SourceLine(files[number], line) for number, line in chain if number in files]
+            if places:
+                item.source = next(
+                    (place for place in places if not _is_nvidias(place.filename)), places[0])
         return self.result
 
     def statement(self) -> None:

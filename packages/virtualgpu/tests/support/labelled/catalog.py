@@ -131,7 +131,7 @@ def case(kind: str, arguments: Sequence, *, grid: Any = 1, block: Any = 64,
 
 def cuda_case(name: str, kind: str, source: str, arguments: Sequence, *, grid: Any = 1,
               block: Any = 64, also: Sequence[str] = (),
-              result: Callable[..., bool] | None = None) -> None:
+              result: Callable[..., bool] | None = None, instead: str = "") -> None:
     """Register a kernel in CUDA C++, for what Numba cannot say."""
     module: list = []
 
@@ -141,7 +141,7 @@ def cuda_case(name: str, kind: str, source: str, arguments: Sequence, *, grid: A
         module[0].launch("k", grid, block, values)
 
     _add(Case(name, kind, _marked(source.splitlines(), 1), launch, tuple(arguments), tuple(also),
-              result))
+              result, instead))
 
 
 def _add(one: Case) -> None:

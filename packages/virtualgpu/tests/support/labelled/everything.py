@@ -1,6 +1,7 @@
 """All labelled kernels: importing this registers each."""
 
 from labelled import (  # noqa: F401
+    async_cases,
     clean_cases,
     cuda_cases,
     fault_cases,

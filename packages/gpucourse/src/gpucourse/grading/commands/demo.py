@@ -96,16 +96,21 @@ def wrong_answers(assignment: Assignment, path: Path) -> list[Expected]:
     return found
 
 
-def damaged(assignment: Assignment) -> list[Expected]:
-    """What happens to files: every kind of damage that a class hands in sooner or later."""
+def damaged(assignment: Assignment, path: Path) -> list[Expected]:
+    """What happens to files: every kind of damage that a class hands in sooner or later.
+
+    Without the last code answer all tests fail that come after it, or those that the project's
+    ``wrong.py``, at `path`, names as ``WITHOUT_LAST``.
+    """
     tests = tuple(cell.grade_id for cell in assignment.tests)
     roles = [role_of(cell) for cell in assignment.released.cells]
     last = max(n for n, role in enumerate(roles)
                if role == "solution" and assignment.released.cells[n].cell_type == "code")
     name = assignment.released.cells[last].metadata.nbgrader.grade_id
-    # What comes after the last answer is what that answer is for.
     after = tuple(cell.metadata.nbgrader.grade_id
                   for cell in assignment.released.cells[last:] if role_of(cell) == "test")
+    if path.is_file():
+        after = runpy.run_path(str(path)).get("WITHOUT_LAST", after)
 
     def having(change: Callable[[list], object]) -> str:
         notebook = solved(assignment)
@@ -189,7 +194,7 @@ class Demo:
             shutil.copytree(path.parent, target, dirs_exist_ok=True)
             assignment = Assignment.load(path)
             answers = self.root / "course" / "projects" / name
-            students = [one for one in damaged(assignment)
+            students = [one for one in damaged(assignment, answers / "wrong.py")
                         if not self.quick or one.student in QUICK]
             for read, file in ((right_answers, "right.py"), (wrong_answers, "wrong.py")):
                 if (answers / file).is_file():

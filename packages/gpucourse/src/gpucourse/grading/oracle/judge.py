@@ -30,9 +30,9 @@ from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing import economy
 from gpucourse.grading.testing.watching import (
+    DIFFERS,
     NOT_HANDED_OVER,
     NOT_ON_DEVICE,
-    ORDER_MATTERS,
     agree,
     explain,
     machine_at_work,
@@ -154,7 +154,7 @@ class OracleJudge:
             return self.student.call(name, args, exchange)
 
         with virtualgpu.profile() as profile:
-            result, found = checked(once)
+            result, found, orderless = checked(once)
         service = self.student.service
         assert service is not None  # it answered the call
         counters = [launch.counters for launch in profile.launches]
@@ -170,8 +170,8 @@ class OracleJudge:
         if exchanged and not exchange.done:
             raise PropertyFailed(NOT_HANDED_OVER.format(name=name))
         seeds = (self._schedule_seed() for _ in range(schedules if self.launched else 0))
-        if order_matters(once, result, seeds, agree):
-            raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+        if order_matters(once, result, seeds, agree, orderless):
+            raise PropertyFailed(f"'{name}': {DIFFERS[orderless]}")
         return result
 
     def operations(self, name: str, args: tuple, *, static: tuple,

@@ -21,8 +21,8 @@ from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
 from gpucourse.grading.testing.watching import (
     COMPILES_NOT,
+    DIFFERS,
     NOT_ON_DEVICE,
-    ORDER_MATTERS,
     agree,
     explain,
     watched,
@@ -84,11 +84,11 @@ class NotebookJudge:
         try:
             with hurried(OF_A_LAUNCH):
                 with virtualgpu.profile() as profile:
-                    result, found = checked(once)
+                    result, found, orderless = checked(once)
                 if found is not None:
                     raise PropertyFailed(f"'{name}': {found.message}")
-                if order_matters(once, result, range(schedules), agree):
-                    raise PropertyFailed(f"'{name}': {ORDER_MATTERS}")
+                if order_matters(once, result, range(schedules), agree, orderless):
+                    raise PropertyFailed(f"'{name}': {DIFFERS[orderless]}")
         except virtualgpu.VirtualGPUError as error:
             raise explain(error, name) from None
         self.launched = [

@@ -26,6 +26,7 @@ MEANING = (
     (errors.EndlessError, "never finishes"),
     (errors.DeadlockError, "waits for ever at a barrier that some threads never reach"),
     (errors.BudgetExceeded, "never finishes"),
+    (errors.BarrierError, "uses a barrier or an asynchronous copy in a way that it cannot be used"),
     (errors.UnsupportedInstruction, "uses an instruction that the virtual GPU does not have"),
     (errors.LaunchError, "cannot be launched like this"),
     (errors.OutOfMemory, "needs more memory than the device has"),
@@ -36,9 +37,11 @@ LONGEST_MESSAGE = 4000
 # Advice to those who set the limits, which in the grader is not the author of the kernel.
 ADVICE_ON_LIMITS = re.compile(r" \(set VIRTUALGPU_\w+[^)]*\)")
 
-ORDER_MATTERS = (
-    "the answer depends on the order in which threads run: something is not synchronised"
-)
+# By whether no order of threads can matter.
+DIFFERS = {
+    False: "the answer depends on the order in which threads run: something is not synchronised",
+    True: "run a second time with the same arguments, the answer is another",
+}
 NOT_ON_DEVICE = (
     "the result of '{name}' was computed on the host, not by a kernel: return what a kernel wrote "
     "into device memory"
@@ -101,15 +104,15 @@ def watched(
 
     try:
         with virtualgpu.profile() as profile:
-            first, found = checked(once)
+            first, found, orderless = checked(once)
         if found is not None:
             raise PropertyFailed(f"the kernel '{name}': {found.message}")
         for given, got in zip(args, first, strict=True):
             if (isinstance(given, np.ndarray) and not given.flags.writeable
                     and not _same(given, got)):
                 raise PropertyFailed(f"the kernel '{name}' changes its input")
-        if order_matters(once, first, range(seed, seed + schedules), agree):
-            raise PropertyFailed(f"the kernel '{name}': {ORDER_MATTERS}")
+        if order_matters(once, first, range(seed, seed + schedules), agree, orderless):
+            raise PropertyFailed(f"the kernel '{name}': {DIFFERS[orderless]}")
     except errors.VirtualGPUError as error:
         raise explain(error, name) from None
     for given, got in zip(args, first, strict=True):

@@ -10,10 +10,10 @@ from functools import cache
 
 from llvmlite import ir
 
+from virtualgpu.codegen.context import LANES_AT
 from virtualgpu.codegen.lanes import I32, I64, POINTER, Context, pointer_to
 from virtualgpu.codegen.shadow.look import words_of
 from virtualgpu.codegen.shadow.rules import BITS, CODE, WORD, Grain
-from virtualgpu.codegen.state import LANES_AT
 from virtualgpu.compilers.building import count_to, function, item
 from virtualgpu.compilers.llvm import linkable
 

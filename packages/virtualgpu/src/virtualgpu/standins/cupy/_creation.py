@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu import devices
+
 from . import _launches
 from ._core import (
     copy_into,
@@ -43,6 +45,8 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
             host = host.astype(host.dtype.newbyteorder("="))
         supported(host.dtype)
         return from_host(host, layout(order))
+    if given.size and given.data.device_id != devices.number():  # to this one
+        given = from_host(given._host, layout(order))
     made = convert(given, given.dtype if dtype is None else supported(dtype), order, bool(copy))
     if copy is False and made is not given:
         raise ValueError("Unable to avoid copy while creating an array as requested.")

@@ -7,10 +7,41 @@ device would be read by a library that talks to a real driver; there is none, so
 
 from __future__ import annotations
 
+import ctypes
+
+import numpy as np
+
 from ._core import ndarray
 from ._operands import as_array
 
 CPU = (1, 0)
+CUDA = 2  # kDLCUDA
+_KINDS = "iufOVcb"  # NumPy's letters for DLDataTypeCode: int, uint, float, …, complex, bool
+
+
+class _Tensor(ctypes.Structure):
+    """``DLTensor`` of DLPack's ``dlpack.h``, with which a ``DLManagedTensor`` begins."""
+
+    _fields_ = (("data", ctypes.c_size_t), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64))
+
+
+class _Described:
+    """What a capsule holds, by ``__cuda_array_interface__``; the capsule lives as long."""
+
+    def __init__(self, capsule):
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_size_t, (ctypes.py_object, ctypes.c_char_p)
+        tensor = _Tensor.from_address(get(capsule, b"dltensor"))
+        dtype = np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
+        self.capsule = capsule
+        self.__cuda_array_interface__ = {
+            "data": (tensor.data + tensor.offset, False), "typestr": dtype.str, "version": 3,
+            "shape": tuple(tensor.shape[: tensor.ndim]), "strides": tuple(
+                step * dtype.itemsize for step in tensor.strides[: tensor.ndim])
+            if tensor.strides else None}
 
 
 def export(array: ndarray, stream, dl_device, copy):
@@ -36,7 +67,8 @@ def export(array: ndarray, stream, dl_device, copy):
 
 
 def take_in(array) -> ndarray:
-    """An array from an object that speaks DLPack: CuPy's and Numba's, without a copy.
+    """An array from an object that speaks DLPack: CuPy's, Numba's, cuda.core's buffers. Nothing is
+    copied.
 
     Raises TypeError for arrays of the host, as CuPy does.
     """
@@ -44,6 +76,8 @@ def take_in(array) -> ndarray:
     if given is not None:
         return given.reshape(given.shape) if given is array else given
     kind = array.__dlpack_device__()[0] if hasattr(array, "__dlpack_device__") else None
+    if kind == CUDA:
+        return as_array(_Described(array.__dlpack__(stream=-1)))
     if kind == CPU[0]:
         raise TypeError("CPU arrays cannot be directly imported to CuPy. Use "
                         "`cupy.array(numpy.from_dlpack(input))` instead.")

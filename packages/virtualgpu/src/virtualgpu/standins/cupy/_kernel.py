@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from virtualgpu.cuda.kernel_arguments import Argument
+from virtualgpu.devices.each import PerDevice
 
 from . import _core
 from ._creation import asarray
 from ._kernel_code import HEADERS, pack_array, pack_indexer, type_name
-from ._kernel_launch import Function, PerDevice, load
+from ._kernel_launch import Function, load
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

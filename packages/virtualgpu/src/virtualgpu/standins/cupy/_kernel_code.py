@@ -55,7 +55,7 @@ CONSTANTS = r"""#pragma once
 #define CUDART_NAN_F __int_as_float(0x7fffffffU)
 """
 
-_ARRAYS = r"""
+ARRAYS = r"""#pragma once
 #include "cupy/math_constants.h"
 #ifndef M_PI
 #define M_PI 3.1415926535897932384626433832795
@@ -82,7 +82,7 @@ public:
     }
 };
 
-template <class T, int dimensions, bool contiguous> class CArray {
+template <class T, int dimensions, bool contiguous = false, bool narrow = false> class CArray {
     static const int room = dimensions > 0 ? dimensions : 1;
     T *data_;
     ptrdiff_t size_, shape_[room], strides_[room];
@@ -110,6 +110,15 @@ template <class T, int dimensions, bool contiguous> class CArray {
     }
 public:
     static const int ndim = dimensions;
+    CArray() = default;
+    template <class I> __device__ CArray(T *data, const I *shape, const I *strides)
+        : data_(data), size_(1) {
+        for (int axis = 0; axis < dimensions; axis++) {
+            shape_[axis] = shape[axis];
+            strides_[axis] = strides[axis];
+            size_ *= shape[axis];
+        }
+    }
     __device__ ptrdiff_t size() const { return size_; }
     __device__ const ptrdiff_t *shape() const { return shape_; }
     __device__ const ptrdiff_t *strides() const { return strides_; }
@@ -120,6 +129,28 @@ public:
     template <class I, int n> __device__ const T &operator[](const I (&index)[n]) const
     { return by_index(index); }
 };
+"""
+
+ATOMICS = r"""#pragma once
+#include "cupy/float16.cuh"
+// What CUDA has not: the larger and the smaller of two numbers, and sums of float16.
+#define CUPY_ATOMIC(name, choice, T, I, bits, value_of) \
+__device__ inline T name(T *address, T value) { \
+    I *place = reinterpret_cast<I *>(address), old = (I)bits(value), seen; /* a guess */ \
+    do { \
+        seen = old; \
+        old = atomicCAS(place, seen, (I)bits(choice(value, value_of(seen)))); \
+    } while (seen != old); \
+    return value_of(old); \
+}
+CUPY_ATOMIC(atomicMax, fmaxf, float, int, __float_as_int, __int_as_float)
+CUPY_ATOMIC(atomicMin, fminf, float, int, __float_as_int, __int_as_float)
+CUPY_ATOMIC(atomicMax, fmax, double, unsigned long long, __double_as_longlong, __longlong_as_double)
+CUPY_ATOMIC(atomicMin, fmin, double, unsigned long long, __double_as_longlong, __longlong_as_double)
+#undef CUPY_ATOMIC
+__device__ inline float16 atomicAdd(float16 *address, float16 value) {
+    return float16(atomicAdd(reinterpret_cast<__half *>(address), value.raw()));
+}
 """
 
 _NAMES = {
@@ -144,11 +175,14 @@ def prelude(dtypes: Iterable[np.dtype]) -> str:
     half = '#include "cupy/float16.cuh"\n' if "e" in kinds else ""
     # 1.5 s of headers: only where they are needed.
     numbers = '#include "cupy/complex.cuh"\n' if kinds & {"F", "D"} else ""
-    return half + numbers + _ARRAYS
+    return half + numbers + '#include "cupy/arrays.cuh"\n'
 
 
 HEADERS = (("cupy/complex.cuh", COMPLEX), ("cupy/float16.cuh", HALF),
-           ("cupy/math_constants.h", CONSTANTS))
+           ("cupy/math_constants.h", CONSTANTS), ("cupy/arrays.cuh", ARRAYS),
+           # As CuPy's, which brings float16 along; the fp16 header costs time where nobody asks.
+           ("cupy/carray.cuh", '#pragma once\n#include "cupy/float16.cuh"\n'
+                               '#include "cupy/arrays.cuh"\n'), ("cupy/atomics.cuh", ATOMICS))
 
 
 def quoted(text: str, name: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu import devices as machines
 from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
 from virtualgpu.cuda.module import Module
@@ -40,6 +39,8 @@ def argument(value: Any) -> Argument:
         return number_argument(value)
     if (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
         return array_argument(interface["data"][0], interface["typestr"])
+    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "V":
+        return number_argument(value.reshape(())[()])  # a struct, by value
     if isinstance(value, np.ndarray):
         raise TypeError(
             f"Unsupported type {type(value)}: a NumPy array lies on the host, where no kernel "
@@ -85,23 +86,6 @@ def load(source: str, options: tuple[str, ...], name: str, names: tuple[str, ...
     """Compile CUDA C++ with NVRTC and load it on the current device. Raises CompileException."""
     with as_cupy_does(source, name, options):
         return Module.from_cuda(source, options=options, names=names, name=name, headers=headers)
-
-
-class PerDevice:
-    """What was loaded on the current device; made anew when that is another one."""
-
-    def __init__(self):
-        self.clear()
-
-    def clear(self) -> None:
-        self._machine, self._loaded = None, None
-
-    def get_or(self, make):
-        """What is loaded; ``make()`` where nothing is."""
-        machine = machines.current()
-        if self._machine is not machine:
-            self._loaded, self._machine = make(), machine
-        return self._loaded
 
 
 def _extent(dimensions: Any, what: str) -> tuple[int, int, int]:

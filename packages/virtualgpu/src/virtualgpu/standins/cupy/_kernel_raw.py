@@ -7,10 +7,11 @@ from pathlib import Path
 
 from virtualgpu.compilers.headers import HOST_HEADERS
 from virtualgpu.cuda.module import Module
+from virtualgpu.devices.each import PerDevice
 
 from ._kernel_code import HEADERS
 from ._kernel_errors import as_cupy_does
-from ._kernel_launch import Function, PerDevice, load
+from ._kernel_launch import Function, load
 
 _ATTRIBUTES = (
     "max_threads_per_block", "shared_size_bytes", "const_size_bytes", "local_size_bytes",

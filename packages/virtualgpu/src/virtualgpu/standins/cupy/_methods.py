@@ -199,7 +199,7 @@ class Methods:
     # -- DLPack --------------------------------------------------------------------------------
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, 0)  # kDLCUDA, device 0
+        return (2, self.data.device_id)  # kDLCUDA
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         return export(self, stream, dl_device, copy)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu import devices
+
 from ._core import from_host, ndarray, supported, view, view_of
 from .cuda.memory import MemoryPointer, UnownedMemory
 
@@ -55,10 +57,20 @@ def operand(x):
     """
     array = as_array(x)
     if array is not None:
+        on_this_device(array)
         return array._host
     if isinstance(x, SCALARS):
         return x
     raise TypeError(f"Unsupported type {type(x)}")
+
+
+def on_this_device(array: ndarray) -> None:
+    """Raises ValueError for an array of another device, as CuPy does without peer access."""
+    if len(devices.every()) > 1 and array.size and array.data.device_id != devices.number():
+        raise ValueError(
+            f"The device where the array resides ({array.data.device_id}) is different from the "
+            f"current device ({devices.number()}), and peer access is not available between them: "
+            "cupy.asarray(array) copies it here, and `with array.device:` computes there")
 
 
 def on_host(x):

@@ -15,7 +15,7 @@ from ._casting import cast
 from ._core import fresh, ndarray, wrote
 from ._creation import asarray
 from ._indexing import scatter
-from ._operands import as_array, on_host, operand, wrap
+from ._operands import as_array, on_host, on_this_device, operand, wrap
 
 #: Names that share a kernel with another.
 KERNELS = {
@@ -110,7 +110,7 @@ class ufunc:
                 given = {"out": out, "dtype": dtype, "casting": casting}
                 return one.__cupy_override_elementwise_kernel__(
                     self, *args, **{k: v for k, v in given.items() if v is not None})
-        inputs = [a._host if type(a) is ndarray else operand(a) for a in args[:self.nin]]
+        inputs = [operand(a) for a in args[:self.nin]]
         outs = self._outs(args[self.nin:], out)
         shape = _common_shape(inputs, outs)
         given, loop, results = self._types(inputs, dtype)
@@ -132,6 +132,7 @@ class ufunc:
         for one in args:
             kind = type(one)
             if kind is ndarray:
+                on_this_device(one)
                 one = one._host
                 if shape is None:
                     shape = one.shape

@@ -77,36 +77,41 @@ def get_driver_version() -> int:
 
 
 class Device:
-    """The virtual GPU, device number 0. Raises LogicError for other numbers."""
+    """A virtual GPU by its number. Raises LogicError for one that there is not."""
 
     def __init__(self, number: int):
         need_init("cuDeviceGet")
-        if number != 0:
-            raise LogicError("cuDeviceGet failed: invalid device ordinal (there is one device, "
-                             "number 0)")
+        if not 0 <= number < self.count():
+            raise LogicError("cuDeviceGet failed: invalid device ordinal "
+                             f"({machines.no_device(number)})")
+        self._number = number
 
     @staticmethod
     def count() -> int:
         need_init("cuDeviceGetCount")
-        return 1
+        return len(machines.every())
+
+    @property
+    def _machine(self) -> machines.Device:
+        return machines.every()[self._number]
 
     def name(self) -> str:
-        return machines.current().name
+        return self._machine.name
 
     def compute_capability(self) -> tuple[int, int]:
-        return tuple(machines.current().compute_capability)
+        return tuple(self._machine.compute_capability)
 
     def total_memory(self) -> int:
         """Bytes."""
-        return machines.current().total_memory
+        return self._machine.total_memory
 
     def pci_bus_id(self) -> str:
-        return "0000:00:00.0"
+        return f"0000:00:{self._number:02x}.0"
 
     def get_attribute(self, attribute: int) -> int:
         """One of :class:`device_attribute`; what the machine does not have is 0."""
         try:
-            return API.cuDeviceGetAttribute(attribute, 0)
+            return API.cuDeviceGetAttribute(attribute, self._number)
         except (DriverFailure, ValueError):
             raise LogicError("cuDeviceGetAttribute failed: invalid argument") from None
 
@@ -124,7 +129,7 @@ class Device:
     def make_context(self, flags: int = 0) -> Context:
         """A new context, which becomes the current one."""
         context = Context(self)
-        _stack.append(context)
+        context.push()
         return context
 
     def retain_primary_context(self) -> Context:
@@ -132,10 +137,10 @@ class Device:
         return Context(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Device)
+        return isinstance(other, Device) and other._number == self._number
 
     def __hash__(self) -> int:
-        return hash(Device)
+        return hash((Device, self._number))
 
 
 class Context:
@@ -162,15 +167,18 @@ class Context:
             raise LogicError("context::pop failed: invalid device context - cannot pop "
                              "non-current context")
         _stack.pop()
+        _select()
 
     def push(self) -> None:
         """Make this context current."""
         _stack.append(self)
+        _select()
 
     def detach(self) -> None:
         """Give the context up; it is no longer current."""
         if self in _stack:
             _stack.remove(self)
+            _select()
 
     @staticmethod
     def get_api_version() -> int:
@@ -183,6 +191,13 @@ class Context:
     @staticmethod
     def get_cache_config() -> int:
         return 0
+
+
+def _select() -> None:
+    """The device of the current context is the one that all calls mean."""
+    number = _stack[-1]._device._number if _stack else 0
+    if number != machines.number():
+        API.cuCtxSetCurrent(number + 1)
 
 
 def mem_get_info() -> tuple[int, int]:

@@ -147,7 +147,7 @@ def memcpy_htod(dest: Any, src: Any) -> None:
     raw = _host_bytes(src, writeable=False)
     if raw.size:
         with call("cuMemcpyHtoD"):
-            machines.current().write(int(dest), raw)
+            machines.owner(int(dest)).write(int(dest), raw)
 
 
 def memcpy_dtoh(dest: Any, src: Any) -> None:
@@ -156,7 +156,7 @@ def memcpy_dtoh(dest: Any, src: Any) -> None:
     raw = _host_bytes(dest, writeable=True)
     if raw.size:
         with call("cuMemcpyDtoH"):
-            raw[:] = machines.current().read(int(src), raw.size)
+            raw[:] = machines.owner(int(src)).read(int(src), raw.size)
 
 
 def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
@@ -164,7 +164,13 @@ def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
     need_context("cuMemcpyDtoD")
     if size:
         with call("cuMemcpyDtoD"):
-            machines.current().copy(int(dest), int(src), int(size))
+            machines.copy(int(dest), int(src), int(size))
+
+
+def memcpy_peer(dest: Any, src: Any, size: int, dest_context: Any = None, src_context: Any = None
+                ) -> None:
+    """Copy ``size`` bytes from one device to another: an address says whose it is."""
+    memcpy_dtod(dest, src, size)
 
 
 def memset_d8(dest: Any, data: int, count: int) -> None:

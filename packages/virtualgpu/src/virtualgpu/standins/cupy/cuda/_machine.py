@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from virtualgpu import devices
 from virtualgpu.devices import SharedDevice, current_shared
 
 #: A handle for a stream or an event: a number with nothing behind it.
@@ -13,3 +14,8 @@ new_handle = itertools.count(0x5000).__next__
 def machine() -> SharedDevice:
     """The device that holds the arrays. Raises VirtualGPUError where they are out of reach."""
     return current_shared("CuPy")
+
+
+def owner(address: int) -> SharedDevice:
+    """The device that has ``address``; the current one of an address that none has."""
+    return devices.shared(devices.owner(address)) or machine()

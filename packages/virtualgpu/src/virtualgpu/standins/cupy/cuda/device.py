@@ -1,32 +1,38 @@
-"""The one device there is: the virtual GPU, by its own name."""
+"""Devices: one virtual GPU, or as many as ``VIRTUALGPU_DEVICES`` says, by its own name."""
 
 from __future__ import annotations
+
+from virtualgpu import devices
 
 from . import runtime
 from ._machine import machine
 
 
 class Device:
-    """CUDA device 0.
+    """A CUDA device.
 
     Parameters
     ----------
     device : int, optional
-        0, or nothing. Raises CUDARuntimeError at the first use of another.
+        Its number; by default the current one's. Raises CUDARuntimeError at the first use of one
+        that there is not.
     """
 
     def __init__(self, device: int | None = None):
-        self.id = 0 if device is None else int(device)
+        self.id = runtime.getDevice() if device is None else int(device)
+        self._before: list[int] = []
 
     def __int__(self) -> int:
         return self.id
 
     def __enter__(self) -> Device:
+        before = runtime.getDevice()
         self.use()
+        self._before.append(before)
         return self
 
     def __exit__(self, *failure) -> None:
-        pass
+        runtime.setDevice(self._before.pop())
 
     def __repr__(self) -> str:
         return f"<CUDA Device {self.id}>"
@@ -51,12 +57,13 @@ class Device:
     @property
     def compute_capability(self) -> str:
         """Digits without a point: '90'."""
-        return "".join(map(str, machine().compute_capability))
+        return "".join(map(str, devices.every()[self.id].compute_capability))
 
     @property
     def mem_info(self) -> tuple[int, int]:
         """Free and total bytes; what memory pools keep is not free."""
-        return runtime.memGetInfo()
+        with self:
+            return runtime.memGetInfo()
 
     @property
     def attributes(self) -> dict[str, int]:
@@ -73,8 +80,8 @@ class Device:
 
 
 def get_device_id() -> int:
-    """The current device: 0."""
-    return 0
+    """The current device's number."""
+    return runtime.getDevice()
 
 
 def get_compute_capability() -> str:

@@ -12,7 +12,10 @@ import sys
 
 import numpy as np
 
+from virtualgpu import devices
+
 from ._machine import machine
+from ._machine import owner as machine_of
 from .device import Device
 
 
@@ -39,10 +42,9 @@ class OutOfMemoryError(MemoryError):
 
 
 class BaseMemory:
-    """Bytes on the device: ``ptr`` (int, 0 where empty), ``size`` (bytes), ``device_id``."""
+    """Bytes on a device: ``ptr`` (int, 0 where empty), ``size`` (bytes)."""
 
     __slots__ = ("__weakref__", "_machine", "ptr", "size")
-    device_id = 0
 
     def __init__(self, ptr: int, size: int, owner_machine=None):
         self.ptr, self.size = ptr, size
@@ -50,6 +52,12 @@ class BaseMemory:
 
     def __int__(self) -> int:
         return self.ptr
+
+    @property
+    def device_id(self) -> int:
+        """The number of the device that holds them; 0 of one that is no longer there."""
+        known = devices.every()
+        return known.index(self._machine) if self._machine in known else 0
 
     @property
     def device(self):
@@ -96,13 +104,13 @@ class UnownedMemory(BaseMemory):
     owner : object
         Who owns it.
     device_id : int
-        Ignored: there is one device.
+        Ignored: an address says whose it is.
     """
 
     __slots__ = ("_owner",)
 
     def __init__(self, ptr: int, size: int, owner, device_id: int = -1):
-        super().__init__(ptr, size)
+        super().__init__(ptr, size, machine_of(ptr))
         self._owner = owner
         if size:
             self._machine.demand(ptr, size, "array over memory")
@@ -141,7 +149,7 @@ class MemoryPointer:
     def copy_from_device(self, src: MemoryPointer, size: int) -> None:
         """Copy ``size`` bytes on the device."""
         if size:
-            self.mem._machine.copy(self.ptr, src.ptr, size)
+            devices.copy(self.ptr, src.ptr, size)
 
     def copy_from_host(self, mem, size: int) -> None:
         """Copy ``size`` bytes from the host address ``mem`` (int or ctypes.c_void_p)."""

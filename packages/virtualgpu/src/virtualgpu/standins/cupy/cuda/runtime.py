@@ -13,9 +13,12 @@ from collections.abc import Iterable
 import numpy as np
 from cuda.bindings import driver as _driver
 
+from virtualgpu import devices
+from virtualgpu.cuda.driver_api import API, ATTRIBUTES
 from virtualgpu.errors import OutOfMemory
 
 from ._machine import machine, new_handle
+from ._machine import owner as _owner
 
 is_hip = False
 streamDefault, streamNonBlocking, streamLegacy, streamPerThread = 0, 1, 1, 2
@@ -29,6 +32,8 @@ _NAMES = {
     1: ("cudaErrorInvalidValue", "invalid argument"),
     2: ("cudaErrorMemoryAllocation", "out of memory"),
     101: ("cudaErrorInvalidDevice", "invalid device ordinal"),
+    217: ("cudaErrorPeerAccessUnsupported", "peer access is not supported between these two "
+          "devices"),
     400: ("cudaErrorInvalidResourceHandle", "invalid resource handle"),
     801: ("cudaErrorNotSupported", "operation not supported"),
 }
@@ -47,20 +52,23 @@ class CUDARuntimeError(RuntimeError):
 
 
 def getDeviceCount() -> int:
-    """1: the virtual GPU."""
-    return 1
+    """1: the virtual GPU, unless ``VIRTUALGPU_DEVICES`` says more."""
+    return len(devices.every())
 
 
 def getDevice() -> int:
-    return 0
+    return devices.number()
 
 
 def setDevice(device: int) -> None:
+    """Make it this thread's, for Numba and PyCUDA too."""
     _check(device)
+    if device != devices.number():
+        API.cuCtxSetCurrent(device + 1)
 
 
 def _check(device: int) -> None:
-    if device != 0:
+    if not 0 <= device < len(devices.every()):
         raise CUDARuntimeError(101)
 
 
@@ -84,8 +92,6 @@ def memGetInfo() -> tuple[int, int]:
 
 def deviceGetAttribute(attrib: int, device: int) -> int:
     """By the number of a ``cudaDevAttr...`` (the driver API's numbers)."""
-    from virtualgpu.cuda.driver_api import ATTRIBUTES
-
     _check(device)
     try:
         name = _driver.CUdevice_attribute(attrib).name
@@ -96,17 +102,35 @@ def deviceGetAttribute(attrib: int, device: int) -> int:
 
 def deviceGetPCIBusId(device: int) -> str:
     _check(device)
-    return "0000:00:00.0"
+    return f"0000:00:{device:02x}.0"
 
 
 def deviceGetByPCIBusId(pciBusId: str) -> int:
-    if pciBusId != deviceGetPCIBusId(0):
+    known = [deviceGetPCIBusId(number) for number in range(getDeviceCount())]
+    if pciBusId not in known:
         raise CUDARuntimeError(101)
-    return 0
+    return known.index(pciBusId)
 
 
 def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
+    """0: a kernel reaches the memory of its own device only; copies go anywhere."""
     return 0
+
+
+def deviceEnablePeerAccess(peerDevice: int) -> None:
+    _check(peerDevice)
+    raise CUDARuntimeError(217)
+
+
+def memcpyPeer(dst: int, dstDevice: int, src: int, srcDevice: int, size: int) -> None:
+    """Copy from one device to another."""
+    if size:
+        devices.copy(dst, src, size)
+
+
+def memcpyPeerAsync(dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int
+                    ) -> None:
+    memcpyPeer(dst, dstDevice, src, srcDevice, size)
 
 
 def getDeviceProperties(device: int) -> dict:
@@ -154,17 +178,17 @@ def malloc(size: int) -> int:
 
 def free(ptr: int) -> None:
     if ptr:
-        extent = machine().extent(ptr)
+        extent = _owner(ptr).extent(ptr)
         if extent is None or extent[0] != ptr:  # also a place that the pool keeps
             raise CUDARuntimeError(1)
-        machine().free(ptr)
+        _owner(ptr).free(ptr)
 
 
 mallocManaged = malloc
 
 
 def memset(ptr: int, value: int, size: int) -> None:
-    machine().fill(ptr, value & 0xFF, size)
+    _owner(ptr).fill(ptr, value & 0xFF, size)
 
 
 def memsetAsync(ptr: int, value: int, size: int, stream: int) -> None:
@@ -173,18 +197,17 @@ def memsetAsync(ptr: int, value: int, size: int, stream: int) -> None:
 
 def memcpy(dst: int, src: int, size: int, kind: int) -> None:
     """Copy ``size`` bytes; ``kind`` is one of the ``memcpy...`` numbers."""
-    device = machine()
     if kind == memcpyDefault:
-        on_device = [device.extent(address) is not None for address in (dst, src)]
+        on_device = [_owner(address).extent(address) is not None for address in (dst, src)]
         kind = {(True, True): 3, (True, False): 1, (False, True): 2}.get(tuple(on_device), 0)
     if not size:
         return
     if kind == memcpyDeviceToDevice:
-        device.copy(dst, src, size)
+        devices.copy(dst, src, size)
     elif kind == memcpyHostToDevice:
-        device.write(dst, _host_bytes(src, size))
+        _owner(dst).write(dst, _host_bytes(src, size))
     elif kind == memcpyDeviceToHost:
-        _host_bytes(dst, size)[:] = device.read(src, size)
+        _host_bytes(dst, size)[:] = _owner(src).read(src, size)
     else:
         _host_bytes(dst, size)[:] = _host_bytes(src, size)
 

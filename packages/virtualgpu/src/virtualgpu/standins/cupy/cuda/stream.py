@@ -6,6 +6,8 @@ import threading
 import time
 import warnings
 
+from virtualgpu import devices
+
 from ._machine import new_handle
 from .runtime import CUDARuntimeError
 
@@ -15,7 +17,7 @@ _thread = threading.local()
 class BaseStream:
     """A queue of work, which is done as soon as it is asked for.
 
-    ``ptr`` is its handle (int), ``device_id`` 0.
+    ``ptr`` is its handle (int), ``device_id`` its device.
     """
 
     device_id = 0
@@ -99,6 +101,7 @@ class Stream(BaseStream):
 
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
         super().__init__(0 if null else 2 if ptds else new_handle())
+        self.device_id = devices.number() if self.ptr > 2 else 0
         self.is_non_blocking, self.priority = bool(non_blocking), priority or 0
 
 
@@ -114,7 +117,7 @@ class ExternalStream(BaseStream):
     ptr : int
         Its handle.
     device_id : int
-        Ignored: there is one device.
+        Ignored: the current device's.
     """
 
     def __init__(self, ptr: int, device_id: int = -1):

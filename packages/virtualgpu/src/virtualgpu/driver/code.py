@@ -1,0 +1,337 @@
+"""Libraries, kernels and launches (CUDA Driver API, sections "Library Management", "Module
+Management", "Execution Control", "Occupancy").
+
+An image is PTX: the machine's own code. A cubin or a fatbin is a real GPU's and is refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+
+from cuda.bindings import driver as binding
+
+from virtualgpu import devices
+from virtualgpu.cuda.driver_api import API, SHARED_PER_MULTIPROCESSOR, DriverFailure
+from virtualgpu.cuda.function import CudaFunction
+from virtualgpu.cuda.module import Module
+from virtualgpu.devices.each import PerDevice
+from virtualgpu.driver.entries import Result, entry
+from virtualgpu.errors import LaunchError, LinkError
+from virtualgpu.machine.launch import blocks_per_multiprocessor
+
+_Attribute = binding.CUfunction_attribute
+_handles = itertools.count(0xA000, 16)
+
+#: Name expressions of a PTX text's kernels and variables → their names in it, for messages.
+expressions: dict[str, dict[str, str]] = {}
+
+
+class Library:
+    """PTX texts that belong together, loaded on each device at its first use there."""
+
+    def __init__(self, texts: Sequence[str]):
+        self.texts = list(texts)
+        self.kernels: dict[str, int] = {}  # name → handle
+        self._modules: PerDevice[Module] = PerDevice()
+
+    def module(self, device: devices.Device) -> Module:
+        mangled = {shown: name for text in self.texts
+                   for shown, name in expressions.get(text, {}).items()}
+        return self._modules.get_or(lambda: Module(self.texts, mangled, device), device)
+
+    def kernel(self, name: str) -> int:
+        """The handle of a kernel. Raises DriverFailure with the names that there are."""
+        if name not in self.kernels:
+            try:
+                self.module(devices.current()).function(name)
+            except LaunchError as error:
+                raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuLibraryGetKernel",
+                                    str(error)) from None
+            self.kernels[name] = next(_handles)
+            _kernels[self.kernels[name]] = Kernel(self, name)
+        return self.kernels[name]
+
+
+class Kernel:
+    """A kernel of a library; its settings are each device's own."""
+
+    def __init__(self, library: Library, name: str):
+        self.library, self.name = library, name
+        self._functions: PerDevice[CudaFunction] = PerDevice()
+
+    def on(self, device: devices.Device) -> CudaFunction:
+        return self._functions.get_or(
+            lambda: CudaFunction(self.library.module(device), self.name), device)
+
+
+_libraries: dict[int, Library] = {}
+_kernels: dict[int, Kernel] = {}
+
+
+def _library(handle: int) -> Library:
+    if handle not in _libraries:
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_HANDLE, "cuLibrary",
+                            "no such library, or it was unloaded")
+    return _libraries[handle]
+
+
+def kernel(handle: int) -> CudaFunction:
+    """A kernel on the current device. Raises DriverFailure."""
+    return _kernel(handle).on(devices.current())
+
+
+def _kernel(handle: int) -> Kernel:
+    if handle not in _kernels:
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_HANDLE, "cuKernel",
+                            "no such kernel, or its library was unloaded")
+    return _kernels[handle]
+
+
+# -- libraries and modules -----------------------------------------------------------------------
+
+
+_NEXT = "\n// virtualgpu: the next text\n"
+
+
+def joined(ptx: list[str]) -> str:
+    """Texts that are linked with one another, as one image."""
+    return _NEXT.join(ptx)
+
+
+def texts(image: str) -> list[str]:
+    """The texts of an image."""
+    return image.split(_NEXT)
+
+
+def _ptx(image: int) -> list[str]:
+    head = ctypes.string_at(image, 4)
+    if head in (b"\x7fELF", b"P\xedU\xba"):
+        raise DriverFailure(
+            Result.CUDA_ERROR_NO_BINARY_FOR_GPU, "cuLibraryLoadData",
+            "this image is machine code of a real GPU; the virtual GPU runs PTX: compile to 'ptx'")
+    return texts(ctypes.string_at(image).decode())
+
+
+@entry(">z z")
+def cuModuleLoadData(image: int) -> int:
+    library = Library(_ptx(image))
+    library.module(devices.current())  # what is wrong with it is said now
+    handle = next(_handles)
+    _libraries[handle] = library
+    return handle
+
+
+@entry(">z z I z z")
+def cuModuleLoadDataEx(image: int, count: int, options: int, values: int) -> int:
+    return cuModuleLoadData(image)
+
+
+@entry(">z z z z I z z I")
+def cuLibraryLoadData(image: int, *options: int) -> int:
+    return cuModuleLoadData(image)
+
+
+@entry("z")
+def cuLibraryUnload(handle: int) -> None:
+    if library := _libraries.pop(handle, None):
+        for one in library.kernels.values():
+            _kernels.pop(one, None)
+
+
+@entry("z")
+def cuModuleUnload(handle: int) -> None:
+    cuLibraryUnload(handle)
+
+
+@entry(">z z z")
+def cuLibraryGetKernel(library: int, name: int) -> int:
+    return _library(library).kernel(ctypes.string_at(name).decode())
+
+
+@entry(">z z z")
+def cuModuleGetFunction(module: int, name: int) -> int:
+    return cuLibraryGetKernel(module, name)
+
+
+@entry(">z z")
+def cuLibraryGetModule(library: int) -> int:
+    return library
+
+
+@entry(">z z")
+def cuKernelGetFunction(handle: int) -> int:
+    return handle
+
+
+@entry(">z z")
+def cuKernelGetLibrary(handle: int) -> int:
+    library = _kernel(handle).library
+    return next(one for one, known in _libraries.items() if known is library)
+
+
+@entry(">I z")
+def cuLibraryGetKernelCount(library: int) -> int:
+    return len(_library(library).module(devices.current()).entries)
+
+
+@entry(">z >z z z")
+def cuLibraryGetGlobal(library: int, name: int) -> tuple[int, int]:
+    try:
+        return _library(library).module(devices.current()).symbol(ctypes.string_at(name).decode())
+    except LinkError as error:
+        raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuLibraryGetGlobal",
+                            str(error)) from None
+
+
+@entry(">z >z z z")
+def cuModuleGetGlobal(module: int, name: int) -> tuple[int, int]:
+    return cuLibraryGetGlobal(module, name)
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+def _attribute(function: CudaFunction, code: int) -> int:
+    name = _Attribute(code).name.removeprefix("CU_FUNC_ATTRIBUTE_").lower()
+    return function.attributes.get(name, 0)
+
+
+def _set_attribute(function: CudaFunction, code: int, value: int) -> None:
+    if code == _Attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        function.allow_dynamic(value)
+    elif code == _Attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        function.carveout = value
+
+
+@entry(">i i z")
+def cuFuncGetAttribute(code: int, function: int) -> int:
+    return _attribute(kernel(function), code)
+
+
+@entry(">i i z i")
+def cuKernelGetAttribute(code: int, handle: int, number: int) -> int:
+    return _attribute(_kernel(handle).on(devices.every()[number]), code)
+
+
+@entry("z i i")
+def cuFuncSetAttribute(function: int, code: int, value: int) -> None:
+    _set_attribute(kernel(function), code, value)
+
+
+@entry("i i z i")
+def cuKernelSetAttribute(code: int, value: int, handle: int, number: int) -> None:
+    _set_attribute(_kernel(handle).on(devices.every()[number]), code, value)
+
+
+@entry("z i")
+def cuFuncSetCacheConfig(function: int, config: int) -> None:
+    """There is no cache."""
+
+
+@entry("z z >z >z")
+def cuKernelGetParamInfo(handle: int, index: int) -> tuple[int, int]:
+    places = _places(kernel(handle))
+    if index >= len(places):
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuKernelGetParamInfo")
+    return places[index]
+
+
+@entry("z z >z >z")
+def cuFuncGetParamInfo(function: int, index: int) -> tuple[int, int]:
+    return cuKernelGetParamInfo(function, index)
+
+
+def _places(function: CudaFunction) -> list[tuple[int, int]]:
+    """Offset and bytes of each parameter, one behind the other as they are aligned."""
+    found, offset = [], 0
+    for variable in function.ptx.parameters:
+        offset = -(-offset // variable.align) * variable.align
+        found.append((offset, variable.size))
+        offset += variable.size
+    return found
+
+
+@entry(">i z i z")
+def cuOccupancyMaxActiveBlocksPerMultiprocessor(handle: int, threads: int, shared: int) -> int:
+    shared += kernel(handle).uses.shared
+    blocks = blocks_per_multiprocessor(threads)
+    return min(blocks, SHARED_PER_MULTIPROCESSOR // shared) if shared else blocks
+
+
+@entry(">i z i z I")
+def cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        handle: int, threads: int, shared: int, flags: int) -> int:
+    return cuOccupancyMaxActiveBlocksPerMultiprocessor(handle, threads, shared)
+
+
+# -- launches ------------------------------------------------------------------------------------
+
+
+class _LaunchConfig(ctypes.Structure):
+    """``CUlaunchConfig``."""
+
+    _fields_ = (("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
+                ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_size_t),
+                ("attributes", ctypes.c_size_t), ("count", ctypes.c_uint))
+
+
+_ATTRIBUTE_BYTES = 72  # of a CUlaunchAttribute: its id, 4 bytes of padding, a union of 64
+_Launch = binding.CUlaunchAttributeID
+
+
+@entry("z z z z")
+def cuLaunchKernelEx(config: int, function: int, parameters: int, extra: int) -> None:
+    wanted = _LaunchConfig.from_address(config)
+    cooperative = False
+    for k in range(wanted.count):
+        at = wanted.attributes + _ATTRIBUTE_BYTES * k
+        name = ctypes.c_int.from_address(at).value
+        value = ctypes.c_int.from_address(at + 8).value
+        if name == _Launch.CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+            cooperative = bool(value)
+        elif name == _Launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+            raise NotImplementedError("the virtual GPU launches no thread block clusters: leave "
+                                      "the cluster out of the launch configuration")
+    _launch(function, wanted.grid, wanted.block, wanted.shared_bytes, parameters, extra,
+            cooperative)
+
+
+@entry("z I I I I I I I z z z")
+def cuLaunchKernel(function: int, *numbers: int) -> None:
+    shared_bytes, _, parameters, extra = numbers[6:]
+    _launch(function, numbers[:3], numbers[3:6], shared_bytes, parameters, extra, False)
+
+
+@entry("z I I I I I I I z z")
+def cuLaunchCooperativeKernel(function: int, *numbers: int) -> None:
+    shared_bytes, _, parameters = numbers[6:]
+    _launch(function, numbers[:3], numbers[3:6], shared_bytes, parameters, 0, True)
+
+
+def _launch(handle: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int,
+            parameters: int, extra: int, cooperative: bool) -> None:
+    function = kernel(handle)
+    API.share_mapped(to_device=True)
+    function.run(tuple(grid), tuple(block), _parameters(function, parameters, extra), shared_bytes,
+                 cooperative)
+    API.share_mapped(to_device=False)
+
+
+def _parameters(function: CudaFunction, parameters: int, extra: int) -> list[bytes]:
+    """The bytes of each parameter: each behind a pointer of its own, or all in one buffer."""
+    if parameters:
+        return [ctypes.string_at(ctypes.c_size_t.from_address(parameters + 8 * k).value, size)
+                for k, size in enumerate(function.sizes)]
+    buffer = 0
+    for at in itertools.count(extra, 16) if extra else ():
+        key = ctypes.c_size_t.from_address(at).value
+        if key == 0:  # CU_LAUNCH_PARAM_END
+            break
+        if key == 1:  # CU_LAUNCH_PARAM_BUFFER_POINTER
+            buffer = ctypes.c_size_t.from_address(at + 8).value
+    if function.sizes and not buffer:
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuLaunchKernel",
+                            f"{function.entry} takes {len(function.sizes)} arguments; none came")
+    return [ctypes.string_at(buffer + offset, size) for offset, size in _places(function)]

@@ -1,0 +1,165 @@
+"""Devices and contexts (CUDA Driver API, sections "Device Management", "Primary Context
+Management", "Context Management")."""
+
+from __future__ import annotations
+
+import ctypes
+
+from cuda.bindings import driver as binding
+
+from virtualgpu import devices
+from virtualgpu.cuda.driver_api import API, DriverFailure
+from virtualgpu.driver.entries import Result, entry
+
+# Memory pools are this room's alone: the other front ends have none.
+_ATTRIBUTES = {binding.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: 1}
+_HEAP = binding.CUlimit.CU_LIMIT_MALLOC_HEAP_SIZE
+
+
+def device(number: int) -> devices.Device:
+    """By number. Raises DriverFailure."""
+    if not 0 <= number < len(devices.every()):
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_DEVICE, "cuDeviceGet",
+                            devices.no_device(number))
+    return devices.every()[number]
+
+
+@entry("I")
+def cuInit(flags: int) -> None:
+    devices.every()
+
+
+@entry(">i")
+def cuDriverGetVersion() -> int:
+    return binding.CUDA_VERSION
+
+
+@entry(">i")
+def cuDeviceGetCount() -> int:
+    return len(devices.every())
+
+
+@entry(">i i")
+def cuDeviceGet(number: int) -> int:
+    device(number)
+    return number
+
+
+@entry("z i i")
+def cuDeviceGetName(text: int, length: int, number: int) -> None:
+    _write_text(text, length, device(number).name)
+
+
+@entry("z i")
+def cuDeviceGetUuid(uuid: int, number: int) -> None:
+    device(number)
+    ctypes.memmove(uuid, number.to_bytes(16, "big"), 16)
+
+
+@entry("z i i")
+def cuDeviceGetPCIBusId(text: int, length: int, number: int) -> None:
+    _write_text(text, length, f"0000:00:{number:02x}.0")
+
+
+@entry(">z i")
+def cuDeviceTotalMem(number: int) -> int:
+    return device(number).total_memory
+
+
+@entry(">i i i")
+def cuDeviceGetAttribute(code: int, number: int) -> int:
+    device(number)
+    try:
+        attribute = binding.CUdevice_attribute(code)
+    except ValueError:
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuDeviceGetAttribute") from None
+    return _ATTRIBUTES.get(attribute) or API.cuDeviceGetAttribute(attribute, number)
+
+
+@entry(">i i i")
+def cuDeviceCanAccessPeer(one: int, other: int) -> int:
+    return API.cuDeviceCanAccessPeer(one, other)
+
+
+@entry("z I")
+def cuCtxEnablePeerAccess(context: int, flags: int) -> None:
+    API.cuCtxEnablePeerAccess(context, flags)
+
+
+@entry(">z i")
+def cuDevicePrimaryCtxRetain(number: int) -> int:
+    device(number)
+    return number + 1
+
+
+@entry("i")
+def cuDevicePrimaryCtxRelease(number: int) -> None:
+    """A context holds nothing of its own."""
+
+
+@entry("i >I >i")
+def cuDevicePrimaryCtxGetState(number: int) -> tuple[int, int]:
+    return 0, 1
+
+
+@entry(">z z")
+def cuGetExportTable(identifier: int) -> int:
+    """NVIDIA's own libraries ask for tables that are documented nowhere. NVRTC does without."""
+    raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuGetExportTable")
+
+
+@entry(">z")
+def cuCtxGetCurrent() -> int:
+    return int(API.cuCtxGetCurrent())
+
+
+@entry("z")
+def cuCtxSetCurrent(context: int) -> None:
+    API.cuCtxSetCurrent(context)
+
+
+@entry("z")
+def cuCtxPushCurrent(context: int) -> None:
+    API.cuCtxPushCurrent(context)
+
+
+@entry(">z")
+def cuCtxPopCurrent() -> int:
+    return int(API.cuCtxPopCurrent())
+
+
+@entry(">i")
+def cuCtxGetDevice() -> int:
+    return devices.number()
+
+
+@entry(">I")
+def cuCtxGetFlags() -> int:
+    return 0
+
+
+@entry("z >z")
+def cuCtxGetId(context: int) -> int:
+    return context or devices.number() + 1
+
+
+@entry("")
+def cuCtxSynchronize() -> None:
+    devices.current().synchronize()
+
+
+@entry(">i >i")
+def cuCtxGetStreamPriorityRange() -> tuple[int, int]:
+    return 0, -5  # least and greatest, as on hardware; they change nothing
+
+
+@entry(">z I")
+def cuCtxGetLimit(limit: int) -> int:
+    from virtualgpu.machine.memory import HEAP
+
+    return HEAP if limit == _HEAP else 0
+
+
+def _write_text(where: int, length: int, words: str) -> None:
+    raw = words.encode()[: length - 1] + b"\0"
+    ctypes.memmove(where, raw, len(raw))

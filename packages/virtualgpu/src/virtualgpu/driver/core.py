@@ -1,0 +1,130 @@
+"""What ``cuda.core`` needs beside a driver, once it is imported.
+
+- *Machine code.* ``Program.compile("cubin")`` gives the PTX: the virtual GPU's own code. Line
+  information is always generated, and messages quote the lines of the source string.
+- *Words.* ``CUDAError`` says what the machine says: the line, the block, the thread.
+- *Arguments.* ``launch`` counts them: too few, and a GPU reads whatever lies behind.
+- *The runtime.* ``Device.sync`` calls ``cudaDeviceSynchronize`` of NVIDIA's runtime library.
+
+It relies on (cuda.core 1.x): ``cuda.core.Program``, which can be a base class, and
+``cuda.core.launch``; ``_utils.cuda_utils`` looks up the words of an error's code in its global
+``DRIVER_CU_RESULT_EXPLANATIONS`` by ``get``.
+"""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+from typing import Any
+
+from virtualgpu import devices
+from virtualgpu.compilers.messages import explain
+from virtualgpu.compilers.nvrtc import source_path
+from virtualgpu.driver import code, entries
+
+_saved: list[tuple[ModuleType, str, Any]] = []
+
+
+class Words:
+    """What the machine has to say of a result code, else cuda.core's own explanation."""
+
+    def __init__(self, explanations: Any):
+        self._explanations = explanations
+
+    def get(self, key: int, default: Any = None) -> Any:
+        return entries.words_of(key) or self._explanations.get(key, default)
+
+
+def adapt(core: ModuleType) -> None:
+    """Change ``cuda.core``, just imported. Doing it twice changes nothing."""
+    if _saved:
+        return
+    from cuda.bindings import runtime
+    from cuda.core import _launcher, _program
+    from cuda.core._utils import cuda_utils
+
+    _replace([cuda_utils], "DRIVER_CU_RESULT_EXPLANATIONS",
+             Words(cuda_utils.DRIVER_CU_RESULT_EXPLANATIONS))
+    _replace([core, _program], "Program", _program_class(core, cuda_utils))
+    _replace([core, _launcher], "launch", _launch(core))
+    _replace([runtime], "cudaDeviceSynchronize", _device_synchronize)
+
+
+def restore() -> None:
+    """Give ``cuda.core`` its own parts back."""
+    while _saved:
+        module, name, value = _saved.pop()
+        setattr(module, name, value)
+
+
+def _replace(modules: list[ModuleType], name: str, value: Any) -> None:
+    for module in modules:
+        _saved.append((module, name, getattr(module, name)))
+        setattr(module, name, value)
+
+
+def _program_class(core: Any, utils: Any) -> type:
+    base: Any = core.Program
+
+    class Program(base):
+        def __init__(self, code, code_type, options=None):
+            self._text = None
+            if str(code_type).lower() == "ptx":
+                self._text = code
+            elif isinstance(code, str):
+                options = utils.check_or_create_options(
+                    core.ProgramOptions, options, "Program options")
+                options.lineinfo = options.lineinfo is None or options.lineinfo or True
+                path = source_path(code, options.name or "kernel.cu")
+                code = f'#line 1 "{path}"\n{code}'
+            super().__init__(code, code_type, options)
+
+        def compile(self, target_type, name_expressions=(), logs=None, **more):
+            target = str(target_type)
+            if target == "ltoir":
+                raise NotImplementedError(
+                    "LTO-IR is linked to machine code of a real GPU; compile to 'ptx' here")
+            if self._text is not None:
+                return core.ObjectCode.from_cubin(self._text.encode())
+            try:
+                made = super().compile("ptx", name_expressions, logs, **more)
+            except utils.NVRTCError as error:
+                log = re.sub(r"/cuda-[0-9a-f]{12}/", "", str(error))
+                raise utils.NVRTCError(explain(log)) from None
+            text = bytes(made.code).rstrip(b"\0").decode()
+            names = {key if isinstance(key, str) else key.decode():
+                     value if isinstance(value, str) else value.decode()
+                     for key, value in made.symbol_mapping.items()}
+            code.expressions[text] = names
+            if target == "ptx":
+                return made
+            return core.ObjectCode.from_cubin(bytes(made.code), name=made.name,
+                                              symbol_mapping=made.symbol_mapping)
+
+    Program.__doc__ = core.Program.__doc__
+    Program.__module__ = core.Program.__module__
+    return Program
+
+
+def _device_synchronize():
+    """For ``Device.sync``: NVIDIA's runtime library asks the driver for undocumented tables."""
+    from cuda.bindings import runtime
+
+    devices.current().synchronize()
+    return (runtime.cudaError_t.cudaSuccess,)
+
+
+def _launch(core: ModuleType):
+    launch_of_core = core.launch
+
+    def launch(stream, config, kernel, *arguments):
+        wanted = kernel.num_arguments
+        if len(arguments) != wanted:
+            raise TypeError(
+                f"the kernel takes {wanted} argument{'s' * (wanted != 1)} and was given "
+                f"{len(arguments)}: a GPU would read whatever lies where the others should be, "
+                "or ignore what is too much")
+        launch_of_core(stream, config, kernel, *arguments)
+
+    launch.__doc__ = launch_of_core.__doc__
+    return launch

@@ -1,0 +1,50 @@
+"""Linking (CUDA Driver API, section "Module Management", ``cuLink...``): PTX with PTX.
+
+What comes out is what :mod:`.code` loads: the texts, one behind the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+
+from virtualgpu import devices
+from virtualgpu.cuda.driver_api import DriverFailure
+from virtualgpu.driver import code
+from virtualgpu.driver.entries import Result, entry
+
+_PTX = 1  # CU_JIT_INPUT_PTX
+_handles = itertools.count(0xB000, 16)
+_states: dict[int, list[str]] = {}
+_images: dict[int, ctypes.Array] = {}  # they live as long as their state
+
+
+@entry("I z z >z")
+def cuLinkCreate(count: int, options: int, values: int) -> int:
+    handle = next(_handles)
+    _states[handle] = []
+    return handle
+
+
+@entry("z i z z z I z z")
+def cuLinkAddData(state: int, kind: int, data: int, nbytes: int, *options: int) -> None:
+    if kind != _PTX:
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_IMAGE, "cuLinkAddData",
+            "the virtual GPU links PTX; cubins, fatbins, objects and libraries hold machine code "
+            "of a real GPU")
+    _states[state].append(ctypes.string_at(data, nbytes).rstrip(b"\0").decode())
+
+
+@entry("z >z >z")
+def cuLinkComplete(state: int) -> tuple[int, int]:
+    raw = code.joined(_states[state]).encode()
+    code.Library(_states[state]).module(devices.current())  # what does not link is said now
+    _images[state] = ctypes.create_string_buffer(raw)
+    return ctypes.addressof(_images[state]), len(raw)
+
+
+@entry("z")
+def cuLinkDestroy(state: int) -> None:
+    _states.pop(state, None)
+    _images.pop(state, None)

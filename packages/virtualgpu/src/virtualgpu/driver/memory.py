@@ -1,0 +1,178 @@
+"""Memory, copies and fills (CUDA Driver API, sections "Memory Management", "Unified
+Addressing")."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+from cuda.bindings import driver as binding
+
+from virtualgpu import devices
+from virtualgpu.cuda.driver_api import API, DriverFailure, host_bytes
+from virtualgpu.driver.entries import Result, entry
+from virtualgpu.machine.mapping import BASE, END
+
+_Attribute = binding.CUpointer_attribute
+
+
+def on_device(address: int) -> bool:
+    """Whether an address is one that devices give out, be it freed, and not the host's."""
+    return BASE <= address < END
+
+
+def allocate(nbytes: int, function: str) -> int:
+    """On the current device."""
+    if nbytes == 0:
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, function, "no bytes asked for")
+    return devices.current().allocate(nbytes)
+
+
+@entry(">z z")
+def cuMemAlloc(nbytes: int) -> int:
+    return allocate(nbytes, "cuMemAlloc")
+
+
+@entry(">z z I")
+def cuMemAllocManaged(nbytes: int, flags: int) -> int:
+    raise NotImplementedError(
+        "managed memory has one address for host and device, and the virtual GPU's memory has "
+        "two: use numba.cuda.managed_array, or a device buffer and copies")
+
+
+@entry(">z z")
+def cuMemAllocHost(nbytes: int) -> int:
+    return API.cuMemHostAlloc(nbytes, 0)
+
+
+@entry(">z z I")
+def cuMemHostAlloc(nbytes: int, flags: int) -> int:
+    return API.cuMemHostAlloc(nbytes, 0)
+
+
+@entry("z")
+def cuMemFreeHost(host: int) -> None:
+    API.cuMemFreeHost(host)
+
+
+@entry("z z I")
+def cuMemHostRegister(host: int, nbytes: int, flags: int) -> None:
+    API.cuMemHostRegister(host, nbytes, 0)
+
+
+@entry("z")
+def cuMemHostUnregister(host: int) -> None:
+    API.cuMemHostUnregister(host)
+
+
+@entry(">z >z")
+def cuMemGetInfo() -> tuple[int, int]:
+    return API.cuMemGetInfo()
+
+
+@entry(">z >z z")
+def cuMemGetAddressRange(address: int) -> tuple[int, int]:
+    start, nbytes = API.cuMemGetAddressRange(address)
+    return int(start), nbytes
+
+
+def copy(target: int, origin: int, nbytes: int) -> None:
+    """Between any two places; which of them are a device's the addresses say."""
+    if not nbytes:
+        return
+    if not (target and origin):
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemcpy",
+                            f"copy of {nbytes} bytes {'from' if target else 'to'} a null pointer")
+    if not on_device(target):
+        if on_device(origin):
+            API.cuMemcpyDtoH(target, origin, nbytes)
+        else:
+            host_bytes(target, nbytes)[:] = host_bytes(origin, nbytes)
+    elif on_device(origin):
+        API.cuMemcpyDtoD(target, origin, nbytes)
+    else:
+        API.cuMemcpyHtoD(target, origin, nbytes)
+
+
+@entry("z z z")
+def cuMemcpy(target: int, origin: int, nbytes: int) -> None:
+    copy(target, origin, nbytes)
+
+
+@entry("z z z z")
+def cuMemcpyAsync(target: int, origin: int, nbytes: int, stream: int) -> None:
+    copy(target, origin, nbytes)
+
+
+@entry("z z z z z")
+def cuMemcpyPeer(target: int, there: int, origin: int, here: int, nbytes: int) -> None:
+    API.cuMemcpyDtoD(target, origin, nbytes)
+
+
+@entry("z z z z z z")
+def cuMemcpyPeerAsync(target: int, there: int, origin: int, here: int, nbytes: int, stream: int
+                      ) -> None:
+    API.cuMemcpyDtoD(target, origin, nbytes)
+
+
+for _name in ("cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD"):
+    for _async in ("", "Async"):
+        def _copy(*arguments: int, name: str = _name) -> None:
+            getattr(API, name)(*arguments[:3])
+
+        _copy.__name__ = _name + _async
+        entry("z z z z" if _async else "z z z")(_copy)
+
+for _bits, _letter in ((8, "B"), (16, "H"), (32, "I")):
+    for _async in ("", "Async"):
+        def _fill(target: int, value: int, count: int, stream: int = 0,
+                  dtype: str = f"u{_bits // 8}") -> None:
+            if count:
+                devices.owner(target).write(target, np.full(count, value, dtype))
+
+        _fill.__name__ = f"cuMemsetD{_bits}{_async}"
+        entry(f"z {_letter} z z" if _async else f"z {_letter} z")(_fill)
+
+
+@entry("z i z")
+def cuPointerGetAttribute(where: int, attribute: int, address: int) -> None:
+    if not on_device(address) and address not in API.host:
+        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuPointerGetAttribute",
+                            "plain memory of the host, of which the driver knows nothing")
+    _attribute(where, attribute, address)
+
+
+@entry("I z z z")
+def cuPointerGetAttributes(count: int, attributes: int, places: int, address: int) -> None:
+    for k in range(count):
+        _attribute(ctypes.c_size_t.from_address(places + 8 * k).value,
+                   ctypes.c_int.from_address(attributes + 4 * k).value, address)
+
+
+def _attribute(where: int, attribute: int, address: int) -> None:
+    """Write one attribute of a pointer; of memory that the driver does not know, zero."""
+    there = on_device(address)
+    number = devices.every().index(devices.owner(address)) if there else devices.number()
+    known = there or address in API.host
+    number_type: type[ctypes.c_int] | type[ctypes.c_size_t] = ctypes.c_int
+    value = 0
+    if attribute == _Attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        number_type = ctypes.c_int
+        value = 2 if there else 1 if known else 0  # CU_MEMORYTYPE_DEVICE, _HOST
+    elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        value = number if known else -2
+    elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_CONTEXT:
+        number_type, value = ctypes.c_size_t, number + 1 if known else 0
+    elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        number_type, value = ctypes.c_size_t, address if there else 0
+    elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        number_type, value = ctypes.c_size_t, address if known and not there else 0
+    elif attribute in (_Attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                       _Attribute.CU_POINTER_ATTRIBUTE_RANGE_SIZE):
+        start, nbytes = API.cuMemGetAddressRange(address) if there else (0, 0)
+        first = attribute == _Attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+        number_type, value = ctypes.c_size_t, int(start) if first else nbytes
+    elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        ctypes.c_ubyte.from_address(where).value = 0
+        return
+    number_type.from_address(where).value = value

@@ -1,0 +1,41 @@
+"""What the tests of a lecture or project look at: the one that their file has the number of."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from gpucourse.course.registry import load_course
+from gpucourse.exercises.checks import load_lesson
+from lecture_cells import solved
+from project_class import ProjectClass
+
+
+@pytest.fixture(scope="module")
+def lecture(request, repository) -> str:
+    """The lecture's id: ``07_random_numbers`` for ``test_lecture_07.py``."""
+    return _with_number(request, load_course(repository).lectures)
+
+
+@pytest.fixture(scope="module")
+def project(request, repository, tmp_path_factory) -> ProjectClass:
+    id = _with_number(request, load_course(repository).projects)
+    return ProjectClass(id, tmp_path_factory.mktemp("source"))
+
+
+def _with_number(request, lessons) -> str:
+    number = request.module.__name__.split("_")[2]
+    return next(lesson.id for lesson in lessons if lesson.id.startswith(number))
+
+
+@pytest.fixture(scope="module")
+def shown(lecture, repository) -> dict[str, SimpleNamespace]:
+    """The cells of the solved lecture: see :func:`lecture_cells.solved`."""
+    return solved(repository, lecture)
+
+
+@pytest.fixture(scope="module")
+def lesson(lecture):
+    """The lecture's checks."""
+    return load_lesson(lecture)

@@ -1,0 +1,51 @@
+"""What holds for each project: its points, its stubs, and right and wrong answers in a class."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpucourse.course.regions import SOLUTION, replace_regions
+from gpucourse.course.registry import load_course
+from project_class import ProjectClass
+
+# The seeds of its small class ("" draws one) and how many other right answers it grades.
+PROJECTS = {
+    "01_fill_a_histogram": ("5e" * 16, 2),
+    "02_area_by_sampling": ("5e" * 16, 1),
+    "03_z_mass": ("", 1),
+    "04_a_compiler": ("", 1),
+}
+
+
+@pytest.fixture(scope="module", params=PROJECTS)
+def project(request, tmp_path_factory) -> ProjectClass:
+    return ProjectClass(request.param, tmp_path_factory.mktemp("source"))
+
+
+def test_these_are_all_projects(repository):
+    assert list(PROJECTS) == [project.id for project in load_course(repository).projects]
+
+
+def test_points_add_up(project):
+    project.check_points()
+
+
+def test_released_answers_are_stubs_inside_functions(project):
+    """A stub outside of a function would raise before any test can say what is missing."""
+    for cell in project.assignment.solutions:
+        if cell.cell_type == "code":
+            released = replace_regions(cell.source, SOLUTION, ["raise NotImplementedError()"])
+            assert all(line.startswith("    ") for line in released.split("\n") if "raise" in line)
+
+
+@pytest.mark.slow
+def test_a_small_class_comes_out_as_expected(project):
+    seed, _ = PROJECTS[project.assignment.name]
+    assert project.outcomes(project.small_class(), seeds=[seed]) == []
+
+
+@pytest.mark.rehearsal
+def test_a_larger_class_comes_out_as_expected(project):
+    """A fresh seed every time; `python -m evidence.project_seeds` takes 200."""
+    _, right = PROJECTS[project.assignment.name]
+    assert project.outcomes(project.larger_class(right)) == []
