@@ -57,3 +57,14 @@ def test_registers_of_full_warps(alike, within, after, block):
     text = entry(KERNEL.format(alike=alike, within=within, after=after), 2)
     arrays = np.random.default_rng(2).integers(0, 1 << 32, (2, WORDS), dtype=np.uint32)
     agree(text if block[1] > 1 else text.replace(PLACE, ""), *arrays, grid=1, block=block)
+
+
+@pytest.mark.parametrize(("register", "literal"), [
+    ("%f1", "0f40490FDB"), ("%fd1", "0d400921FB54442D18")], ids=["f32", "f64"])
+def test_float_literals_beside_regular_addresses(register, literal):
+    size = 64 if "d" in register else 32
+    text = entry(f"""
+      mul.wide.u32 %rd10, %gid, {size // 8};  add.s64 %rd10, %rd1, %rd10;
+      mov.f{size} {register}, {literal};  st.global.f{size} [%rd10], {register};
+    """, 1)
+    agree(text, np.zeros(WORDS, np.uint32), grid=2, block=64)

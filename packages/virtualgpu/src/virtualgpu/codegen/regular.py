@@ -261,7 +261,8 @@ class Regular(Strides):
             value = registers.get(operand, U32)
             value = value if value.lanes is None else self.starts(value)
             return Built(self._spread(value), U32)
-        wide = UNSIGNED[8]
+        # A float's literal has the size that it is written with; all else fits 64 bits.
+        wide = UNSIGNED[4 if getattr(operand, "type", None) == "f32" else 8]
         return Built(self._spread(registers.get(operand, wide)), wide)
 
     def _thread(self, name: str) -> Value:
