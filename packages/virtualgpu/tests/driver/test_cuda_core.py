@@ -259,3 +259,21 @@ def test_two_devices_and_an_end_without_a_crash():
                           text=True, env=os.environ | {"VIRTUALGPU_DEVICES": "2"}, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "in an array of 128 bytes on device 1, and this is device 0" in done.stdout
+
+
+SWITCHED = """
+import virtualgpu
+virtualgpu.activate(force=True)
+virtualgpu.deactivate()
+from cuda.bindings import driver
+print(int(driver.cuInit(0)[0]))
+virtualgpu.activate(force=True)
+print(int(driver.cuInit(0)[0]))
+"""
+
+
+def test_functions_are_found_while_the_driver_is_switched_off():
+    """cuda.bindings looks them up once, at its first call."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SWITCHED], capture_output=True,
+                          text=True, timeout=300)
+    assert done.stdout.split() == ["100", "0"], done.stderr

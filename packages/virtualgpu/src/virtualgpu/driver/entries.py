@@ -48,8 +48,8 @@ _texts: dict[bytes, ctypes.Array] = {}  # what C was told stays where it is
 #: Where the library has them: there, a call after Python's end does no harm.
 exported: dict[str, int] = {}
 is_on = False
-# What was taken may be given back at any time.
-_RELEASING = ("Free", "Destroy", "Unload", "Release")
+# What was taken may be given back at any time; functions are looked up once for all.
+_ALWAYS = ("Free", "Destroy", "Unload", "Release", "GetProcAddress")
 
 
 def entry(signature: str) -> Callable[[Callable], Callable]:
@@ -62,7 +62,8 @@ def entry(signature: str) -> Callable[[Callable], Callable]:
 
 
 def switch(on: bool) -> None:
-    """Switched off, every function but those that give back says that there is no device."""
+    """Switched off, every function says that there is no device, but those that give back or look
+    others up."""
     global is_on
     is_on = on
 
@@ -98,7 +99,7 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
 
     def call(*arguments: Any) -> int:
         try:
-            if not (is_on or any(word in name for word in _RELEASING)):
+            if not (is_on or any(word in name for word in _ALWAYS)):
                 return int(Result.CUDA_ERROR_NO_DEVICE)
             made = function(*[arguments[at] for at in given])
             results = made if len(outs) > 1 else (made,)[: len(outs)]
