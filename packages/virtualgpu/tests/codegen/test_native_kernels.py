@@ -164,6 +164,20 @@ def test_of_loads_that_share_an_address_the_one_outside_is_named(far):
     agree(text, values, np.zeros(512, np.uint32), grid=4, block=64)
 
 
+@pytest.mark.parametrize("loads", [
+    "ld.global.u32 %r1, [%rd3]; ld.global.v2.u16 {%h1, %h2}, [%rd3+4];",
+    "ld.global.v2.u16 {%h1, %h2}, [%rd3+4]; ld.global.u32 %r1, [%rd3];",
+], ids=["one first", "two first"])
+@pytest.mark.parametrize("block", [(64, 1, 1), (8, 8, 1)], ids=str)
+def test_loads_of_one_size_and_different_widths_share_an_address(loads, block):
+    text = entry(f"""shr.u32 %r3, %gid, 1; mul.wide.u32 %rd3, %r3, 8; add.u64 %rd3, %rd1, %rd3;
+        mul.wide.u32 %rd4, %gid, 4; add.u64 %rd4, %rd2, %rd4;
+        {loads} cvt.u32.u16 %r2, %h2; xor.b32 %r1, %r1, %r2; cvt.u32.u16 %r2, %h1;
+        add.u32 %r1, %r1, %r2; st.global.u32 [%rd4], %r1;""", 2)
+    agree(text, np.arange(WORDS, dtype=np.uint32) << 9, np.zeros(WORDS, np.uint32), grid=1,
+          block=block)
+
+
 def test_a_narrow_signed_parameter_keeps_its_sign():
     text = entry("ld.param.s8 %r1, [p1+1]; ld.param.s16 %r2, [p1]; mul.wide.u32 %rd3, %gid, 8;"
                  "add.u64 %rd4, %rd1, %rd3; st.global.v2.u32 [%rd4], {%r1, %r2};", 1)

@@ -26,7 +26,9 @@ from virtualgpu.codegen.lanes import (
     pointer_to,
     splat,
 )
+from virtualgpu.codegen.refusal import Refused
 from virtualgpu.compilers.building import intrinsic, item
+from virtualgpu.machine.access import Site
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.expression import Value, select
 
@@ -71,6 +73,14 @@ class Counts:
     stretch: int
 
 
+def _is_silent(site: Site) -> bool:
+    """Whether nobody counts an access. ``ld.const`` may be told an address of any memory, and is
+    counted where that is not constant: the interpreting machine looks, each time."""
+    if site.quiet and site.space == "global":
+        raise Refused("ld.const, and somebody counts")
+    return site.quiet
+
+
 class Counting:
     """Writes what a watched kernel counts."""
 
@@ -100,7 +110,7 @@ class Counting:
         self._place(place, WARPS, 1)
         self._place(place, HERE, self._lanes(mask))
         accesses = sum(isinstance(step, Access) and step.site.space in ("global", "shared")
-                       and not step.site.quiet for step in self.steps[place.index])
+                       and not _is_silent(step.site) for step in self.steps[place.index])
         thread = build.add(build.mul(context.load("block"), context.load("threads")),
                            build.shl(context.load("warp"), I64(5)))
         for field, more in (("thread_instructions", count), ("thread_accesses", accesses)):
@@ -137,7 +147,7 @@ class Counting:
     def line(self, step: Access, number: int, first: ir.Value) -> None:
         """A whole warp reaches neighbouring elements from ``first`` on, in one variable."""
         build, site = self.build, step.site
-        if site.quiet:
+        if _is_silent(site):
             return
         space = I64(SPACES.index(site.space) if site.space in SPACES else 0)
         if site.space == "generic":
@@ -155,7 +165,7 @@ class Counting:
     def same(self, step: Access, number: int, mask: ir.Value, address: ir.Value) -> None:
         """All lanes of ``mask`` reach one address."""
         build, site = self.build, step.site
-        if site.quiet:
+        if _is_silent(site):
             return
         space, turns = SPACES.index(site.space), I64(1)
         if site.space == "shared" and site.size > 4:
@@ -169,7 +179,7 @@ class Counting:
     def apart(self, step: Access, number: int, mask: ir.Value) -> None:
         """Lanes reach the addresses that lie in the context."""
         build, site = self.build, step.site
-        if site.quiet:
+        if _is_silent(site):
             return
         if site.space == "local":
             self._site(I64(len(SPACES) * number + SPACES.index("local")), (self._lanes(mask),))

@@ -71,7 +71,8 @@ def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
         if isinstance(step, Access) and step.site.kind in ("load", "store"):
             site, base = step.site, step.sources[0]
             slot = code.slots.get(base.name, -1) if isinstance(base, Register) else -1
-            key = ((slot, times.get(slot), site.space, site.size, site.offset % site.size)
+            key = ((slot, times.get(slot), site.space, site.size, site.width,
+                    site.offset % site.size)
                    if slot >= 0 else id(step))
             reach = found[id(step)] = shared.setdefault(key, Reach(site.offset, site.offset))
             reach.lowest = min(reach.lowest, site.offset)
