@@ -68,3 +68,18 @@ def test_float_literals_beside_regular_addresses(register, literal):
       mov.f{size} {register}, {literal};  st.global.f{size} [%rd10], {register};
     """, 1)
     agree(text, np.zeros(WORDS, np.uint32), grid=2, block=64)
+
+
+def test_addresses_that_depend_on_floats():
+    text = entry("""
+      and.b32 %r8, %tid, 64;  cvt.rn.f64.u32 %fd1, %r8;  mov.u32 %r4, 0;  mov.u64 %rd10, %rd1;
+    LOOP:
+      ld.global.u32 %r5, [%rd10];  add.u32 %r4, %r4, %r5;
+      add.f64 %fd1, %fd1, 0d3FF0000000000000;
+      cvt.rzi.u32.f64 %r3, %fd1;
+      mul.wide.u32 %rd10, %r3, 4;  add.s64 %rd10, %rd1, %rd10;
+      setp.lt.f64 %p2, %fd1, 0d4024000000000000;
+      @%p2 bra LOOP;
+      mul.wide.u32 %rd10, %gid, 4;  add.s64 %rd10, %rd1, %rd10;  st.global.u32 [%rd10+128], %r4;
+    """, 1)
+    agree(text, np.arange(WORDS, dtype=np.uint32), grid=1, block=64)

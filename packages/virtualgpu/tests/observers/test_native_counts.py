@@ -131,7 +131,8 @@ def test_who_hears_events_has_the_launch_interpreted():
 
 def test_a_read_of_ordinary_memory_as_constant_is_counted():
     """`.const` is no cloak: the address decides, and native code does not look."""
-    text = entry(LINES + PLACE + "ld.const.u32 %r4, [%rd4]; st.global.u32 [%rd4], %r4;", 2)
+    text = entry(PLACE + "ld.const.u32 %r4, [%rd4]; st.global.u32 [%rd4], %r4;", 2,
+                 variables=TILE)
     arrays = np.zeros(256, np.uint64), np.zeros(1, np.uint32)
     launch, error, code = counted(text, codegen.natively, arrays)
     assert error is None and code == "ld.const, and somebody counts"

@@ -166,4 +166,5 @@ class Strides:
         """Of these registers, whose lanes nothing tells to be alike, those where they may be."""
         last = {slot: step for step in steps for slot in step.writes}
         return {slot for slot in slots & self.strides.keys()
-                if self.strides[slot] == 0 and isinstance(last[slot], Data | Move)}
+                if self.strides[slot] == 0 and isinstance(last[slot], Data | Move)
+                and self.program.dtypes[slot].kind in "iu"}
