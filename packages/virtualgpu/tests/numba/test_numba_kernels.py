@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
-from virtualgpu.errors import LaunchError, MemoryAccessError
+from virtualgpu.errors import DeadlockError, LaunchError, MemoryAccessError
 
 pytestmark = pytest.mark.usefixtures("active")
 
@@ -387,6 +387,23 @@ def test_an_exchange_that_the_compiler_copied(cuda):
         assert not report.findings
     (ptx,) = kernel.inspect_asm().values()
     assert ptx.count("shfl.sync") == 4  # two copies, each of them an int64's two halves
+
+
+def test_exchanges_that_never_meet_are_told_with_their_lines(cuda):
+    @cuda.jit
+    def kernel(out):
+        lane = cuda.threadIdx.x
+        if lane < 12:
+            out[lane] = cuda.shfl_xor_sync(0xFFFFFFFF, lane, 16)
+        else:
+            out[lane] = cuda.shfl_down_sync(0xFFFFFFFF, lane, 16)
+
+    with pytest.raises(DeadlockError) as told:
+        kernel[1, 32](np.zeros(32, np.int64))
+    first = kernel.py_func.__code__.co_firstlineno
+    message = str(told.value)
+    assert f"12 of its threads (the first is 0) at line {first + 4} for shfl" in message
+    assert f"20 of its threads (the first is 12) at line {first + 6} for shfl" in message
 
 
 def test_grid_synchronisation(cuda):
