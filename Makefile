@@ -127,6 +127,7 @@ bench-gpu: setup ## Time the kernels against libraries on this machine's GPU
 
 evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, the grader's
 	$(IN_VENV) -m evidence.labelled
+	$(IN_VENV) -m evidence.cuda_samples
 	$(IN_VENV) -m evidence.numba_suite
 	$(IN_VENV) -m evidence.fuzz --cases 1000000
 	$(IN_VENV) -m evidence.grader_threats

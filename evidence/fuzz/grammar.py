@@ -105,6 +105,10 @@ atom.global.cas.b16 @h, [], $h, $h
 atom.global.cas.b64 @d, [], $d, $d
 red.{global/shared}.add.u32 [], $r
 red.global.add.noftz.f16x2 [], $r
+{atom/atom.global}.add.v2.f32 {open}@f, _{close}, [], {open}$f, $f{close}
+red.{global/relaxed.gpu.global}.add.v4.f32 [], {open}$f, $f, $f, $f{close}
+red.global.add.noftz.v2.{f16x2/bf16x2} [], {open}$r, $r{close}
+atom.global.add.noftz.v4.bf16 {open}@h, @h, @h, @h{close}, [], {open}@h, @h, @h, @h{close}
 cp.async.ca.{shared/shared::cta}.global [], [%ga], {4/8/16}
 cp.async.cg.shared.global.L2::128B [], [%ga], 16{/, 16/, 0/, %p1/, %r2}
 cp.async.{commit_group/wait_all/wait_group 0/wait_group 1/mbarrier.arrive.shared.b64 []}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-CASES = 250
+CASES = 400
 
 
 def fuzz(repository: Path, results: Path, *options: str) -> subprocess.CompletedProcess:

@@ -35,6 +35,9 @@ FUNCTIONS = """
     { .reg .b32 %a<9>; ld.param.u32 %a1, [x+8]; ld.param.u32 %a2, [x]; ld.param.u32 %a3, [x+4];
       setp.gt.u32 %q, %a1, 40; .reg .pred %q; add.u32 %a4, %a2, %a3; @%q bra Other;
       st.param.v2.b32 [r+8], {%a4, %a1}; ret; Other: st.param.v2.b32 [r+8], {%a1, %a4}; }
+    .func (.reg .u32 most, .reg .u32 sum) both(.reg .u32 a, .reg .u32 b)
+    { .reg .pred p; setp.gt.u32 p, a, b; selp.u32 most, a, b, p; add.u32 a, a, b;
+      @p ret; mov.u32 sum, a; ret; }
     .func (.param .b32 r) narrow(.param .b32 x)
     { .reg .b32 %a<3>; ld.param.s8 %a1, [x]; st.param.b32 [r], %a1; ret; }
 """
@@ -58,6 +61,8 @@ def always(monkeypatch):
     call("mix", "%r0", "%tid", "30"),
     call("mix", "%r0", "%ctaid.x", "1"),  # one value for the warp
     call("twice", "%r0", "%tid"),
+    "mov.u32 %r1, 20; call (%r2, %r3), both, (%tid, %r1); mad.lo.u32 %r0, %r2, 99, %r3;"
+    "add.u32 %r0, %r0, %r1;",
     call("narrow", "%r0", "%tid").replace("%tid", "300"),
     "setp.gt.u32 %p1, %tid, 20; mov.u32 %r0, 5; @%p1 bra Out;"
     + call("twice", "%r1", "%tid") + call("mix", "%r0", "%r1", "%tid") + "Out:",
@@ -70,7 +75,7 @@ def always(monkeypatch):
     """{ .param .align 4 .b8 s[12]; .param .align 8 .b8 v[16]; st.param.b32 [s], %tid;
       st.param.b32 [s+4], %laneid; st.param.b32 [s+8], %gid; call (v), pair, (s);
       ld.param.b32 %r1, [v+8]; ld.param.b32 %r2, [v+12]; mad.lo.u32 %r0, %r1, 1000, %r2; }""",
-], ids=["lanes part inside", "one argument", "one value", "a call in a call", "narrow",
+], ids=["lanes part inside", "one argument", "one value", "a call in a call", "registers", "narrow",
         "in a branch", "at two places", "in a loop", "under a predicate",
         "structures"])
 def test_calls(body):

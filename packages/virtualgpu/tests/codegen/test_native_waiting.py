@@ -246,6 +246,11 @@ MEETINGS = {
     "own warp barriers": """setp.ge.u32 %p1, %laneid, 16; @%p1 bra High;
         bar.warp.sync 0xffff; mov.u32 %r0, 3; bra On;
         High: bar.warp.sync 0xffff0000; mov.u32 %r0, 4; On:""",
+    "copies of one exchange": """mov.u32 %r6, 0; and.b32 %r5, %laneid, 3;
+        setp.gt.u32 %p1, %r5, 1; @%p1 bra High;
+        shfl.sync.bfly.b32 %r7, %gid, 3, 31, -1; mad.lo.u32 %r0, %r0, 3, %r7; bra On;
+        High: shfl.sync.bfly.b32 %r8, %gid, 3, 31, -1; mad.lo.u32 %r0, %r0, 5, %r8; bra On;
+        On: vote.sync.ballot.b32 %r9, %p1, -1; add.u32 %r0, %r0, %r9;""",
     "a meeting that never is": """setp.eq.u32 %p1, %laneid, 3; @%p1 bra Other;
         shfl.sync.bfly.b32 %r0, %gid, 1, 31, -1; bra On;
         Other: vote.sync.ballot.b32 %r0, %p1, -1; On:""",

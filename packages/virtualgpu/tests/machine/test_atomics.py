@@ -7,7 +7,12 @@ import pytest
 
 import virtualgpu
 from ptx_lab import per_thread
-from virtualgpu.errors import UnsupportedInstruction
+from virtualgpu.errors import (
+    MemoryAccessError,
+    MisalignedAddressError,
+    PTXSyntaxError,
+    UnsupportedInstruction,
+)
 
 LANES = 96
 WORDS = 7  # addresses that the lanes share
@@ -158,6 +163,88 @@ def test_half_precision_sums():
     assert once.tolist() == [0x4382, 0x4080]  # 256 + 3 rounds to even, up: 260; 1 + 3 = 4
 
 
+VECTORS = [("f32", 2), ("f32", 4), ("f16x2", 2), ("f16x2", 4), ("bf16x2", 2), ("bf16x2", 4),
+           ("f16", 2), ("f16", 4), ("f16", 8), ("bf16", 2), ("bf16", 4), ("bf16", 8)]
+
+
+def half_sum(a: int, b: int, brain: bool) -> int:
+    """Two 16-bit patterns added exactly, in Python's own fractions, and rounded once."""
+    if not brain:
+        pair = np.array([a, b], np.uint16).view(np.float16).astype(np.float64)
+        return int(np.float16(pair.sum()).view(np.uint16))  # a sum of two f16 is exact in f64
+    pair = (np.array([a, b], np.uint32) << 16).view(np.float32).astype(np.float64)
+    total = float(pair.sum())  # exact: exponents here lie close together
+    low, high = (np.array([int(np.float32(total).view(np.uint32)) & 0xFFFF0000], np.uint32),) * 2
+    high = low + np.uint32(0x10000)
+    near = [abs(float(x.view(np.float32)[0]) - total) for x in (low, high)]
+    choice = low if near[0] < near[1] or (near[0] == near[1] and not low[0] >> 16 & 1) else high
+    return int(choice[0] >> 16)
+
+
+@pytest.mark.parametrize("generic", [False, True])
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize(("kind", "width"), VECTORS)
+def test_vector_atomics(kind, width, answers, generic):
+    """PTX ISA, "atom", "red": each element is an atomic of its own."""
+    size = {"f32": 4, "f16x2": 4, "bf16x2": 4}.get(kind, 2)
+    bank = {"f32": "%f", "f16": "%h", "bf16": "%h"}.get(kind, "%r")
+    halves = kind != "f32"
+    one = np.dtype("u2") if halves else np.dtype("f4")
+    count = width * size // one.itemsize
+
+    def some(rows):
+        numbers = RANDOM.uniform(1, 4, (rows, count)).astype(np.float32)
+        if not halves:
+            return numbers
+        if kind.startswith("b"):
+            return (numbers.view(np.uint32) >> 16).astype(np.uint16)
+        return numbers.astype(np.float16).view(np.uint16)
+
+    memory, b = some(3), some(LANES)
+    where = RANDOM.integers(0, 3, LANES).astype(np.uint32)
+    wanted, wanted_old = memory.copy(), np.zeros_like(b)
+    for lane, row in enumerate(where):
+        wanted_old[lane] = wanted[row] if answers else 0
+        for i in range(count):
+            wanted[row, i] = (half_sum(wanted[row, i], b[lane, i], kind.startswith("b"))
+                              if halves else wanted[row, i] + b[lane, i])
+    old, got = np.zeros_like(b), memory.copy()
+    step, bits = width * size, 8 * size
+    given, taken = (", ".join(f"{bank}{i + n}" for i in range(width)) for n in (0, 8))
+    name = f"{'' if generic else '.global'}.add{'.noftz' * halves}.v{width}.{kind}"
+    loads = "".join(f"ld.global.b{bits} {bank}{i}, [%rd7+{i * size}];" for i in range(width))
+    keeps = "".join(f"st.global.b{bits} [%rd7+{i * size}], {bank}{i + 8};" for i in range(width))
+    op = (f"atom{name} {{{taken}}}, [%rd6], {{{given}}};"
+          f"mad.wide.u32 %rd7, %tid, {step}, %rd5; {keeps}" if answers
+          else f"red{name} [%rd6], {{{given}}};")
+    per_thread(f"""
+        mad.wide.u32 %rd6, %tid, 4, %rd4; ld.global.u32 %r30, [%rd6];
+        mad.wide.u32 %rd6, %r30, {step}, %rd2;
+        mad.wide.u32 %rd7, %tid, {step}, %rd3; {loads} {op} mov.u32 %r0, 0;""",
+               got, b, where, old, block=LANES)
+    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(old, wanted_old)
+
+
+def test_a_vector_atomic_misused():
+    """At an address that is no multiple of its size, in shared memory, beyond the array, with the
+    wrong number of values."""
+    add = "red.global.add.v4.f32 [%rd3], {%f1, %f2, %f3, %f4}; mov.u32 %r0, 0;"
+    memory = np.zeros(8, np.float32)
+    with pytest.raises(MisalignedAddressError, match="16 bytes") as wrong:
+        per_thread("setp.eq.u32 %p1, %tid, 5; selp.b64 %rd3, 8, 0, %p1;"
+                   "add.u64 %rd3, %rd2, %rd3;" + add, memory)
+    assert wrong.value.location.thread[0] == 5
+    with pytest.raises(MemoryAccessError, match="illegal address"):
+        per_thread("add.u64 %rd3, %rd2, 32;" + add, memory)
+    with pytest.raises(MemoryAccessError, match="global memory alone"):
+        per_thread("mov.u64 %rd3, tile; cvta.shared.u64 %rd3, %rd3;" + add.replace(".global", ""),
+                   memory, variables=".shared .align 16 .b8 tile[32];")
+    for text in (add.replace(".global", ".shared"), add.replace(", %f4", "")):
+        with pytest.raises(PTXSyntaxError, match=r"vector atomics|3 values"):
+            per_thread("mov.u64 %rd3, %rd2;" + text, memory)
+
+
 def test_float_sums_round_at_every_step():
     """One lane after the other: not a pairwise sum, and not a sum in double precision."""
     sum_, x = np.zeros(1, np.float32), RANDOM.normal(0, 1, 256).astype(np.float32)
@@ -243,7 +330,8 @@ def test_a_spin_lock_lets_everyone_in_once(seed):
 
 @pytest.mark.parametrize("name", [
     "add.b32", "min.f32", "inc.s32", "inc.u64", "and.f32", "add.b64", "cas.f32", "exch.b16",
-    "sub.u32", "add.u16", "u32", "cas.b128", "add.v2.f32", "add.noftz.f64x2",
+    "sub.u32", "add.u16", "u32", "cas.b128", "min.v2.f32",
+    "add.v2.u32", "add.v8.f32", "exch.v2.f32", "add.noftz.f64x2",
 ])
 def test_what_no_device_has_is_named(name):
     with pytest.raises(UnsupportedInstruction, match=r"atom\.global"):

@@ -329,6 +329,37 @@ def test_a_call_with_the_wrong_parameters():
                    before=FUNCTIONS)
 
 
+REGISTER_PARAMETERS = """
+    .func (.reg .u32 most, .reg .f64 half) both (.reg .u32 a, .reg .u32 b)
+    {
+        .reg .pred p;
+        setp.gt.u32 p, a, b; selp.u32 most, a, b, p;
+        add.u32 a, a, b; cvt.rn.f64.u32 half, a; mul.f64 half, half, 0d3FE0000000000000;
+        ret;
+    }
+"""
+
+
+def test_parameters_in_registers():
+    """PTX ISA, ".func": ``.reg`` parameters and results are the body's own registers, and the
+    caller's keep what they held."""
+    body = """xor.b32 %r1, %gid, 5; mul.lo.u32 %r2, %gid, 3; and.b32 %r5, %gid, 3;
+        setp.eq.u32 %p1, %r5, 2; mov.u32 %r3, 0; mov.f64 %fd1, 0d0000000000000000;
+        @%p1 bra Out; call (%r3, %fd1), both, (%r1, %r2); Out:
+        cvt.rzi.u32.f64 %r4, %fd1; mad.lo.u32 %r0, %r3, 1000, %r4; add.u32 %r0, %r0, %r1;"""
+    out = per_thread(body, grid=2, block=48, before=REGISTER_PARAMETERS)
+    g = np.arange(96)
+    a, b = g ^ 5, g * 3
+    called = np.where(g & 3 == 2, 0, np.maximum(a, b) * 1000 + (a + b) // 2)
+    np.testing.assert_array_equal(out, called + a)
+    with pytest.raises(PTXSyntaxError, match=r"lie in \.param"):
+        virtualgpu.Module.from_ptx(HEADER + ".visible .entry k(.reg .u32 n) { ret; }")
+    with pytest.raises(PTXSyntaxError, match=r"unknown register type \.u3"):
+        per_thread("mov.u32 %r0, 0;", before=".func f(.reg .u3 n) { ret; }")
+    with pytest.raises(VirtualGPUError, match="1 arguments; it takes 2"):
+        per_thread("call (%r3, %fd1), both, (%r1); mov.u32 %r0, 0;", before=REGISTER_PARAMETERS)
+
+
 def test_recursion_that_never_ends():
     with pytest.raises(VirtualGPUError, match="stack overflow"):
         per_thread("call f;", before=".func f() { call f; ret; }")

@@ -6,9 +6,12 @@ share nothing with the machine.
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
+import virtualgpu
 from ptx_lab import per_thread
 from virtualgpu.cuda.module import Module
 from virtualgpu.errors import DeadlockError, UnsupportedInstruction
@@ -251,6 +254,60 @@ def test_a_mask_that_names_lanes_elsewhere_is_a_deadlock():
             bar.sync 0; bra Out;
             Here: vote.sync.all.pred %p2, %p1, -1; bar.sync 0;
             Out: mov.u32 %r0, 0;""")
+
+
+COPIES = {
+    "shfl": ("shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1;", lambda t: t ^ 16),
+    "vote": ("setp.eq.u32 %p2, %tid, 20; vote.sync.any.pred %p3, %p2, -1; selp.u32 %r0, 1, 2, %p3;",
+             lambda t: 0 * t + 1),
+    "ballot": ("and.b32 %r1, %tid, 1; setp.eq.u32 %p2, %r1, 0; vote.sync.ballot.b32 %r0, %p2, -1;",
+               lambda t: 0 * t + 0x5555_5555),
+    "match": ("and.b32 %r1, %tid, 7; match.any.sync.b32 %r0, %r1, -1;",
+              lambda t: 0x01010101 << (t & 7)),
+    "redux": ("redux.sync.add.u32 %r0, %tid, -1;", lambda t: 0 * t + 496),
+}
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_an_exchange_meet(name, seed):
+    """PTX ISA: lanes wait until all in the mask "have executed shfl.sync with the same qualifiers
+    and same membermask value": which of the copies that a compiler made of it, it does not ask.
+    What the copies give to and where they leave it are registers of their own."""
+    exchange, wanted = COPIES[name]
+    other = exchange.replace("%r0", "%r9").replace("%r1,", "%r8,")
+    body = f"""
+        mov.u32 %r2, 0;
+        Next: rem.u32 %r3, %tid, 3; setp.eq.u32 %p1, %r3, 1; @%p1 bra Odd;
+        {exchange} bra On;
+        Odd: add.u32 %r4, %r2, 1; {other} mov.u32 %r0, %r9;
+        On: add.u32 %r2, %r2, 1; setp.lt.u32 %p4, %r2, 2; @%p4 bra Next;"""
+    with contextlib.nullcontext() if seed is None else virtualgpu.schedule(seed):
+        out = per_thread(body, block=64 if name == "shfl" else 32)
+    t = np.arange(64 if name == "shfl" else 32)
+    np.testing.assert_array_equal(out, wanted(t))
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1;", "shfl.sync.idx.b32 %r0, %tid, 16, 31, -1;"),
+    ("shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1;",
+     "shfl.sync.bfly.b32 %r0, %tid, 16, 31, 0x7fffffff;"),
+    ("redux.sync.add.u32 %r0, %tid, -1;", "redux.sync.add.s32 %r0, %tid, -1;"),
+    ("vote.sync.ballot.b32 %r0, %p1, -1;", "vote.sync.any.pred %p2, %p1, -1;"),
+])
+def test_exchanges_of_other_qualifiers_or_masks_do_not_meet(one, other):
+    with pytest.raises(DeadlockError, match=r"16 of its threads .*; 16 of its threads"):
+        per_thread(f"""mov.u32 %r0, 0; setp.lt.u32 %p1, %tid, 16; @%p1 bra Low;
+            {one} bra Out; Low: {other} Out:""")
+
+
+def test_half_a_warp_at_a_copy_and_half_elsewhere_is_a_deadlock():
+    with pytest.raises(DeadlockError, match=r"shfl\.sync"):
+        per_thread("""mov.u32 %r0, 0; setp.lt.u32 %p1, %tid, 8; @%p1 bra Low;
+            setp.lt.u32 %p1, %tid, 16; @%p1 bra Gone;
+            shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1; bra Out;
+            Low: shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1; bra Out;
+            Gone: bar.sync 0; Out:""")
 
 
 def test_warp_barriers_meet_across_the_code():

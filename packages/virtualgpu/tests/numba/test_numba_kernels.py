@@ -6,6 +6,7 @@ Arrays, streams and the device: test_numba_frontend.py.
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
 import pickle
 from contextlib import suppress
@@ -13,7 +14,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from virtualgpu.errors import LaunchError, MemoryAccessError
+import virtualgpu
+from virtualgpu.errors import DeadlockError, LaunchError, MemoryAccessError
 
 pytestmark = pytest.mark.usefixtures("active")
 
@@ -361,6 +363,47 @@ def test_barriers_votes_and_shuffles(cuda):
     for i, row in enumerate(out.tolist()):
         assert [v & full for v in row] == [
             10, 0, 1, 0x3FF, 5, max(i - 1, 0), 0, 1, 0xFFFF << (i // 16 * 16), full, i, 64]
+
+
+def test_an_exchange_that_the_compiler_copied(cuda):
+    """One shuffle in a loop that NVVM unrolls: lanes of a warp come to it by two of its copies."""
+    @cuda.jit
+    def kernel(x, out):
+        lane = cuda.threadIdx.x
+        v = x[lane]
+        for r in range(2):
+            if lane & 1 == r:
+                v += cuda.shfl_xor_sync(0xFFFFFFFF, v, 17)
+        out[lane] = v
+
+    x = np.arange(32, dtype=np.int32) ** 2
+    for seed in (None, 3):
+        out = cuda.device_array_like(x)
+        given = cuda.to_device(x)
+        with virtualgpu.check() as report, (
+                contextlib.nullcontext() if seed is None else virtualgpu.schedule(seed)):
+            kernel[1, 32](given, out)
+        assert out.copy_to_host().tolist() == (x + x[np.arange(32) ^ 17]).tolist()
+        assert not report.findings
+    (ptx,) = kernel.inspect_asm().values()
+    assert ptx.count("shfl.sync") == 4  # two copies, each of them an int64's two halves
+
+
+def test_exchanges_that_never_meet_are_told_with_their_lines(cuda):
+    @cuda.jit
+    def kernel(out):
+        lane = cuda.threadIdx.x
+        if lane < 12:
+            out[lane] = cuda.shfl_xor_sync(0xFFFFFFFF, lane, 16)
+        else:
+            out[lane] = cuda.shfl_down_sync(0xFFFFFFFF, lane, 16)
+
+    with pytest.raises(DeadlockError) as told:
+        kernel[1, 32](np.zeros(32, np.int64))
+    first = kernel.py_func.__code__.co_firstlineno
+    message = str(told.value)
+    assert f"12 of its threads (the first is 0) at line {first + 4} for shfl" in message
+    assert f"20 of its threads (the first is 12) at line {first + 6} for shfl" in message
 
 
 def test_grid_synchronisation(cuda):

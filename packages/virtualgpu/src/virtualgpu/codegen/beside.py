@@ -8,16 +8,22 @@ native code).
 from __future__ import annotations
 
 from virtualgpu.codegen import stuck
-from virtualgpu.codegen.context import DEADLOCK, STOPPED, WAITING
+from virtualgpu.codegen.context import DEADLOCK, ENDED, STOPPED, WAITING
 from virtualgpu.codegen.core import Core
+from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.codegen.sharing import Run
-from virtualgpu.machine import standstill
+from virtualgpu.machine import simt, standstill
 from virtualgpu.machine.launch import WAITING as WAITING_WAVES
-from virtualgpu.machine.launch import WAVE_LANES
+from virtualgpu.machine.launch import WAVE_LANES, Launch
+from virtualgpu.machine.wave import Wave
 
 
 class SideBySide(Run):
     """The launching thread does it all: here a :class:`Core` is a context that takes turns."""
+
+    def __init__(self, launch: Launch, kernel: NativeKernel):
+        super().__init__(launch, kernel)
+        self.taken_over: dict[Core, Wave] = {}  # by the interpreting machine
 
     def _work(self, core: Core) -> None:
         waiting: list[Core] = []
@@ -38,12 +44,11 @@ class SideBySide(Run):
                         if core.error is None:
                             self.stopped.append(core)
                         return
-                    if result == DEADLOCK:
-                        raise stuck.deadlock(self.launch, self.kernel.kept, core)
                     (left if result == WAITING else ended).append(core)
                 waiting = left
                 spent = sum(one.spent for one in self.cores)
-                if spent > look_at and waiting and not self._may_begin(waiting):
+                if spent > look_at and waiting and not (
+                        self.taken_over or self._may_begin(waiting)):
                     seconds = max(standstill.FIRST, min(spent * standstill.PART, 10))
                     stuck.look(self.launch, self.kernel.kept, waiting, seconds)
                     look_at = 2 * spent
@@ -68,7 +73,19 @@ class SideBySide(Run):
 
     def _turn(self, core: Core) -> int:
         core.start_clock()
-        result = core.run(core.first, core.width)
+        wave, result = self.taken_over.get(core), DEADLOCK
+        if wave is None:
+            result = core.run(core.first, core.width)
+        if result == DEADLOCK:
+            assert self.kernel.kept is not None
+            if wave is None:
+                wave = stuck.take_over(self.launch, self.kernel.kept, core)
+                self.taken_over[core] = wave
+            result = WAITING
+            if simt.run(wave):
+                del self.taken_over[core]
+                core.end()
+                result = ENDED
         if result != STOPPED:
             self._look(core)
         return result

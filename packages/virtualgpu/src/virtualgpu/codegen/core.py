@@ -291,9 +291,16 @@ class Core:
 
     def ended(self) -> int:
         """How many of the blocks that lie side by side have ended."""
+        return int(np.count_nonzero(self._exited() == self.launch.threads))
+
+    def end(self) -> None:
+        """All of them have ended, elsewhere."""
+        self._exited()[:] = self.launch.threads
+
+    def _exited(self) -> np.ndarray:
+        """Threads of each block that have ended: int64, shape (blocks,), a view."""
         whole = (ctypes.c_int64 * (self.width * TABLE)).from_address(self.word("tables"))
-        threads = np.ctypeslib.as_array(whole).reshape(self.width, TABLE)[:, EXITED]
-        return int(np.count_nonzero(threads == self.launch.threads))
+        return np.ctypeslib.as_array(whole).reshape(self.width, TABLE)[:, EXITED]
 
     def _note(self) -> None:
         self._stood = (self.word("fault"), self.word("block"), self.word("warp"),

@@ -236,8 +236,8 @@ class _Decoder:
             if not isinstance(where.base, Symbol) or where.base.name not in self.code.frame:
                 return self.parameter(site, where, targets, values)
             site.space = "local"
-        if site.kind == "atomic" and (site.operation not in OPERATIONS or site.dtype.itemsize < 4
-                                      or site.dtype == np.float16):
+        if site.kind == "atomic" and (site.operation not in OPERATIONS or site.width > 1
+                                      or site.dtype.itemsize < 4 or site.dtype == np.float16):
             raise Refused(instruction.name)
         base, site.offset = where.base, where.offset
         if isinstance(base, Immediate):

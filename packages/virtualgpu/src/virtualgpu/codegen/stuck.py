@@ -28,7 +28,7 @@ from virtualgpu.codegen.context import (
     TABLE,
 )
 from virtualgpu.codegen.core import Core
-from virtualgpu.errors import DeadlockError, EndlessError, VirtualGPUError
+from virtualgpu.errors import EndlessError, VirtualGPUError
 from virtualgpu.machine import barriers, simt
 from virtualgpu.machine.group import Frame, Group
 from virtualgpu.machine.launch import Launch
@@ -43,9 +43,15 @@ if TYPE_CHECKING:
     from virtualgpu.codegen.kept import Kept
 
 
-def deadlock(launch: Launch, found: Kept, core: Core) -> DeadlockError:
-    """The interpreting machine's words."""
-    return barriers.deadlock(_Handover(launch, found, core).wave)
+def take_over(launch: Launch, found: Kept, core: Core) -> Wave:
+    """Blocks of which no lane can go on in native code, where lanes meet at one instruction only.
+    The interpreting machine knows whether they meet at several, or has the words for who waits."""
+    wave = _Handover(launch, found, core).wave
+    parked, wave.parked = wave.parked, {}
+    for groups in parked.values():
+        for group in groups:
+            wave.push(group)
+    return wave
 
 
 def look(launch: Launch, found: Kept, cores: Sequence[Core], seconds: float) -> None:

@@ -18,7 +18,8 @@ _ADVICE = (
      "that header belongs to a library that is not installed, and the virtual GPU cannot run it: "
      "write the kernel, or compute on the host"),
     (r"device-side kernel launch",
-     "a kernel cannot launch kernels: return to the host, and launch the next one there"),
+     "dynamic parallelism, a kernel that launches kernels, is not modelled: return to the host, "
+     "and launch the next one there"),
     (r'cannot open source file "(std\w+|math|assert|string|limits|float|c\w+|iostream|vector|'
      r'algorithm|type_traits|complex|array|utility)(\.h)?"',
      "NVRTC compiles device code only and has no host headers: printf, assert and the functions "

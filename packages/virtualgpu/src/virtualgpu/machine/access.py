@@ -99,14 +99,29 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
                         before, view[at])
 
 
-def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> np.ndarray:
-    """Read-modify-write, one lane after the other in lane order; the old values, shape (n,)."""
+def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> Any:
+    """Read-modify-write, one lane after the other in lane order; the old values, shape (n,).
+
+    Of a vector, ``values`` are its elements, each of which is an atomic of its own (PTX ISA,
+    "atom"): a tuple of ``width`` arrays.
+    """
     space, address = place(site, group, address)
-    old: np.ndarray
     if space is None:
-        old = _mixed(site, group, address, values)
-        return old
+        return _mixed(site, group, address, values)
+    if site.width == 1:
+        view, index = locate(site, group, space, address)
+        return _update(site, group, space, address, view, index, values)
+    if space != "global":
+        _wrong_space(site, group, space)
     view, index = locate(site, group, space, address)
+    size = np.uint64(site.dtype.itemsize)
+    return tuple(
+        _update(site, group, space, address + np.uint64(i) * size, view, index + i, (value,))
+        for i, value in enumerate(values))
+
+
+def _update(site: Site, group: Group, space: str, address: np.ndarray, view: np.ndarray,
+            index: np.ndarray, values: tuple[np.ndarray, ...]) -> np.ndarray:
     index = group.spread(index)
     watch = group.wave.launch.standstill
     before = None if watch is None else view[index]
@@ -123,6 +138,13 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
     else:
         group.waited = True
     return old
+
+
+def _wrong_space(site: Site, group: Group, space: str) -> NoReturn:
+    raise MemoryAccessError(
+        f"a vector atomic ({site.instruction.name}) at an address of {space} memory; it is for "
+        "global memory alone: update the elements one by one",
+        site.location(group, int(group.lanes[0])), space=space)
 
 
 def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np.ndarray]:

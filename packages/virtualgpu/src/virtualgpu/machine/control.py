@@ -17,6 +17,7 @@ from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import asynchronous, warp
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.memory_access import SPACES
+from virtualgpu.machine.warp_sync import exchange
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Instruction, Register, Symbol
@@ -126,6 +127,8 @@ def _announce(emitter: Emitter, instruction: Instruction) -> None:
     mask = emitter.block.warp_mask
 
     def met(group: Group) -> None:
+        if group.met is not None:
+            return  # told before, with those that stand elsewhere
         value = mask
         if not isinstance(mask, np.ndarray):
             value = group.registers.get(mask, np.zeros(1, np.uint32))
@@ -151,7 +154,7 @@ def _vote(emitter: Emitter, instruction: Instruction) -> None:
     target, source, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
-    function = emitter.put(partial(warp.vote, mode), "f")
+    function = emitter.put(partial(exchange, partial(warp.vote, mode)), "f")
     have = U32 if mode == "ballot" else BOOL
     emitter.set(target, f"{function}(group, {mask}, {emitter.get(source, BOOL)})", have)
 
@@ -160,7 +163,7 @@ def _shuffle(emitter: Emitter, instruction: Instruction) -> None:
     target, a, b, c, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
-    function = emitter.put(partial(warp.shuffle, mode), "f")
+    function = emitter.put(partial(exchange, partial(warp.shuffle, mode)), "f")
     emitter.lines.append(
         f" shuffled, inside, given = {function}(group, {mask}, {emitter.get(a, U32)}, "
         f"{emitter.get(b, U32)}, {emitter.get(c, U32)})")
@@ -185,10 +188,10 @@ def _match(emitter: Emitter, instruction: Instruction) -> None:
     mask = _synchronised(emitter, instruction, rest)
     dtype = DTYPES[instruction.modifiers[-1]]
     if "any" in instruction.modifiers:
-        function = emitter.put(warp.match_any, "f")
+        function = emitter.put(partial(exchange, warp.match_any), "f")
         emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", U32)
         return
-    function = emitter.put(warp.match_all, "f")
+    function = emitter.put(partial(exchange, warp.match_all), "f")
     emitter.lines.append(f" matched, agree = {function}(group, {mask}, {emitter.get(a, dtype)})")
     emitter.set(target, "matched", U32)
     if instruction.second is not None:
@@ -202,14 +205,15 @@ def _redux(emitter: Emitter, instruction: Instruction) -> None:
     if dtype.kind == "f":
         raise UnsupportedInstruction(instruction.name)
     mode = next(m for m in instruction.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
-    function = emitter.put(partial(warp.reduce, mode), "f")
+    function = emitter.put(partial(exchange, partial(warp.reduce, mode)), "f")
     emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", dtype)
 
 
 def _elect(emitter: Emitter, instruction: Instruction) -> None:
     target, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
-    emitter.lines.append(f" leader, chosen = {emitter.put(warp.elect, 'f')}(group, {mask})")
+    function = emitter.put(partial(exchange, warp.elect), "f")
+    emitter.lines.append(f" leader, chosen = {function}(group, {mask})")
     emitter.set(target, "leader", U32)
     if instruction.second is not None:
         emitter.set(instruction.second, "chosen", BOOL)
@@ -241,6 +245,8 @@ def _call(emitter: Emitter, instruction: Instruction) -> None:
     if block.kind == "call":
         call = block.call
         for name in (*call.arguments, *call.returns):
+            if name in code.function.registers:
+                emitter.program.register(code, Register(name))
             if name not in code.slots and name not in code.frame:
                 raise PTXSyntaxError(f"call with an undeclared parameter {name}")
         block.passes = tuple(code.slots[a] for a in call.arguments if a in code.slots)

@@ -37,6 +37,7 @@ class Group:
         "count",
         "frame",
         "lanes",
+        "met",
         "registers",
         "spins",
         "stack",
@@ -53,6 +54,7 @@ class Group:
         self.registers = registers
         self.stack = stack
         self.frame = frame
+        self.met: Any = None  # of lanes that met others elsewhere: see `warp_sync.exchange`
         self.changed = False  # memory changed since the last backward branch
         self.waited = False  # ... or was only looked at, as a spinning lane does
         self.spins = 0

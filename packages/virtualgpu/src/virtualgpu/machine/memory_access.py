@@ -39,7 +39,7 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
             if modifier == "shared:cluster":
                 raise UnsupportedInstruction("distributed shared memory of clusters")
             space = plain
-        elif modifier in ("v2", "v4"):
+        elif modifier in ("v2", "v4") or (modifier == "v8" and kind == "atomic"):
             width = int(modifier[1:])
         elif modifier in ("volatile", "mmio"):
             strong, order = True, "relaxed"
@@ -57,9 +57,9 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
             raise UnsupportedInstruction(f"{instruction.name}: .{modifier}")
     dtype = DTYPES[element]
     if kind == "atomic":
-        dtype, operation = _atomic_type(instruction, operation, element, dtype)
         if width > 1:
-            raise UnsupportedInstruction(f"{instruction.name}: vector atomics")
+            _check_vector(instruction, operation, element, space, width)
+        dtype, operation = _atomic_type(instruction, operation, element, dtype)
         order = order or "relaxed"
         scope = scope or "gpu"
     quiet = space in ("const", "param")
@@ -87,6 +87,18 @@ def _atomic_type(instruction: Instruction, operation: str, element: str,
     return dtype, operation
 
 
+def _check_vector(instruction: Instruction, operation: str, element: str, space: str,
+                  width: int) -> None:
+    """PTX ISA, "atom", "red": vectors of at most 16 bytes, in global memory only."""
+    most = {"f32": 4, "f16x2": 4, "bf16x2": 4, "f16": 8, "bf16": 8}.get(element, 0)
+    if operation != "add" or width > most:
+        raise UnsupportedInstruction(
+            f"{instruction.name}: vector atomics add .f32, .f16x2 and .bf16x2 by two or four, "
+            ".f16 and .bf16 by two, four or eight")
+    if space not in ("global", "generic"):
+        raise PTXSyntaxError(f"{instruction.name}: vector atomics are for global memory")
+
+
 def _check_parts(instruction: Instruction, operand: Operand, width: int) -> None:
     """Memory is checked for ``width`` elements, so there must be as many values."""
     parts = len(operand.items) if isinstance(operand, Vector) else 1
@@ -107,14 +119,7 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
         if site.space == "param" and _parameter_load(emitter, site, target, where):
             return
         call = f"{emitter.put(access.load, 'f')}({name}, group, {address_of(emitter, site, where)})"
-        if isinstance(target, Vector):
-            emitter.lines.append(f" values = {call}")
-            parts: tuple[Any, ...] = target.items
-            for i, item in enumerate(parts):
-                if item.name != "_":
-                    emitter.set(item, f"values[{i}]", site.dtype)
-        else:
-            emitter.set(target, call, site.dtype)
+        _take(emitter, target, call, site.dtype)
     elif instruction.opcode == "st":
         where, value = operands
         _check_parts(instruction, value, site.width)
@@ -130,13 +135,29 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
         where, *given = operands[1:] if has_result else operands
         if len(given) != 1 + (site.operation == "cas"):
             raise PTXSyntaxError(f"an atomic with {len(given)} values: {instruction.text}")
+        if site.width > 1:
+            _check_parts(instruction, given[0], site.width)
+            given = given[0].items
         arguments = [emitter.get(v, site.dtype) for v in given]
         call = (f"{emitter.put(access.atomic, 'f')}({name}, group, "
                 f"{address_of(emitter, site, where)}, {', '.join(arguments)})")
         if has_result:
-            emitter.set(operands[0], call, site.dtype)
+            _check_parts(instruction, operands[0], site.width)
+            _take(emitter, operands[0], call, site.dtype)
         else:
             emitter.lines.append(f" {call}")
+
+
+def _take(emitter: Emitter, target: Any, call: str, dtype: np.dtype) -> None:
+    """Give a register, or each of a vector of them, what a call returns."""
+    if not isinstance(target, Vector):
+        emitter.set(target, call, dtype)
+        return
+    emitter.lines.append(f" values = {call}")
+    parts: tuple[Any, ...] = target.items
+    for i, item in enumerate(parts):
+        if item.name != "_":
+            emitter.set(item, f"values[{i}]", dtype)
 
 
 def address_of(emitter: Emitter, site: Site, where: Operand) -> str:

@@ -190,7 +190,8 @@ class Program:
             if variable.space == "param" and (function.is_entry and variable in
                                               function.parameters):
                 continue
-            if variable.space == "param" and not variable.is_array:
+            if variable.space == "reg" or (
+                    variable.space == "param" and not variable.is_array):
                 self.slot(code, variable.name, register_dtype(variable.element))
             elif variable.space in ("local", "param"):
                 offset = -(-offset // variable.align) * variable.align

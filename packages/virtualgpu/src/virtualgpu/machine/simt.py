@@ -37,7 +37,7 @@ def run(wave: Wave) -> bool:
     program, schedule, observers = launch.program, launch.schedule, launch.observers
     blocks = program.blocks
     while True:
-        if not wave.pending:
+        if not wave.pending and not wave.met:
             if wave.yielded:
                 for group in wave.yielded:
                     group.spins = 0
@@ -47,7 +47,7 @@ def run(wave: Wave) -> bool:
             if wave.finished == wave.lanes:
                 return True
             raise barriers.deadlock(wave)
-        group = schedule.take(wave, program)
+        group = wave.met.pop() if wave.met else schedule.take(wave, program)
         streak = 0
         while group is not None:
             block = blocks[group.block]

@@ -4,6 +4,9 @@ ISA, "Parallel Synchronization and Communication Instructions").
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from virtualgpu.machine.group import Group, merge
@@ -12,63 +15,129 @@ from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
 
+class _Asked(Exception):
+    """An exchange has told its operands, and has not been made yet."""
+
+
+def exchange(function: Callable[..., Any], group: Group, *operands: np.ndarray) -> Any:
+    """Lanes tell each other something: ``function(group, mask, ...)`` of
+    :mod:`virtualgpu.machine.warp`, an array of shape (n,) or a tuple of such.
+
+    Lanes that met others at another instruction have it from :func:`_exchange_apart`.
+    """
+    met, group.met = group.met, None
+    if met is None:
+        return function(group, *operands)
+    if isinstance(met, _Asked):
+        met.args = function, operands
+        raise met
+    return met[0] if len(met) == 1 else met
+
+
 def meet(wave: Wave, group: Group, block: Block) -> Group | None:
-    """Wait until all lanes that a warp-synchronous instruction names stand at it.
+    """Wait until all lanes that a warp-synchronous instruction names stand at it, or at another
+    one with the same qualifiers and mask: compilers copy the bodies of loops, and PTX asks for no
+    more ("shfl.sync", "vote.sync": "... have executed shfl.sync with the same qualifiers and same
+    membermask value").
 
     Lanes that have ended are not waited for. Returns the lanes that may go on.
     """
-    if block.instructions[0].opcode not in WARP_SYNC:
-        return _warp_barrier(wave, group)
-    key = group.key
-    parked = wave.parked.pop(key, None)
-    if parked:
-        group = merge([*parked, group], block.live_in, wave.launch.program.dtypes)
-    elif group.full:
+    if group.met is not None:
+        group.met = group.met or None  # a barrier has nothing to give
         return group
-    complete = _complete(wave, group.lanes, _member_mask(group, block))
-    if complete.all():
-        return group
-    wave.parked[key] = [group.subset(np.flatnonzero(~complete), group.block)]
-    chosen = np.flatnonzero(complete)
-    return group.subset(chosen, group.block) if len(chosen) else None
-
-
-def _warp_barrier(wave: Wave, group: Group) -> Group | None:
-    """``bar.warp.sync``: lanes meet that wait with the same mask, wherever in the code each is."""
-    blocks = wave.launch.program.blocks
-    waiting = [*wave.parked.pop("bar.warp.sync", ()), group]
-    masks = [g.spread(_member_mask(g, blocks[g.block])) for g in waiting]
-    complete = [np.ones(group.count, bool)]
-    if len(waiting) > 1 or not group.full:
-        complete = np.split(
-            _complete(wave, np.concatenate([g.lanes for g in waiting]), np.concatenate(masks)),
-            np.cumsum([g.count for g in waiting])[:-1])
-    if wave.launch.observers:
-        lanes = np.concatenate([g.lanes[c] for g, c in zip(waiting, complete, strict=True)])
-        named = np.concatenate([m[c] for m, c in zip(masks, complete, strict=True)])
-        order = np.argsort(lanes)
-        if len(lanes):
-            met = Group(wave, lanes[order], group.block, Registers.of({}, lanes, wave.lanes))
-            for observer in wave.launch.observers:
-                observer.warp_synchronised(
-                    met, blocks[group.block].instructions[0], named[order])
-    onward, left = None, []
+    named = block.instructions[0].opcode in WARP_SYNC
+    if named:
+        key = group.key
+        parked = wave.parked.pop(key, None)
+        if parked:
+            group = merge([*parked, group], block.live_in, wave.launch.program.dtypes)
+        elif group.full:
+            return group
+        others = _elsewhere(wave, block)
+    else:
+        others = wave.parked.pop("bar.warp.sync", [])
+    waiting = [*others, group]
+    complete = _all_complete(wave, waiting)
+    onward, going = None, []
     for one, goes in zip(waiting, complete, strict=True):
         chosen = np.flatnonzero(goes)
         if len(chosen) < one.count:
-            left.append(one.subset(np.flatnonzero(~goes), one.block))
-        if not len(chosen):
-            continue
-        passed = one.subset(chosen, one.block)
-        if one is group:
-            onward = passed
-        else:  # its own barrier is all that its block holds
-            blocks[passed.block].run(passed)
-            passed.block += 1
-            wave.push(passed)
-    if left:
-        wave.parked["bar.warp.sync"] = left
+            wave.parked.setdefault(one.key if named else "bar.warp.sync", []).append(
+                one.subset(np.flatnonzero(~goes), one.block))
+        if len(chosen):
+            going.append(one.subset(chosen, one.block))
+            if one is group:
+                onward = going[-1]
+    if not named or len(going) > 1:
+        _tell(wave, going, block)
+    if named and len(going) > 1:
+        _exchange_apart(going)
+    for passed in going:
+        if passed is not onward:
+            passed.met = passed.met or ()
+            wave.met.append(passed)
     return onward
+
+
+def _elsewhere(wave: Wave, block: Block) -> list[Group]:
+    """Lanes that wait at other instructions with the same qualifiers; they are parked no more."""
+    blocks, this = wave.launch.program.blocks, block.instructions[0]
+    found = []
+    for key, groups in list(wave.parked.items()):
+        other = blocks[groups[0].block].instructions[0]
+        if (other.opcode, other.modifiers) == (this.opcode, this.modifiers):
+            found += wave.parked.pop(key)
+    return found
+
+
+def _all_complete(wave: Wave, waiting: list[Group]) -> list[np.ndarray]:
+    """Which lanes of each group have all that they name in one of the groups."""
+    group, blocks = waiting[-1], wave.launch.program.blocks
+    if len(waiting) == 1:
+        if group.full:
+            return [np.ones(group.count, bool)]
+        return [_complete(wave, group.lanes, _member_mask(group, blocks[group.block]))]
+    masks = [g.spread(_member_mask(g, blocks[g.block])) for g in waiting]
+    return np.split(_complete(wave, np.concatenate([g.lanes for g in waiting]),
+                              np.concatenate(masks)),
+                    np.cumsum([g.count for g in waiting])[:-1])
+
+
+def _tell(wave: Wave, going: list[Group], block: Block) -> None:
+    """Observers hear once of all the lanes that met, before any of them goes on."""
+    if not wave.launch.observers or not going:
+        return
+    blocks = wave.launch.program.blocks
+    lanes = np.concatenate([g.lanes for g in going])
+    named = np.concatenate([g.spread(_member_mask(g, blocks[g.block])) for g in going])
+    order = np.argsort(lanes)
+    met = Group(wave, lanes[order], block.index, Registers.of({}, lanes, wave.lanes))
+    for observer in wave.launch.observers:
+        observer.warp_synchronised(met, block.instructions[0], named[order])
+
+
+def _exchange_apart(going: list[Group]) -> None:
+    """Make the exchange of lanes that stand at several instructions, and leave each group's part
+    of it where :func:`exchange` finds it. Nothing in a block comes before its exchange."""
+    wave = going[0].wave
+    given: list[tuple[np.ndarray, ...]] = []
+    function: Callable[..., Any] | None = None
+    for group in going:
+        group.met = _Asked()
+        try:
+            wave.launch.program.blocks[group.block].run(group)
+        except _Asked as asked:
+            function, operands = asked.args
+            given.append(tuple(group.spread(value) for value in operands))
+    lanes = np.concatenate([g.lanes for g in going])
+    order = np.argsort(lanes)
+    assert function is not None
+    joint = Group(wave, lanes[order], going[0].block, Registers.of({}, lanes, wave.lanes))
+    results = function(joint, *(np.concatenate(parts)[order] for parts in zip(*given, strict=True)))
+    back = np.split(np.argsort(order), np.cumsum([g.count for g in going])[:-1])
+    for group, own in zip(going, back, strict=True):
+        group.met = tuple(
+            part[own] for part in (results if isinstance(results, tuple) else (results,)))
 
 
 def _member_mask(group: Group, block: Block) -> np.ndarray:

@@ -107,6 +107,7 @@ class Wave:
         self.barriers: Any = None
         self.copies: Any = None
         self.parked: dict[Any, list[Any]] = {}  # warp-synchronous block's key → groups
+        self.met: list[Any] = []  # groups that met others elsewhere and go on first
         self.steps = 0
         # For an adversarial schedule: blocks that each lane may run before it is held back.
         self.patience: np.ndarray | None = None

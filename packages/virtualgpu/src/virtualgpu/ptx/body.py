@@ -55,7 +55,8 @@ class Body:
         # A scope maps a register's name, or a prefix with its count, to (type, count), and ""
         # to the suffix that makes its names unique. Registers, variables and labels of an inner
         # scope hide outer ones of the same name.
-        self.scopes: list[dict[str, Any]] = [{}]
+        self.scopes: list[dict[str, Any]] = [{
+            v.name: (v.element, None) for v in function.variables.values() if v.space == "reg"}]
         self.hidden: list[dict[str, str]] = [{}]  # variables: name → unique name, per scope
         self.opened = 0
         # The last `.loc`: file and line, then those it is inlined at; and so by place.

@@ -264,6 +264,8 @@ class Parser(Declarations):
                 raise UnsupportedInstruction(f"function directive {token} of {name}{clusters}")
         for variable in (*parameters, *returns):
             function.variables[variable.name] = variable
+            if variable.space == "reg" and function.is_entry:
+                self.fail(f"the parameters of the kernel {name} lie in .param")
         if self.accept(";"):
             function.is_declaration = True
             self.result.functions.setdefault(name, function)
@@ -279,8 +281,15 @@ class Parser(Declarations):
         self.expect("(")
         found = []
         while not self.accept(")"):
-            if self.peek() == ".reg":
-                raise UnsupportedInstruction("register parameters of a function (.reg)")
-            found.append(self.variable())
+            found.append(self.register_parameter() if self.accept(".reg") else self.variable())
             self.accept(",")
         return tuple(found)
+
+    def register_parameter(self) -> Variable:
+        """``.reg .u32 name``: the body's own register (PTX ISA, "Kernel and Function Directives:
+        .func")."""
+        element = self.next()[1:]
+        if element not in TYPE_SIZES:
+            self.fail(f"unknown register type .{element}")
+        size = TYPE_SIZES[element]
+        return Variable(self.name(), "reg", element, 1, size, size)
