@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.machine.group import Group, merge
-from virtualgpu.machine.program import WARP_SYNC, Block
+from virtualgpu.machine.program import BARRIERS, Block
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
@@ -17,7 +17,7 @@ def meet(wave: Wave, group: Group, block: Block) -> Group | None:
 
     Lanes that have ended are not waited for. Returns the lanes that may go on.
     """
-    if block.instructions[0].opcode not in WARP_SYNC:
+    if block.instructions[0].opcode in BARRIERS:
         return _warp_barrier(wave, group)
     key = group.key
     parked = wave.parked.pop(key, None)
