@@ -126,7 +126,7 @@ def load_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray 
     for part, where in _pieces(tile, group, address, stride):
         got = access.load(site, part, where)
         words = np.stack(got if isinstance(got, tuple) else (got,), 1)
-        pieces.append(words.reshape(group.count // WARP, -1))
+        pieces.append(_turned(words, group.count // WARP))
         _moved(group, part)
     matrices = np.concatenate(pieces, 1).view(fragment.element).reshape(
         -1, tile.lines, tile.length)
@@ -142,9 +142,10 @@ def store_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray
     values = np.ascontiguousarray(matrices).reshape(len(matrices), -1).view(np.uint32)
     at = 0
     for part, where in _pieces(tile, group, address, stride):
-        here = part.count // len(values) * tile.site.width
-        access.store(tile.site, part, where,
-                     *values[:, at : at + here].reshape(-1, tile.site.width).T)
+        width = tile.site.width
+        here = part.count // len(values) * width
+        words = _turned(values[:, at : at + here].reshape(-1, width), len(values))
+        access.store(tile.site, part, where, *words.reshape(-1, width).T)
         at += here
         _moved(group, part)
 
@@ -164,7 +165,11 @@ def _rows(site: Site, count: int, group: Group, address: np.ndarray) -> tuple[Gr
 
 def _pieces(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
             ) -> list[tuple[Group, np.ndarray]]:
-    """Lanes and addresses, in turns: neighbouring lanes take neighbouring pieces of a line."""
+    """Lanes and addresses, in turns: neighbouring lanes take neighbouring pieces of a line.
+
+    The last lane takes the first piece. The ISA does not say which lane moves what, so nobody may
+    rely on it; a warp that filled the tile in the natural order and did not wait is found so.
+    """
     site, fragment, size = tile.site, tile.fragment, tile.fragment.element.itemsize
     check_warps(site, group)
     given = np.array([tile.length], np.uint32) if stride is None else stride
@@ -195,11 +200,18 @@ def _pieces(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | 
     total = tile.lines * a_line
     lane, found = lane_ids(group).astype(np.int64), []
     for first in range(0, total, WARP):
-        chosen = np.flatnonzero(lane < total - first)
-        line, piece = (one.astype(np.uint64) for one in np.divmod(first + lane[chosen], a_line))
+        turn = min(WARP, total - first)
+        chosen = np.flatnonzero(lane < turn)
+        number = first + turn - 1 - lane[chosen]
+        line, piece = (one.astype(np.uint64) for one in np.divmod(number, a_line))
         found.append((group.subset(chosen, group.block, ()),
                       where[chosen] + line * steps[chosen] + piece * np.uint64(site.size)))
     return found
+
+
+def _turned(words: np.ndarray, warps: int) -> np.ndarray:
+    """The words of lanes, shape (lanes, words), as those of pieces, or back: shape (warps, …)."""
+    return words.reshape(warps, -1, words.shape[1])[:, ::-1].reshape(warps, -1)
 
 
 def _offset(site: Site) -> np.uint64:
@@ -216,6 +228,8 @@ def _moved(group: Group, part: Group) -> None:
 
 def check_warps(site: Site, group: Group) -> None:
     """All 32 lanes of each warp must be here."""
+    if group.full and group.wave.threads % WARP == 0:
+        return
     warps, counts = np.unique(group.take(group.wave.warp_of), return_counts=True)
     if (counts == WARP).all():
         return
