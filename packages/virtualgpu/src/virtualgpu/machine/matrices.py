@@ -88,9 +88,9 @@ def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.nda
     kind = "f64" if product.d.type == "f64" else "f32"
     fma = operations.lookup("fma", (product.rounding, kind), 3, 1).function
     for k in range(product.a.shape.k):
-        c = fma(a[:, :, k, None], b[:, None, k, :], c)
+        c = np.asarray(fma(a[:, :, k, None], b[:, None, k, :], c))
     if product.d.type == "f16":
-        c = operations.lookup("cvt", ("rn", "f16", "f32"), 1, 1).function(c)
+        c = np.asarray(operations.lookup("cvt", ("rn", "f16", "f32"), 1, 1).function(c))
     return product.d.scatter(np.ascontiguousarray(c).view(product.d.element))
 
 
@@ -144,8 +144,8 @@ def store_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray
     for part, where in _pieces(tile, group, address, stride):
         width = tile.site.width
         here = part.count // len(values) * width
-        words = _turned(values[:, at : at + here].reshape(-1, width), len(values))
-        access.store(tile.site, part, where, *words.reshape(-1, width).T)
+        turned = _turned(values[:, at : at + here].reshape(-1, width), len(values))
+        access.store(tile.site, part, where, *turned.reshape(-1, width).T)
         at += here
         _moved(group, part)
 

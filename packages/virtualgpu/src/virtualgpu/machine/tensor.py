@@ -122,19 +122,18 @@ def _product(emitter: Emitter, instruction: Instruction, shape: Shape, types: li
         raise PTXSyntaxError(f"{instruction.name}: no product of these types")
     if (saturated and d != "s32") or (rounding and d != "f64"):
         raise PTXSyntaxError(f"{instruction.name}: .satfinite is for integers, a rounding for f64")
-    four = [_fragment(instruction, *one) for one in (
+    of_a, of_b, of_c, of_d = [_fragment(instruction, *one) for one in (
         ("a", shape, a), ("b", shape, b), ("c", shape, c), ("c", shape, d))]
     if len(instruction.operands) != 4:
         raise PTXSyntaxError(f"{instruction.name} with {len(instruction.operands)} operands")
     targets, *given = (
         _items(emitter, instruction, operand, one.registers, one.word)
-        for operand, one in zip(instruction.operands, (four[3], *four[:3]), strict=True))
+        for operand, one in zip(instruction.operands, (of_d, of_a, of_b, of_c), strict=True))
     site = Site(instruction, emitter.program.display, "load", "generic", U32)
     function = partial(matrices.multiply, matrices.Product(
-        site, *four, saturated, rounding or "rn"))
-    arguments = [emitter.get(item, one.word) for items, one in zip(given, four, strict=False)
-                 for item in items]
-    _call(emitter, function, ["group", *arguments], targets, four[3].word)
+        site, of_a, of_b, of_c, of_d, saturated, rounding or "rn"))
+    arguments = [emitter.get(item, of_d.word) for items in given for item in items]
+    _call(emitter, function, ["group", *arguments], targets, of_d.word)
 
 
 def _tile(emitter: Emitter, instruction: Instruction, what: str) -> None:

@@ -65,7 +65,7 @@ _entries: dict[str, list[_Entry]] = {}
 # write instead.
 _LATER_TENSOR_CORES = ("of the tensor cores the machine has what sm_80 to sm_90 share (mma.sync, "
                        "wmma, ldmatrix, stmatrix), and this is of one generation only (sm_90a, "
-                       "sm_100a); compile for compute_80 to compute_90 without a letter")
+                       "sm_100a); compile for compute_90 without the letter, or for compute_80")
 _TEXTURES = "textures and surfaces are not modelled; read and write arrays"
 _CLUSTERS = "thread block clusters are not modelled; exchange values through global memory"
 _LACKING = {
