@@ -37,7 +37,9 @@ def fault(body: str, error, words: str, block=32):
     return raised.value.location
 
 
-@pytest.mark.parametrize("one", [LOAD, STORE, MULTIPLY, WMMA + "[%rd2];"])
+@pytest.mark.parametrize("one", [
+    LOAD, STORE, MULTIPLY, WMMA + "[%rd2];",
+    f"wmma.store.d.sync.aligned.row.m16n16k16.f32 [%rd2], {FRAGMENT};"])
 @pytest.mark.parametrize(("before", "block", "thread", "words"), [
     ("@!%p1 exit;", 32, 0, "16 of the 32 lanes of this warp run"),
     ("@%p1 ", 32, 0, "16 of the 32 lanes of this warp run"),
@@ -52,6 +54,20 @@ def test_lanes_that_wait_for_the_rest_of_their_warp_at_a_barrier():
     at = fault(f"@!%p1 bra Past; {MULTIPLY} Past: bar.sync 0;", DeadlockError,
                r"16 of its threads \(the first is 0\) at line 7 for mma\.sync")
     assert at.line == 7
+
+
+def test_lanes_that_come_later_are_waited_for():
+    """And what stands before the instruction is done before the wait."""
+    out = per_thread(f"""{PLACES} st.volatile.shared.u32 [tile], 0; bar.sync 0;
+        mov.f32 %f0, 0f00000000; mov.u32 %r4, 0x3c003c00; mov.u32 %r6, %r4; mov.u32 %r5, %r4;
+        @!%p1 bra Spin;
+        Multiply: st.volatile.shared.u32 [tile], 1;
+        {MULTIPLY.replace("{%f0, %f1, %f2, %f3};", "{%f0, %f0, %f0, %f0};")}
+        bra End;
+        Spin: ld.volatile.shared.u32 %r1, [tile]; setp.eq.u32 %p3, %r1, 0;
+        @%p3 bra Spin; bra Multiply;
+        End:""", dtype=np.float32, result="%f0", variables=TILE)
+    assert (out == 8).all()
 
 
 @pytest.mark.parametrize(("body", "error", "words", "thread"), [

@@ -136,12 +136,13 @@ def load_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray 
 def store_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None,
                *words: np.ndarray) -> None:
     """``wmma.store``: the inverse."""
+    pieces = _pieces(tile, group, address, stride)
     matrices = tile.fragment.gather(np.stack([group.spread(one) for one in words], 1))
     if not tile.by_rows:
         matrices = matrices.swapaxes(1, 2)
     values = np.ascontiguousarray(matrices).reshape(len(matrices), -1).view(np.uint32)
     at = 0
-    for part, where in _pieces(tile, group, address, stride):
+    for part, where in pieces:
         width = tile.site.width
         here = part.count // len(values) * width
         turned = _turned(values[:, at : at + here].reshape(-1, width), len(values))
