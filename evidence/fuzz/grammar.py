@@ -129,6 +129,30 @@ cvta.{global/shared/local/to.shared/to.local}.u64 @d, $d
 isspacep.{global/shared/local} @p, $d
 """.strip().splitlines()
 
+# By whole warps: rare, since a part of a warp ends the kernel.
+TENSOR = """
+ldmatrix.sync.aligned.m8n8.{x1.shared/x1.trans.shared::cta/x1}.b16 {open}@r{close}, []
+ldmatrix.sync.aligned.m8n8.x4{/.trans}.shared.b16 {open}@r, @r, @r, @r{close}, []
+stmatrix.sync.aligned.m8n8.x2{.shared/.trans.shared/}.b16 [], {open}$r, $r{close}
+wmma.load.{a/b}.sync.aligned.{row/col}.m8n8k4.{shared/global}.f64 {open}@x{close}, []{/, 4/, 3}
+wmma.load.{a/b}.sync.aligned.{row/col}.m16n16k16{.shared/.global/}.{s8/u8} {open}@r, @r{close}, []
+wmma.load.c.sync.aligned.{row/col}.m16n16k16.global.f16 {open}@r, @r, @r, @r{close}, [], $r
+wmma.store.d.sync.aligned.{row/col}.m8n8k4{.shared/.global/}.f64 [], {open}$x, $x{close}
+wmma.store.d.sync.aligned.row.m16n16k16.{shared/global}.f16 [], {open}$r, $r, $r, $r{close}, 16
+mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {open}@r, @r{close}, {open}$r, $r{close}, \
+{open}$r{close}, {open}$r, $r{close}
+mma.sync.aligned.m16n8k8.row.col.f32.{bf16.bf16/f16.f16}.f32 {open}@f, @f, _, @f{close}, \
+{open}$r, $r{close}, {open}$r{close}, {open}$f, $f, $f, $f{close}
+mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {open}@f, @f, @f, @f{close}, {open}$r, \
+$r{close}, {open}$r{close}, {open}$f, $f, $f, $f{close}
+mma.sync.aligned.m8n8k4.row.col{/.rz}.f64.f64.f64.f64 {open}@x, @x{close}, {open}$x{close}, \
+{open}$x{close}, {open}$x, $x{close}
+mma.sync.aligned.m8n8k16.row.col{/.satfinite}.s32.{s8.u8/s8.s8}.s32 {open}@r, @r{close}, \
+{open}$r{close}, {open}$r{close}, {open}$r, $r{close}
+wmma.mma.sync.aligned.{row/col}.row.m8n8k4{/.rn}.f64.f64.f64.f64 {open}@x, @x{close}, \
+{open}$x{close}, {open}$x{close}, {open}$x, $x{close}
+""".strip().splitlines()
+
 CONTROL = """
 bra ~
 bra.uni ~
@@ -222,7 +246,8 @@ def _address(random: Random, template: str) -> str:
 def instruction(random: Random, labels: int) -> str:
     """One instruction, with its semicolon."""
     kind = random.random()
-    template = random.choice(DATA if kind < 0.5 else MEMORY if kind < 0.75 else CONTROL)
+    template = random.choice(DATA if kind < 0.5 else MEMORY if kind < 0.74 else
+                             TENSOR if kind < 0.76 else CONTROL)
     if template in RARE and random.random() < 0.8:
         template = "bra ~"
     text, out, at = _choices(random, template), [], 0

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine import asynchronous, warp
+from virtualgpu.machine import asynchronous, tensor, warp
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.warp_sync import exchange
@@ -288,6 +288,8 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "vote": _vote, "shfl": _shuffle, "match": _match, "redux": _redux, "elect": _elect,
     "activemask": _activemask, "nanosleep": _nanosleep, "pmevent": _nothing,
     "cp": asynchronous.copy, "mbarrier": asynchronous.barrier,
+    "mma": tensor.multiply, "wmma": tensor.fragments, "ldmatrix": tensor.rows,
+    "stmatrix": tensor.rows,
     "setmaxnreg": asynchronous.registers, "griddepcontrol": asynchronous.dependents,
 }
 

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from virtualgpu import operations
 from virtualgpu.machine.liveness import successors
-from virtualgpu.machine.program import WARP_SYNC, Block, FunctionCode, Program
+from virtualgpu.machine.program import TENSOR, WARP_SYNC, Block, FunctionCode, Program
 from virtualgpu.ptx import Address, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
 
-LOADS = {"ld", "ldu", "atom", "mbarrier"}
-STORES = {"st", "red", "atom", "call", "mbarrier", "cp"}
+LOADS = {"ld", "ldu", "atom", "mbarrier", "ldmatrix", "wmma"}
+STORES = {"st", "red", "atom", "call", "mbarrier", "cp", "stmatrix", "wmma"}
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "call", "ret", "exit", "trap", "membar",
               "fence"}
 N = TypeVar("N", bound=Hashable)
@@ -106,7 +106,7 @@ def _looks(instruction: Instruction) -> bool:
 
 
 def _meets(instruction: Instruction) -> bool:
-    return instruction.opcode in WARP_SYNC - {"elect"} or (
+    return instruction.opcode in (WARP_SYNC | TENSOR) - {"elect"} or (
         instruction.opcode in ("bar", "barrier") and "red" in instruction.modifiers)
 
 

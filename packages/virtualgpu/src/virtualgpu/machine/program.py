@@ -34,6 +34,7 @@ FRAME_ALIGN = 16
 LONGEST_BLOCK = 1000  # instructions: budgets and Ctrl-C are looked at between blocks
 BARRIERS = {"bar", "barrier"}
 WARP_SYNC = {"shfl", "vote", "match", "redux", "elect"}
+TENSOR = {"mma", "wmma", "ldmatrix", "stmatrix"}  # by whole warps
 
 
 @dataclass(slots=True, eq=False)
@@ -337,4 +338,4 @@ def ends_block(instruction: Instruction) -> bool:
 def brings_warp_together(instruction: Instruction) -> bool:
     if instruction.opcode in BARRIERS:
         return "warp" in instruction.modifiers
-    return instruction.opcode in WARP_SYNC and "sync" in instruction.modifiers
+    return instruction.opcode in WARP_SYNC | TENSOR and "sync" in instruction.modifiers

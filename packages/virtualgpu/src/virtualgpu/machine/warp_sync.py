@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.machine.group import Group, merge
-from virtualgpu.machine.program import WARP_SYNC, Block
+from virtualgpu.machine.program import BARRIERS, WARP_SYNC, Block
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
 
@@ -45,7 +45,8 @@ def meet(wave: Wave, group: Group, block: Block) -> Group | None:
     if group.met is not None:
         group.met = group.met or None  # a barrier has nothing to give
         return group
-    named = block.instructions[0].opcode in WARP_SYNC
+    opcode = block.instructions[0].opcode
+    named = opcode not in BARRIERS
     if named:
         key = group.key
         parked = wave.parked.pop(key, None)
@@ -53,7 +54,8 @@ def meet(wave: Wave, group: Group, block: Block) -> Group | None:
             group = merge([*parked, group], block.live_in, wave.launch.program.dtypes)
         elif group.full:
             return group
-        others = _elsewhere(wave, block)
+        # Products of matrices are `.aligned`: all lanes at one instruction.
+        others = _elsewhere(wave, block) if opcode in WARP_SYNC else []
     else:
         others = wave.parked.pop("bar.warp.sync", [])
     waiting = [*others, group]

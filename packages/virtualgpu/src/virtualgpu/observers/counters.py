@@ -28,6 +28,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
+from virtualgpu.machine.fragments import Shape
+
 Line = tuple[str | None, int | None]
 
 # A maximum, where the rest are sums.
@@ -45,7 +47,8 @@ class Counters:
     warp_instructions_by_class, thread_instructions_by_class : dict of str to int
         Classes: float, integer, logic, comparison, conversion, move, special (square roots,
         sines, exponentials), memory, parameter (which a real GPU finds in constant memory),
-        atomic, control, synchronisation, warp (votes and shuffles), other.
+        atomic, control, synchronisation, warp (votes and shuffles), tensor (products of matrices,
+        and wmma's loads and stores), other.
     flops : int
         Floating point operations of threads: fma counts two, packed halves twice.
     lanes_lost : int
@@ -242,10 +245,12 @@ _CLASSES = {
     "conversion": {"cvt", "cvta", "isspacep"},
     "move": {"mov"},
     "special": {"sin", "cos", "ex2", "lg2", "rsqrt", "sqrt", "rcp", "tanh"},
-    "memory": {"ld", "ldu", "st", "prefetch", "prefetchu", "cp"},
+    "memory": {"ld", "ldu", "st", "prefetch", "prefetchu", "cp", "ldmatrix",
+               "stmatrix"},
     "atomic": {"atom", "red"},
     "control": {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", "nanosleep"},
     "synchronisation": {"bar", "barrier", "membar", "fence", "mbarrier"},
+    "tensor": {"mma", "wmma"},
     "warp": {"shfl", "vote", "match", "redux", "activemask", "elect"},
 }
 _OPCODES = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes}
@@ -266,10 +271,20 @@ def class_of(instruction) -> str:
 
 def flops_of(instruction) -> int:
     """Floating point operations of one lane."""
+    if instruction.opcode in ("mma", "wmma"):
+        return _product_flops(instruction)
     if not _is_float(instruction):
         return 0
     one = 2 if instruction.opcode in ("fma", "mad") else int(instruction.opcode in _ONE_FLOP)
     return one * (2 if instruction.modifiers[-1].endswith("x2") else 1)
+
+
+def _product_flops(instruction) -> int:
+    """A lane's part of a product of matrices of floats."""
+    shape = next(filter(None, map(Shape.of, instruction.modifiers)), None)
+    if shape is None or {"load", "store", "s32"} & set(instruction.modifiers):
+        return 0
+    return 2 * shape.m * shape.n * shape.k // 32
 
 
 def _is_float(instruction) -> bool:

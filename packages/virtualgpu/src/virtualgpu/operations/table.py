@@ -63,14 +63,12 @@ _entries: dict[str, list[_Entry]] = {}
 
 # Families of instructions that the machine lacks: what a kernel's author calls them, and what to
 # write instead.
-_TENSOR_CORES = "tensor cores are not modelled; multiply with fma, as a kernel without them does"
-_LATER_TENSOR_CORES = ("tensor cores are not modelled, and these are of one generation only "
-                       "(sm_90a, sm_100a); compile for compute_90 without the letter, where "
-                       "libraries have kernels that do without, or multiply with fma")
+_LATER_TENSOR_CORES = ("of the tensor cores the machine has what sm_80 to sm_90 share (mma.sync, "
+                       "wmma, ldmatrix, stmatrix), and this is of one generation only (sm_90a, "
+                       "sm_100a); compile for compute_90 without the letter, or for compute_80")
 _TEXTURES = "textures and surfaces are not modelled; read and write arrays"
 _CLUSTERS = "thread block clusters are not modelled; exchange values through global memory"
 _LACKING = {
-    **dict.fromkeys(("wmma", "mma", "ldmatrix", "stmatrix"), _TENSOR_CORES),
     **dict.fromkeys(("wgmma", "tcgen05"), _LATER_TENSOR_CORES),
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), _TEXTURES),
     **dict.fromkeys(("mapa", "getctarank"), _CLUSTERS),

@@ -8,6 +8,7 @@ from labelled import (  # noqa: F401
     global_races,
     order_cases,
     shared_races,
+    tensor_cases,
     warp_cases,
 )
 from labelled.catalog import CASES, KINDS
