@@ -68,12 +68,10 @@ _LATER_TENSOR_CORES = ("tensor cores are not modelled, and these are of one gene
                        "(sm_90a, sm_100a); compile for compute_90 without the letter, where "
                        "libraries have kernels that do without, or multiply with fma")
 _TEXTURES = "textures and surfaces are not modelled; read and write arrays"
-_CLUSTERS = "thread block clusters are not modelled; exchange values through global memory"
 _LACKING = {
     **dict.fromkeys(("wmma", "mma", "ldmatrix", "stmatrix"), _TENSOR_CORES),
     **dict.fromkeys(("wgmma", "tcgen05"), _LATER_TENSOR_CORES),
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), _TEXTURES),
-    **dict.fromkeys(("mapa", "getctarank"), _CLUSTERS),
 }
 
 
