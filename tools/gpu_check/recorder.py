@@ -44,8 +44,9 @@ class RecordingDevice(VirtualDevice):
         return module
 
     def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False) -> None:
-        what = (module, entry, grid, block, parameters, shared_bytes, cooperative)
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
+               cluster: Triple | None = None) -> None:
+        what = (module, entry, grid, block, parameters, shared_bytes, cooperative, cluster)
         kernel, key = self._describe(what)
         if (key in self._seen or self._count[kernel] >= EACH
                 or not isinstance(instruments.new_schedule(), Lockstep)):
@@ -66,11 +67,11 @@ class RecordingDevice(VirtualDevice):
 
     def _describe(self, what: tuple) -> tuple[tuple, tuple]:
         """The kernel, and all that makes one launch of it differ from another but its data."""
-        module, entry, grid, block, parameters, shared_bytes, _ = what
+        module, entry, grid, block, parameters, shared_bytes, _, cluster = what
         kernel = entry, hash(self._texts[id(module)][1])
         # Sizes are among the parameters; addresses say nothing.
         sizes = tuple(raw for raw in parameters if len(raw) != 8 or not self._is_address(raw))
-        return kernel, (*kernel, tuple(grid), tuple(block), shared_bytes, sizes)
+        return kernel, (*kernel, tuple(grid), tuple(block), shared_bytes, cluster, sizes)
 
     def _is_address(self, raw: bytes) -> bool:
         return self.memory.extent(int.from_bytes(raw, "little")) is not None

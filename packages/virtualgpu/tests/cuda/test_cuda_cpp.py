@@ -411,7 +411,6 @@ def test_other_architectures(architecture):
 @pytest.mark.parametrize(("body", "words"), [
     ("asm volatile(\"cp.async.bulk.commit_group;\");", "compile for compute_80"),
     ("x[0] = tex1D<float>(x[1], 2.f);", "textures and surfaces are not modelled"),
-    ("asm volatile(\"mapa.u32 %0, %0, 1;\" : \"+r\"(x[0]));", "clusters are not modelled"),
 ])
 def test_what_the_machine_lacks_has_its_own_name(body, words):
     module = Module.from_cuda(f'extern "C" __global__ void k(int *x) {{ {body} }}')

@@ -277,3 +277,25 @@ def test_functions_are_found_while_the_driver_is_switched_off():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", SWITCHED], capture_output=True,
                           text=True, timeout=300)
     assert done.stdout.split() == ["100", "0"], done.stderr
+
+
+CLUSTER = r"""
+extern "C" __global__ void around(int *x)
+{
+    __shared__ int mine;
+    mine = blockIdx.x;
+    __cluster_barrier_arrive(); __cluster_barrier_wait();
+    unsigned size = __clusterSizeInBlocks(), next = (__clusterRelativeBlockRank() + 1) % size;
+    x[blockIdx.x] = *static_cast<int *>(__cluster_map_shared_rank(&mine, next));
+    __cluster_barrier_arrive(); __cluster_barrier_wait();
+}
+"""
+
+
+def test_a_launch_in_clusters(core, device, stream):
+    """The grid counts clusters: two of four blocks."""
+    options = core.ProgramOptions(std="c++17", arch="sm_90")
+    kernel = core.Program(CLUSTER, "c++", options).compile("ptx").get_kernel("around")
+    x = on_device(core, device, stream, np.zeros(8, np.int32))
+    core.launch(stream, core.LaunchConfig(grid=2, cluster=4, block=1), kernel, x)
+    assert on_host(core, x, np.int32, stream).tolist() == [1, 2, 3, 0, 5, 6, 7, 4]

@@ -117,8 +117,6 @@ def test_cache_hints_change_no_value(words):
 def test_what_loads_cannot_do_here_is_named():
     with pytest.raises(UnsupportedInstruction, match="b128"):
         per_thread("ld.global.b128 %rd5, [%rd1];")
-    with pytest.raises(UnsupportedInstruction, match="cluster"):
-        per_thread("ld.shared::cluster.u32 %r0, [%rd1];")
 
 
 # -- addresses ------------------------------------------------------------------------------------

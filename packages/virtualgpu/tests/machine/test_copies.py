@@ -223,7 +223,6 @@ def test_its_misuse_is_refused(form):
     ("cp.async.bulk.commit_group;", "compile for compute_80"),
     ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%rd1], 16;",
      "compile for compute_80"),
-    ("mapa.shared::cluster.u32 %r1, %r1, 0;", "clusters are not modelled"),
 ])
 def test_what_the_machine_lacks_says_what_to_do(form, words):
     with pytest.raises(UnsupportedInstruction, match=words):

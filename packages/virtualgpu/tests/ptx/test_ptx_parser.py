@@ -291,7 +291,6 @@ def test_a_long_word_of_digits_costs_no_time():
 
 @pytest.mark.parametrize("text", [
     ".visible .entry k() { .reg .v2 .f32 x; }",
-    ".visible .entry k() .reqnctapercluster 2, 1, 1 { ret; }",
 ])
 def test_what_the_machine_lacks_is_named(text):
     with pytest.raises(UnsupportedInstruction):

@@ -190,6 +190,8 @@ class _Decoder:
 
     def barrier(self) -> Barrier:
         instruction, modifiers = self.instruction, set(self.instruction.modifiers)
+        if "cluster" in modifiers:
+            raise Refused("a barrier of clusters")
         if instruction.opcode == "call":  # cudaCGSynchronize
             return self.made(Barrier, (), (), grid=True)
         operands = list(instruction.operands)

@@ -6,6 +6,7 @@ does not look at arguments; inside ``virtualgpu.check()`` they are looked at all
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from virtualgpu.cuda import kernel_arguments
@@ -13,6 +14,9 @@ from virtualgpu.cuda.driver_api import SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN
 from virtualgpu.cuda.kernel_arguments import Argument
 from virtualgpu.cuda.module import Module, three
 from virtualgpu.errors import LaunchError
+from virtualgpu.machine.wave import LARGEST_CLUSTER
+
+PORTABLE_CLUSTER = 8  # blocks (CUDA C++ Programming Guide, "Thread Block Clusters")
 
 
 class CudaFunction:
@@ -33,6 +37,7 @@ class CudaFunction:
         # cuFuncSetAttribute's documentation: more than 48 KiB must be asked for.
         self.dynamic_limit = SHARED_PER_BLOCK - self.uses.shared
         self.carveout = -1
+        self.large_clusters = False  # more blocks than every GPU with clusters takes
 
     @property
     def attributes(self) -> dict[str, int]:
@@ -48,6 +53,11 @@ class CudaFunction:
             "cache_mode_ca": 0,
             "max_dynamic_shared_size_bytes": self.dynamic_limit,
             "preferred_shared_memory_carveout": self.carveout,
+            "cluster_size_must_be_set": int(
+                self.ptx.explicit_cluster and self.ptx.required_cluster is None),
+            "non_portable_cluster_size_allowed": int(self.large_clusters),
+            **{f"required_cluster_{what}": number for what, number in zip(
+                ("width", "height", "depth"), self.ptx.required_cluster or (0, 0, 0), strict=True)},
         }
 
     def allow_dynamic(self, nbytes: int) -> None:
@@ -89,16 +99,23 @@ class CudaFunction:
                  shared_bytes, cooperative)
 
     def run(self, grid: Sequence[int], block: Sequence[int], parameters: list[bytes],
-            shared_bytes: int = 0, cooperative: bool = False) -> None:
+            shared_bytes: int = 0, cooperative: bool = False,
+            cluster: tuple[int, int, int] | None = None) -> None:
         """Run the kernel on parameters that are bytes already.
 
-        Raises LaunchError for more dynamic shared memory than was allowed and for a grid that no
-        device takes, and what goes wrong in the kernel.
+        Raises LaunchError for more dynamic shared memory, or larger clusters, than were allowed and
+        for a grid that no device takes, and what goes wrong in the kernel.
         """
+        size = math.prod(cluster or self.ptx.required_cluster or (1,))
+        if PORTABLE_CLUSTER < size <= LARGEST_CLUSTER and not self.large_clusters:
+            raise LaunchError(
+                f"clusters of {size} blocks for {self.entry}: every GPU that has clusters takes "
+                f"{PORTABLE_CLUSTER}; more must be asked for before the launch "
+                "(non_portable_cluster_size_allowed)")
         if shared_bytes > self.dynamic_limit:
             raise LaunchError(
                 f"{shared_bytes:,} bytes of dynamic shared memory for {self.entry}, which may "
                 f"have {self.dynamic_limit:,}: more must be asked for before the launch "
                 "(max_dynamic_shared_size_bytes)")
         self.module.launch_bytes(self.entry, three(grid), three(block), parameters,
-                                 shared_bytes, cooperative)
+                                 shared_bytes, cooperative, cluster)

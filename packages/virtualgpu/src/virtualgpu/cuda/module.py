@@ -151,7 +151,8 @@ class Module:
         return resources(self.texts, self.function(entry).name)
 
     def launch(self, entry: str, grid: int | tuple, block: int | tuple, args: Sequence[Any] = (),
-               *, shared_bytes: int = 0, cooperative: bool = False) -> None:
+               *, shared_bytes: int = 0, cooperative: bool = False,
+               cluster: int | tuple | None = None) -> None:
         """Run a kernel to its end.
 
         Parameters
@@ -169,6 +170,8 @@ class Module:
             Dynamic shared memory per block.
         cooperative : bool
             All blocks resident at once, so that ``grid.sync()`` works.
+        cluster : int or tuple of up to three ints, optional
+            Blocks of a thread block cluster, where the kernel has no ``__cluster_dims__``.
 
         Raises
         ------
@@ -193,7 +196,7 @@ class Module:
                 for position, (value, variable) in enumerate(zip(args, wanted, strict=True))
             ]
             self.launch_bytes(entry, three(grid), three(block), parameters, shared_bytes,
-                              cooperative)
+                              cooperative, None if cluster is None else three(cluster))
             for address, array in copies:
                 if array.flags.writeable and array.size:
                     array[...] = self.device.read(address, array.nbytes).view(
@@ -203,11 +206,11 @@ class Module:
                 self.device.free(address)
 
     def launch_bytes(self, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int],
-                     parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
-                     ) -> None:
+                     parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
+                     cluster: tuple[int, int, int] | None = None) -> None:
         """Run a kernel whose parameters are bytes already, one entry each."""
         self.device.launch(self.loaded, self.function(entry).name, grid, block, parameters,
-                           shared_bytes, cooperative)
+                           shared_bytes, cooperative, cluster)
 
     def _parameter(self, value: Any, variable: Variable, position: int, copies: list,
                    declared: ParameterType | None) -> bytes:

@@ -149,12 +149,15 @@ class GPUDevice:
         return int(address), int(nbytes)
 
     def launch(self, module: GPUModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
-               ) -> None:
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
+               cluster: Triple | None = None) -> None:
         """Start a kernel; errors inside it come out of :meth:`synchronize`.
 
         Raises LaunchError for a launch that the driver does not take.
         """
+        if cluster is not None:
+            raise LaunchError(f"kernel {entry}: on a real GPU clusters are launched by "
+                              "__cluster_dims__ alone: write them at the kernel")
         function = module.functions.get(entry)
         if function is None:
             function = self._call("cuModuleGetFunction", module.handle, entry.encode())

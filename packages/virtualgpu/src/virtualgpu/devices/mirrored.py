@@ -214,10 +214,11 @@ class MirroredDevice(RemoteDevice):
         self._changed(int(target))
 
     def launch(self, module: Any, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
-               ) -> None:
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
+               cluster: Triple | None = None) -> None:
         self._send()
-        super().launch(module, entry, grid, block, parameters, shared_bytes, cooperative)
+        super().launch(module, entry, grid, block, parameters, shared_bytes, cooperative,
+                       cluster)
         self._fetch(dict(self._copies))
 
     def synchronize(self) -> None:

@@ -69,8 +69,8 @@ class Device(Protocol):
         """Address and bytes of a module's variable. Raises LinkError for unknown names."""
 
     def launch(self, module: Any, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
-               ) -> None:
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
+               cluster: Triple | None = None) -> None:
         """Run the kernel ``entry``.
 
         Parameters
@@ -83,6 +83,8 @@ class Device(Protocol):
             Dynamic shared memory of each block.
         cooperative : bool
             All blocks resident at once, so that ``grid.sync()`` works.
+        cluster : tuple of three ints, optional
+            Blocks of a thread block cluster, where the kernel does not say it itself.
 
         Raises
         ------

@@ -68,6 +68,7 @@ class RecordedLaunch:
     cooperative: bool
     pieces: list[Piece]
     note: str = ""
+    cluster: Triple | None = None
 
     @property
     def nbytes(self) -> int:
@@ -84,6 +85,7 @@ class RecordedLaunch:
             "kernel": self.kernel, "entry": self.entry, "texts": self.texts, "grid": self.grid,
             "block": self.block, "parameters": [raw.hex() for raw in self.parameters],
             "shared_bytes": self.shared_bytes, "cooperative": self.cooperative, "note": self.note,
+            "cluster": self.cluster,
             "pieces": [[p.address, p.variable, p.unwritten] for p in self.pieces],
         }
         arrays = {"launch": np.frombuffer(json.dumps(described).encode(), np.uint8)}
@@ -108,7 +110,8 @@ class RecordedLaunch:
             ]
         return cls(told["kernel"], told["entry"], tuple(told["texts"]), tuple(told["grid"]),
                    tuple(told["block"]), [bytes.fromhex(text) for text in told["parameters"]],
-                   told["shared_bytes"], told["cooperative"], pieces, told["note"])
+                   told["shared_bytes"], told["cooperative"], pieces, told["note"],
+                   tuple(told["cluster"]) if told.get("cluster") else None)
 
     def save(self, path: Path) -> None:
         path.write_bytes(self.to_bytes(compress=True))
@@ -129,7 +132,7 @@ def shorter(dimensions: Triple) -> str:
 
 def capture(device: VirtualDevice, module: LoadedModule, entry: str, grid: Triple, block: Triple,
             parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-            texts: Iterable[str] = ()) -> RecordedLaunch:
+            cluster: Triple | None = None, texts: Iterable[str] = ()) -> RecordedLaunch:
     """A launch that is about to happen, with the memory as it is now."""
     module.program(entry)  # gives the variables that it uses their places
     memory = device.memory
@@ -145,7 +148,8 @@ def capture(device: VirtualDevice, module: LoadedModule, entry: str, grid: Tripl
     return RecordedLaunch(
         module.display_name(entry), entry, tuple(texts),
         cast("Triple", tuple(grid)), cast("Triple", tuple(block)),
-        [bytes(raw) for raw in parameters], shared_bytes, bool(cooperative), pieces)
+        [bytes(raw) for raw in parameters], shared_bytes, bool(cooperative), pieces,
+        cluster=cluster)
 
 
 def finish(launch: RecordedLaunch, device: Device) -> RecordedLaunch:
@@ -241,7 +245,7 @@ def play(launch: RecordedLaunch, device: Device, *, module: Any = None, poison: 
         placed([address or 0 for address in there])
         parameters = [outward(np.frombuffer(raw, np.uint8)).tobytes() for raw in launch.parameters]
         device.launch(module, launch.entry, launch.grid, launch.block, parameters,
-                      launch.shared_bytes, launch.cooperative)
+                      launch.shared_bytes, launch.cooperative, launch.cluster)
         device.synchronize()
         inward = _Translation(launch.pieces, there, inward=True)
         # A variable that the module keeps to itself cannot be read: what the record says stands.

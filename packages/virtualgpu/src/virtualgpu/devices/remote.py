@@ -87,8 +87,8 @@ class RemoteDevice:
         return reply["address"], reply["nbytes"]
 
     def launch(self, module: RemoteModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
-               ) -> None:
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
+               cluster: Triple | None = None) -> None:
         self._request(
             "launch",
             module=module.number,
@@ -98,6 +98,7 @@ class RemoteDevice:
             parameters=[bytes(parameter).hex() for parameter in parameters],
             shared_bytes=int(shared_bytes),
             cooperative=bool(cooperative),
+            cluster=None if cluster is None else [int(length) for length in cluster],
         )
 
     def synchronize(self) -> None:

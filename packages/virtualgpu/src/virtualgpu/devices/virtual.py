@@ -147,8 +147,8 @@ class VirtualDevice:
         return module.address(name), module.size(name)
 
     def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False
-               ) -> None:
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
+               cluster: Triple | None = None) -> None:
         """Run a kernel to its end. Raises what :class:`~virtualgpu.machine.launch.Launch` does."""
         with self._lock:
             schedule = instruments.new_schedule()
@@ -157,7 +157,7 @@ class VirtualDevice:
                 shared_bytes, cooperative, instruments.observers(), schedule,
                 instruments.budget(self.budget or Budget()),
                 native=_natively if self.compiles else None, patience=instruments.new_patience(),
-                cores=self.cores,
+                cores=self.cores, cluster=cluster,
             )
             launch.run()
 

@@ -203,6 +203,8 @@ def _set_attribute(function: CudaFunction, code: int, value: int) -> None:
         function.allow_dynamic(value)
     elif code == _Attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
         function.carveout = value
+    elif code == _Attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        function.large_clusters = bool(value)
 
 
 @entry(">i i z")
@@ -284,7 +286,7 @@ _Launch = binding.CUlaunchAttributeID
 @entry("z z z z")
 def cuLaunchKernelEx(config: int, function: int, parameters: int, extra: int) -> None:
     wanted = _LaunchConfig.from_address(config)
-    cooperative = False
+    cooperative, cluster = False, None
     for k in range(wanted.count):
         at = wanted.attributes + _ATTRIBUTE_BYTES * k
         name = ctypes.c_int.from_address(at).value
@@ -292,10 +294,10 @@ def cuLaunchKernelEx(config: int, function: int, parameters: int, extra: int) ->
         if name == _Launch.CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
             cooperative = bool(value)
         elif name == _Launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-            raise NotImplementedError("the virtual GPU launches no thread block clusters: leave "
-                                      "the cluster out of the launch configuration")
+            x, y, z = (ctypes.c_uint * 3).from_address(at + 8)
+            cluster = x, y, z
     _launch(function, wanted.grid, wanted.block, wanted.shared_bytes, parameters, extra,
-            cooperative)
+            cooperative, cluster)
 
 
 @entry("z I I I I I I I z z z")
@@ -311,11 +313,12 @@ def cuLaunchCooperativeKernel(function: int, *numbers: int) -> None:
 
 
 def _launch(handle: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int,
-            parameters: int, extra: int, cooperative: bool) -> None:
+            parameters: int, extra: int, cooperative: bool,
+            cluster: tuple[int, int, int] | None = None) -> None:
     function = kernel(handle)
     API.share_mapped(to_device=True)
     function.run(tuple(grid), tuple(block), _parameters(function, parameters, extra), shared_bytes,
-                 cooperative)
+                 cooperative, cluster)
     API.share_mapped(to_device=False)
 
 

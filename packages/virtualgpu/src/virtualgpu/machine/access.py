@@ -15,16 +15,17 @@ import numpy as np
 
 from virtualgpu.errors import Location, MemoryAccessError, MisalignedAddressError
 from virtualgpu.languages import language_of
-from virtualgpu.machine import array_names, atomics
+from virtualgpu.machine import array_names, atomics, clusters
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.registers import Registers
-from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW, Wave
+from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, SHARED_WINDOW, WINDOW, Wave
 from virtualgpu.ptx import Instruction
 
 _BASE = np.uint64(BASE)
 _WINDOWS = {"shared": np.uint64(SHARED_BASE), "local": np.uint64(LOCAL_BASE)}
+_SPANS = {"shared": SHARED_WINDOW, "local": WINDOW}  # bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +47,7 @@ class Site:
     scope: str = ""
     quiet: bool = False  # named .const or .param: no event where that is what it reads
     operation: str = ""  # of an atomic
+    cluster: bool = False  # may reach the shared memory of other blocks of its cluster
     shift: np.uint64 = field(init=False)
     size: int = field(init=False)
     # The allocation that the last access fell in: most accesses of one site fall in one.
@@ -157,7 +159,7 @@ def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np
     if low >= BASE:
         return "global", address
     for space, start in _WINDOWS.items():
-        if int(start) <= low and high < int(start) + WINDOW:
+        if int(start) <= low and high < int(start) + _SPANS[space]:
             return space, address - start
     if high < SHARED_BASE:
         return "global", address  # null and the like: the check below names the fault
@@ -171,7 +173,7 @@ def _mixed(site: Site, group: Group, address: np.ndarray,
     results = [np.zeros(group.count, site.dtype) for _ in range(site.width)]
     spaces = {"shared": np.zeros(group.count, bool), "local": np.zeros(group.count, bool)}
     for space, start in _WINDOWS.items():
-        spaces[space] = (address >= start) & (address < start + np.uint64(WINDOW))
+        spaces[space] = (address >= start) & (address < start + np.uint64(_SPANS[space]))
     spaces["global"] = ~(spaces["shared"] | spaces["local"])
     functions: dict[str, Callable[..., Any]] = {"load": load, "store": store, "atomic": atomic}
     function = functions[site.kind]
@@ -207,7 +209,8 @@ def checked(site: Site, group: Group, address: np.ndarray, tell: bool = True) ->
     space, address = place(site, group, address)
     assert space is not None  # the site names it
     locate(site, group, space, address, tell)
-    return address
+    # The site reaches its own block alone, by whichever of its addresses.
+    return address & np.uint64(WINDOW - 1) if space == "shared" else address
 
 
 def some_lanes(wave: Wave, lanes: np.ndarray) -> Group:
@@ -218,7 +221,7 @@ def some_lanes(wave: Wave, lanes: np.ndarray) -> Group:
 def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool = True
            ) -> tuple[np.ndarray, np.ndarray]:
     """Check ``address`` and turn it into an index of a typed view of the memory."""
-    wave = group.wave
+    wave, blocks = group.wave, None
     if len(address) == 1:
         low = high = merged = int(address[0])
     else:
@@ -240,12 +243,16 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
         index = ((address - _BASE) >> site.shift).view(np.int64)
         view = memory.views[site.dtype]
     elif space == "shared":
+        if high >= WINDOW:
+            address, blocks = clusters.reach(site, group, address)
+            low, high = int(address.min()), int(address.max())
         bad = wave.launch.shared_layout.outside(address, low, high, site.size)
         if bad is not None:
             _illegal(site, group, space, address, bad)
         index = address.view(np.int64)
         if wave.blocks > 1:
-            index = index + group.take(wave.block_of) * wave.shared_stride
+            owner = group.take(wave.block_of) if blocks is None else blocks
+            index = index + owner * wave.shared_stride
         index = index >> np.int64(site.shift)
         view = wave.shared_view(site.dtype)
     else:
@@ -258,25 +265,26 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
         index = (group.lanes * wave.local_stride + address.view(np.int64)) >> np.int64(site.shift)
         view = wave.local_view(site.dtype)
     if tell:
-        _tell(site, group, space, address)
+        _tell(site, group, space, address, blocks)
     return view, index
 
 
-def _tell(site: Site, group: Group, space: str, address: np.ndarray) -> None:
+def _tell(site: Site, group: Group, space: str, address: np.ndarray,
+          blocks: np.ndarray | None) -> None:
     """Let observers know of a legal access."""
     launch = group.wave.launch
     observers, watch = launch.observers, launch.standstill
     if not observers and watch is None:
         return
     if watch is not None and site.kind != "store":
-        watch.looked(site, group, space, address)
+        watch.looked(site, group, space, address, blocks)
     if not observers:
         return
     if site.quiet and (space == "local" or (site.kind == "load" and launch.is_constant(
             int(address.min()), int(address.max())))):
         return
     event = Access(site.kind, space, group, site.instruction, group.lanes,
-                   group.spread(address), site.size, site.strong, site.order, site.scope)
+                   group.spread(address), site.size, site.strong, site.order, site.scope, blocks)
     for observer in observers:
         observer.accessed(event)
 

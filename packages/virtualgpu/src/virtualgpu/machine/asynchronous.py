@@ -148,6 +148,7 @@ def _object(emitter: Emitter, instruction: Instruction, kind: str, space: str | 
             ) -> str:
     """The first arguments: site, group, address."""
     site = Site(instruction, emitter.program.display, kind, "shared" if space else "generic", U64)
+    site.cluster = space == "shared:cluster"
     if kind != "store":  # what waits and arrives does not race
         site.strong, site.order, site.scope = True, "relaxed", "cta"
     where = address_of(emitter, site, instruction.operands[at])

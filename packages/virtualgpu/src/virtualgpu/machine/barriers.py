@@ -15,6 +15,7 @@ from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import Block
 from virtualgpu.machine.wave import WARP, Wave
 
+CLUSTER = "cluster.sync()"
 COUNT = 16  # barriers of a block: 0 to 15
 # Which barrier ("grid", or a number in each lane), of how many threads, a predicate to reduce.
 Operands = tuple[str | np.ndarray, np.ndarray | None, np.ndarray | None]
@@ -197,6 +198,8 @@ def held_up(wave: Wave) -> list[tuple[Group, str]]:
              for number, state in wave.waiting.items() for group in state.groups]
     waits += [(group, program.blocks[group.block].instructions[0].name)
               for groups in wave.parked.values() for group in groups]
+    if wave.cluster_barrier is not None:
+        waits += [(group, CLUSTER) for group in wave.cluster_barrier.waiting]
     return waits
 
 
@@ -205,22 +208,27 @@ def deadlock(wave: Wave) -> DeadlockError:
     program = wave.launch.program
     waits = held_up(wave)
     first = int(wave.block_of[waits[0][0].lanes[0]])
+    # Who waits for its cluster may wait for threads of other blocks.
+    many = wave.launch.cluster_size if any(what is CLUSTER for _, what in waits) else 1
+    first -= first % many
     parts = []
     for group, what in waits:
-        lanes = group.lanes[group.take(wave.block_of) == first]
+        lanes = group.lanes[group.take(wave.block_of) // many == first // many]
         if not len(lanes):
             continue
         source = program.blocks[group.block].source
         line = source.line if source else "unknown"
-        thread = wave.where(int(lanes[0]))[1]
-        parts.append(f"{len(lanes)} of its threads (the first is {thread}) at line {line} "
+        block, thread = wave.where(int(lanes[0]))
+        who = f"{thread} of block {block}" if many > 1 else thread
+        parts.append(f"{len(lanes)} of its threads (the first is {who}) at line {line} "
                      f"for {what}")
-    exited = int(wave.exited[first])
+    exited = int(wave.exited[first : first + many].sum())
     if exited:
         parts.append(f"{exited} have ended")
     block = wave.where(first * wave.threads)[0]
+    whom = f"the cluster of block {block}" if many > 1 else f"block {block}"
     return DeadlockError(
-        f"deadlock: block {block} waits for ever: " + "; ".join(parts) + ". Every thread of a "
-        "block must reach the same barrier: move it out of the branch",
-        location(wave, waits[0][0]),
+        f"deadlock: {whom} waits for ever: " + "; ".join(parts) + ". Every thread of a "
+        f"{'cluster' if many > 1 else 'block'} must reach the same barrier: move it out of the "
+        "branch", location(wave, waits[0][0]),
     )

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine import asynchronous, tensor, warp
+from virtualgpu.machine import asynchronous, clusters, tensor, warp
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.warp_sync import exchange
@@ -26,6 +26,7 @@ Emitter: TypeAlias = Any  # machine.emit's, whose module is made of this one
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
+_CLUSTER_BARRIER = {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}
 
 
 def emit(emitter: Emitter, instruction: Instruction) -> bool:
@@ -69,7 +70,10 @@ def _isspacep(emitter: Emitter, instruction: Instruction) -> None:
     target, source = instruction.operands
     space = instruction.modifiers[0].split(":")[0]
     value = emitter.get(source, U64)
-    if space in _BASES:
+    if space == "shared":
+        function = partial(clusters.is_shared, instruction.modifiers[0] == "shared:cluster")
+        test = f"{emitter.put(function, 'f')}(group, {value})"
+    elif space in _BASES:
         low = emitter.constant(np.array([_BASES[space]], U64))
         high = emitter.constant(np.array([_BASES[space] + WINDOW], U64))
         test = f"(({value} >= {low}) & ({value} < {high}))"
@@ -100,7 +104,10 @@ def _barrier(emitter: Emitter, instruction: Instruction) -> None:
         emitter.block.warp_mask = _mask(emitter, operands[0])
         return
     if "cluster" in modifiers:
-        raise UnsupportedInstruction(instruction.name)
+        if (not {"arrive", "wait"} & set(modifiers) or operands
+                or not set(modifiers) <= _CLUSTER_BARRIER):
+            raise UnsupportedInstruction(instruction.name)
+        return  # no operands: machine.clusters
     predicate = "None"
     if "red" in modifiers:
         target = operands.pop(0)
@@ -287,6 +294,7 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "membar": _fence, "fence": _fence, "bar": _barrier, "barrier": _barrier,
     "vote": _vote, "shfl": _shuffle, "match": _match, "redux": _redux, "elect": _elect,
     "activemask": _activemask, "nanosleep": _nanosleep, "pmevent": _nothing,
+    "mapa": clusters.emit, "getctarank": clusters.emit,
     "cp": asynchronous.copy, "mbarrier": asynchronous.barrier,
     "mma": tensor.multiply, "wmma": tensor.fragments, "ldmatrix": tensor.rows,
     "stmatrix": tensor.rows,

@@ -80,6 +80,8 @@ class Access(NamedTuple):
         ``""``, ``relaxed``, ``acquire``, ``release`` or ``acq_rel``.
     scope : str
         ``cta``, ``gpu``, ``sys`` or ``""``.
+    blocks : ndarray, int64, shape (n,), or None
+        The wave's blocks whose shared memory it is, where not all are the lanes' own (clusters).
     """
 
     kind: str
@@ -92,10 +94,16 @@ class Access(NamedTuple):
     strong: bool = False
     order: str = ""
     scope: str = ""
+    blocks: np.ndarray | None = None
+
+    def owners(self) -> np.ndarray:
+        """Of an access to shared memory, the wave's blocks whose it is: int64, shape (n,)."""
+        return self.group.wave.block_of[self.lanes] if self.blocks is None else self.blocks
 
     def bytes_at(self, addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         """What this access's memory holds now, for some of its lanes: uint8, shape (n, size)."""
-        return self.group.wave.bytes_at(self.space, addresses, lanes, self.size)
+        blocks = None if self.blocks is None else self.blocks[np.searchsorted(self.lanes, lanes)]
+        return self.group.wave.bytes_at(self.space, addresses, lanes, self.size, blocks)
 
 
 class Observer:
@@ -187,6 +195,15 @@ class Observer:
     def mbarrier_passed(self, group: Group, instruction: Instruction, words: np.ndarray,
                         phases: np.ndarray) -> None:
         """The lanes saw that these phases of the objects at ``words`` are over."""
+
+    def cluster_arrived(self, group: Group, instruction: Instruction) -> None:
+        """``barrier.cluster.arrive``."""
+
+    def cluster_completed(self, wave: Wave, arrived: np.ndarray, missing: np.ndarray) -> None:
+        """Barriers of clusters are over: the lanes that arrived, and those that ended before."""
+
+    def cluster_passed(self, group: Group, instruction: Instruction) -> None:
+        """``barrier.cluster.wait`` lets these lanes go on."""
 
     def fenced(self, group: Group, instruction: Instruction, scope: str) -> None:
         """``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""

@@ -19,7 +19,7 @@ from virtualgpu.errors import (
     OutOfMemory,
     VirtualGPUError,
 )
-from virtualgpu.machine import barriers, simt, standstill
+from virtualgpu.machine import barriers, clusters, simt, standstill
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.intrinsics import PRINTED
@@ -97,6 +97,8 @@ class Launch:
         Bytes of dynamic shared memory per block.
     cooperative : bool
         All blocks resident at once, so that ``grid.sync()`` can work.
+    cluster : tuple of three ints, optional
+        Blocks of a thread block cluster, where the kernel does not say it itself.
     native : callable, optional
         ``native(launch, first)`` is asked before every wave whether it runs the blocks from
         ``first`` on instead (:func:`virtualgpu.codegen.natively`).
@@ -120,7 +122,8 @@ class Launch:
                  cooperative: bool = False, observers: Iterable[Observer] = (),
                  schedule: Schedule | None = None, budget: Budget | None = None,
                  stream: object = None, native: Native | None = None,
-                 patience: Patience | None = None, cores: int = 1):
+                 patience: Patience | None = None, cores: int = 1,
+                 cluster: tuple[int, int, int] | None = None):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
         self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
@@ -138,6 +141,12 @@ class Launch:
         self.lines: list[str] = []
         self.printed = 0
         self._check(parameters)
+        function = program.entry_code.function
+        self.cluster = clusters.of_launch(function, self.kernel, self.grid, cluster)
+        self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        self.explicit_cluster = (cluster or function.required_cluster) is not None
+        if self.explicit_cluster:
+            self.native = None  # it knows no clusters
         self._values: dict[tuple[int, np.dtype], np.ndarray] = {}
         self._parameter_address: int | None = None
         self._workspace: int | None = None
@@ -346,5 +355,7 @@ class Launch:
             return self.blocks
         local = self.program.entry_code.frame_size
         nbytes = self.shared_bytes + self.threads * local
-        return max(1, min(WAVE_LANES // self.threads,
-                          min(WAVE_BYTES, self.budget.nbytes) // max(nbytes, 1)))
+        size = self.cluster_size
+        blocks = min(WAVE_LANES // self.threads,
+                     min(WAVE_BYTES, self.budget.nbytes) // max(nbytes, 1))
+        return max(size, blocks // size * size)

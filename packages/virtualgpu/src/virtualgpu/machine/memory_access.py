@@ -32,13 +32,11 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
         raise UnsupportedInstruction(f"{instruction.name}: no type that the machine has")
     element = modifiers.pop()
     space, width, order, scope, operation = "generic", 1, "", "", ""
-    strong = kind == "atomic"
+    strong, cluster = kind == "atomic", False
     for modifier in modifiers:
         plain = modifier.split(":")[0]
         if plain in SPACES and not operation:
-            if modifier == "shared:cluster":
-                raise UnsupportedInstruction("distributed shared memory of clusters")
-            space = plain
+            space, cluster = plain, modifier == "shared:cluster"
         elif modifier in ("v2", "v4") or (modifier == "v8" and kind == "atomic"):
             width = int(modifier[1:])
         elif modifier in ("volatile", "mmio"):
@@ -66,7 +64,8 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
     if kind != "load" and space == "const":
         raise PTXSyntaxError(f"{instruction.name}: nothing writes to .const")
     return Site(instruction, kernel, kind, "global" if space == "const" else space, dtype, width,
-                strong=strong, order=order, scope=scope, quiet=quiet, operation=operation)
+                strong=strong, order=order, scope=scope, quiet=quiet, operation=operation,
+                cluster=cluster or space == "generic")
 
 
 def _atomic_type(instruction: Instruction, operation: str, element: str,

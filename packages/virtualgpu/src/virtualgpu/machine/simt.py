@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
-from virtualgpu.machine import barriers, calls, warp_sync
+from virtualgpu.machine import barriers, calls, clusters, warp_sync
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import Block
 from virtualgpu.machine.registers import Registers
@@ -181,14 +181,18 @@ def _exit(wave: Wave, group: Group, block: Block, result: object) -> list[Group]
     onward = []
     for barrier in list(wave.waiting):
         onward += barriers.release(wave, barrier)
+    if wave.cluster_barrier is not None:
+        onward += clusters.release(wave)
     for groups in wave.parked.values():
         onward += groups
     wave.parked = {}
     return onward
 
 
-def _barrier(wave: Wave, group: Group, block: Block, operands: barriers.Operands) -> list[Group]:
-    return barriers.arrive(wave, group, operands)
+def _barrier(wave: Wave, group: Group, block: Block, operands: barriers.Operands | None
+             ) -> list[Group]:
+    return clusters.at_barrier(wave, group) if operands is None else barriers.arrive(
+        wave, group, operands)
 
 
 def _indexed(wave: Wave, group: Group, block: Block, index: np.ndarray) -> list[Group]:

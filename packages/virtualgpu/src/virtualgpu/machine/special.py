@@ -27,6 +27,11 @@ def _triple(table: dict[str, Callable[[Group], np.ndarray]], name: str,
         table[f"{name}.{letter}"] = of_axis
 
 
+def _rank(g: Group) -> np.ndarray:
+    ranks: np.ndarray = (g.take(g.wave.block_of) % g.wave.launch.cluster_size).astype(np.uint32)
+    return ranks
+
+
 # The driver's own registers: cooperative groups find their workspace through them, high half
 # first (cooperative_groups/details/driver_abi.h).
 _ENVIRONMENT = {f"%envreg{i}": lambda g: _constant(0) for i in range(32)} | {
@@ -56,16 +61,19 @@ SPECIAL: dict[str, Callable[[Group], np.ndarray]] = {
     "%globaltimer_hi": lambda g: _constant(time.time_ns() >> 32),
     "%dynamic_smem_size": lambda g: _constant(g.wave.launch.dynamic_shared),
     "%total_smem_size": lambda g: _constant(g.wave.launch.packed_shared),
-    "%is_explicit_cluster": lambda g: np.zeros(1, bool),
+    "%is_explicit_cluster": lambda g: np.array([g.wave.launch.explicit_cluster]),
     **_ENVIRONMENT,
-    "%cluster_ctarank": lambda g: _constant(0),
-    "%cluster_nctarank": lambda g: _constant(1),
+    "%cluster_ctarank": _rank,
+    "%cluster_nctarank": lambda g: _constant(g.wave.launch.cluster_size),
 }
 _triple(SPECIAL, "%tid", lambda g, axis: g.take(g.wave.thread_index(axis)))
 _triple(SPECIAL, "%ctaid", lambda g, axis: g.take(g.wave.block_index(axis)))
 _triple(SPECIAL, "%ntid", lambda g, axis: _constant(g.wave.launch.block[axis]))
 _triple(SPECIAL, "%nctaid", lambda g, axis: _constant(g.wave.launch.grid[axis]))
-_triple(SPECIAL, "%clusterid", lambda g, axis: g.take(g.wave.block_index(axis)))
-_triple(SPECIAL, "%nclusterid", lambda g, axis: _constant(g.wave.launch.grid[axis]))
-_triple(SPECIAL, "%cluster_ctaid", lambda g, axis: _constant(0))
-_triple(SPECIAL, "%cluster_nctaid", lambda g, axis: _constant(1))
+_triple(SPECIAL, "%clusterid", lambda g, axis: g.take(g.wave.block_index(axis)) // _constant(
+    g.wave.launch.cluster[axis]))
+_triple(SPECIAL, "%nclusterid", lambda g, axis: _constant(
+    g.wave.launch.grid[axis] // g.wave.launch.cluster[axis]))
+_triple(SPECIAL, "%cluster_ctaid", lambda g, axis: g.take(g.wave.block_index(axis)) % _constant(
+    g.wave.launch.cluster[axis]))
+_triple(SPECIAL, "%cluster_nctaid", lambda g, axis: _constant(g.wave.launch.cluster[axis]))

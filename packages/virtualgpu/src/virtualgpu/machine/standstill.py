@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from virtualgpu.machine import barriers, loops, standstill_words
+from virtualgpu.machine import barriers, clusters, loops, standstill_words
 from virtualgpu.machine.access import Site
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.mapping import BASE
@@ -85,7 +85,8 @@ class Standstill:
         """What loops look at may be no longer what it was."""
         self.epoch += 1
 
-    def looked(self, site: Site, group: Group, space: str, address: np.ndarray) -> None:
+    def looked(self, site: Site, group: Group, space: str, address: np.ndarray,
+               blocks: np.ndarray | None) -> None:
         """Lanes look at memory: where, if it decides how a loop goes on."""
         if id(site.instruction) not in self.looks:
             return
@@ -93,8 +94,9 @@ class Standstill:
             self.sites.append((site, space))
         known = self.lanes(group.wave)
         known.site[group.lanes] = self.sites.index((site, space))
-        known.address[group.lanes] = address
-        words = self._words(group, space, address)
+        known.address[group.lanes] = address if blocks is None else clusters.joined(
+            group, address, blocks)
+        words = self._words(group, space, address, blocks)
         if site.size > WORD:
             words = np.concatenate([words, words + 1])
         have = self.words.get(space, words[:0])
@@ -123,14 +125,17 @@ class Standstill:
             shift = np.uint64(values.itemsize.bit_length() - 1)
             memory.views[values.dtype][(address - np.uint64(BASE) >> shift).view(np.int64)] = values
 
-    def _words(self, group: Group, space: str, address: np.ndarray) -> np.ndarray:
+    def _words(self, group: Group, space: str, address: np.ndarray,
+               blocks: np.ndarray | None = None) -> np.ndarray:
         """Numbers for the words of 8 bytes at addresses: int64, shape (1,) or (n,)."""
+        if space == "shared" and blocks is None:
+            address, blocks, _ = clusters.split(group, address)
         words: np.ndarray = (address >> np.uint64(3)).astype(np.int64)
         if space == "global":
             return words
         wave = group.wave
-        owner: np.ndarray = (wave.first + group.take(wave.block_of) if space == "shared"
-                             else wave.first * wave.threads + group.lanes)
+        owner: np.ndarray = (wave.first * wave.threads + group.lanes if blocks is None
+                             else wave.first + blocks)
         words = words + owner * (WINDOW // WORD)
         return words
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import EndlessError
-from virtualgpu.machine import array_names, barriers
+from virtualgpu.machine import array_names, barriers, clusters
 from virtualgpu.machine.access import Site
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.wave import Wave
@@ -82,8 +82,12 @@ def _turning(found: Standstill, wave: Wave, here: Group) -> list[tuple[Group, st
 
 def _until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
     """``wait for flag[0] of 1, which stays 0``."""
-    wave, at = group.wave, int(addresses[0])
-    held = wave.bytes_at(space, addresses[:1], group.lanes[:1], site.size)
+    wave, blocks = group.wave, None
+    if space == "shared":
+        addresses, blocks, _ = clusters.split(group, addresses)
+        blocks = blocks[:1]
+    at = int(addresses[0])
+    held = wave.bytes_at(space, addresses[:1], group.lanes[:1], site.size, blocks)
     value = held.view(site.dtype)[0, 0]
     if space == "global":
         number = array_names.argument(wave.launch, at, site.size)

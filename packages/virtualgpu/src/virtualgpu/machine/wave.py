@@ -20,7 +20,9 @@ WARP = 32
 MAX_LOCAL = 512 << 10
 SHARED_BASE = 0x1_0000_0000  # generic addresses of the shared window
 LOCAL_BASE = 0x2_0000_0000  # generic addresses of the local window
-WINDOW = 1 << 24  # bytes of each window
+WINDOW = 1 << 24  # bytes of each window; of a block's part of the shared one, in clusters
+LARGEST_CLUSTER = 16  # blocks; more than 8 must be asked for (CUDA, "non-portable cluster size")
+SHARED_WINDOW = (LARGEST_CLUSTER + 1) * WINDOW  # a block's own memory, then each of its cluster's
 
 
 class Geometry:
@@ -71,9 +73,21 @@ geometry = lru_cache(maxsize=8)(Geometry)
 def indices(launch: Any, thread: int) -> tuple[Index, Index]:
     """``(block index, thread index)`` of a thread's number in the grid of a launch."""
     block, thread = divmod(thread, launch.threads)
-    (gx, gy, _), (bx, by, _) = launch.grid, launch.block
-    return (Index((block % gx, block // gx % gy, block // (gx * gy)), launch.grid),
+    bx, by, _ = launch.block
+    return (Index(block_indices(launch, block), launch.grid),
             Index((thread % bx, thread // bx % by, thread // (bx * by)), launch.block))
+
+
+def block_indices(launch: Any, number: Any) -> tuple[Any, Any, Any]:
+    """``%ctaid`` of blocks by their numbers, which count cluster by cluster, x fastest in both."""
+    gx, gy, _ = launch.grid
+    if launch.cluster_size == 1:
+        return number % gx, number // gx % gy, number // (gx * gy)
+    cx, cy, cz = launch.cluster
+    number, rank = number // launch.cluster_size, number % launch.cluster_size
+    gx, gy = gx // cx, gy // cy
+    return (number % gx * cx + rank % cx, number // gx % gy * cy + rank // cx % cy,
+            number // (gx * gy) * cz + rank // (cx * cy))
 
 
 class Wave:
@@ -105,6 +119,7 @@ class Wave:
         self.waiting: dict[int | str, Any] = {}  # barrier → who waits there
         # Barriers in shared memory and copies under way (machine.mbarrier, machine.copies).
         self.barriers: Any = None
+        self.cluster_barrier: Any = None  # machine.clusters
         self.copies: Any = None
         self.parked: dict[Any, list[Any]] = {}  # warp-synchronous block's key → groups
         self.met: list[Any] = []  # groups that met others elsewhere and go on first
@@ -135,9 +150,8 @@ class Wave:
 
     def block_index(self, axis: int) -> np.ndarray:
         """``%ctaid`` along an axis: uint32, shape (1,) or (lanes,)."""
-        x, y, _ = self.launch.grid
         number = np.arange(self.first, self.first + self.blocks)
-        index: np.ndarray = (number % x, number // x % y, number // (x * y))[axis].astype(np.uint32)
+        index: np.ndarray = block_indices(self.launch, number)[axis].astype(np.uint32)
         if self.blocks == 1 or (index == index[0]).all():
             return index[:1]
         return np.repeat(index, self.threads)
@@ -161,7 +175,7 @@ class Wave:
         return view
 
     def bytes_at(self, space: str, addresses: np.ndarray, lanes: np.ndarray,
-                 size: int) -> np.ndarray:
+                 size: int, blocks: np.ndarray | None = None) -> np.ndarray:
         """What memory holds now.
 
         Parameters
@@ -174,6 +188,8 @@ class Wave:
             Whose they are.
         size : int
             Bytes at each address.
+        blocks : ndarray, int64, shape (n,), optional
+            Of the wave, whose shared memory is meant, where some are not the lanes' own.
 
         Returns
         -------
@@ -183,7 +199,8 @@ class Wave:
         if space == "global":
             whole, index = self.launch.memory.mapping.raw, index - BASE
         elif space == "shared":
-            whole, index = self.shared, index + self.block_of[lanes] * self.shared_stride
+            blocks = self.block_of[lanes] if blocks is None else blocks
+            whole, index = self.shared, index + blocks * self.shared_stride
         else:
             whole, index = self.local, index + lanes * self.local_stride
         taken: np.ndarray = whole[index[:, None] + np.arange(size)]

@@ -116,5 +116,5 @@ class Copycheck(Observer):
 def _bytes(access: Access) -> np.ndarray:
     """Where the access lies in the wave's shared memory: int64, shape (n, size)."""
     wave = access.group.wave
-    first = access.addresses.astype(np.int64) + wave.block_of[access.lanes] * wave.shared_stride
+    first = access.addresses.astype(np.int64) + access.owners() * wave.shared_stride
     return first[:, None] + np.arange(access.size)

@@ -81,6 +81,11 @@ class Initcheck(Observer):
             key = (wave, "local")
             self._grow(key, wave, stride)
         addresses, lanes = _arrays(access)
+        if access.blocks is not None:  # other blocks' too: by its places in that of the wave
+            addresses = addresses + (access.blocks * stride).astype(np.uint64)
+            self._visit(access, self.maps[key], addresses, lanes, part_of, 0,
+                        wave.blocks * stride, 0)
+            return
         self._visit(access, self.maps[key], addresses, lanes, part_of, 0, stride, stride)
 
     def _grow(self, key, wave, stride: int) -> None:
@@ -146,6 +151,8 @@ class Initcheck(Observer):
         block, thread = access.group.wave.where(lane)
         at = Location(launch.kernel, source.filename if source else None,
                       source.line if source else None, block, thread)
+        if access.blocks is not None:
+            address %= access.group.wave.shared_stride
         verb = "updates" if access.kind == "atomic" else "reads"
         size = f"{access.size} byte{'' if access.size == 1 else 's'}"
         what = f" ({element(launch, access, address)})" if access.space != "local" else ""

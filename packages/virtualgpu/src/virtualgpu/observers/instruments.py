@@ -100,6 +100,7 @@ def alone() -> Iterator[None]:
 def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
     """The observers that fill ``report``; they can be used again and again until the end."""
     from virtualgpu.observers.checking import Recorder
+    from virtualgpu.observers.clustercheck import Clustercheck
     from virtualgpu.observers.copycheck import Copycheck
     from virtualgpu.observers.initcheck import Initcheck
     from virtualgpu.observers.racecheck import Racecheck
@@ -107,7 +108,8 @@ def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
 
     recorder, races = Recorder(report), Racecheck(report)
     try:
-        yield recorder, races, Copycheck(report), Synccheck(report), Initcheck(report)
+        yield (recorder, races, Copycheck(report), Synccheck(report), Clustercheck(report),
+               Initcheck(report))
     finally:
         races.close()
         recorder.close()

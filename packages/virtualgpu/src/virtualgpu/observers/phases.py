@@ -7,7 +7,8 @@ warp that goes to the thread's own times (:class:`.clocks.Knowledge`), with whic
 compared first; the row itself is kept for the rest, where one lane arrives for others.
 
 Copies arrive with all that their thread did until then, which is more than the ISA promises: a race
-with what it did between the copy and its arrival is passed over.
+with what it did between the copy and its arrival is passed over. So are races between blocks of a
+cluster once one has arrived at another's barrier: a row has the threads of one block.
 """
 
 from __future__ import annotations
@@ -35,12 +36,17 @@ class Phases:
         self.taken = np.zeros(state.wave.lanes, np.int64)
         self.unions: dict[tuple[int, int], int] = {}
         self.room = ROOM
+        self.remote = False  # blocks of a cluster arrive at each other's
 
     def made(self, words: np.ndarray) -> None:
         for word in words.tolist():
             self.told.pop(word, None)
 
     def arrived(self, lanes: np.ndarray, word: int, time: int) -> None:
+        wave = self.state.wave
+        if wave.block_of[lanes[0]] != word * 8 // wave.shared_stride:
+            self.remote = True
+            return
         row = self._view(lanes, time)
         known = self.told.get(word)
         self.told[word] = row if known is None else np.maximum(known, row)
@@ -73,10 +79,12 @@ class Phases:
 
     def explains(self, lanes: np.ndarray, records: np.ndarray) -> np.ndarray:
         """Which accesses come before the next one of their lanes after all: bool, shape (n,)."""
-        result = np.zeros(len(lanes), bool)
+        result, wave = np.zeros(len(lanes), bool), self.state.wave
+        if self.remote:
+            other = (records & race_loop.MAXIMUM_THREAD) - self.state.first
+            result = other // wave.threads != wave.block_of[lanes]
         if not self.taken[lanes].any():
             return result
-        wave = self.state.wave
         for at, (lane, record) in enumerate(zip(lanes.tolist(), records.tolist(), strict=True)):
             other = (record & race_loop.MAXIMUM_THREAD) - self.state.first
             if not self.taken[lane] or not 0 <= other < wave.lanes or (

@@ -269,15 +269,19 @@ class Profiler(Observer):
             else:
                 key, end = self.launch.memory.extent(int(addresses[done]))
                 start, span, stride, words = key, end - key, 0, (end - key) // 4 + 1
+            part_of = wave.block_of
+            if access.blocks is not None:
+                part_of = part_of.copy()
+                part_of[access.lanes] = access.blocks
             counts = self.hot.get(key)
             if counts is None:
                 counts = self.hot[key] = np.zeros(words, np.uint32)
             rest, their = addresses[done:], lanes[done:]
 
             def tally(result, rest=rest, their=their, start=start, span=span, stride=stride,
-                      counts=counts):
+                      counts=counts, part_of=part_of):
                 return warp_loops.tally(
-                    pointer(rest), pointer(their), pointer(wave.block_of), len(rest), start,
+                    pointer(rest), pointer(their), pointer(part_of), len(rest), start,
                     span, stride, pointer(counts), result)
 
             self._result[:] = 0

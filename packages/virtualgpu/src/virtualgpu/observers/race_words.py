@@ -242,7 +242,7 @@ def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int
     wave = access.group.wave
     threads = wave.first * wave.threads + access.lanes
     offset = addresses.astype(np.int64) - area.start >> area.shift
-    if access.space == "shared":
+    if access.space == "shared" and wave.launch.cluster_size == 1:
         offset += wave.block_of[access.lanes] * (wave.shared_stride >> area.shift)
     width = max(1, access.size >> area.shift)
     there = threads[(offset <= granule) & (granule < offset + width) & (threads != me)]

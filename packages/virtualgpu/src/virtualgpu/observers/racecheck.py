@@ -32,6 +32,7 @@ from virtualgpu.machine.wave import Wave
 from virtualgpu.observers import race_loop, shadow
 from virtualgpu.observers.clocks import TIME as _time
 from virtualgpu.observers.clocks import has_count, joins_some
+from virtualgpu.observers.cluster_order import ClusterOrder
 from virtualgpu.observers.phases import Phases
 from virtualgpu.observers.race_words import Party, Races, older_party
 from virtualgpu.observers.release_acquire import Messages, orders_memory
@@ -116,7 +117,7 @@ class Racecheck(Observer):
             area.forget()
         for state in self.states.values():
             state.knowledge.forget()
-            state.phases = None
+            state.phases = state.clusters = None
             state.shared_floor = 0
             if state.shared:
                 state.shared.forget()
@@ -182,6 +183,28 @@ class Racecheck(Observer):
         if self.active and self.messages:
             self.messages.fence(self.state(group.wave), group.lanes, self.tick(), scope)
 
+    # -- barriers of clusters ------------------------------------------------------------------
+
+    def clusters(self, wave: Wave) -> ClusterOrder | None:
+        if not self.active:
+            return None
+        state = self.state(wave)
+        if state.clusters is None:
+            state.clusters = ClusterOrder(state)
+        return state.clusters
+
+    def cluster_arrived(self, group, instruction) -> None:
+        if clusters := self.clusters(group.wave):
+            clusters.arrived(group.lanes, self.tick(), "relaxed" not in instruction.modifiers)
+
+    def cluster_completed(self, wave, arrived, missing) -> None:
+        if clusters := self.clusters(wave):
+            clusters.completed(arrived)
+
+    def cluster_passed(self, group, instruction) -> None:
+        if clusters := self.clusters(group.wave):
+            clusters.passed(group.lanes)
+
     # -- barriers in shared memory -------------------------------------------------------------
 
     def phases(self, wave: Wave) -> Phases | None:
@@ -217,15 +240,21 @@ class Racecheck(Observer):
         addresses = np.ascontiguousarray(access.addresses)
         lanes = np.ascontiguousarray(access.lanes)
         site = self._site(access)
+        if self.launch.cluster_size > 1 and access.space == "shared":
+            # Any block's memory may be another's too: all are one to the records.
+            addresses = addresses + (
+                access.owners() * state.wave.shared_stride).astype(np.uint64)
         if self.messages:
             self.messages.remember(_time.now, site, access, addresses)
         if access.space == "shared":
             area = state.shared_shadow(access.size)
             if access.size < 1 << area.shift:
                 area.refine(access.size)
+            own = self.launch.cluster_size == 1
+            known = state.knowledge
             self._run(state, access, site, area, addresses, lanes,
-                      max(state.shared_floor, state.knowledge.all_blocks),
-                      state.wave.shared_stride >> area.shift)
+                      max(state.shared_floor, known.all_blocks if own else known.floor),
+                      state.wave.shared_stride >> area.shift if own else 0)
         else:
             self._global(state, access, site, addresses, lanes)
         self.recent[site] = (access, addresses)
@@ -322,6 +351,8 @@ class Racecheck(Observer):
         real = np.ones(len(records), bool)
         if self.messages:
             real = self.messages.unordered(state, access, area, addresses, lanes, found)
+        if state.clusters:
+            real &= ~state.clusters.explains(lanes[found[0]], records)
         if state.phases:
             real &= ~state.phases.explains(lanes[found[0]], records)
             older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
@@ -334,7 +365,10 @@ class Racecheck(Observer):
         position, granule, record = (int(found[first]) for found in self.found[:3])
         lane = int(lanes[position])
         older = self.sites[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
-        now = Party(access, state.first + lane, int(addresses[position]))
+        address = int(addresses[position])
+        if access.space == "shared" and self.launch.cluster_size > 1:
+            address %= state.wave.shared_stride
+        now = Party(access, state.first + lane, address)
         if self.races.again(now.key(older), len(chosen)):
             return
         older, thread = older_party(self.recent, older, record, now.thread, area, granule)

@@ -266,7 +266,7 @@ class Messages:
         entry = self._readers.setdefault(key, [0, []])
         low = area.start + (granule << area.shift)
         block = None
-        if access.space == "shared":
+        if access.space == "shared" and state.wave.launch.cluster_size == 1:
             stride = state.wave.shared_stride
             block = int(state.wave.block_of[lane])
             low -= block * stride
@@ -280,7 +280,7 @@ class Messages:
                 matches = event.kind == "load" and event.strong
             else:
                 matches = event.kind != "load" and event.strong
-            if not matches or (block is not None and wave is not state.wave):
+            if not matches or (access.space == "shared" and wave is not state.wave):
                 continue
             hit = (addresses < np.uint64(high)) & (addresses + np.uint64(event.size) >
                                                    np.uint64(low))
@@ -298,7 +298,8 @@ class Messages:
 def _key(state, access: Access, lane: int, address: int) -> object:
     """Of the log of a variable."""
     if access.space == "shared":
-        return state.wave, int(state.wave.block_of[lane]), address
+        own = state.wave.launch.cluster_size == 1  # else the address says which block's it is
+        return state.wave, int(state.wave.block_of[lane]) if own else -1, address
     return address
 
 

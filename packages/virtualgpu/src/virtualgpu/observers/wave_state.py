@@ -5,6 +5,7 @@ from __future__ import annotations
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.machine.wave import Wave
 from virtualgpu.observers.clocks import TIME, Knowledge
+from virtualgpu.observers.cluster_order import ClusterOrder
 from virtualgpu.observers.phases import Phases
 from virtualgpu.observers.shadow import Shadow
 
@@ -22,6 +23,7 @@ class WaveState:
         self.shared: Shadow | None = None
         self.shared_floor = floor
         self.fences = None  # kept by release_acquire
+        self.clusters: ClusterOrder | None = None  # where it has barriers of clusters
         self.phases: Phases | None = None  # where it has barriers in shared memory
 
     def close(self) -> None:

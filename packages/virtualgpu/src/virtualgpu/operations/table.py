@@ -67,11 +67,9 @@ _LATER_TENSOR_CORES = ("of the tensor cores the machine has what sm_80 to sm_90 
                        "wmma, ldmatrix, stmatrix), and this is of one generation only (sm_90a, "
                        "sm_100a); compile for compute_90 without the letter, or for compute_80")
 _TEXTURES = "textures and surfaces are not modelled; read and write arrays"
-_CLUSTERS = "thread block clusters are not modelled; exchange values through global memory"
 _LACKING = {
     **dict.fromkeys(("wgmma", "tcgen05"), _LATER_TENSOR_CORES),
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), _TEXTURES),
-    **dict.fromkeys(("mapa", "getctarank"), _CLUSTERS),
 }
 
 

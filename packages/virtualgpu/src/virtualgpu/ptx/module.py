@@ -122,6 +122,9 @@ class Function:
     branch_targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     required_block: tuple[int, ...] | None = None
     maximum_threads: int | None = None
+    required_cluster: tuple[int, int, int] | None = None
+    explicit_cluster: bool = False
+    maximum_cluster: int | None = None
     source: SourceLine | None = None
     is_declaration: bool = False
 

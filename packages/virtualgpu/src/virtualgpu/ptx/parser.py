@@ -245,23 +245,29 @@ class Parser(Declarations):
         while self.peek() not in ("{", ";"):
             token = self.next()
             if token in (".maxntid", ".reqntid", ".minnctapersm", ".maxnreg", ".maxnctapersm",
-                         ".maxclusterrank"):
+                         ".maxclusterrank", ".reqnctapercluster"):
                 values = [self.integer()]
                 while self.accept(","):
                     values.append(self.integer())
                 if token == ".reqntid":
                     function.required_block = (*values, 1, 1)[:3]
+                elif token == ".reqnctapercluster":
+                    x, y, z = (*values, 1, 1)[:3]
+                    function.required_cluster = (x, y, z)
+                elif token == ".maxclusterrank":
+                    function.maximum_cluster = values[0]
                 elif token == ".maxntid":
                     function.maximum_threads = 1
                     for value in values:
                         function.maximum_threads *= value
+            elif token == ".explicitcluster":
+                function.explicit_cluster = True
             elif token in (".noreturn", ".abi_preserve", ".unknown_cluster"):
                 pass
             elif token == ".pragma":
                 self.next()
             else:
-                clusters = ": thread block clusters are not modelled" if "cluster" in token else ""
-                raise UnsupportedInstruction(f"function directive {token} of {name}{clusters}")
+                raise UnsupportedInstruction(f"function directive {token} of {name}")
         for variable in (*parameters, *returns):
             function.variables[variable.name] = variable
             if variable.space == "reg" and function.is_entry:

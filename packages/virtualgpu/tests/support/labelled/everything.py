@@ -3,6 +3,7 @@
 from labelled import (  # noqa: F401
     async_cases,
     clean_cases,
+    cluster_cases,
     cuda_cases,
     fault_cases,
     global_races,

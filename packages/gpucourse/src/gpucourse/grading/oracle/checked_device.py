@@ -75,8 +75,9 @@ class CheckedDevice(VirtualDevice):
         return module
 
     def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False) -> None:
-        what = (module, entry, grid, block, parameters, shared_bytes, cooperative)
+               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
+               cluster: Triple | None = None) -> None:
+        what = (module, entry, grid, block, parameters, shared_bytes, cooperative, cluster)
         if not isinstance(instruments.new_schedule(), Lockstep):
             super().launch(*what)
             return

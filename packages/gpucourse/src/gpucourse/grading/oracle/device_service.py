@@ -196,8 +196,9 @@ class DeviceService:
                 if start is not None:
                     self.origins.launched.add(start)
         shared, cooperative = _count(request["shared_bytes"]), request["cooperative"] is True
+        cluster = None if request.get("cluster") is None else _triple(request["cluster"])
         with machine_at_work():
-            self.device.launch(module, entry, grid, block, parameters, shared, cooperative)
+            self.device.launch(module, entry, grid, block, parameters, shared, cooperative, cluster)
         return {}, []
 
     def _synchronize(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
