@@ -50,7 +50,7 @@ class VirtualDevice:
     Notes
     -----
     Launches run one after the other, in the order in which they are issued: streams never
-    overlap, so a missing synchronisation between streams is not found.
+    overlap; a missing synchronisation is found by ``check(streams=True)`` alone.
     """
 
     name = "Virtual GPU (CPU)"

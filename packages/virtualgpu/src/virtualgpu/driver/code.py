@@ -301,12 +301,14 @@ def cuLaunchKernelEx(config: int, function: int, parameters: int, extra: int) ->
 
 @entry("z I I I I I I I z z z")
 def cuLaunchKernel(function: int, *numbers: int) -> None:
-    _launch(function, numbers[:3], numbers[3:6], *numbers[6:], False)
+    shared_bytes, stream, parameters, extra = numbers[6:]
+    _launch(function, numbers[:3], numbers[3:6], shared_bytes, stream, parameters, extra, False)
 
 
 @entry("z I I I I I I I z z")
 def cuLaunchCooperativeKernel(function: int, *numbers: int) -> None:
-    _launch(function, numbers[:3], numbers[3:6], *numbers[6:], 0, True)
+    shared_bytes, stream, parameters = numbers[6:]
+    _launch(function, numbers[:3], numbers[3:6], shared_bytes, stream, parameters, 0, True)
 
 
 def _launch(handle: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int,

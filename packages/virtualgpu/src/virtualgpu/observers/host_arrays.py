@@ -102,6 +102,6 @@ def watched(array: np.ndarray) -> np.ndarray:
     kind = type(array)
     if kind not in _classes:
         _classes[kind] = type(kind.__name__, (Told, kind), {"__module__": kind.__module__})
-    made = np.ndarray.view(array, _classes[kind])  # Numba's have another method of the name
+    made: np.ndarray = np.ndarray.view(array, _classes[kind])  # Numba's have another method of the name
     vars(made).update(getattr(array, "__dict__", {}))
     return made

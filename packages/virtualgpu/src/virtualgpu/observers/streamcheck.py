@@ -160,7 +160,8 @@ class Streamcheck(Observer):
 
     # -- clocks ----------------------------------------------------------------------------------
 
-    def _key(self, stream: int) -> Key:
+    def _key(self, stream: int | None) -> Key:
+        assert stream is not None  # only the host waits for a device
         device = self._number_of()
         key: Key = (device, stream)
         if stream == PER_THREAD:
@@ -193,7 +194,7 @@ class Streamcheck(Observer):
 
     # -- work ------------------------------------------------------------------------------------
 
-    def _work(self, stream: int, what: str, accesses: list[tuple[str, np.ndarray]]) -> None:
+    def _work(self, stream: int | None, what: str, accesses: list[tuple[str, np.ndarray]]) -> None:
         filename, line = calling_line()
         with self._lock:
             key = self._key(stream)
