@@ -102,6 +102,7 @@ def watched(array: np.ndarray) -> np.ndarray:
     kind = type(array)
     if kind not in _classes:
         _classes[kind] = type(kind.__name__, (Told, kind), {"__module__": kind.__module__})
-    made: np.ndarray = np.ndarray.view(array, _classes[kind])  # Numba's have another method of the name
+    # By NumPy's method: Numba's arrays have another of the name.
+    made: np.ndarray = np.ndarray.view(array, _classes[kind])
     vars(made).update(getattr(array, "__dict__", {}))
     return made

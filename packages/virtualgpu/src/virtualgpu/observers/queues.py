@@ -75,24 +75,29 @@ def handle(stream: int) -> int:
 
 def chosen() -> int | None:
     """The stream of this thread's next launch; None where what happens is nobody's command."""
-    stream: int | None = getattr(_local, "stream", LEGACY)
-    return stream
+    stream = getattr(_local, "stream", LEGACY)
+    return stream if stream is None else handle(stream)
 
 
 def choose(stream: int | None) -> None:
     """What this thread asks for from now on is for ``stream``."""
-    _local.stream = stream if stream is None else handle(stream)
+    _local.stream = stream
 
 
-@contextmanager
-def on(stream: int | None) -> Iterator[None]:
+class on:
     """What is asked for inside the ``with`` is for ``stream``; None: tell nothing of it."""
-    before = chosen()
-    choose(stream)
-    try:
-        yield
-    finally:
-        _local.stream = before
+
+    __slots__ = ("_before", "_stream")
+
+    def __init__(self, stream: int | None):
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        self._before = getattr(_local, "stream", LEGACY)
+        _local.stream = self._stream
+
+    def __exit__(self, *failure: object) -> None:
+        _local.stream = self._before
 
 
 def wait(stream: int = LEGACY) -> None:
