@@ -38,7 +38,8 @@ class Location:
 
     ``filename`` and ``line`` are those of the kernel's own source (a notebook cell, a file);
     ``block`` and ``thread`` are ``(x, y, z)`` as ``cuda.blockIdx`` and ``cuda.threadIdx``
-    give them, or None where the fault belongs to no single thread.
+    give them, or None where the fault belongs to no single thread. ``kernel`` is empty where the
+    host did it.
     """
 
     kernel: str
@@ -49,7 +50,7 @@ class Location:
 
     def __str__(self) -> str:
         place = self.place()
-        return f"kernel {self.kernel}, {place}" if place else f"kernel {self.kernel}"
+        return ", ".join(filter(None, (self.kernel and f"kernel {self.kernel}", place)))
 
     def place(self) -> str:
         """The line, the thread and, on a line of its own, the code; without the kernel's name."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from virtualgpu.errors import Index, Location, VirtualGPUError
 
-KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "arguments", "other")
+KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "arguments", "stream", "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class Finding:
     Attributes
     ----------
     kind : str
-        ``race``, ``barrier``, ``uninitialised``, ``memory`` (bad address), ``deadlock``,
+        ``race``, ``barrier``, ``uninitialised``, ``memory`` (bad address), ``deadlock``, ``stream``
+        (missing synchronisation of streams or the host: the second line is in ``other``),
         ``arguments`` (not what the kernel declares), or ``other`` (any other error that stopped
         the launch).
     message : str

@@ -46,6 +46,18 @@ def own(whole: TracebackType | None) -> TracebackType | None:
     return kept
 
 
+def calling_line() -> tuple[str | None, int | None]:
+    """File and line of the program's own code that is asking a library for something now."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name == "__main__" or name.partition(".")[0] not in (
+                INTERNAL | {"cuda", "numpy"} | sys.stdlib_module_names):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None, None
+
+
 def compiled_lines(frames: Iterable[FrameType]) -> Iterator[tuple[str, int]]:
     """(file, line) of what Numba's compiler was at, by its own variables, the last first: many of
     its errors do not say."""

@@ -24,7 +24,8 @@ CLEAN = "No race, no bad barrier, no read of unwritten memory, no bad address."
 
 _KINDS = {
     "race": "race", "barrier": "barrier", "uninitialised": "unwritten memory",
-    "memory": "bad address", "deadlock": "deadlock", "other": "stopped",
+    "memory": "bad address", "deadlock": "deadlock", "stream": "synchronisation",
+    "other": "stopped",
 }
 
 

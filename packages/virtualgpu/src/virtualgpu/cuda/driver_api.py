@@ -26,6 +26,7 @@ from virtualgpu.machine.launch import (
     THREADS_PER_MULTIPROCESSOR,
     blocks_per_multiprocessor,
 )
+from virtualgpu.observers import queues
 
 Result = binding.CUresult
 
@@ -97,7 +98,6 @@ class DriverAPI:
     cuInit = cuProfilerStart = cuProfilerStop = _nothing
     cuDevicePrimaryCtxRelease = cuDevicePrimaryCtxReset = _nothing
     cuKernelSetCacheConfig = cuKernelSetAttribute = _nothing
-    cuStreamDestroy = cuStreamWaitEvent = cuEventQuery = cuEventSynchronize = _nothing
 
     # -- devices and contexts ------------------------------------------------------------------
 
@@ -149,6 +149,7 @@ class DriverAPI:
 
     def cuCtxSynchronize(self):
         self.device.synchronize()
+        queues.tell("synchronize", None)
 
     def cuDeviceCanAccessPeer(self, one, other):
         return 0
@@ -191,10 +192,12 @@ class DriverAPI:
             return host
         buffer = np.zeros(nbytes, np.uint8)
         self.host[buffer.ctypes.data] = buffer
+        queues.pin(buffer.ctypes.data, nbytes)
         return buffer.ctypes.data
 
     def cuMemFreeHost(self, host):
         owner = self.host.pop(int(host), None)
+        queues.unpin(int(host))
         self._mapped.pop(int(host), None)
         if isinstance(owner, DevicePointer):
             self.cuMemFree(owner)
@@ -204,6 +207,7 @@ class DriverAPI:
             raise DriverFailure(
                 Result.CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "cuMemHostRegister")
         self._pinned.add(host)
+        queues.pin(host, nbytes)
         if flags & binding.CU_MEMHOSTREGISTER_DEVICEMAP:
             pointer = self.cuMemAlloc(nbytes)
             self._mapped[host] = (pointer, nbytes)
@@ -211,6 +215,7 @@ class DriverAPI:
 
     def cuMemHostUnregister(self, host):
         self._pinned.discard(host)
+        queues.unpin(host)
         pointer, nbytes = self._mapped.pop(host, (None, 0))
         if pointer is not None:
             if (device := pointer.owner()) is not None:
@@ -219,10 +224,11 @@ class DriverAPI:
 
     def share_mapped(self, *, to_device: bool) -> None:
         """Host arrays that ``cuda.mapped`` registered follow their device's copy at its launch."""
-        for host, (pointer, nbytes) in self._mapped.items():
-            if nbytes and pointer.owner() is self.device:
-                (self.cuMemcpyHtoD(pointer, host, nbytes) if to_device
-                 else self.cuMemcpyDtoH(host, pointer, nbytes))
+        with queues.on(None):  # on a GPU there is nothing to copy
+            for host, (pointer, nbytes) in self._mapped.items():
+                if nbytes and pointer.owner() is self.device:
+                    (self.cuMemcpyHtoD(pointer, host, nbytes) if to_device
+                     else self.cuMemcpyDtoH(host, pointer, nbytes))
 
     def cuMemHostGetDevicePointer(self, host, flags):
         return binding.CUdeviceptr(self._mapped[int(host)][0])
@@ -244,25 +250,41 @@ class DriverAPI:
     def cuPointerGetAttribute(self, attribute, pointer):
         return binding.CUdeviceptr(int(pointer))
 
-    # The last argument of copies and fills is a stream, of those that are asynchronous.
+    # Copies to and from the host hold it up, those on the device and fills do not.
 
-    def cuMemcpyHtoD(self, target, host, nbytes, stream=0):
+    def cuMemcpyHtoD(self, target, host, nbytes):
+        self.cuMemcpyHtoDAsync(target, host, nbytes, queues.LEGACY)
+        queues.wait()
+
+    def cuMemcpyDtoH(self, host, origin, nbytes):
+        self.cuMemcpyDtoHAsync(host, origin, nbytes, queues.LEGACY)
+        queues.wait()
+
+    def cuMemcpyDtoD(self, target, origin, nbytes):
+        self.cuMemcpyDtoDAsync(target, origin, nbytes, queues.LEGACY)
+
+    def cuMemsetD8(self, target, byte, count):
+        self.cuMemsetD8Async(target, byte, count, queues.LEGACY)
+
+    def cuMemcpyHtoDAsync(self, target, host, nbytes, stream):
         if nbytes:
-            devices.owner(int(target)).write(int(target), host_bytes(host, nbytes))
+            with queues.copying(stream, int(target), int(host), nbytes):
+                devices.owner(int(target)).write(int(target), host_bytes(host, nbytes))
 
-    def cuMemcpyDtoH(self, host, origin, nbytes, stream=0):
+    def cuMemcpyDtoHAsync(self, host, origin, nbytes, stream):
         if nbytes:
-            host_bytes(host, nbytes)[:] = devices.owner(int(origin)).read(int(origin), nbytes)
+            with queues.copying(stream, int(host), int(origin), nbytes):
+                host_bytes(host, nbytes)[:] = devices.owner(int(origin)).read(int(origin), nbytes)
 
-    def cuMemcpyDtoD(self, target, origin, nbytes, stream=0):
+    def cuMemcpyDtoDAsync(self, target, origin, nbytes, stream):
         if nbytes:
-            devices.copy(int(target), int(origin), nbytes)
+            with queues.copying(stream, int(target), int(origin), nbytes):
+                devices.copy(int(target), int(origin), nbytes)
 
-    def cuMemsetD8(self, target, byte, count, stream=0):
-        devices.owner(int(target)).fill(int(target), int(byte) & 0xFF, count)
-
-    cuMemcpyHtoDAsync, cuMemcpyDtoHAsync = cuMemcpyHtoD, cuMemcpyDtoH
-    cuMemcpyDtoDAsync, cuMemsetD8Async = cuMemcpyDtoD, cuMemsetD8
+    def cuMemsetD8Async(self, target, byte, count, stream):
+        if count:
+            with queues.copying(stream, int(target), 0, count):
+                devices.owner(int(target)).fill(int(target), int(byte) & 0xFF, count)
 
     def cuIpcGetMemHandle(self, address):
         raise DriverFailure(Result.CUDA_ERROR_NOT_SUPPORTED, "cuIpcGetMemHandle")
@@ -293,10 +315,20 @@ class DriverAPI:
     # -- streams and events --------------------------------------------------------------------
 
     def cuStreamCreate(self, flags):
-        return binding.CUstream(next(self._handles))
+        handle = next(self._handles)
+        if flags & binding.CUstream_flags.CU_STREAM_NON_BLOCKING:
+            queues.non_blocking.add(handle)
+        return binding.CUstream(handle)
+
+    def cuStreamDestroy(self, stream):
+        queues.non_blocking.discard(int(stream))
 
     def cuStreamSynchronize(self, stream):
         self.device.synchronize()
+        queues.tell("synchronize", int(stream))
+
+    def cuStreamWaitEvent(self, stream, event, flags=0):
+        queues.tell("wait", int(stream), event=int(event))
 
     def cuEventCreate(self, flags):
         handle = next(self._handles)
@@ -308,6 +340,12 @@ class DriverAPI:
 
     def cuEventRecord(self, event, stream):
         self._events[int(event)] = time.monotonic()
+        queues.tell("record", int(stream), event=int(event))
+
+    def cuEventSynchronize(self, event):
+        queues.tell("event", event=int(event))
+
+    cuEventQuery = cuEventSynchronize  # it says "done", and the program may rely on it
 
     def cuEventElapsedTime(self, start, end):
         """NaN: no GPU ran, so there is no time of one."""

@@ -16,7 +16,8 @@ from virtualgpu.devices.virtual import VirtualDevice, several, wanted
 from virtualgpu.errors import VirtualGPUError
 
 __all__ = ["Device", "SharedDevice", "Triple", "VirtualDevice", "copy", "current", "current_shared",
-           "every", "living", "number", "owner", "select", "set_current", "shared", "use"]
+           "device_address", "every", "living", "number", "owner", "select", "set_current",
+           "shared", "use"]
 
 _devices: list[Device] = []  # by number; empty until the first use
 _aside: list[list[Device]] = []  # those that a `use` around this has replaced
@@ -70,6 +71,16 @@ def owner(address: int) -> Device:
             if memory is not None and memory.first <= address < memory.limit:
                 return one
     return current()
+
+
+def device_address(address: int) -> int:
+    """The device's address of a byte at the host's ``address``, where it is a device's too; else
+    ``address``."""
+    for one in every():
+        if (mapping := getattr(getattr(one, "memory", None), "mapping", None)) is not None and (
+                mapping.host <= address < mapping.host + mapping.raw.size):
+            return mapping.address_of(address)
+    return address
 
 
 def copy(target: int, origin: int, nbytes: int) -> None:

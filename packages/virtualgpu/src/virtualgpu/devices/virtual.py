@@ -14,7 +14,7 @@ from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.launch import Budget, Launch
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
-from virtualgpu.observers import instruments
+from virtualgpu.observers import instruments, queues
 
 # How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
 # ms of processor time for each, and the interpreting machine does 10**9 units of work in a second.
@@ -50,7 +50,7 @@ class VirtualDevice:
     Notes
     -----
     Launches run one after the other, in the order in which they are issued: streams never
-    overlap, so a missing synchronisation between streams is not found.
+    overlap; a missing synchronisation is found by ``check(streams=True)`` alone.
     """
 
     name = "Virtual GPU (CPU)"
@@ -73,10 +73,16 @@ class VirtualDevice:
         return self.memory.allocate(nbytes, poison=poison)
 
     def free(self, address: int) -> None:
+        self._tell_freed(address)
         self.memory.free(address)
 
     def retire(self, address: int) -> None:
+        self._tell_freed(address)
         self.memory.retire(address)
+
+    def _tell_freed(self, address: int) -> None:
+        if instruments.watching() and (extent := self.memory.extent(address)) is not None:
+            queues.tell("freed", target=extent[0], nbytes=extent[1] - extent[0])
 
     def revive(self, address: int, nbytes: int, *, poison: bool = True) -> None:
         self.memory.revive(address, nbytes, poison=poison)

@@ -20,6 +20,7 @@ from virtualgpu.devices.each import PerDevice
 from virtualgpu.driver.entries import Result, entry
 from virtualgpu.errors import LaunchError, LinkError
 from virtualgpu.machine.launch import blocks_per_multiprocessor
+from virtualgpu.observers import queues
 
 _Attribute = binding.CUfunction_attribute
 _handles = itertools.count(0xA000, 16)
@@ -296,29 +297,30 @@ def cuLaunchKernelEx(config: int, function: int, parameters: int, extra: int) ->
         elif name == _Launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
             x, y, z = (ctypes.c_uint * 3).from_address(at + 8)
             cluster = x, y, z
-    _launch(function, wanted.grid, wanted.block, wanted.shared_bytes, parameters, extra,
-            cooperative, cluster)
+    _launch(function, wanted.grid, wanted.block, wanted.shared_bytes, wanted.stream, parameters,
+            extra, cooperative, cluster)
 
 
 @entry("z I I I I I I I z z z")
 def cuLaunchKernel(function: int, *numbers: int) -> None:
-    shared_bytes, _, parameters, extra = numbers[6:]
-    _launch(function, numbers[:3], numbers[3:6], shared_bytes, parameters, extra, False)
+    shared_bytes, stream, parameters, extra = numbers[6:]
+    _launch(function, numbers[:3], numbers[3:6], shared_bytes, stream, parameters, extra, False)
 
 
 @entry("z I I I I I I I z z")
 def cuLaunchCooperativeKernel(function: int, *numbers: int) -> None:
-    shared_bytes, _, parameters = numbers[6:]
-    _launch(function, numbers[:3], numbers[3:6], shared_bytes, parameters, 0, True)
+    shared_bytes, stream, parameters = numbers[6:]
+    _launch(function, numbers[:3], numbers[3:6], shared_bytes, stream, parameters, 0, True)
 
 
 def _launch(handle: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int,
-            parameters: int, extra: int, cooperative: bool,
+            stream: int, parameters: int, extra: int, cooperative: bool,
             cluster: tuple[int, int, int] | None = None) -> None:
     function = kernel(handle)
     API.share_mapped(to_device=True)
-    function.run(tuple(grid), tuple(block), _parameters(function, parameters, extra), shared_bytes,
-                 cooperative, cluster)
+    with queues.on(stream):
+        function.run(tuple(grid), tuple(block), _parameters(function, parameters, extra),
+                     shared_bytes, cooperative, cluster)
     API.share_mapped(to_device=False)
 
 

@@ -17,9 +17,9 @@ import re
 from types import ModuleType
 from typing import Any
 
-from virtualgpu import devices
 from virtualgpu.compilers.messages import explain
 from virtualgpu.compilers.nvrtc import source_path
+from virtualgpu.cuda.driver_api import API
 from virtualgpu.driver import code, entries
 
 _saved: list[tuple[ModuleType, str, Any]] = []
@@ -110,7 +110,7 @@ def _device_synchronize():
     """For ``Device.sync``: NVIDIA's runtime library asks the driver for undocumented tables."""
     from cuda.bindings import runtime
 
-    devices.current().synchronize()
+    API.cuCtxSynchronize()
     return (runtime.cudaError_t.cudaSuccess,)
 
 

@@ -12,6 +12,7 @@ from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure, host_bytes
 from virtualgpu.driver.entries import Result, entry
 from virtualgpu.machine.mapping import BASE, END
+from virtualgpu.observers import queues
 
 _Attribute = binding.CUpointer_attribute
 
@@ -76,7 +77,7 @@ def cuMemGetAddressRange(address: int) -> tuple[int, int]:
     return int(start), nbytes
 
 
-def copy(target: int, origin: int, nbytes: int) -> None:
+def copy(target: int, origin: int, nbytes: int, stream: int = queues.LEGACY) -> None:
     """Between any two places; which of them are a device's the addresses say."""
     if not nbytes:
         return
@@ -85,23 +86,24 @@ def copy(target: int, origin: int, nbytes: int) -> None:
                             f"copy of {nbytes} bytes {'from' if target else 'to'} a null pointer")
     if not on_device(target):
         if on_device(origin):
-            API.cuMemcpyDtoH(target, origin, nbytes)
+            API.cuMemcpyDtoHAsync(target, origin, nbytes, stream)
         else:
             host_bytes(target, nbytes)[:] = host_bytes(origin, nbytes)
     elif on_device(origin):
-        API.cuMemcpyDtoD(target, origin, nbytes)
+        API.cuMemcpyDtoDAsync(target, origin, nbytes, stream)
     else:
-        API.cuMemcpyHtoD(target, origin, nbytes)
+        API.cuMemcpyHtoDAsync(target, origin, nbytes, stream)
 
 
 @entry("z z z")
 def cuMemcpy(target: int, origin: int, nbytes: int) -> None:
     copy(target, origin, nbytes)
+    queues.wait()
 
 
 @entry("z z z z")
 def cuMemcpyAsync(target: int, origin: int, nbytes: int, stream: int) -> None:
-    copy(target, origin, nbytes)
+    copy(target, origin, nbytes, stream)
 
 
 @entry("z z z z z")
@@ -112,13 +114,13 @@ def cuMemcpyPeer(target: int, there: int, origin: int, here: int, nbytes: int) -
 @entry("z z z z z z")
 def cuMemcpyPeerAsync(target: int, there: int, origin: int, here: int, nbytes: int, stream: int
                       ) -> None:
-    API.cuMemcpyDtoD(target, origin, nbytes)
+    API.cuMemcpyDtoDAsync(target, origin, nbytes, stream)
 
 
 for _name in ("cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD"):
     for _async in ("", "Async"):
-        def _copy(*arguments: int, name: str = _name) -> None:
-            getattr(API, name)(*arguments[:3])
+        def _copy(*arguments: int, name: str = _name + _async) -> None:
+            getattr(API, name)(*arguments)
 
         _copy.__name__ = _name + _async
         entry("z z z z" if _async else "z z z")(_copy)
@@ -128,7 +130,9 @@ for _bits, _letter in ((8, "B"), (16, "H"), (32, "I")):
         def _fill(target: int, value: int, count: int, stream: int = 0,
                   dtype: str = f"u{_bits // 8}") -> None:
             if count:
-                devices.owner(target).write(target, np.full(count, value, dtype))
+                data = np.full(count, value, dtype)
+                with queues.copying(stream, target, 0, data.nbytes):
+                    devices.owner(target).write(target, data)
 
         _fill.__name__ = f"cuMemsetD{_bits}{_async}"
         entry(f"z {_letter} z z" if _async else f"z {_letter} z")(_fill)

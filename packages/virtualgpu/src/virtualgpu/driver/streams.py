@@ -12,6 +12,7 @@ from typing import NamedTuple
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API
 from virtualgpu.driver.entries import entry
+from virtualgpu.observers import queues
 
 
 class _Stream(NamedTuple):
@@ -42,21 +43,25 @@ def cuStreamCreate(flags: int) -> int:
 @entry("z")
 def cuStreamDestroy(stream: int) -> None:
     _streams.pop(stream, None)
+    API.cuStreamDestroy(stream)
 
 
 @entry("z")
 def cuStreamSynchronize(stream: int) -> None:
     devices.every()[_stream(stream).device].synchronize()
+    queues.tell("synchronize", stream)
 
 
 @entry("z")
 def cuStreamQuery(stream: int) -> None:
     """All is done."""
+    queues.tell("synchronize", stream)
 
 
 @entry("z z I")
 def cuStreamWaitEvent(stream: int, event: int, flags: int) -> None:
     """It has happened."""
+    API.cuStreamWaitEvent(stream, event)
 
 
 @entry("z >I")
@@ -96,12 +101,14 @@ def cuStreamGetCaptureInfo(stream: int) -> int:
 
 @entry("z z z I")
 def cuStreamAddCallback(stream: int, callback: int, data: int, flags: int) -> None:
+    queues.tell("synchronize", stream)
     ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_int, ctypes.c_size_t)(callback)(
         stream, 0, data)
 
 
 @entry("z z z")
 def cuLaunchHostFunc(stream: int, function: int, data: int) -> None:
+    queues.tell("synchronize", stream)
     ctypes.CFUNCTYPE(None, ctypes.c_size_t)(function)(data)
 
 
@@ -128,11 +135,13 @@ def cuEventRecordWithFlags(event: int, stream: int, flags: int) -> None:
 @entry("z")
 def cuEventQuery(event: int) -> None:
     """All before it is done."""
+    API.cuEventQuery(event)
 
 
 @entry("z")
 def cuEventSynchronize(event: int) -> None:
     """All before it is done."""
+    API.cuEventSynchronize(event)
 
 
 @entry(">f z z")

@@ -111,6 +111,8 @@ class Observer:
 
     # Keeps the memory's record of written bytes up to date (see `machine.written`).
     marks_written = False
+    # Wants to hear who reads and writes pinned and mapped memory on the host.
+    watches_host = False
 
     def launch_started(self, launch: WatchedLaunch) -> None:
         """Before the first block runs."""
@@ -146,6 +148,10 @@ class Observer:
 
     def host_copied(self, target: int, origin: int, nbytes: int) -> None:
         """Between launches, ``nbytes`` bytes were copied on the device."""
+
+    def commanded(self, command: Any) -> None:
+        """The host asked a stream for something, or waited for one
+        (:class:`virtualgpu.observers.queues.Command`)."""
 
     def accessed(self, access: Access) -> None:
         """Memory is read or written by one instruction: told just before or just after."""

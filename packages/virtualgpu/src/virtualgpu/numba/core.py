@@ -57,7 +57,7 @@ class CoreStream:
         return self.handle
 
     def sync(self) -> None:
-        devices.current().synchronize()
+        API.cuStreamSynchronize(self.handle)
 
 
 class Program:

@@ -27,6 +27,7 @@ numba-cuda's own.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
 import traceback
@@ -47,6 +48,8 @@ from virtualgpu.numba.core import (
     kernel_names,
     linker_class,
 )
+from virtualgpu.observers import queues
+from virtualgpu.observers.host_arrays import watched
 
 _saved: list[tuple[object, str, object]] = []
 _FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
@@ -62,7 +65,8 @@ def activate() -> None:
     """Point numba-cuda at :func:`virtualgpu.devices.current`. Doing it twice changes nothing."""
     if _saved:
         return
-    from numba.cuda import args, dispatcher
+    from numba import cuda
+    from numba.cuda import api, args, dispatcher
     from numba.cuda.cudadrv import devicearray, nvrtc
     from numba.cuda.cudadrv import devices as numba_devices
     from numba.cuda.cudadrv import driver as module
@@ -95,7 +99,21 @@ def activate() -> None:
     convert = arguments.to_strided_memory_view(devicearray, arguments.view_class(devicearray))
     _replace(devicearray, "_to_strided_memory_view", convert)
     _replace(args.Out, "to_device", arguments.out_to_device(convert))
+    for make in ("pinned_array", "mapped_array", "managed_array"):
+        made = _watched(getattr(api, make))
+        for user in (api, cuda):
+            _replace(user, make, made)
     _forget_devices(driver, numba_devices)
+
+
+def _watched(make):
+    """Arrays of the host that say who touches them, while somebody wants to know."""
+
+    @functools.wraps(make)
+    def make_watched(*arguments, **named):
+        return watched(make(*arguments, **named))
+
+    return make_watched
 
 
 def deactivate() -> None:
@@ -155,6 +173,7 @@ def _numba_call(module, function):
 
 def _add_callback(self, callback, arg=None) -> None:
     """All work of the stream is done already: call at once."""
+    queues.tell("synchronize", self.handle)
     callback(self, 0, arg)
 
 
@@ -248,11 +267,12 @@ def _launch_for(module):
         ]
         API.share_mapped(to_device=True)
         try:
-            devices.current().launch(
-                kernel.code.loaded(), kernel.name, _three(config.grid), _three(config.block),
-                parameters, getattr(config, "shmem_size", 0) or 0,
-                bool(getattr(config, "is_cooperative",
-                             getattr(config, "cooperative_launch", False))))
+            with queues.on(stream.handle):
+                devices.current().launch(
+                    kernel.code.loaded(), kernel.name, _three(config.grid), _three(config.block),
+                    parameters, getattr(config, "shmem_size", 0) or 0,
+                    bool(getattr(config, "is_cooperative",
+                                 getattr(config, "cooperative_launch", False))))
         except MisalignedAddressError as error:
             raise MisalignedAddress(error) from None
         except MemoryAccessError as error:

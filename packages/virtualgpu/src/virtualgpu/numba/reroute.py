@@ -28,10 +28,12 @@ from virtualgpu import devices
 from virtualgpu.awkward import kernels as awkward
 from virtualgpu.devices import Device
 from virtualgpu.devices.presence import gpu_is_present
+from virtualgpu.findings import Report
 from virtualgpu.machine import array_names
 from virtualgpu.numba.arguments import array_parameters
 from virtualgpu.numba.machine_array import MachineArray, give_back, host_copy
 from virtualgpu.observers import instruments
+from virtualgpu.observers.streamcheck import Streamcheck
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
@@ -67,7 +69,34 @@ def _rerouted(instrument: Any) -> Callable:
     return on_the_virtual_gpu
 
 
-check = _rerouted(instruments.check)
+@contextmanager
+def check(*, streams: bool = False) -> Iterator[Report]:
+    """Look for mistakes in every kernel that is launched inside the ``with``.
+
+    >>> with virtualgpu.check() as report:
+    ...     kernel[blocks, threads](a, b)
+    >>> report.ok, report.findings
+    >>> print(report)
+
+    Found are races, barriers that not all threads of a block reach, and reads of unwritten
+    memory. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
+    always, and are in the report too.
+
+    Parameters
+    ----------
+    streams : bool
+        Look for missing synchronisation between streams, and between a stream and the host
+        (findings of the kind ``stream``: :mod:`virtualgpu.observers.streamcheck`). Launches are
+        then interpreted: none becomes native code.
+    """
+    with reroute(), instruments.check(_streamcheck if streams else None) as report:
+        yield report
+
+
+def _streamcheck(report: Report, races: Any) -> Streamcheck:
+    return Streamcheck(report, races, devices.number, devices.device_address)
+
+
 profile = _rerouted(instruments.profile)
 schedule = _rerouted(instruments.schedule)
 

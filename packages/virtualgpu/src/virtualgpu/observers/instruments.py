@@ -116,23 +116,20 @@ def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
 
 
 @contextmanager
-def check() -> Iterator[Report]:
-    """Look for mistakes in every kernel that is launched inside the ``with``.
+def check(streams: Callable[[Report, Observer], Observer] | None = None) -> Iterator[Report]:
+    """What ``virtualgpu.check()`` does, for kernels that run here anyway.
 
-    >>> with virtualgpu.check() as report:
-    ...     kernel[blocks, threads](a, b)
-    >>> report.ok, report.findings
-    >>> print(report)
-
-    Found are races, barriers that not all threads of a block reach, and reads of unwritten
-    memory. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
-    always, and are in the report too.
+    ``streams(report, racecheck)`` makes the observer that looks for missing synchronisation; by
+    default there is none.
     """
     from virtualgpu.findings import Report
 
     report = Report()
-    with checkers(report) as observers, watch(*observers):
-        yield report
+    with checkers(report) as observers:
+        # First: at the end of a launch it asks Racecheck, which then forgets.
+        first = [streams(report, observers[1])] if streams else []
+        with watch(*first, *observers):
+            yield report
 
 
 @contextmanager

@@ -18,7 +18,7 @@ Two lanes that write one address in one instruction race too, whatever they writ
 does not say which value stays.
 
 Not seen: races through local, constant or texture memory, between launches in different
-streams (they run one after the other here), between the host and a kernel.
+streams and between the host and a kernel (:mod:`.streamcheck` looks for those).
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ import math
 
 import numpy as np
 
+from virtualgpu.observers import queues
+
 from . import _launches
 from ._casting import cast
 from ._host import HostSide
@@ -229,7 +231,9 @@ def wrote(array: ndarray) -> None:
         host = array._host
         low, high = np.lib.array_utils.byte_bounds(host)
         start = array.data.ptr - host.__array_interface__["data"][0] + low
-        mem.wrote(start, high - low)
+        # Which bytes of a view with gaps are written is not told to those who watch streams.
+        with queues.on(queues.chosen() if array.flags.forc else None):
+            mem.wrote(start, high - low)
 
 
 def copy_into(target: ndarray, source: np.ndarray, *, name: str = "cupy_copy") -> None:

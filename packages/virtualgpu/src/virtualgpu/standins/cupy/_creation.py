@@ -107,7 +107,7 @@ def asnumpy(a, stream=None, order="C", out=None, *, blocking=True) -> np.ndarray
     """A NumPy array with the elements of ``a``, which may be anything that NumPy takes."""
     given = as_array(a)
     if given is not None:
-        return given.get(order=order, out=out)
+        return given.get(stream, order, out, blocking)
     host = np.asarray(a, order=order)
     if out is None:
         return host

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 
+from virtualgpu.observers import queues
+
 from ._operators import named
+from .cuda.memory import stream_number
 
 
 class HostSide:
@@ -26,7 +30,8 @@ class HostSide:
         Parameters
         ----------
         stream, blocking
-            Accepted; the copy is done when this returns.
+            The copy is done when this returns; who may not rely on it is told by
+            ``virtualgpu.check(streams=True)``.
         order : 'C', 'F' or 'A'
         out : numpy.ndarray, optional
             Same shape and dtype; written and returned.
@@ -34,15 +39,19 @@ class HostSide:
         if out is None:
             if order.upper() not in ("C", "F", "A"):
                 raise ValueError(f"unsupported order: {order}")
-            return self._host.copy(order)
-        if not isinstance(out, np.ndarray):
+            out = np.empty_like(self._host, order=order, subok=False)
+        elif not isinstance(out, np.ndarray):
             raise TypeError("Only numpy.ndarray can be obtained fromcupy.ndarray")
         if out.dtype != self.dtype:
             raise TypeError(f"{out.dtype} array cannot be obtained from {self.dtype} array")
         if out.shape != self.shape:
             raise ValueError(
                 f"Shape mismatch. Expected shape: {self.shape}, actual shape: {out.shape}")
-        out[...] = self._host
+        # Which bytes of a view with gaps are read is not told.
+        known = self.size and self.flags.forc and out.flags.forc
+        with queues.copying_from(stream_number(stream), self.data.ptr, out, blocking) if (
+                known) else nullcontext():
+            np.ndarray.view(out, np.ndarray)[...] = self._host
         return out
 
     def item(self):

@@ -10,10 +10,11 @@ import numpy as np
 from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
 from virtualgpu.cuda.module import Module
+from virtualgpu.observers import queues
 
 from . import _core, _launches
 from ._kernel_errors import as_cupy_does
-from .cuda.memory import MemoryPointer
+from .cuda.memory import MemoryPointer, stream_number
 
 # CuPy's documentation, "User-Defined Kernels", Kernel arguments: the types of Python's numbers.
 _PYTHON = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
@@ -70,7 +71,7 @@ class Function:
         grid, block = _extent(grid, "grid"), _extent(block, "block")
         arguments = [argument(value) for value in args]
         _launches.record(self.name, self._kind, size=size, grid=grid, block=block)
-        with as_cupy_does():
+        with as_cupy_does(), queues.on(stream_number(stream)):
             self._function.launch(grid, block, arguments, int(shared_mem),
                                   enable_cooperative_groups)
 

@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 
+from virtualgpu.observers import queues
+
 from . import _creation, _indexing, _launches, _package
 from ._core import from_host, ndarray, supported, wrote
 from ._dlpack import export
@@ -14,6 +16,7 @@ from ._objects import flatiter
 from ._operands import SCALARS
 from ._operators import FUNCTIONS, named
 from ._reductions import METHODS, parameters, reduce
+from .cuda.memory import stream_number
 
 _SAME = (
     "argpartition argsort choose cumprod cumsum diagonal dot nonzero ravel repeat round "
@@ -145,8 +148,12 @@ class Methods:
                 f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
         if not self.flags.forc:
             raise RuntimeError("Cannot set to non-contiguous array")
-        self._host[...] = arr
-        wrote(self)
+        number = stream_number(stream)
+        with queues.copying(number, self.data.ptr, arr.__array_interface__["data"][0], arr.nbytes):
+            self._host[...] = np.ndarray.view(arr, np.ndarray)
+            wrote(self)
+        if stream is None:
+            queues.wait(number)
 
     def sort(self, axis=-1, kind=None) -> None:
         """Sort in place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from virtualgpu.observers.host_arrays import watched as _watched
 from virtualgpu.standins import only_as as _only_as
 
 _only_as("cupyx", __name__)
@@ -43,7 +44,7 @@ def empty_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:
         return _numpy.empty(shape, dtype, order)
     memory = _cupy.cuda.alloc_pinned_memory(size)
     flat = _numpy.asarray(memory)[:size].view(dtype)
-    return flat.reshape(shape, order=order)
+    return _watched(flat.reshape(shape, order=order))
 
 
 def zeros_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:

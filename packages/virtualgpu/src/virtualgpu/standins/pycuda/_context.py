@@ -158,7 +158,7 @@ class Context:
     def synchronize() -> None:
         """Wait for all work: it is done already."""
         need_context("cuCtxSynchronize")
-        machines.current().synchronize()
+        API.cuCtxSynchronize()
 
     @staticmethod
     def pop() -> None:
@@ -214,13 +214,20 @@ class Stream:
         self.handle = int(API.cuStreamCreate(flags))
 
     def synchronize(self) -> None:
-        machines.current().synchronize()
+        API.cuStreamSynchronize(self.handle)
 
     def is_done(self) -> bool:
+        self.synchronize()
         return True
 
     def wait_for_event(self, event: Event) -> None:
-        """Order is kept anyway."""
+        """Order is kept anyway: what is missing, ``virtualgpu.check(streams=True)`` tells."""
+        API.cuStreamWaitEvent(self.handle, event._handle)
+
+
+def number(stream: Stream | None) -> int:
+    """A stream's handle; None is the default stream."""
+    return 0 if stream is None else stream.handle
 
 
 class Event:
@@ -229,15 +236,19 @@ class Event:
     def __init__(self, flags: int = 0):
         need_context("cuEventCreate")
         self._recorded = False
+        self._handle = int(API.cuEventCreate(flags))
 
     def record(self, stream: Stream | None = None) -> Event:
         self._recorded = True
+        API.cuEventRecord(self._handle, number(stream))
         return self
 
     def synchronize(self) -> Event:
+        API.cuEventSynchronize(self._handle)
         return self
 
     def query(self) -> bool:
+        self.synchronize()
         return True
 
     def time_since(self, start: Event) -> float:

@@ -13,8 +13,9 @@ from cuda.bindings import driver as binding
 from virtualgpu.cuda import module
 from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
+from virtualgpu.observers import queues
 
-from ._context import Context, Event, need_context
+from ._context import Context, Event, need_context, number
 from ._errors import LogicError, call
 from ._memory import (
     DeviceAllocation,
@@ -22,7 +23,9 @@ from ._memory import (
     PointerHolderBase,
     mem_alloc_like,
     memcpy_dtoh,
+    memcpy_dtoh_async,
     memcpy_htod,
+    memcpy_htod_async,
 )
 
 
@@ -65,14 +68,20 @@ class In(ArgumentHandler):
     """Copied to the device before the launch."""
 
     def pre_call(self, stream) -> None:
-        memcpy_htod(self.get_device_alloc(), self.array)
+        if stream is None:
+            memcpy_htod(self.get_device_alloc(), self.array)
+        else:
+            memcpy_htod_async(self.get_device_alloc(), self.array, stream)
 
 
 class Out(ArgumentHandler):
     """Copied back after the launch; before it the device's memory is what it happens to be."""
 
     def post_call(self, stream) -> None:
-        memcpy_dtoh(self.array, self.get_device_alloc())
+        if stream is None:
+            memcpy_dtoh(self.array, self.get_device_alloc())
+        else:
+            memcpy_dtoh_async(self.array, self.get_device_alloc(), stream)
 
 
 class InOut(In, Out):
@@ -147,10 +156,12 @@ class Function:
         arguments = [_argument(one, position) for position, one in enumerate(args)]
         for handler in handlers:
             handler.pre_call(stream)
-        self._launch(grid, block, arguments, shared)
-        for handler in handlers:
-            if hasattr(handler, "post_call"):
-                handler.post_call(stream)
+        self._launch(grid, block, arguments, shared, stream)
+        after = [handler for handler in handlers if hasattr(handler, "post_call")]
+        for handler in after:
+            handler.post_call(stream)
+        if stream is None and (after or time_kernel):
+            Context.synchronize()
         return _no_time() if time_kernel else None
 
     def prepare(self, arg_types, texrefs=()) -> Function:
@@ -162,17 +173,17 @@ class Function:
 
     def prepared_call(self, grid, block, *args, shared_size: int = 0) -> None:
         """Launch with the types of :meth:`prepare`; pointers are ints or device memory."""
+        self.prepared_async_call(grid, block, None, *args, shared_size=shared_size)
+
+    def prepared_async_call(self, grid, block, stream, *args, shared_size: int = 0) -> None:
+        """As :meth:`prepared_call`, in a stream."""
         if self.arg_format is None:
             raise LogicError("prepared_call before prepare: say the arguments' types first")
         letters = _letters(self.arg_format)
         if len(letters) != len(args):
             raise struct.error(f"pack requires exactly {len(letters)} arguments")
         arguments = [_packed(letter, value) for letter, value in zip(letters, args, strict=True)]
-        self._launch(grid, block, arguments, shared_size)
-
-    def prepared_async_call(self, grid, block, stream, *args, shared_size: int = 0) -> None:
-        """As :meth:`prepared_call`."""
-        self.prepared_call(grid, block, *args, shared_size=shared_size)
+        self._launch(grid, block, arguments, shared_size, stream)
 
     def prepared_timed_call(self, grid, block, *args, shared_size: int = 0):
         """As :meth:`prepared_call`; the function that is returned gives NaN, not seconds."""
@@ -182,13 +193,12 @@ class Function:
         end.record()
         return lambda: end.time_since(start) * 1e-3
 
-    def _launch(self, grid, block, arguments: list[Argument], shared: int) -> None:
+    def _launch(self, grid, block, arguments: list[Argument], shared: int, stream) -> None:
         need_context("cuLaunchKernel")
         grid, block = _extent(grid), _extent(block)
-        with call("cuLaunchKernel"):
+        with call("cuLaunchKernel"), queues.on(number(stream)):
             self._function.look(arguments)
             self._function.run(grid, block, self._parameters(arguments), int(shared))
-        Context.synchronize()
 
     def _parameters(self, arguments: list[Argument]) -> list[bytes]:
         """The kernel's parameters out of one buffer, in which each value lies at a multiple of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +10,10 @@ import numpy as np
 
 from virtualgpu import devices as machines
 from virtualgpu.devices import current_shared
+from virtualgpu.observers import queues
+from virtualgpu.observers.host_arrays import watched
 
-from ._context import need_context
+from ._context import need_context, number
 from ._errors import LogicError, call
 
 
@@ -87,11 +88,14 @@ class ManagedAllocation(DeviceAllocation):
 class HostAllocation:
     """The ``.base`` of page-locked arrays; nothing is locked, copies need no such memory here."""
 
-    def __init__(self, shape, dtype, order, alignment: int):
+    def __init__(self, shape, dtype, order, alignment: int, pinned: bool = False):
         dtype = np.dtype(dtype)
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         self._raw = np.zeros(nbytes + alignment, np.uint8)
         start = -self._raw.ctypes.data % alignment
+        self._pinned = self._raw.ctypes.data + start if pinned else 0
+        if pinned:
+            queues.pin(self._pinned, nbytes)
         strides = np.empty(shape, dtype, order=order).strides
         self.__array_interface__ = {
             "version": 3, "shape": shape, "typestr": dtype.str, "strides": strides,
@@ -100,6 +104,9 @@ class HostAllocation:
 
     def free(self) -> None:
         """Nothing to unlock."""
+
+    def __del__(self, unpin=queues.unpin):
+        unpin(getattr(self, "_pinned", 0))
 
     def get_device_pointer(self) -> int:
         raise LogicError(
@@ -141,30 +148,49 @@ def mem_alloc_managed(nbytes: int, mem_flags: int = 1) -> ManagedAllocation:
 # -- copies -----------------------------------------------------------------------------------
 
 
-def memcpy_htod(dest: Any, src: Any) -> None:
-    """Copy a host buffer (a contiguous array, bytes) to the device address ``dest``."""
-    need_context("cuMemcpyHtoD")
+def memcpy_htod_async(dest: Any, src: Any, stream: Any = None) -> None:
+    """As :func:`memcpy_htod`, in a stream."""
+    need_context("cuMemcpyHtoDAsync")
     raw = _host_bytes(src, writeable=False)
     if raw.size:
-        with call("cuMemcpyHtoD"):
+        with call("cuMemcpyHtoD"), queues.copying(
+                number(stream), int(dest), raw.__array_interface__["data"][0], raw.size):
             machines.owner(int(dest)).write(int(dest), raw)
+
+
+def memcpy_dtoh_async(dest: Any, src: Any, stream: Any = None) -> None:
+    """As :func:`memcpy_dtoh`, in a stream."""
+    need_context("cuMemcpyDtoHAsync")
+    raw = _host_bytes(dest, writeable=True)
+    if raw.size:
+        with call("cuMemcpyDtoH"), queues.copying(
+                number(stream), raw.__array_interface__["data"][0], int(src), raw.size):
+            raw[:] = machines.owner(int(src)).read(int(src), raw.size)
+
+
+def memcpy_dtod_async(dest: Any, src: Any, size: int, stream: Any = None) -> None:
+    """As :func:`memcpy_dtod`, in a stream."""
+    need_context("cuMemcpyDtoDAsync")
+    if size:
+        with call("cuMemcpyDtoD"), queues.copying(number(stream), int(dest), int(src), int(size)):
+            machines.copy(int(dest), int(src), int(size))
+
+
+def memcpy_htod(dest: Any, src: Any) -> None:
+    """Copy a host buffer (a contiguous array, bytes) to the device address ``dest``."""
+    memcpy_htod_async(dest, src)
+    queues.wait()
 
 
 def memcpy_dtoh(dest: Any, src: Any) -> None:
     """Copy as many bytes as ``dest``, a contiguous host array, has from the address ``src``."""
-    need_context("cuMemcpyDtoH")
-    raw = _host_bytes(dest, writeable=True)
-    if raw.size:
-        with call("cuMemcpyDtoH"):
-            raw[:] = machines.owner(int(src)).read(int(src), raw.size)
+    memcpy_dtoh_async(dest, src)
+    queues.wait()
 
 
 def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
     """Copy ``size`` bytes on the device."""
-    need_context("cuMemcpyDtoD")
-    if size:
-        with call("cuMemcpyDtoD"):
-            machines.copy(int(dest), int(src), int(size))
+    memcpy_dtod_async(dest, src, size)
 
 
 def memcpy_peer(dest: Any, src: Any, size: int, dest_context: Any = None, src_context: Any = None
@@ -173,43 +199,29 @@ def memcpy_peer(dest: Any, src: Any, size: int, dest_context: Any = None, src_co
     memcpy_dtod(dest, src, size)
 
 
-def memset_d8(dest: Any, data: int, count: int) -> None:
-    """Set ``count`` bytes."""
-    _memset(dest, np.uint8(data & 0xFF), count)
+def _fill(dtype: type[np.unsignedinteger]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """``memset_d8`` and its like for words of a type, at once and in a stream."""
+    bits = 8 * np.dtype(dtype).itemsize
+
+    def started(dest: Any, data: int, count: int, stream: Any = None) -> None:
+        need_context("cuMemset")
+        if count:
+            values = np.full(count, dtype(data & ((1 << bits) - 1)))
+            with call("cuMemset"), queues.copying(number(stream), int(dest), 0, values.nbytes):
+                machines.current().write(int(dest), values)
+
+    def done(dest: Any, data: int, count: int) -> None:
+        started(dest, data, count)
+
+    done.__name__, started.__name__ = f"memset_d{bits}", f"memset_d{bits}_async"
+    done.__doc__ = f"Set ``count`` words of {bits // 8} bytes."
+    started.__doc__ = f"As :func:`memset_d{bits}`, in a stream."
+    return done, started
 
 
-def memset_d16(dest: Any, data: int, count: int) -> None:
-    """Set ``count`` words of two bytes."""
-    _memset(dest, np.uint16(data & 0xFFFF), count)
-
-
-def memset_d32(dest: Any, data: int, count: int) -> None:
-    """Set ``count`` words of four bytes."""
-    _memset(dest, np.uint32(data & 0xFFFFFFFF), count)
-
-
-def _async(function: Callable[..., None]) -> Callable[..., None]:
-    """The same with a stream as the last argument: nothing is ever in flight."""
-    names = [*inspect.signature(function).parameters]
-
-    def started(*arguments: Any, stream: Any = None, **named: Any) -> None:
-        function(*arguments[: len(names)], **named)
-
-    started.__name__ = f"{function.__name__}_async"
-    started.__doc__ = f"As :func:`{function.__name__}`: nothing is ever in flight."
-    return started
-
-
-memcpy_htod_async, memcpy_dtoh_async, memcpy_dtod_async, memset_d8_async, memset_d16_async, \
-    memset_d32_async = map(_async, (
-        memcpy_htod, memcpy_dtoh, memcpy_dtod, memset_d8, memset_d16, memset_d32))
-
-
-def _memset(dest: Any, value: np.generic, count: int) -> None:
-    need_context("cuMemset")
-    if count:
-        with call("cuMemset"):
-            machines.current().write(int(dest), np.full(count, value))
+memset_d8, memset_d8_async = _fill(np.uint8)
+memset_d16, memset_d16_async = _fill(np.uint16)
+memset_d32, memset_d32_async = _fill(np.uint32)
 
 
 def to_device(bf_obj: Any) -> DeviceAllocation:
@@ -240,7 +252,7 @@ def from_device_like(devptr: Any, other_ary: np.ndarray) -> np.ndarray:
 def pagelocked_empty(shape, dtype, order: str = "C", mem_flags: int = 0) -> np.ndarray:
     """A host array, from which a real GPU copies faster."""
     need_context("cuMemHostAlloc")
-    return np.asarray(HostAllocation(_shape(shape), dtype, order, 64))
+    return watched(np.asarray(HostAllocation(_shape(shape), dtype, order, 64, pinned=True)))
 
 
 def aligned_empty(shape, dtype, order: str = "C", alignment: int = 4096) -> np.ndarray:
@@ -250,7 +262,7 @@ def aligned_empty(shape, dtype, order: str = "C", alignment: int = 4096) -> np.n
 
 def managed_empty(shape, dtype, order: str = "C", mem_flags: int = 0) -> np.ndarray:
     """A host array over memory that kernels reach too; its ``.base`` is the allocation."""
-    return np.asarray(ManagedAllocation(_shape(shape), dtype, order))
+    return watched(np.asarray(ManagedAllocation(_shape(shape), dtype, order)))
 
 
 def register_host_memory(ary: np.ndarray, flags: int = 0) -> np.ndarray:

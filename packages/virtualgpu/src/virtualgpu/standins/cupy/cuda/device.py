@@ -5,7 +5,6 @@ from __future__ import annotations
 from virtualgpu import devices
 
 from . import runtime
-from ._machine import machine
 
 
 class Device:
@@ -52,7 +51,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Nothing is ever in flight."""
-        machine().synchronize()
+        runtime.deviceSynchronize()
 
     @property
     def compute_capability(self) -> str:

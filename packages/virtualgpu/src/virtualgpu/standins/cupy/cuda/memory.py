@@ -13,6 +13,7 @@ import sys
 import numpy as np
 
 from virtualgpu import devices
+from virtualgpu.observers import queues
 
 from ._machine import machine
 from ._machine import owner as machine_of
@@ -148,13 +149,12 @@ class MemoryPointer:
 
     def copy_from_device(self, src: MemoryPointer, size: int) -> None:
         """Copy ``size`` bytes on the device."""
-        if size:
-            devices.copy(self.ptr, src.ptr, size)
+        self.copy_from_device_async(src, size, queues.LEGACY)
 
     def copy_from_host(self, mem, size: int) -> None:
         """Copy ``size`` bytes from the host address ``mem`` (int or ctypes.c_void_p)."""
-        if size:
-            self.mem._machine.write(self.ptr, _host_bytes(mem, size))
+        self.copy_from_host_async(mem, size, queues.LEGACY)
+        queues.wait()
 
     def copy_from(self, mem, size: int) -> None:
         """Copy ``size`` bytes from a MemoryPointer or a host address."""
@@ -165,33 +165,51 @@ class MemoryPointer:
 
     def copy_to_host(self, mem, size: int) -> None:
         """Copy ``size`` bytes to the host address ``mem``."""
-        if size:
-            _host_bytes(mem, size)[:] = self.mem._machine.read(self.ptr, size)
+        self.copy_to_host_async(mem, size, queues.LEGACY)
+        queues.wait()
 
     def memset(self, value: int, size: int) -> None:
         """Set ``size`` bytes to ``value`` (0 to 255)."""
+        self.memset_async(value, size, queues.LEGACY)
+
+    # The same in a stream, the current one by default.
+
+    def copy_from_device_async(self, src: MemoryPointer, size: int, stream=None) -> None:
+        """As :meth:`copy_from_device`."""
         if size:
-            self.mem._machine.fill(self.ptr, value & 0xFF, size)
+            with queues.copying(stream_number(stream), self.ptr, src.ptr, size):
+                devices.copy(self.ptr, src.ptr, size)
 
-    def copy_from_device_async(self, src, size, stream=None) -> None:
-        """As :meth:`copy_from_device`: nothing is ever in flight here."""
-        self.copy_from_device(src, size)
-
-    def copy_from_host_async(self, mem, size, stream=None) -> None:
+    def copy_from_host_async(self, mem, size: int, stream=None) -> None:
         """As :meth:`copy_from_host`."""
-        self.copy_from_host(mem, size)
+        if size:
+            with queues.copying(stream_number(stream), self.ptr, _host_address(mem), size):
+                self.mem._machine.write(self.ptr, _host_bytes(mem, size))
 
-    def copy_from_async(self, mem, size, stream=None) -> None:
+    def copy_from_async(self, mem, size: int, stream=None) -> None:
         """As :meth:`copy_from`."""
-        self.copy_from(mem, size)
+        if isinstance(mem, MemoryPointer):
+            self.copy_from_device_async(mem, size, stream)
+        else:
+            self.copy_from_host_async(mem, size, stream)
 
-    def copy_to_host_async(self, mem, size, stream=None) -> None:
+    def copy_to_host_async(self, mem, size: int, stream=None) -> None:
         """As :meth:`copy_to_host`."""
-        self.copy_to_host(mem, size)
+        if size:
+            with queues.copying(stream_number(stream), _host_address(mem), self.ptr, size):
+                _host_bytes(mem, size)[:] = self.mem._machine.read(self.ptr, size)
 
-    def memset_async(self, value, size, stream=None) -> None:
+    def memset_async(self, value: int, size: int, stream=None) -> None:
         """As :meth:`memset`."""
-        self.memset(value, size)
+        if size:
+            with queues.copying(stream_number(stream), self.ptr, 0, size):
+                self.mem._machine.fill(self.ptr, value & 0xFF, size)
+
+
+def stream_number(stream) -> int:
+    """The handle of what CuPy's functions take as a stream: an object of its own, a number, or None
+    for the current one."""
+    return (queues.chosen() or 0) if stream is None else int(getattr(stream, "ptr", stream))
 
 
 def pointer_to(mem: BaseMemory, host: np.ndarray) -> MemoryPointer:
@@ -206,6 +224,9 @@ def _nothing() -> Memory:
     return Memory(0)
 
 
+def _host_address(address) -> int:
+    return address.value if isinstance(address, ctypes.c_void_p) else int(address)
+
+
 def _host_bytes(address, nbytes: int) -> np.ndarray:
-    address = address.value if isinstance(address, ctypes.c_void_p) else int(address)
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(_host_address(address)), np.uint8)

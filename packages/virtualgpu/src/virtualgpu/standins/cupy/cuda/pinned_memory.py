@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu.observers import queues
+
 _UNIT = 512  # bytes; sizes of the pool are multiples
 
 
@@ -14,6 +16,11 @@ class PinnedMemory:
         self._buffer = np.empty(size, np.uint8)
         self.ptr = self._buffer.ctypes.data if size else 0
         self.size = size
+        queues.pin(self.ptr, size)
+
+    def __del__(self, unpin=queues.unpin):
+        if type(self) is PinnedMemory:  # not one that goes back to its pool
+            unpin(self.ptr)
 
     def __int__(self) -> int:
         return self.ptr

@@ -16,6 +16,7 @@ from cuda.bindings import driver as _driver
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, ATTRIBUTES
 from virtualgpu.errors import OutOfMemory
+from virtualgpu.observers import queues
 
 from ._machine import machine, new_handle
 from ._machine import owner as _owner
@@ -74,6 +75,7 @@ def _check(device: int) -> None:
 
 def deviceSynchronize() -> None:
     machine().synchronize()
+    queues.tell("synchronize", None)
 
 
 def runtimeGetVersion() -> int:
@@ -124,13 +126,12 @@ def deviceEnablePeerAccess(peerDevice: int) -> None:
 
 def memcpyPeer(dst: int, dstDevice: int, src: int, srcDevice: int, size: int) -> None:
     """Copy from one device to another."""
-    if size:
-        devices.copy(dst, src, size)
+    memcpyAsync(dst, src, size, memcpyDeviceToDevice, queues.LEGACY)
 
 
 def memcpyPeerAsync(dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int
                     ) -> None:
-    memcpyPeer(dst, dstDevice, src, srcDevice, size)
+    memcpyAsync(dst, src, size, memcpyDeviceToDevice, stream)
 
 
 def getDeviceProperties(device: int) -> dict:
@@ -188,32 +189,37 @@ mallocManaged = malloc
 
 
 def memset(ptr: int, value: int, size: int) -> None:
-    _owner(ptr).fill(ptr, value & 0xFF, size)
+    memsetAsync(ptr, value, size, queues.LEGACY)
 
 
 def memsetAsync(ptr: int, value: int, size: int, stream: int) -> None:
-    memset(ptr, value, size)
+    with queues.copying(stream, ptr, 0, size):
+        _owner(ptr).fill(ptr, value & 0xFF, size)
 
 
 def memcpy(dst: int, src: int, size: int, kind: int) -> None:
     """Copy ``size`` bytes; ``kind`` is one of the ``memcpy...`` numbers."""
+    memcpyAsync(dst, src, size, kind, queues.LEGACY)
+    if kind != memcpyDeviceToDevice:
+        queues.wait()
+
+
+def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
+    """As :func:`memcpy`, in a stream."""
     if kind == memcpyDefault:
         on_device = [_owner(address).extent(address) is not None for address in (dst, src)]
         kind = {(True, True): 3, (True, False): 1, (False, True): 2}.get(tuple(on_device), 0)
     if not size:
         return
-    if kind == memcpyDeviceToDevice:
-        devices.copy(dst, src, size)
-    elif kind == memcpyHostToDevice:
-        _owner(dst).write(dst, _host_bytes(src, size))
-    elif kind == memcpyDeviceToHost:
-        _host_bytes(dst, size)[:] = _owner(src).read(src, size)
-    else:
-        _host_bytes(dst, size)[:] = _host_bytes(src, size)
-
-
-def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
-    memcpy(dst, src, size, kind)
+    with queues.copying(stream, dst, src, size):
+        if kind == memcpyDeviceToDevice:
+            devices.copy(dst, src, size)
+        elif kind == memcpyHostToDevice:
+            _owner(dst).write(dst, _host_bytes(src, size))
+        elif kind == memcpyDeviceToHost:
+            _host_bytes(dst, size)[:] = _owner(src).read(src, size)
+        else:
+            _host_bytes(dst, size)[:] = _host_bytes(src, size)
 
 
 def streamCreate() -> int:
@@ -226,6 +232,7 @@ def streamDestroy(stream: int) -> None:
 
 def streamSynchronize(stream: int) -> None:
     machine().synchronize()
+    queues.tell("synchronize", stream)
 
 
 def profilerStart() -> None:

@@ -7,6 +7,7 @@ import time
 import warnings
 
 from virtualgpu import devices
+from virtualgpu.observers import queues
 
 from ._machine import new_handle
 from .runtime import CUDARuntimeError
@@ -23,7 +24,6 @@ class BaseStream:
     device_id = 0
     is_non_blocking = False
     priority = 0
-    done = True
 
     def __init__(self, ptr: int):
         self.ptr = ptr
@@ -42,26 +42,38 @@ class BaseStream:
 
     def __enter__(self) -> BaseStream:
         _stack().append(self)
+        queues.choose(self.ptr)
         return self
 
     def __exit__(self, *failure) -> None:
         _stack().pop()
+        queues.choose(_stack()[-1].ptr)
 
     def use(self) -> BaseStream:
         """Make it this thread's current stream."""
         stack = _stack()
         stack[-1:] = [self]
+        queues.choose(self.ptr)
         return self
 
     def synchronize(self) -> None:
         """Nothing is ever in flight."""
+        queues.tell("synchronize", self.ptr)
+
+    @property
+    def done(self) -> bool:
+        """True, and the host may rely on it."""
+        self.synchronize()
+        return True
 
     def add_callback(self, callback, arg) -> None:
         """``callback(stream, status, arg)``, at once: all work before it is done."""
+        self.synchronize()
         callback(self, 0, arg)
 
     def launch_host_func(self, callback, arg) -> None:
         """``callback(arg)``, at once."""
+        self.synchronize()
         callback(arg)
 
     def record(self, event: Event | None = None) -> Event:
@@ -71,7 +83,8 @@ class BaseStream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Nothing to wait for."""
+        """Nothing to wait for: what is missing, ``virtualgpu.check(streams=True)`` tells."""
+        queues.tell("wait", self.ptr, event=event.ptr)
 
     def begin_capture(self, mode=None):
         raise NotImplementedError(
@@ -103,6 +116,8 @@ class Stream(BaseStream):
         super().__init__(0 if null else 2 if ptds else new_handle())
         self.device_id = devices.number() if self.ptr > 2 else 0
         self.is_non_blocking, self.priority = bool(non_blocking), priority or 0
+        if non_blocking and self.ptr > 2:
+            queues.non_blocking.add(self.ptr)
 
 
 Stream.null = Stream(null=True)
@@ -156,13 +171,16 @@ class Event:
     @property
     def done(self) -> bool:
         """True: all work before it is done."""
+        self.synchronize()
         return True
 
     def record(self, stream: BaseStream | None = None) -> None:
         self._recorded = time.monotonic()
+        queues.tell("record", (stream or get_current_stream()).ptr, event=self.ptr)
 
     def synchronize(self) -> None:
         """Nothing is ever in flight."""
+        queues.tell("event", event=self.ptr)
 
 
 _warned = False
