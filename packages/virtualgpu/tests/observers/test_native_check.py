@@ -51,7 +51,14 @@ def with_lines(body: str) -> str:
                     for number, part in enumerate(body.split(";"), 1))
 
 
+# Loads that are looked at together: one element for a row, and rows at one stride and at several.
+TOGETHER = """shr.u32 %r1, %tid, 3; and.b32 %r1, %r1, 3; mad.wide.u32 %rd9, %r1, 32, %rd6;
+    and.b32 %r1, %tid, 7; mad.wide.u32 %rd10, %r1, 4, %rd6; mov.u64 %rd11, %rd10;""" + " ".join(
+        f"ld.shared.u32 %r2, [%rd{base}+{offset}];" for base, offsets in (
+            (9, [*range(0, 28, 4), 36]), (10, range(64, 160, 32)), (11, (64, 72, 96)))
+        for offset in offsets)
 CLEAN = {
+    "loads together": f"{BEGIN} {TOGETHER} {TOGETHER} bar.sync 0; st.shared.u32 [%rd8], %r2;",
     "own elements": "ld.global.u32 %r1, [%rd4]; st.global.u32 [%rd5], %r1;",
     "in place": "ld.global.u32 %r1, [%rd4]; add.u32 %r1, %r1, 1; st.global.u32 [%rd4], %r1;",
     "one for all": "ld.global.u32 %r1, [%rd1]; st.global.u32 [%rd5], %r1;",
@@ -121,6 +128,12 @@ FAULTY = {
         then="or.b32 %r2, %tid, 64;",
         access="setp.lt.u32 %p3, %r3, 1; @%p3 st.shared.u32 [%rd9], %tid;"
                "ld.shared.u32 %r4, [%rd9];"),
+    **{f"loads together, and then element {number}":
+       f"{BEGIN} {TOGETHER} {LAST} @%p9 st.shared.u32 [table+{4 * number}], %r2;"
+       for number in (3, 5, 14, 38)},
+    **{f"loads together, a barrier, a store to element {number}, the loads again":
+       f"{BEGIN} {TOGETHER} bar.sync 0; setp.eq.u32 %p9, %gid, 69;"
+       f"@%p9 st.shared.u32 [table+{4 * number}], %r2; {TOGETHER}" for number in (5, 38)},
     "one address": "st.global.u32 [%rd2], %tid;",
     "lanes of one instruction": "shr.u32 %r1, %gid, 1; mad.wide.u32 %rd9, %r1, 4, %rd2;"
                                 "st.global.u32 [%rd9], %tid;",

@@ -145,7 +145,7 @@ class Accesses(Rows):
             if reach.form is None:
                 self.forms.find(reach, step, numbers[0], base.node, mask, self._has_rows(step))
             for one, number in zip(run, numbers, strict=True):
-                for form, write in self._plain_ways(one, number, reach, base, values).items():
+                for form, write in self._plain_ways(one, number, reach, values).items():
                     ways.setdefault(form, []).append(write)
         onward = build.append_basic_block()
         results: list[tuple[list[ir.Value], ir.Block]] = []
@@ -153,6 +153,7 @@ class Accesses(Rows):
             block, other = build.append_basic_block(), build.append_basic_block()
             build.cbranch(build.icmp_unsigned("==", reach.form, I32(form)), block, other)
             build.position_at_end(block)
+            self._tell(form, run, numbers, base)
             nodes = [node for write in writers for node in write()]
             results.append((nodes, build.block))
             build.branch(onward)
@@ -178,7 +179,19 @@ class Accesses(Rows):
             return self.counting.has_rows(step)
         return self.counting is None
 
-    def _plain_ways(self, step: Access, number: int, reach: Reach, base: Value,
+    def _tell(self, form: int, run: list[Access], numbers: list[int], base: Value) -> None:
+        """Have who watches look at accesses of one form."""
+        build, counting = self.build, self.counting
+        if counting is None:
+            return
+        starts = [build.extract_element(base.node, I32(row)) for row in range(0, LANES, ROW)]
+        if form == LINE:
+            for step, number in zip(run, numbers, strict=True):
+                counting.line(step, number, build.add(starts[0], I64(step.site.offset)))
+        elif isinstance(counting, Watching):
+            (counting.rows if form == ROWS else counting.same_rows)(run, numbers[0], starts)
+
+    def _plain_ways(self, step: Access, number: int, reach: Reach,
                     values: list[Value]) -> dict[int, Callable[[], list[ir.Value]]]:
         """For the forms of addresses that are written out here: what writes the access. It gives
         a load's results."""
@@ -189,9 +202,6 @@ class Accesses(Rows):
             return pointer_to(build, build.add(reach.hosts[row], I64(site.offset)))
 
         def line() -> list[ir.Value]:
-            if self.counting is not None:
-                first = build.extract_element(base.node, I32(0))
-                self.counting.line(step, number, build.add(first, I64(site.offset)))
             if self.looping and site.space != "shared" and site.offset not in reach.ahead:
                 reach.ahead.add(site.offset)
                 self._fetch_ahead(number, at(0), element * width * LANES)
@@ -201,13 +211,7 @@ class Accesses(Rows):
             whole = self._element(step, LANES * width)
             return self._parts(build.load(at(0), typ=whole, align=element), width)
 
-        def starts() -> list[ir.Value]:
-            return [build.add(build.extract_element(base.node, I32(row)), I64(site.offset))
-                    for row in range(0, LANES, ROW)]
-
         def rows() -> list[ir.Value]:
-            if isinstance(self.counting, Watching):
-                self.counting.rows(step, number, starts())
             if site.kind == "load":
                 return [self._joined([build.load(at(row), typ=self._element(step, ROW),
                                                  align=element) for row in range(LANES // ROW)])]
@@ -219,8 +223,6 @@ class Accesses(Rows):
             return []
 
         def same() -> list[ir.Value]:
-            if isinstance(self.counting, Watching):
-                self.counting.same_rows(step, number, starts())
             ones = [build.load(at(row), typ=self._element(step, None))
                     for row in range(LANES // ROW)]
             return [self._joined([splat(build, one, ROW) for one in ones])]

@@ -13,9 +13,8 @@ from functools import cache
 
 from llvmlite import ir
 
-from virtualgpu.codegen.context import ADDRESSES, LANES, LIMIT, ROW
+from virtualgpu.codegen.context import ADDRESSES, LANES, LIMIT
 from virtualgpu.codegen.lanes import (
-    EVERYONE,
     I32,
     I64,
     IOTA,
@@ -29,7 +28,7 @@ from virtualgpu.codegen.lanes import (
 )
 from virtualgpu.codegen.shadow.allocations import prepare, prepare_all
 from virtualgpu.codegen.shadow.look import BAD, Kind, Looker, words_of
-from virtualgpu.codegen.shadow.rules import OF_WARP, SEVERAL, SITE_WORDS, WORD, Rules, lanes_of
+from virtualgpu.codegen.shadow.rules import SITE_WORDS, WORD, Rules
 from virtualgpu.compilers.building import each_bit, function, intrinsic, item
 from virtualgpu.compilers.llvm import linkable
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
@@ -39,7 +38,7 @@ RECORD = 4  # bytes
 
 
 @contextmanager
-def _function(name: str, arguments: list[ir.Type]) -> Iterator[tuple[Context, list[ir.Value]]]:
+def watching(name: str, arguments: list[ir.Type]) -> Iterator[tuple[Context, list[ir.Value]]]:
     """``(context, site number, …)``: a function that answers 0 at its end; its own words of the
     site come first among the values."""
     build, (pointer, number, *rest) = function(name, [POINTER, I64, *arguments])
@@ -50,77 +49,6 @@ def _function(name: str, arguments: list[ir.Type]) -> Iterator[tuple[Context, li
     build.ret(I64(0))
 
 
-# -- one line of a whole warp ----------------------------------------------------------------------
-
-
-@cache
-def line(kind: Kind) -> str:
-    """``(context, site number, address)``: all 32 lanes reach neighbouring elements, from
-    ``address`` on, inside one variable."""
-    name = f"watch_line_{kind.name}"
-    with _function(name, [I64]) as (context, (site, address)):
-        build = context.build
-
-        def one(space: str, base: int) -> None:
-            look = Looker(context, kind, space, site)
-            own = build.sub(address, I64(base))
-            if space == "global":
-                prepare(look, own, kind)
-            if kind.size < 1 << look.shift:
-                lanes = constant_vector(kind.size * IOTA, 64)
-                _part(context, kind, space, site, Value(build, build.add(
-                    splat(build, own), lanes), "u64"), EVERYONE, context.pointer)
-                return
-            first = build.lshr(own, I64(look.shift))
-            for part in range(look.width):
-                _line_part(look, build.add(first, I64(part * LANES)), part)
-
-        if kind.space == "generic":
-            inside = build.icmp_unsigned("<", build.sub(address, I64(SHARED_BASE)), I64(WINDOW))
-            with build.if_else(inside) as (yes, no):
-                with yes:
-                    one("shared", SHARED_BASE)
-                with no:
-                    one("global", 0)
-        else:
-            one(kind.space, 0)
-    return linkable(str(build.module), name, "few")
-
-
-def _line_part(look: Looker, first: ir.Value, part: int, lanes: range | None = None) -> None:
-    """32 granules from ``first`` on, or one for each of ``lanes``."""
-    numbers = lanes_of(part, look.width) if lanes is None else lanes
-    build, vector = look.build, ir.VectorType(I32, len(numbers))
-    thread = Value(build, splat(build, look.first.node, len(numbers)), "u32")
-    lane = Value(build, constant_vector(numbers, 32), "u32")
-    at = {which: pointer_to(build, build.add(look.records(which), build.shl(first, I64(2))))
-          for which in ("writes", "reads", *(["strong"] if look.kind.grain.strong else []))}
-    wrong, unwritten = look.look(
-        look.rules(thread + lane),
-        lambda which: Value(build, build.load(at[which], typ=vector, align=RECORD), "u32"),
-        lambda which, record, before: build.store(record.node, at[which], align=RECORD))
-    look.leave_if(wrong)
-    if unwritten is not None:
-        bits = build.bitcast(unwritten.node, ir.IntType(len(numbers)))
-        look.demand_written(bits, lambda lane: build.add(first, lane))
-
-
-@cache
-def rows(kind: Kind) -> str:
-    """``(context, site number, addresses)``: from each of four addresses on, eight lanes reach
-    neighbouring elements, each a granule. Rows come one after the other: two may be the same."""
-    name = f"watch_rows_{kind.name}"
-    with _function(name, [I64] * (LANES // ROW)) as (context, (site, *addresses)):
-        build = context.build
-        look = Looker(context, kind, kind.space, site)
-        for row, address in enumerate(addresses):
-            if kind.space == "global":
-                prepare(look, address, kind)
-            _line_part(look, build.lshr(address, I64(look.shift)), 0, range(
-                row * ROW, (row + 1) * ROW))
-    return linkable(str(build.module), name, "few")
-
-
 # -- one address for all lanes ---------------------------------------------------------------------
 
 
@@ -128,7 +56,7 @@ def rows(kind: Kind) -> str:
 def same(kind: Kind) -> str:
     """``(context, site number, address, mask)``: all lanes of the mask reach one address."""
     name = f"watch_same_{kind.name}"
-    with _function(name, [I64, I32]) as (context, (site, address, mask)):
+    with watching(name, [I64, I32]) as (context, (site, address, mask)):
         build = context.build
         look = Looker(context, kind, kind.space, site)
         if kind.space == "global":
@@ -138,9 +66,7 @@ def same(kind: Kind) -> str:
             with build.if_then(several):
                 build.ret(BAD)
         lowest = Value(build, build.cttz(mask, ir.Constant(ir.IntType(1), 1)), "u32")
-        warp = Value(build, look.warp, "u32")
-        all_ = warp + OF_WARP if kind.grain.warps else warp.number(SEVERAL)
-        code = select(Value(build, several, "pred"), all_, look.first + lowest)
+        code = select(Value(build, several, "pred"), look.several(), look.first + lowest)
         rules = look.rules(code, together=True)
         first = build.lshr(address, I64(look.shift))
         for part in range(look.width):
@@ -151,12 +77,9 @@ def same(kind: Kind) -> str:
 def _same_part(look: Looker, rules: Rules, granule: ir.Value) -> None:
     build = look.build
 
-    def at(which: str) -> ir.Value:
-        return pointer_to(build, build.add(look.records(which), build.shl(granule, I64(2))))
-
     wrong, unwritten = look.look(
-        rules, lambda which: Value(build, build.load(at(which), typ=I32), "u32"),
-        lambda which, record, before: build.store(record.node, at(which)))
+        rules, lambda which: Value(build, build.load(look.at(which, granule), typ=I32), "u32"),
+        lambda which, record, before: build.store(record.node, look.at(which, granule)))
     look.leave_if(wrong)
     if unwritten is not None:
         look.demand_written(build.zext(unwritten.node, I32), lambda lane: granule)
@@ -170,12 +93,12 @@ def apart(kind: Kind) -> str:
     """``(context, site number, mask, the instruction's words of a plain run)``: the lanes'
     addresses lie in the context, and may be illegal."""
     name = f"watch_apart_{kind.name}"
-    with _function(name, [I32, POINTER]) as (context, (site, mask, plain)):
+    with watching(name, [I32, POINTER]) as (context, (site, mask, plain)):
         build = context.build
         addresses = Value(build, build.load(
             context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8), "u64")
         if kind.space != "generic":
-            _part(context, kind, kind.space, site, addresses, mask, plain)
+            reached(context, kind, kind.space, site, addresses, mask, plain)
         else:
             left = mask
             for space, base in (("shared", SHARED_BASE), ("local", LOCAL_BASE)):
@@ -183,13 +106,13 @@ def apart(kind: Kind) -> str:
                 some = build.and_(mask, inside)
                 left = build.and_(left, build.not_(inside))
                 with build.if_then(build.icmp_unsigned("!=", some, I32(0))):
-                    _part(context, kind, space, site, addresses - base, some, plain)
+                    reached(context, kind, space, site, addresses - base, some, plain)
             with build.if_then(build.icmp_unsigned("!=", left, I32(0))):
-                _part(context, kind, "global", site, addresses, left, plain)
+                reached(context, kind, "global", site, addresses, left, plain)
     return linkable(str(build.module), name, "few")
 
 
-def _part(context: Context, kind: Kind, space: str, site: ir.Value, addresses: Value,
+def reached(context: Context, kind: Kind, space: str, site: ir.Value, addresses: Value,
           mask: ir.Value, plain: ir.Value) -> None:
     """The lanes of the mask reach one space."""
     build = context.build

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from virtualgpu.codegen.lanes import I32, I64, Context, pointer_to
-from virtualgpu.codegen.shadow.rules import ALL, MAP, NONE, WORD, Grain, Rules
+from virtualgpu.codegen.lanes import I32, I64, Context, pointer_to, splat
+from virtualgpu.codegen.shadow.rules import ALL, MAP, NONE, OF_WARP, SEVERAL, WORD, Grain, Rules
 from virtualgpu.compilers.building import each_bit
 from virtualgpu.operations.expression import Value
 
@@ -59,6 +60,32 @@ class Looker:
 
     def records(self, which: str) -> ir.Value:
         return self.words.load(WORD[f"{self.space}_{which}"])
+
+    def several(self, lanes: int | None = None) -> Value:
+        """The code of several lanes of this warp: one number, or one for each of ``lanes``."""
+        code = self.build.add(self.warp, I32(OF_WARP)) if self.kind.grain.warps else I32(SEVERAL)
+        return Value(self.build, code if lanes is None else splat(self.build, code, lanes), "u32")
+
+    def at(self, which: str, granule: ir.Value) -> ir.Value:
+        """Where the record of a granule lies."""
+        build = self.build
+        return pointer_to(build, build.add(self.records(which), build.shl(granule, I64(2))))
+
+    @contextmanager
+    def unless_known(self, rules: Rules, reads: Callable[[], list[Value]]) -> Iterator[None]:
+        """What is written inside is left out where one more load changes nothing: it is recorded
+        that several threads have loaded from all these granules, which none of them may do behind
+        a store that is unordered with any other thread; and a later store would have stopped."""
+        if not self.kind.may_be_free:
+            yield
+            return
+        build, (good, *others) = self.build, map(rules.holds, reads())
+        for other in others:
+            good = good & other
+        assert good.lanes is not None
+        bits = build.bitcast(good.node, ir.IntType(good.lanes))
+        with build.if_then(build.icmp_unsigned("!=", bits, bits.type((1 << good.lanes) - 1))):
+            yield
 
     def rules(self, code: Value, together: bool = False) -> Rules:
         return Rules(self.words, self.kind.grain, self.space, code, self.warp, together)

@@ -9,18 +9,19 @@ native code did, costs time alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from llvmlite import ir
 
 from virtualgpu.codegen import together
 from virtualgpu.codegen.apart import barrier_of
-from virtualgpu.codegen.context import ROW, site_at
+from virtualgpu.codegen.context import site_at
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access, Step
-from virtualgpu.codegen.lanes import EVERYONE, I32, I64, Context, bits_of_mask, splat
+from virtualgpu.codegen.lanes import EVERYONE, I64, Context, bits_of_mask, splat
 from virtualgpu.codegen.operands import Registers
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.codegen.shadow import accesses, clock
+from virtualgpu.codegen.shadow import accesses, clock, neighbours
 from virtualgpu.codegen.shadow.look import Kind
 from virtualgpu.codegen.shadow.rules import LARGEST, Grain
 from virtualgpu.compilers.building import intrinsic
@@ -113,7 +114,7 @@ class Watching:
     def line(self, step: Access, number: int, first: ir.Value) -> None:
         """A whole warp reaches neighbouring elements from ``first`` on, in one variable."""
         if (kind := self._kind(step)) is not None:
-            self._ask(number, EVERYONE, accesses.line(kind), [I64(number), first])
+            self._ask(number, EVERYONE, neighbours.line(kind), [I64(number), first])
 
     def same(self, step: Access, number: int, mask: ir.Value, address: ir.Value) -> None:
         """All lanes of ``mask`` reach one address."""
@@ -126,15 +127,32 @@ class Watching:
         return space in ("global", "shared") and kind is not None and (
             kind.size == 1 << self.grain.of(space))
 
-    def rows(self, step: Access, number: int, addresses: list[ir.Value]) -> None:
-        """From each of the addresses on, eight lanes reach neighbouring elements."""
-        if (kind := self._kind(step)) is not None:
-            self._ask(number, EVERYONE, accesses.rows(kind), [I64(number), *addresses])
+    def rows(self, run: list[Access], number: int, bases: list[ir.Value]) -> None:
+        """From each of the addresses ``bases``, and the offset of each access of ``run``, eight
+        lanes reach neighbouring elements."""
+        kind, offsets = self._kind(run[0]), sorted({step.site.offset for step in run})
+        assert kind is not None
+        apart = {later - offset for offset, later in pairwise(offsets)}
+        groups = [offsets] if len(apart) == 1 else [[offset] for offset in offsets]
+        for group in groups:
+            more = [I64(len(group)), I64(max(apart, default=0))]
+            self._rows(neighbours.rows(kind), number, bases, group[0], more)
 
-    def same_rows(self, step: Access, number: int, addresses: list[ir.Value]) -> None:
-        """Each eight lanes reach one of the addresses."""
-        for row, address in enumerate(addresses):
-            self.same(step, number, I32(((1 << ROW) - 1) << row * ROW), address)
+    def same_rows(self, run: list[Access], number: int, bases: list[ir.Value]) -> None:
+        """Each eight lanes reach one of the addresses, with the offset of each of ``run``."""
+        kind, left = self._kind(run[0]), sorted({step.site.offset for step in run})
+        assert kind is not None
+        while left:
+            count = 1
+            while left[2 * count - 1 : 2 * count] == [left[0] + (2 * count - 1) * kind.size]:
+                count *= 2
+            self._rows(neighbours.same_rows(kind, count), number, bases, left[0], [])
+            left = left[count:]
+
+    def _rows(self, name: str, number: int, bases: list[ir.Value], offset: int,
+              more: list[ir.Value]) -> None:
+        addresses = [self.build.add(base, I64(offset)) for base in bases]
+        self._ask(number, EVERYONE, name, [I64(number), *addresses, *more])
 
     def apart(self, step: Access, number: int, mask: ir.Value) -> None:
         """Lanes reach the addresses that lie in the context."""
