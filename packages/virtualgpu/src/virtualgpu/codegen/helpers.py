@@ -68,10 +68,46 @@ _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 @cache
 def locate() -> str:
     """``(context, site, space, lane, address, size)`` → the host address, or 0 for an illegal
-    access of ``size`` bytes."""
-    module = ir.Module("locate")
-    _locate(module).linkage = ""
-    return linkable(str(module), "locate", "few")
+    access of ``size`` bytes. What it finds outside local memory stays in the site."""
+    build, (pointer, site_pointer, space, lane, node, size_node) = function(
+        "locate", [POINTER, POINTER, I64, I64, I64, I64])
+    search = _search(build.module)
+    context, site = Context(build, pointer), Context(build, site_pointer)
+
+    def word(of: Context, field: str | int) -> Value:
+        return Value(build, of.load(field), "u64")
+
+    address, size = Value(build, node, "u64"), Value(build, size_node, "u64")
+    with build.if_then(((address & (size - 1)) != 0).node, likely=False):
+        build.ret(I64(0))
+    with build.if_then((address - word(site, LOW) < word(site, SPAN)).node):
+        build.ret((address + word(site, DELTA)).node)
+    named = Value(build, space, "u64")
+    within, base = {}, address.number(0)
+    for name, start in _BASES.items():
+        window = (named == SPACES["generic"]) & (address - start < WINDOW)
+        within[name] = window | (named == SPACES[name])
+        base = select(window, start, base)
+    own = address - base
+    with build.if_then(within["local"].node):
+        limit = word(site, LIMIT)
+        fits = (own < limit) & (limit - own >= size)
+        thread = (word(context, "warp") << 5) + Value(build, lane, "u64")
+        host = word(context, "local") + thread * word(context, "local_stride") + own
+        build.ret(select(fits, host, 0).node)
+    table = build.select(within["shared"].node, context.at("shared_starts"),
+                         context.at("global_starts"))
+    number = build.call(search, [table, own.node, size.node])
+    with build.if_then(build.icmp_signed("<", number, I64(0)), likely=False):
+        build.ret(I64(0))
+    low, high = (Value(build, item(build, pointer_to(build, item(build, table, I64(i), I64)),
+                                   number, I64), "u64") for i in range(2))
+    host = select(within["shared"], word(context, "shared"), word(context, "delta"))
+    site.store(LOW, (low + base).node)
+    site.store(SPAN, (high - low - size + 1).node)
+    site.store(DELTA, (host - base).node)
+    build.ret((own + host).node)
+    return linkable(str(build.module), "locate", "few")
 
 
 @cache
@@ -239,61 +275,18 @@ def _places(context: Context, site: ir.Value, space: ir.Value, mask: ir.Value,
     """The host addresses of all lanes of the mask, in a table; the function answers 1 where a
     lane may not have its own."""
     build = context.build
-    find = _locate(build.module)
     with build.goto_entry_block():
         hosts = build.alloca(I64, LANES)
     _, together, known = _known(context, site, mask, size)
     build.store(together, pointer_to(build, build.ptrtoint(hosts, I64)), align=8)
     with build.if_then(build.not_(known), likely=False), each_bit(build, mask) as lane:
         address = item(build, context.at(ADDRESSES), lane, I64)
-        host = build.call(find, [context.pointer, site, space, lane, address, size])
+        host = intrinsic(
+            build, locate(), I64, [context.pointer, site, space, lane, address, size])
         with build.if_then(build.icmp_unsigned("==", host, I64(0)), likely=False):
             build.ret(I64(1))
         build.store(host, build.gep(hosts, [lane], source_etype=I64))
     return hosts
-
-
-def _locate(module: ir.Module) -> ir.Function:
-    """The function :func:`locate`. What it finds outside local memory stays in the site."""
-    search = _search(module)
-    build, (pointer, site_pointer, space, lane, node, size_node) = function(
-        "locate", [POINTER, POINTER, I64, I64, I64, I64], module)
-    context, site = Context(build, pointer), Context(build, site_pointer)
-
-    def word(of: Context, field: str | int) -> Value:
-        return Value(build, of.load(field), "u64")
-
-    address, size = Value(build, node, "u64"), Value(build, size_node, "u64")
-    with build.if_then(((address & (size - 1)) != 0).node, likely=False):
-        build.ret(I64(0))
-    with build.if_then((address - word(site, LOW) < word(site, SPAN)).node):
-        build.ret((address + word(site, DELTA)).node)
-    named = Value(build, space, "u64")
-    within, base = {}, address.number(0)
-    for name, start in _BASES.items():
-        window = (named == SPACES["generic"]) & (address - start < WINDOW)
-        within[name] = window | (named == SPACES[name])
-        base = select(window, start, base)
-    own = address - base
-    with build.if_then(within["local"].node):
-        limit = word(site, LIMIT)
-        fits = (own < limit) & (limit - own >= size)
-        thread = (word(context, "warp") << 5) + Value(build, lane, "u64")
-        host = word(context, "local") + thread * word(context, "local_stride") + own
-        build.ret(select(fits, host, 0).node)
-    table = build.select(within["shared"].node, context.at("shared_starts"),
-                         context.at("global_starts"))
-    number = build.call(search, [table, own.node, size.node])
-    with build.if_then(build.icmp_signed("<", number, I64(0)), likely=False):
-        build.ret(I64(0))
-    low, high = (Value(build, item(build, pointer_to(build, item(build, table, I64(i), I64)),
-                                   number, I64), "u64") for i in range(2))
-    host = select(within["shared"], word(context, "shared"), word(context, "delta"))
-    site.store(LOW, (low + base).node)
-    site.store(SPAN, (high - low - size + 1).node)
-    site.store(DELTA, (host - base).node)
-    build.ret((own + host).node)
-    return build.function
 
 
 def _search(module: ir.Module) -> ir.Function:

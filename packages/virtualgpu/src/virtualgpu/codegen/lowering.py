@@ -277,7 +277,7 @@ class Lowering(Ways):
         self._rest_of(place, EVERYONE, 0, leave, terms.results)
         build.position_at_end(lanes)
         self.registers.start(place)
-        self.accesses.start(place, steps, place.index in self.looping)
+        self.accesses.start(place, steps, place.index in self.looping, planned)
         self.stale.settle(touched)
         self._rest_of(place, mask, pending, finish)
 

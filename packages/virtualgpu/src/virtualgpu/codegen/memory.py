@@ -8,7 +8,7 @@ others are calls of :mod:`virtualgpu.codegen.helpers`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from llvmlite import ir
 
@@ -56,11 +56,15 @@ class Accesses(Rows):
         self.counting: Counting | Watching | None = None
         self.fetched: dict[int, list[ir.Value]] = {}  # results of loads, by the id of their step
 
-    def start(self, place: Place, steps: list[Step], looping: bool) -> None:
-        """Go on with the accesses of a place, which may lie in a loop."""
+    def start(self, place: Place, steps: list[Step], looping: bool,
+              brief: Iterable[int] = ()) -> None:
+        """Go on with the accesses of a place, which may lie in a loop. Of the steps in ``brief``,
+        by their ``id``, other forms than LINE are not written out."""
         self.looping = looping
         self.reaches, self.fetched = reaches(steps, place.block.function), {}
         self.planned = {}
+        for step in brief:
+            self.reaches[step].brief = True
 
     def emit(self, step: Access, mask: ir.Value) -> None:
         """The step's access by the lanes in ``mask`` (a word)."""
@@ -177,7 +181,7 @@ class Accesses(Rows):
         """Whether other forms than LINE are written out."""
         if isinstance(self.counting, Watching):
             return self.counting.has_rows(step)
-        return self.counting is None
+        return self.counting is None and not self.reaches[id(step)].brief
 
     def _tell(self, form: int, run: list[Access], numbers: list[int], base: Value) -> None:
         """Have who watches look at accesses of one form."""

@@ -59,6 +59,7 @@ class Reach:
     rows: list[ir.Value] = field(default_factory=list)
     same: bool = False
     ahead: set[int] = field(default_factory=set)  # offsets of which the next round is fetched
+    brief: bool = False  # other forms than LINE are left to the shared functions
 
 
 def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:

@@ -79,14 +79,18 @@ class Record:
     grain: list[Any] | None
 
 
-def fetch(program: Program, variant: str) -> Record | None:
-    """The record that a process has left, its code loaded; None without."""
+def fetch(program: Program, variant: str) -> Record | str | None:
+    """The record that a process has left, its code loaded, or why there is no code; None
+    without."""
     key = _key(program, variant)
     raw = None if key is None else cache.fetch(key)
     if raw is None:
         return None
     try:
-        record = Record(**json.loads(raw))
+        fields = json.loads(raw)
+        if isinstance(fields, str):
+            return fields
+        record = Record(**fields)
     except (ValueError, TypeError):
         return None
     placed = program.module.address
@@ -95,11 +99,12 @@ def fetch(program: Program, variant: str) -> Record | None:
     return record if llvm.load(record.code) else None
 
 
-def keep(program: Program, variant: str, record: Record) -> None:
-    """Leave it for the next process."""
+def keep(program: Program, variant: str, record: Record | str) -> None:
+    """Leave it for the next process, or why native code cannot be the same as the machine."""
     key = _key(program, variant)
     if key is not None:
-        cache.keep(key, json.dumps(asdict(record), separators=(",", ":")).encode())
+        fields = record if isinstance(record, str) else asdict(record)
+        cache.keep(key, json.dumps(fields, separators=(",", ":")).encode())
 
 
 def _key(program: Program, variant: str) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import threading
@@ -106,16 +107,21 @@ def _kernel(program: Program, counts: bool, watches: bool = False) -> NativeKern
 
 def _code(program: Program, variant: str) -> NativeKernel | str:
     """Native code, or why there is none."""
+    collects = gc.isenabled()
     try:
         known = record.fetch(program, variant)
         if known is None:
+            # Writing LLVM makes 50,000 objects, which may be when Python looks through all that
+            # there are: 0.2 s beside Numba.
+            gc.disable()
             from virtualgpu.codegen.kernel import build  # 20 ms that a kernel on disk never needs
 
-            known = build(program, variant)
+            try:
+                known = build(program, variant)
+            except (Refused, UnsupportedInstruction) as refusal:
+                known = str(refusal) or "refused"
             record.keep(program, variant, known)
-        return NativeKernel(program, known)
-    except (Refused, UnsupportedInstruction) as refusal:
-        return str(refusal) or "refused"
+        return known if isinstance(known, str) else NativeKernel(program, known)
     except Exception as error:  # an unforeseen form: the other machine knows it
         if STRICT:
             raise
@@ -123,3 +129,6 @@ def _code(program: Program, variant: str) -> NativeKernel | str:
             f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
             "runs slower than it could: please report this", RuntimeWarning, stacklevel=2)
         return repr(error)
+    finally:
+        if collects:
+            gc.enable()
