@@ -262,4 +262,376 @@ def while_loop(equation, *operands):
     return [result(n, variable.aval) for n, variable in enumerate(equation.outvars)]
 ''',
     }},
+    # From the results back to the inputs: an equation is translated when somebody asks for it.
+    {"name": "on-demand", "cells": {
+        "interpret": '''def interpret(jaxpr, consts, args, rules):
+    values = {id(v): x for v, x in zip(jaxpr.constvars + jaxpr.invars, [*consts, *args])}
+    maker = {id(v): eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+
+    def value(atom):
+        if isinstance(atom, Literal):
+            return rules["literal"](atom)
+        if id(atom) not in values:
+            eqn = maker[id(atom)]
+            given = [value(operand) for operand in eqn.invars]
+            if (called := inner(eqn)) is not None:
+                made = interpret(called.jaxpr, called.consts, given, rules)
+            elif (meaning := rules.get(eqn.primitive.name)) is None:
+                raise Unsupported(eqn.primitive.name)
+            else:
+                made = meaning(eqn, *given)
+                made = made if eqn.primitive.multiple_results else [made]
+            values.update(zip(map(id, eqn.outvars), made))
+        return values[id(atom)]
+
+    return [value(atom) for atom in jaxpr.outvars]
+''',
+        # An element of each operand is read, inside of it, and one of them is taken.
+        "concatenate": '''@rule("concatenate")
+def concatenate(equation, *operands):
+    axis, aval = equation.params["dimension"], equation.outvars[0].aval
+    pieces, first = [], 0
+    for operand in operands:
+        if operand.shape[axis]:
+            pieces.append((first, operand))
+        first += operand.shape[axis]
+
+    def element(code, index):
+        i, text = index[axis], None
+        for first, operand in reversed(pieces):
+            last = operand.shape[axis] - 1
+            inside = f"min(max((long long)({i}) - {first}ll, 0ll), {last}ll)"
+            value = code.get(operand, [*index[:axis], inside, *index[axis + 1:]])
+            text = value if text is None else f"({i} <= {first + last} ? {value} : {text})"
+        return text
+
+    return Array(aval.shape, aval.dtype, element)
+
+
+@rule("iota")
+def iota(equation):
+    aval = equation.outvars[0].aval
+    return Array(aval.shape, aval.dtype, lambda code, index: index[equation.params["dimension"]])
+''',
+        # What is set is looked for from the last window, and the first hit ends it.
+        "scatter": '''@rule("scatter", "scatter-add", "scatter_add")
+def scatter(equation, operand, indices, updates):
+    aval, add = equation.outvars[0].aval, equation.primitive.name != "scatter"
+    found = windows(equation, operand, indices, updates)
+
+    def element(code, index):
+        result = code.let(aval.dtype, code.get(operand, index))
+        with code.loop(found.count) as turn:
+            number = turn if add else code.let(np.int64, f"{found.count - 1} - {turn}")
+            starts = [code.let(np.int64, start) for start in found.start(code, number)]
+            fits = [f"0 <= {start} && {start} <= {length - size}"
+                    for start, length, size in zip(starts, operand.shape, found.sizes)]
+            offsets = [f"({i} - {start})" for i, start in zip(index, starts)]
+            hits = [f"0 <= {offset} && {offset} < {size}" for offset, size in zip(offsets, found.sizes)]
+            with code.block("if (" + " && ".join(fits + hits) + ")"):
+                new = found.update(code, number, offsets)
+                code.line(f"{result} += {new};" if add else f"{result} = {new};")
+                if not add:
+                    code.line("break;")
+        return result
+
+    return Array(aval.shape, aval.dtype, element)
+''',
+        # The test once before the loop, and once at its end.
+        "while-loop": '''@rule("while")
+def while_loop(equation, *operands):
+    params = equation.params
+    ends = np.cumsum([params["cond_nconsts"], params["body_nconsts"]])
+    test_consts, body_consts, init = operands[:ends[0]], operands[ends[0]:ends[1]], operands[ends[1]:]
+
+    def ask(code, carries, again):
+        closed = params["cond_jaxpr"]
+        with code.block("if (true)"):
+            answer = interpret(closed.jaxpr, closed.consts, [*test_consts, *carries.arrays], RULES)[0]
+            code.line(f"{again} = {code.get(answer, [])};")
+
+    def result(n, aval):
+        def element(code, index):
+            carries, closed = Carries(code, init, index, aval.shape), params["body_jaxpr"]
+            again = code.let(bool, "false")
+            ask(code, carries, again)
+            with code.block(f"while ({again})"):
+                with code.block("if (true)"):
+                    carries.set(code, interpret(closed.jaxpr, closed.consts,
+                                                [*body_consts, *carries.arrays], RULES))
+                ask(code, carries, again)
+            return carries.names[n]
+        return Array(aval.shape, aval.dtype, element)
+
+    return [result(n, variable.aval) for n, variable in enumerate(equation.outvars)]
+''',
+    }},
+    # C++ does the work: generic lambdas for operations, a device function for each result.
+    {"name": "lambdas", "cells": {
+        "scalar": '''def scalar(value, dtype):
+    kind = TYPES[dtype.name]
+    if dtype.kind == "f":
+        number = float(value)
+        digits = ("NAN" if number != number else "INFINITY" if number > 0 else "-INFINITY") if (
+            not np.isfinite(number)) else float.hex(number)
+        return f"static_cast<{kind}>({digits})"
+    return f"static_cast<{kind}>({int(value) % (1 << 64):#x}ull)"
+''',
+        "formula": '''LAMBDAS = {
+    "select_n": "[](auto which, auto no, auto yes) {{ if (which) return yes; return no; }}",
+    "max": "[](auto a, auto b) {{ if (a != a || a > b) return a; return b; }}",
+    "min": "[](auto a, auto b) {{ if (a != a || a < b) return a; return b; }}",
+    "clamp": "[](auto low, auto x, auto high) {{ if (x < low) x = low; if (x > high) x = high; return x; }}",
+    "div": "[](auto a, auto b) {{ return a / b; }}",
+    "convert_element_type": "[](auto x) -> {kind} {{ return x; }}",
+    "integer_pow": "[](auto x) {{ {kind} p = 1; for (int n = 0; n < {y}; ++n) p *= x; "
+                   "return {negative} ? ({kind})1 / p : p; }}",
+}
+
+
+def formula(name, texts, dtype, params):
+    if name in TEMPLATES:
+        return TEMPLATES[name].format(*texts)
+    if name not in LAMBDAS:
+        raise Unsupported(name)
+    y = params.get("y", 0)
+    text = LAMBDAS[name].format(kind=TYPES[dtype.name], y=abs(y), negative=str(y < 0).lower())
+    return f"{text}({', '.join(texts)})"
+''',
+        "kernel-of": '''def kernel_of(closed):
+    jaxpr = closed.jaxpr
+
+    def pointers(kind, variables, const):
+        return [(f"{const}{TYPES[v.aval.dtype.name]}* ", f"{kind}{n}") for n, v in enumerate(variables)]
+
+    given = pointers("table", jaxpr.constvars, "const ") + pointers("from", jaxpr.invars, "const ")
+    wanted = pointers("to", jaxpr.outvars, "")
+    arrays = [stored(name, v.aval) for (_, name), v in zip(given, jaxpr.constvars + jaxpr.invars)]
+    many = len(jaxpr.constvars)
+    found = interpret(jaxpr, arrays[:many], arrays[many:], RULES)
+    functions, calls = [], []
+    for n, (array, v) in enumerate(zip(found, jaxpr.outvars)):
+        code = Code()
+        code.line(f"return {code.get(array, unravel('place', v.aval.shape))};")
+        takes = ", ".join([kind + name for kind, name in given] + ["const long long place"])
+        functions += [f"__device__ {TYPES[v.aval.dtype.name]} element{n}({takes})", "{", *code.lines, "}"]
+        passes = ", ".join([name for _, name in given] + ["place"])
+        calls.append(f"    if (place < {v.aval.size}) to{n}[place] = element{n}({passes});")
+    takes = ", ".join(kind + name for kind, name in given + wanted)
+    return "\\n".join([HEADER, *functions, f'extern "C" __global__ void kernel({takes})', "{",
+                      "    const long long place = (long long)blockDim.x * blockIdx.x + threadIdx.x;",
+                      *calls, "}", ""])
+''',
+        # A rule for each view; the place of an element by the strides of its axes.
+        "views": '''def seen(name, index_of):
+    @rule(name)
+    def view(equation, operand):
+        aval = equation.outvars[0].aval
+        return Array(aval.shape, aval.dtype, lambda code, index: code.get(
+            operand, index_of(index, operand.shape, aval.shape, equation.params)))
+
+
+def spread(index, inside, outside, params):
+    return [index[axis] if inside[n] == outside[axis] else "0"
+            for n, axis in enumerate(params["broadcast_dimensions"])]
+
+
+def sliced(index, inside, outside, params):
+    steps = params["strides"] or (1,) * len(index)
+    return [f"({i} * {step} + {begin})" for i, step, begin in zip(index, steps, params["start_indices"])]
+
+
+def turned(index, inside, outside, params):
+    index = list(index)
+    for axis in params["dimensions"]:
+        index[axis] = f"({inside[axis] - 1} - {index[axis]})"
+    return index
+
+
+def permuted(index, inside, outside, params):
+    return [index[int(axis)] for axis in np.argsort(params["permutation"])]
+
+
+def same_place(index, inside, outside, params):
+    def strides(shape):
+        return [max(1, math.prod(shape[axis + 1:])) for axis in range(len(shape))]
+
+    place = " + ".join(f"{i} * {stride}ll" for i, stride in zip(index, strides(outside))) or "0"
+    return [f"(({place}) / {stride} % {max(length, 1)})" for length, stride in zip(inside, strides(inside))]
+
+
+for names, index_of in ((["broadcast_in_dim"], spread), (["slice"], sliced), (["rev"], turned),
+                        (["transpose"], permuted), (["reshape", "squeeze", "expand_dims"], same_place)):
+    for name in names:
+        seen(name, index_of)
+''',
+    }},
+    # Objects in place of closures, sums in four parts, loops that count as the rows lie.
+    {"name": "objects", "cells": {
+        "interpret": '''class Walk:
+    def __init__(self, rules):
+        self.rules, self.values = rules, {}
+
+    def give(self, variables, results):
+        for variable, result in zip(variables, results):
+            self.values[variable] = result
+
+    def take(self, atom):
+        return self.rules["literal"](atom) if isinstance(atom, Literal) else self.values[atom]
+
+    def step(self, equation):
+        operands, called = [self.take(atom) for atom in equation.invars], inner(equation)
+        if called is not None:
+            self.give(equation.outvars, interpret(called.jaxpr, called.consts, operands, self.rules))
+            return
+        try:
+            meaning = self.rules[equation.primitive.name]
+        except KeyError:
+            raise Unsupported(equation.primitive.name) from None
+        result = meaning(equation, *operands)
+        self.give(equation.outvars, result if equation.primitive.multiple_results else (result,))
+
+
+def interpret(jaxpr, consts, args, rules):
+    walk = Walk(rules)
+    walk.give(jaxpr.constvars, consts)
+    walk.give(jaxpr.invars, args)
+    for equation in jaxpr.eqns:
+        walk.step(equation)
+    return [walk.take(atom) for atom in jaxpr.outvars]
+''',
+        "elementwise": '''class Operation:
+    def __init__(self, equation, operands):
+        self.equation, self.operands, self.aval = equation, operands, equation.outvars[0].aval
+
+    def __call__(self, code, index):
+        texts = []
+        for operand in self.operands:
+            there = [i if length != 1 else "0" for i, length in zip(index, operand.shape)]
+            texts.append(code.get(operand, there))
+        return formula(self.equation.primitive.name, texts, self.aval.dtype, self.equation.params)
+
+
+@rule(*TEMPLATES, *YOURS)
+def elementwise(equation, *operands):
+    operation = Operation(equation, operands)
+    return Array(operation.aval.shape, operation.aval.dtype, operation)
+''',
+        "reduction": '''@rule(*REDUCTIONS)
+def reduction(equation, operand):
+    aval, axes = equation.outvars[0].aval, equation.params["axes"]
+    begin, combine = REDUCTIONS[equation.primitive.name]
+    lengths = [operand.shape[axis] for axis in axes]
+    many = math.prod(lengths)
+
+    def element(code, index):
+        kept = [axis for axis in range(len(operand.shape)) if axis not in axes]
+
+        def at(number):
+            place = dict(zip(kept, index)) | dict(zip(axes, unravel(number, lengths)))
+            return code.get(operand, [place[axis] for axis in range(len(operand.shape))])
+
+        def add(total, value):
+            code.line(f"{total} = {formula(combine, [total, value], aval.dtype, {})};")
+
+        neutral = scalar(np.asarray(begin(aval.dtype), aval.dtype)[()], aval.dtype)
+        parts = [code.let(aval.dtype, neutral) for _ in range(4)]
+        with code.loop(many // 4) as turn:
+            for n, part in enumerate(parts):
+                add(part, at(f"(4 * {turn} + {n})"))
+        for number in range(many // 4 * 4, many):
+            add(parts[0], at(str(number)))
+        for one, other in ((0, 1), (2, 3), (0, 2)):
+            add(parts[one], parts[other])
+        return parts[0]
+
+    return Array(aval.shape, aval.dtype, element)
+''',
+        "dynamic-slice": '''@rule("dynamic_slice")
+def dynamic_slice(equation, operand, *begin):
+    aval = equation.outvars[0].aval
+
+    def element(code, index):
+        there = []
+        for axis, start in enumerate(begin):
+            first = code.let(np.int64, code.get(start, []))
+            room = operand.shape[axis] - aval.shape[axis]
+            with code.block(f"if ({first} < 0)"):
+                code.line(f"{first} = 0;")
+            with code.block(f"if ({first} > {room})"):
+                code.line(f"{first} = {room};")
+            there.append(f"({first} + {index[axis]})")
+        return code.get(operand, there)
+
+    return Array(aval.shape, aval.dtype, element)
+''',
+        "scan": '''class Scan:
+    def __init__(self, equation, operands):
+        self.body, self.reverse = equation.params["jaxpr"], equation.params["reverse"]
+        self.length = equation.params["length"]
+        first, self.many = scan_parts(equation)
+        self.consts, self.init = operands[:first], operands[first:first + self.many]
+        self.xs = operands[first + self.many:]
+
+    def rows(self, n):
+        return [Array(x.shape[1:], x.dtype, lambda code, index, x=x: code.get(x, [n, *index]))
+                for x in self.xs]
+
+    def loop(self, code, column, shape, until=None, wanted=None):
+        carries = Carries(code, self.init, column, shape)
+        found = None if wanted is None else code.let(self.body.out_avals[wanted].dtype, "0")
+        n = f"row_of_{carries.names[0]}"
+        if self.reverse:
+            head = f"for (long long {n} = {self.length - 1}; {n} >= {until or 0}; --{n})"
+        else:
+            head = f"for (long long {n} = 0; {n} <= {until or self.length - 1}; ++{n})"
+        with code.block(head):
+            results = interpret(self.body.jaxpr, self.body.consts,
+                                [*self.consts, *carries.arrays, *self.rows(n)], RULES)
+            if wanted is not None:
+                code.line(f"{found} = {code.get(results[wanted], column)};")
+            carries.set(code, results[:self.many])
+        return carries, found
+
+
+@rule("scan")
+def scan(equation, *operands):
+    loops = Scan(equation, operands)
+
+    def carry(n, aval):
+        return Array(aval.shape, aval.dtype, lambda code, index: loops.loop(
+            code, index, aval.shape)[0].names[n])
+
+    def row(n, aval):
+        return Array(aval.shape, aval.dtype, lambda code, index: loops.loop(
+            code, index[1:], aval.shape[1:], index[0], n)[1])
+
+    return [(carry if n < loops.many else row)(n, v.aval) for n, v in enumerate(equation.outvars)]
+''',
+        "jit": '''class Compiled:
+    def __init__(self, function):
+        self.function, self.kept = function, {}
+
+    def __call__(self, *args):
+        leaves, tree = jax.tree_util.tree_flatten(args)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return self.function(*args)
+        signature = tree, *map(jax.typeof, leaves)
+        try:
+            text, closed, results = self.kept[signature]
+        except KeyError:
+            text, closed, results = self.kept[signature] = self.translate(args)
+        inputs = list(closed.consts)
+        inputs += [np.asarray(leaf).astype(v.dtype) for leaf, v in zip(leaves, closed.in_avals)]
+        return jax.tree_util.tree_unflatten(results, run(text, inputs, closed.out_avals))
+
+    def translate(self, args):
+        traced = jax.jit(self.function).trace(*args)
+        return kernel_of(traced.jaxpr), traced.jaxpr, jax.tree.structure(traced.out_info)
+
+
+def jit(function):
+    return Compiled(function)
+''',
+    }},
 ]

@@ -50,10 +50,17 @@ class Orderless(Observer):
     def launch_started(self, launch) -> None:
         # Races are not looked for in larger launches.
         self.holds = self.holds and launch.blocks * launch.threads <= MAXIMUM_THREAD and (
-            is_orderless(launch.program))
+            _known(launch.program))
 
     def has_found(self) -> bool:
         return False  # it needs no events
+
+
+def _known(program: Program) -> bool:
+    """:func:`is_orderless`, looked up once for all launches of a program."""
+    if program.orderless is None:
+        program.orderless = is_orderless(program)
+    return program.orderless
 
 
 def is_orderless(program: Program) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ from virtualgpu.machine.wave import WARP
 from virtualgpu.observers import warp_loops
 from virtualgpu.observers.counters import Counters, class_of, flops_of
 from virtualgpu.observers.shares import Shares
+
+Line = tuple[str | None, int | None]  # of the source
 
 
 @dataclass
@@ -92,8 +95,7 @@ class Profiler(Observer):
 
     def launch_finished(self, launch) -> None:
         for block in self.blocks.values():
-            for instruction in block.instructions:
-                self._issued(instruction, block.warps, block.lanes)
+            self._issued(block)
         total = Counters()
         for counters in self.counters.by_line.values():
             total.add(counters)
@@ -104,20 +106,28 @@ class Profiler(Observer):
             LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure))
         self.blocks, self.hot = {}, {}
 
-    def _issued(self, instruction, warps: int, lanes: int) -> None:
-        """An instruction was issued for so many warps, and lanes of them."""
-        counters, kind = self._counters_of(instruction), class_of(instruction)
-        counters.warp_instructions += warps
-        counters.thread_instructions += lanes
-        for by_class, many in ((counters.warp_instructions_by_class, warps),
-                               (counters.thread_instructions_by_class, lanes)):
-            by_class[kind] = by_class.get(kind, 0) + many
-        counters.flops += flops_of(instruction) * lanes
-        counters.lanes_lost += WARP * warps - lanes
+    def _issued(self, block: _Block) -> None:
+        """The instructions of a block were issued for so many warps, and lanes of them."""
+        known = self.launch.program.kinds
+        kinds = known.get(id(block.instructions))
+        if kinds is None:
+            # With the instructions, so that no other list gets their number.
+            kinds = known[id(block.instructions)] = _kinds(block.instructions), block.instructions
+        for (line, kind, flops), many in kinds[0].items():
+            counters = self._counters_at(line)
+            warps, lanes = many * block.warps, many * block.lanes
+            counters.warp_instructions += warps
+            counters.thread_instructions += lanes
+            for by_class, these in ((counters.warp_instructions_by_class, warps),
+                                    (counters.thread_instructions_by_class, lanes)):
+                by_class[kind] = by_class.get(kind, 0) + these
+            counters.flops += flops * lanes
+            counters.lanes_lost += WARP * warps - lanes
 
     def _counters_of(self, instruction) -> Counters:
-        source = instruction.source
-        line = (source.filename, source.line) if source else (None, None)
+        return self._counters_at(_line_of(instruction))
+
+    def _counters_at(self, line: Line) -> Counters:
         counters = self.counters.by_line.get(line)
         if counters is None:
             counters = self.counters.by_line[line] = Counters()
@@ -301,3 +311,13 @@ def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
 
 def _add(counters: Counters, name: str, value: int) -> None:
     setattr(counters, name, getattr(counters, name) + value)
+
+
+def _line_of(instruction) -> Line:
+    source = instruction.source
+    return (source.filename, source.line) if source else (None, None)
+
+
+def _kinds(instructions) -> Counter[tuple[Line, str, int]]:
+    """How many instructions of a block have the same line, class and flops."""
+    return Counter((_line_of(one), class_of(one), flops_of(one)) for one in instructions)

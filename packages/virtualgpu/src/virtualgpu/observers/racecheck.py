@@ -47,7 +47,7 @@ class Racecheck(Observer):
     def __init__(self, report: Report):
         self.report = report
         self.areas: dict[int, Shadow] = {}  # start of an allocation → its shadow
-        self.found = [np.zeros(ROOM, np.int64) for _ in range(4)]
+        self.found = [np.empty(ROOM, np.int64) for _ in range(4)]  # as many as `result` says
         self.result = np.zeros(1, np.int64)
         self._outputs = (*map(pointer, self.found), ROOM, pointer(self.result))
         self.active = False

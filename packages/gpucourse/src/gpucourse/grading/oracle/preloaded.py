@@ -19,6 +19,15 @@ from gpucourse.grading.testing.watching import watched
 from virtualgpu.compilers import cache
 from virtualgpu.numba import hooks  # noqa: F401
 from virtualgpu.numba.machine_array import MachineArray
+from virtualgpu.operations import table as operations
+from virtualgpu.operations.compiler import Deferred
+
+# Operations that nearly every kernel has, with their number of operands: compiling one takes 10 ms,
+# which each oracle would pay again.
+COMMON = {2: """add.f64 sub.f64 mul.f64 div.rn.f64 add.f32 mul.f32 min.s64 max.s64 min.s32 div.u32
+             rem.u32 setp.geu.f64 setp.leu.f64 setp.lt.f64 setp.gt.f64 xor.pred""".split(),
+          1: ["cvt.rn.f64.s64", "cvt.rn.f64.s32", "cvt.rzi.s64.f64"],
+          3: ["fma.rn.f64", "fma.rn.f32", "selp.f64"]}
 
 
 def add_up(values: np.ndarray, totals: np.ndarray) -> None:
@@ -46,6 +55,12 @@ def warm_up() -> None:
                       [part for array in arrays for part in array.parameters()])
 
     watched(run, "add_up", (np.ones(100), np.zeros(1)), schedules=1, seed=0)
+    for operands, names in COMMON.items():
+        for name in names:
+            opcode, *modifiers = name.split(".")
+            function = operations.lookup(opcode, tuple(modifiers), operands, 1).function
+            if isinstance(function, Deferred):  # others are NumPy's own
+                function.compile()
 
 
 # What it compiles, its oracles have: no machine code comes from a folder that others write.
