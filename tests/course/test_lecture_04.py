@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_the_first_call_compiles_and_the_answer_stays(shown):
     answers = {line.split(" GeV")[0] for line in shown["the-question"].text.splitlines()}

@@ -7,6 +7,9 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_derivative_is_that_of_differences_and_vanishes_at_the_best_angle(shown):

@@ -7,9 +7,12 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.experimental import pallas as pl
 
 from lecture_16_wrong import TILE, in_float32, walking
+
+pytestmark = pytest.mark.slow
 
 
 def test_threads_and_blocks_agree_and_the_text_runs_once(shown):

@@ -12,6 +12,8 @@ from jax.flatten_util import ravel_pytree
 
 from lecture_19_wrong import looping
 
+pytestmark = pytest.mark.slow
+
 
 def test_none_is_no_leaf_and_keys_are_sorted(shown):
     assert shown["leaves"].names["leaves"] == [0.1, 0.2, 7, 3.0]

@@ -17,7 +17,7 @@ from virtualgpu.observers.counters import Counters
 SIZE = 4000
 
 
-pytestmark = pytest.mark.usefixtures("active")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("active")]
 
 
 # -- honest ways to add up an array ---------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
+from fresh_python import in_fresh_python
 from virtualgpu import devices
 
 pytestmark = pytest.mark.usefixtures("active")
@@ -492,3 +493,22 @@ def test_switching_off_and_on_again(cuda, add_one):
     x = np.zeros(3)
     add_one[1, 3](x)
     assert x.tolist() == [1] * 3
+
+
+def test_the_first_compilation_imports_no_linear_algebra():
+    """numba-cuda imports SciPy's to know that it is there."""
+    assert in_fresh_python("""
+import virtualgpu
+virtualgpu.activate()
+from numba import cuda
+from virtualgpu.after_import import _AfterImport
+
+@cuda.jit
+def one(values):
+    values[0] = 1
+
+values = cuda.device_array(1)
+one[1, 1](values)
+from numba.cuda.np import arraymath
+result = [values.copy_to_host()[0], "scipy.linalg" in sys.modules, arraymath._HAVE_BLAS]
+""") == [1, False, True]
