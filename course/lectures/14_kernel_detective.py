@@ -596,7 +596,7 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # | *not counted here:* how busy the memory is | `dram__throughput.avg.pct_of_peak_sustained_elapsed` |
 # | *not counted here:* what the caches saved | `l1tex__t_sector_hit_rate.pct`, `lts__t_sector_hit_rate.pct` |
 # | *not counted here:* how many warps were there | `sm__warps_active.avg.pct_of_peak_sustained_active` |
-# | *not counted here:* use of tensor cores | `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` |
+# | *not counted here:* how busy the tensor cores are | `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` |
 #
 # So: counts while you write, at home and in tests, because they say *why*. Then the profilers on the GPU, because they say *whether it matters*. (`ncu --query-metrics` lists what your version has;
 # on some machines its counters are kept for administrators, and then it says `ERR_NVGPUCTRPERM`.)

@@ -418,7 +418,8 @@ check("to-half", to_half)
 # - **float32 for the sums**, and scaled inputs;
 # - **enough products for each byte**: large tiles. A softmax has none, and gains nothing.
 #
-# Whether yours was used, the profiler tells; the virtual GPU has no tensor cores.
+# Whether yours was used, the profiler tells. (The virtual GPU runs the instructions of tensor cores in CUDA C++, but has no
+# clock: it can't say what they gain.)
 
 # %% [markdown] id="others-text"
 # ## 5. The same in Triton and CUDA Tile

@@ -120,7 +120,8 @@ class DeadlockError(VirtualGPUError):
 
 
 class BarrierError(VirtualGPUError):
-    """A barrier in shared memory (``mbarrier``) or a copy that arrives there, misused."""
+    """A barrier in shared memory (``mbarrier``) or a copy that arrives there, misused; an instruction
+    of whole warps that a part of a warp runs."""
 
 
 class BudgetExceeded(VirtualGPUError):
