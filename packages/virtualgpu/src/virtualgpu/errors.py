@@ -120,8 +120,8 @@ class DeadlockError(VirtualGPUError):
 
 
 class BarrierError(VirtualGPUError):
-    """A barrier in shared memory (``mbarrier``) or a copy that arrives there, misused; an instruction
-    of whole warps that a part of a warp runs."""
+    """A barrier in shared memory (``mbarrier``) or of a cluster misused, or a copy that arrives
+    there; an instruction of whole warps that a part of a warp runs."""
 
 
 class BudgetExceeded(VirtualGPUError):
