@@ -504,9 +504,11 @@ print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="streams-why"
 # The virtual GPU does everything when it is called. It takes streams and events, keeps their rules, gives no
-# times (`nan`), and **would not notice if you forgot to wait**. A GPU might not, either: in one run of a thousand.
+# times (`nan`), and **its results are right even if you forget to wait**. A GPU's may be, too: in all runs but one of a thousand.
+# To be told, `import virtualgpu`, have the lines run inside `with virtualgpu.check(streams=True) as report:`, and print the report: without
+# `cuda.synchronize()` it names the copy and the line that didn't wait for it.
 #
-# So queue the work on paper. `PaperGPU` keeps what is queued, and then does it in a random order, out of those
+# To see *why*, queue the work on paper. `PaperGPU` keeps what is queued, and then does it in a random order, out of those
 # that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that computes:
 
 # %% id="paper"
