@@ -18,7 +18,7 @@ import numpy as np
 from evidence.fuzz import grammar, mutation
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine.launch import Budget
+from virtualgpu.machine.limits import Budget
 from virtualgpu.observers import instruments
 
 MEMORY = 6 << 30  # bytes of address space that a worker may have

@@ -15,7 +15,8 @@ from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.compilers import llvm
 from virtualgpu.devices import VirtualDevice, virtual
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine.launch import WAVE_LANES, Budget
+from virtualgpu.machine.launch import WAVE_LANES
+from virtualgpu.machine.limits import Budget
 from virtualgpu.observers.instruments import check, schedule
 
 ADD = entry("mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; ld.global.u32 %r1, [%rd3];"

@@ -14,7 +14,7 @@ from virtualgpu.errors import (
     MisalignedAddressError,
     UnsupportedInstruction,
 )
-from virtualgpu.machine.launch import Budget
+from virtualgpu.machine.limits import Budget
 
 BYTES = np.random.default_rng(5).integers(0, 256, 64 * 16, np.uint8)
 

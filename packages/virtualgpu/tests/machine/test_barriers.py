@@ -12,7 +12,7 @@ from ptx_lab import HEADER, entry, launch, per_thread
 from virtualgpu import devices
 from virtualgpu.cuda.module import Module
 from virtualgpu.errors import DeadlockError, EndlessError, LaunchError, TrapError
-from virtualgpu.machine.launch import Budget
+from virtualgpu.machine.limits import Budget
 
 TILE = ".shared .align 4 .b8 tile[4096];"
 # Writes %r1 to tile[%tid], waits, reads tile[%r2] to %r0.

@@ -24,7 +24,7 @@ from virtualgpu.errors import (
     UnsupportedInstruction,
     VirtualGPUError,
 )
-from virtualgpu.machine.launch import Budget
+from virtualgpu.machine.limits import Budget
 from virtualgpu_fixtures import SUPPORT
 
 T = np.arange(64)

@@ -11,7 +11,7 @@ import virtualgpu
 from ptx_lab import entry, launch
 from virtualgpu import devices
 from virtualgpu.errors import BudgetExceeded
-from virtualgpu.machine.launch import Budget
+from virtualgpu.machine.limits import Budget
 from virtualgpu.observers import instruments
 
 ENDLESS = entry("""

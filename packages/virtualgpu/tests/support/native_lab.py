@@ -13,7 +13,8 @@ import numpy as np
 from virtualgpu import codegen
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Report
-from virtualgpu.machine.launch import Budget, Launch
+from virtualgpu.machine.launch import Launch
+from virtualgpu.machine.limits import Budget
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
 from virtualgpu.observers.instruments import checkers

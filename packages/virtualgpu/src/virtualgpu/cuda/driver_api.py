@@ -19,44 +19,12 @@ import numpy as np
 from cuda.bindings import driver as binding
 
 from virtualgpu import devices
+from virtualgpu.cuda.device_attributes import ATTRIBUTES, SHARED_PER_MULTIPROCESSOR
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
-from virtualgpu.machine.launch import (
-    BLOCKS_PER_MULTIPROCESSOR,
-    MULTIPROCESSORS,
-    THREADS_PER_MULTIPROCESSOR,
-    blocks_per_multiprocessor,
-)
+from virtualgpu.machine.limits import blocks_per_multiprocessor
 from virtualgpu.observers import queues
 
 Result = binding.CUresult
-
-SHARED_PER_MULTIPROCESSOR = 233_472
-SHARED_PER_BLOCK = 49_152
-SHARED_PER_BLOCK_OPTIN = 232_448
-
-ATTRIBUTES = {
-    "MAX_THREADS_PER_BLOCK": 1024,
-    "MAX_BLOCK_DIM_X": 1024, "MAX_BLOCK_DIM_Y": 1024, "MAX_BLOCK_DIM_Z": 64,
-    "MAX_GRID_DIM_X": 2**31 - 1, "MAX_GRID_DIM_Y": 65535, "MAX_GRID_DIM_Z": 65535,
-    "MAX_SHARED_MEMORY_PER_BLOCK": SHARED_PER_BLOCK,
-    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": SHARED_PER_BLOCK_OPTIN,
-    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": SHARED_PER_MULTIPROCESSOR,
-    "TOTAL_CONSTANT_MEMORY": 65536,
-    "WARP_SIZE": 32,
-    "MULTIPROCESSOR_COUNT": MULTIPROCESSORS,
-    "MAX_THREADS_PER_MULTIPROCESSOR": THREADS_PER_MULTIPROCESSOR,
-    "MAX_BLOCKS_PER_MULTIPROCESSOR": BLOCKS_PER_MULTIPROCESSOR,
-    "MAX_REGISTERS_PER_BLOCK": 65536,
-    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
-    "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0,
-    "UNIFIED_ADDRESSING": 1, "CAN_MAP_HOST_MEMORY": 1, "MANAGED_MEMORY": 1,
-    "CONCURRENT_MANAGED_ACCESS": 0, "COOPERATIVE_LAUNCH": 1, "CONCURRENT_KERNELS": 0,
-    "ASYNC_ENGINE_COUNT": 0, "INTEGRATED": 0, "ECC_ENABLED": 0,
-    "KERNEL_EXEC_TIMEOUT": 0, "TCC_DRIVER": 0, "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
-    "PCI_BUS_ID": 0, "PCI_DOMAIN_ID": 0,
-    # Clock rates and bandwidths do not exist here; the driver reports 0 for what it cannot say.
-    "CLOCK_RATE": 0, "MEMORY_CLOCK_RATE": 0, "GLOBAL_MEMORY_BUS_WIDTH": 0, "L2_CACHE_SIZE": 0,
-}
 
 
 class DriverFailure(Exception):

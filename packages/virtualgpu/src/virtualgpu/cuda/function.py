@@ -10,10 +10,11 @@ import math
 from collections.abc import Sequence
 
 from virtualgpu.cuda import kernel_arguments
-from virtualgpu.cuda.driver_api import SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN
+from virtualgpu.cuda.device_attributes import SHARED_PER_BLOCK
 from virtualgpu.cuda.kernel_arguments import Argument
 from virtualgpu.cuda.module import Module, three
 from virtualgpu.errors import LaunchError
+from virtualgpu.machine.limits import MAX_SHARED
 from virtualgpu.machine.wave import LARGEST_CLUSTER
 
 PORTABLE_CLUSTER = 8  # blocks (CUDA C++ Programming Guide, "Thread Block Clusters")
@@ -63,7 +64,7 @@ class CudaFunction:
     def allow_dynamic(self, nbytes: int) -> None:
         """Let launches ask for so much dynamic shared memory. Raises LaunchError past what a
         block can have."""
-        most = SHARED_PER_BLOCK_OPTIN - self.uses.shared
+        most = MAX_SHARED - self.uses.shared
         if not 0 <= nbytes <= most:
             raise LaunchError(
                 f"{nbytes:,} bytes of dynamic shared memory for {self.entry}: a block can have "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from virtualgpu.cuda.driver_api import SHARED_PER_BLOCK, SHARED_PER_BLOCK_OPTIN
+from virtualgpu.cuda.device_attributes import SHARED_PER_BLOCK
 from virtualgpu.errors import LaunchError, VirtualGPUError
+from virtualgpu.machine.limits import MAX_SHARED
 from virtualgpu.machine.shared import lay_out
 from virtualgpu.ptx import Function, Module, parse
 
@@ -47,7 +48,7 @@ def resources(texts: list[str], name: str) -> Resources:
             f"the kernel's shared arrays of fixed size have {fixed:,} bytes together, and a block "
             f"has {SHARED_PER_BLOCK:,} for them (ptxas: \"too much shared data\"): make them "
             "smaller, or make one dynamic and ask for its bytes at the launch, up to "
-            f"{SHARED_PER_BLOCK_OPTIN:,}")
+            f"{MAX_SHARED:,}")
 
 
     def used(space, *variables):

@@ -11,7 +11,8 @@ import numpy as np
 from virtualgpu import processors
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine.launch import Budget, Launch
+from virtualgpu.machine.launch import Launch
+from virtualgpu.machine.limits import Budget
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
 from virtualgpu.observers import instruments, queues

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from cuda.bindings import driver as binding
 
 from virtualgpu import devices
-from virtualgpu.cuda.driver_api import API, SHARED_PER_MULTIPROCESSOR, DriverFailure
+from virtualgpu.cuda.device_attributes import SHARED_PER_MULTIPROCESSOR
+from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.module import Module
 from virtualgpu.devices.each import PerDevice
 from virtualgpu.driver.entries import Result, entry
 from virtualgpu.errors import LaunchError, LinkError
-from virtualgpu.machine.launch import blocks_per_multiprocessor
+from virtualgpu.machine.limits import blocks_per_multiprocessor
 from virtualgpu.observers import queues
 
 _Attribute = binding.CUfunction_attribute

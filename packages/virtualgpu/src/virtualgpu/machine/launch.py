@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -23,25 +21,26 @@ from virtualgpu.machine import barriers, clusters, simt, standstill
 from virtualgpu.machine.events import Observer
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.intrinsics import PRINTED
+from virtualgpu.machine.limits import (
+    MAX_BLOCK,
+    MAX_GRID,
+    MAX_SHARED,
+    MAX_THREADS,
+    MULTIPROCESSORS,
+    Budget,
+    blocks_per_multiprocessor,
+)
 from virtualgpu.machine.memory import GlobalMemory
 from virtualgpu.machine.patience import Patience
 from virtualgpu.machine.program import Program
 from virtualgpu.machine.schedule import Lockstep, Schedule
 from virtualgpu.machine.shared import SharedLayout
-from virtualgpu.machine.wave import WARP, Wave
+from virtualgpu.machine.wave import Wave
 
 # Lanes that run together. One NumPy array of 64-bit values over 32,768 lanes has 256 kB: the
 # few that an instruction touches stay in a core's second-level cache.
 WAVE_LANES = 32_768
 
-MAX_THREADS = 1024  # per block (CUDA C++ Programming Guide, "Compute Capabilities")
-MAX_BLOCK = (1024, 1024, 64)
-MAX_GRID = (2**31 - 1, 65535, 65535)
-# The machine runs waves of 32,768 lanes: as many as sixteen multiprocessors of 2048 threads.
-MULTIPROCESSORS = 16
-THREADS_PER_MULTIPROCESSOR = 2048
-BLOCKS_PER_MULTIPROCESSOR = 32
-MAX_SHARED = 232_448  # bytes a block may ask for at compute capability 9.0
 # Waves whose lanes may all spin for blocks that have not started: a million threads, which is
 # more than any device holds at once.
 WAITING = 32
@@ -50,33 +49,6 @@ PER_BLOCK = 20_000
 WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
 
 _numbers = itertools.count(1)
-
-
-def blocks_per_multiprocessor(threads: int) -> int:
-    """How many blocks of so many threads are resident together, by threads and blocks alone."""
-    whole_warps = -(-threads // WARP) * WARP
-    return min(BLOCKS_PER_MULTIPROCESSOR, THREADS_PER_MULTIPROCESSOR // whole_warps)
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What a launch may use before it is stopped.
-
-    Attributes
-    ----------
-    instructions : float
-        Instructions, counted for each lane.
-    seconds : float
-        Processor time of the threads that do the work, together: a busy machine stops no kernel
-        sooner. The environment variable ``VIRTUALGPU_TIME_LIMIT`` sets the default.
-    nbytes : int
-        Host memory for shared and local memory of one wave.
-    """
-
-    instructions: float = float("inf")
-    seconds: float = field(
-        default_factory=lambda: float(os.environ.get("VIRTUALGPU_TIME_LIMIT", "60")))
-    nbytes: int = 1 << 30
 
 
 Native = Callable[["Launch", int], bool]

@@ -16,7 +16,7 @@ from virtualgpu.machine.schedule import Adversarial, Lockstep
 if TYPE_CHECKING:
     from virtualgpu.errors import Location
     from virtualgpu.findings import Report
-    from virtualgpu.machine.launch import Budget
+    from virtualgpu.machine.limits import Budget
     from virtualgpu.machine.patience import Patience
     from virtualgpu.observers.profiling import Profile
     from virtualgpu.observers.trace import Trace

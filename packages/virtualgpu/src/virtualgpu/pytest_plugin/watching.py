@@ -12,7 +12,7 @@ from virtualgpu import devices, tracebacks
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import BudgetExceeded, EndlessError, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
-from virtualgpu.machine.launch import Budget
+from virtualgpu.machine.limits import Budget
 from virtualgpu.observers import instruments
 from virtualgpu.pytest_plugin import settings
 from virtualgpu.pytest_plugin.settings import SEED, Settings

@@ -24,7 +24,7 @@ from gpucourse.grading.contract import InfrastructureFault
 from virtualgpu.devices import Triple, VirtualDevice, agreement
 from virtualgpu.devices.gpu_process import GPU, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import RecordedLaunch, capture, finish
-from virtualgpu.machine.launch import Budget
+from virtualgpu.machine.limits import Budget
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.schedule import Lockstep
 from virtualgpu.observers import instruments
