@@ -6,6 +6,7 @@ import pytest
 
 from gpucourse.course.regions import SOLUTION, replace_regions
 from gpucourse.course.registry import load_course
+from gpucourse.grading.commands.demo import right_answers
 from project_class import ProjectClass
 
 # The seeds of its small class ("" draws one) and how many other right answers it grades.
@@ -49,3 +50,11 @@ def test_a_larger_class_comes_out_as_expected(project):
     """A fresh seed every time; `python -m evidence.project_seeds` takes 200."""
     _, right = PROJECTS[project.assignment.name]
     assert project.outcomes(project.larger_class(right)) == []
+
+
+@pytest.mark.rehearsal
+def test_newtons_method_as_one_program_ends_whatever_xla_rounds(tmp_path):
+    """With this seed it halved its step for ever, and was stopped."""
+    project = ProjectClass("03_z_mass", tmp_path)
+    people = {one.student: one for one in right_answers(project.assignment, project.other_right)}
+    assert project.outcomes([people["while-loop"]], ["0bc9692d10393efd30865fbd2ac856be"]) == []

@@ -272,8 +272,10 @@ def newton(parameters, edges, counts):
         slope = jax.grad(nll)(where, edges, counts)
         step = -jnp.linalg.solve(jax.hessian(nll)(where, edges, counts), slope)
         here = nll(where, edges, counts)
-        step = jax.lax.while_loop(lambda s: ~(nll(where + s, edges, counts) <= here),
-                                  lambda s: s / 2, step)
+        # XLA may round `here` and the nll of the loop differently: no halving would ever do then.
+        step = jax.lax.while_loop(
+            lambda s: ~(nll(where + s, edges, counts) <= here) & (abs(s) > 1e-9 * abs(where)).any(),
+            lambda s: s / 2, step)
         return where + step, -step @ slope / 2, turns + 1
 
     return jax.lax.while_loop(lambda state: (state[1] > 1e-8) & (state[2] < 50), step,
