@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 
 def test_the_first_call_compiles_and_the_answer_stays(shown):

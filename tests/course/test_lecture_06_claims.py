@@ -14,7 +14,7 @@ import pytest
 
 import virtualgpu
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 TWO_MUONS = np.array([30.0, 12.0])
 

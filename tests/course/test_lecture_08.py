@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 
 def test_the_derivative_is_that_of_differences_and_vanishes_at_the_best_angle(shown):

@@ -10,6 +10,8 @@ import pytest
 import lecture_11_wrong
 from gpucourse.exercises.checks import load_lesson
 
+pytestmark = pytest.mark.rehearsal
+
 ID = "11_one_problem_every_tool"
 #: Pixels of 98,304 that may differ by an fma or by double precision: "a few in ten thousand".
 A_FEW = range(1, 60)

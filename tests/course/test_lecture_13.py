@@ -16,6 +16,8 @@ from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
 from gpucourse.publish.source import read_source
 
+pytestmark = pytest.mark.rehearsal
+
 LECTURE = "13_write_your_own_jit"
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import fields
 
 import numpy as np
+import pytest
 from numba import cuda, float64
 
 import virtualgpu
@@ -13,6 +14,8 @@ from gpucourse.views.paper_streams import PaperGPU
 from lecture_14_wrong import keeping, program
 from virtualgpu.observers.counters import Counters
 from virtualgpu.observers.nsight import METRICS, OF_INSTRUCTIONS
+
+pytestmark = pytest.mark.rehearsal
 
 
 def test_the_reports_are_true(shown):

@@ -12,7 +12,7 @@ from jax.experimental import pallas as pl
 
 from lecture_16_wrong import TILE, in_float32, walking
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 
 def test_threads_and_blocks_agree_and_the_text_runs_once(shown):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 
 def test_the_loop_has_about_forty_lines(shown):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 
 def test_the_first_kernel_is_right_and_half_of_it_in_vain(shown):

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from lecture_19_wrong import looping
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 
 def test_none_is_no_leaf_and_keys_are_sorted(shown):

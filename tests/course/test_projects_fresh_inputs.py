@@ -16,7 +16,7 @@ from threats import TEST_DOUBLE, host_notebook
 PROJECTS = [lesson.id for lesson in load_course(REPOSITORY).lessons if isinstance(lesson, Project)]
 
 
-@pytest.mark.slow
+@pytest.mark.rehearsal
 @pytest.mark.parametrize("id", PROJECTS)
 def test_no_hidden_test_repeats_a_public_input(id, tmp_path):
     assert repeated(ProjectClass(id, tmp_path).assignment, secrets.token_bytes(16)) == []

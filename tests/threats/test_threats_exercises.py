@@ -9,7 +9,7 @@ import pytest
 from gpucourse.grading.commands.demo import wrong_answers
 from project_class import ProjectClass
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 # Those that earned full marks once.
 SERIAL = {"01_fill_a_histogram": ["one-thread-adds-every-row", "one-thread-of-the-grid",
