@@ -73,7 +73,7 @@ class Accesses(Rows):
             return
         site = step.site
         if id(step) in self.planned:
-            self.in_rows(step, self.planned[id(step)])
+            self.in_rows(step, self.planned[id(step)], mask)
             return
         base = self.registers.get(step.sources[0], U64)
         values = [self.registers.get(value, site.dtype) for value in step.sources[1:]]
