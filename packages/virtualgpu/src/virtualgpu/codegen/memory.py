@@ -145,7 +145,7 @@ class Accesses(Rows):
         run = reach.runs.get(id(step), [step])
         numbers = [self._number(one) for one in run]
         ways: dict[int, list[Callable[[], list[ir.Value]]]] = {}
-        if site.space != "local":
+        if site.space != "local" and not reach.brief:
             if reach.form is None:
                 self.forms.find(reach, step, numbers[0], base.node, mask, self._has_rows(step))
             for one, number in zip(run, numbers, strict=True):
