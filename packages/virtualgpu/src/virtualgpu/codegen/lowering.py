@@ -123,7 +123,8 @@ class Lowering(Ways):
         for place in self.places:
             slots |= place.live_in | place.live_out | place.block.reads
         self.registers = Registers(
-            self.program, build, self.context, self.uniformity.varying, slots, self.first)
+            self.program, build, self.context, self.uniformity.varying, slots, self.first,
+            zeros=spinning is not None)
         self.mask = build.alloca(I32)
         chain = 0
         for places in self.waiting:
@@ -285,7 +286,7 @@ class Lowering(Ways):
         build.position_at_end(lanes)
         self.registers.start(place)
         self.accesses.start(place, steps, place.index in self.looping, planned)
-        self.stale.settle(touched)
+        self.stale.settle(touched, rarely=True)
         self._rest_of(place, mask, pending, finish)
 
     def _rest_of(self, place: Place, mask: ir.Value, pending: int,
