@@ -4,6 +4,7 @@ what the others' part was; against the interpreting machine."""
 from __future__ import annotations
 
 import re
+from random import Random
 
 import numpy as np
 import pytest
@@ -62,13 +63,13 @@ def kernel(body: str, some: str, stride: int = 4, size: int = 65, **more: str) -
                  variables=f".shared .align 4 .b32 s[{size}];")
 
 
-def both(text: str, block: tuple[int, int, int]) -> None:
+def both(text: str, block: tuple[int, int, int], grids: tuple[int, ...] = (1, 2)) -> None:
     arrays = np.random.default_rng(3).integers(0, 1 << 32, (2, WORDS), dtype=np.uint32)
     texts = [text]
     if block[1] == 1:  # without `%tid.y` rows are whole warps
         texts.append(text.replace(PLACE, "").replace("%tid,", "%r1,"))
     for one in texts:
-        for grid in (1, 2):  # the second block begins with variables that are known
+        for grid in grids:  # the second block begins with variables that are known
             agree(one, *arrays, grid=grid, block=block)
 
 
@@ -117,6 +118,41 @@ def test_lanes_whose_neighbours_have_no_element(size, more):
                 f"add.u32 %r7, %r20, {size - 5 + more};  setp.gt.u32 %p1, %r1, %r7;", size=size,
                 first=f"setp.ge.u32 %p3, %r1, {size};  @!%p3 {FILL}", last="mov.u32 %r4, 0;"),
          (32, 1, 1))
+
+
+def random_body(random: Random) -> str:
+    """Pieces of a loop, most of them for some of the lanes, each with loads and stores at addresses
+    that are regular, or were."""
+    lines = []
+    for number in range(random.choice((1, 2, 3))):
+        limit = random.choice(("%r20", "%r7", str(random.randrange(40))))
+        lines += [f"shr.u32 %r7, 32, %r20;  and.b32 %r8, %r1, {random.choice((1, 3, 31))};",
+                  f"setp.{random.choice(('lt', 'ge', 'ne'))}.u32 %p3, %r8, {limit};",
+                  f"@%p3 bra ON{number};" if random.random() < 0.8 else ""]
+        for _ in range(random.choice((1, 2, 3))):
+            base = random.choice(("%r2", "%r2", "%r10", "%r11"))
+            at = 4 * random.choice((0, 0, 1, 2, 16, 32))
+            lines.append(random.choice((
+                "add.u32 %r10, %r2, {at};", "mad.lo.u32 %r10, %r1, 4, %r9;", "mov.b32 %r11, %r2;",
+                "selp.b32 %r11, %r2, %r9, %p3;", "add.u32 %r2, %r2, 4;", "mov.b32 %r10, %r9;",
+                "ld.shared.b32 %r5, [{base}+{at}];  add.u32 %r21, %r21, %r5;",
+                "ld.shared.b32 %r5, [{base}];  add.u32 %r5, %r5, %r21;"
+                "st.shared.b32 [{base}+{at}], %r5;",
+                "st.shared.b16 [{base}+{at}], %h1;  add.u16 %h1, %h1, 3;",
+                "ld.global.b32 %r5, [%rd10+{at}];  st.global.b32 [%rd10+{at}], %r21;",
+                "st.shared.b32 [{base}+{at}], %r1;  ld.shared.b32 %r21, [{base}];",
+            )).format(base=base, at=at))
+        lines.append(f"ON{number}:")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", [
+    *range(40), *(pytest.param(seed, marks=pytest.mark.rehearsal) for seed in range(40, 200))])
+def test_random_pieces_of_a_loop(seed):
+    random = Random(seed)
+    text = kernel(random_body(random), "setp.gt.u32 %p1, %r20, 90;", size=random.choice((40, 150)),
+                  first="mov.b32 %r10, %r9;  mov.b32 %r11, %r2;  mov.u16 %h1, 5;" + FILL)
+    both(text, random.choice(BLOCKS), (1,))  # two blocks would race
 
 
 def steps_of(body: str) -> tuple[list, set[int]]:
