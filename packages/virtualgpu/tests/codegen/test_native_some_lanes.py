@@ -9,15 +9,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from native_lab import after, agree
+from native_lab import agree
 from ptx_lab import PLACE, entry
-from virtualgpu import codegen
 from virtualgpu.codegen import control_flow, run
 from virtualgpu.codegen.decode import Access, decode
 from virtualgpu.codegen.lowering import Lowering
 from virtualgpu.codegen.rows import Rows
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.machine.program import Program
 
 WORDS = 512
 # Thread t has element t of a shared array of {size} words, which it loads and stores in a loop if
@@ -155,11 +155,8 @@ def test_random_pieces_of_a_loop(seed):
     both(text, random.choice(BLOCKS), (1,))  # two blocks would race
 
 
-def steps_of(body: str) -> tuple[list, set[int]]:
-    program = LoadedModule(GlobalMemory(1 << 20), [entry(
-        body, 1, variables=".shared .b32 s[64];")], None).program("k", False)
-    steps = [step for place in control_flow.places(program) for step in decode(program, place)]
-    return steps, {id(step) for step in steps if isinstance(step, Access)}
+def program(text: str) -> Program:
+    return LoadedModule(GlobalMemory(1 << 20), [text], None).program("k", False)
 
 
 @pytest.mark.parametrize(("body", "suits"), [
@@ -170,23 +167,17 @@ def steps_of(body: str) -> tuple[list, set[int]]:
     ("st.b32 [%rd1], %r1;", False),
 ])
 def test_memory_that_other_cores_see_is_not_put_back(body, suits):
-    steps, planned = steps_of(body)
+    code = program(entry(body, 1, variables=".shared .b32 s[64];"))
+    steps = [step for place in control_flow.places(code) for step in decode(code, place)]
+    planned = {id(step) for step in steps if isinstance(step, Access)}
     assert Rows.suits_some(steps, planned) is suits
     assert Rows.suits_some(steps, set())
 
 
-def test_a_tree_sum_asks_no_shared_function(monkeypatch):
-    """From the second block on: its text has one blend for each store of some lanes."""
-    made: list[Lowering] = []
-    build = Lowering.__init__
-
-    def spy(self, *arguments, **options):
-        build(self, *arguments, **options)
-        made.append(self)
-
-    monkeypatch.setattr(Lowering, "__init__", spy)
+def test_the_body_of_a_tree_sum_is_written_for_some_lanes():
+    """Of its stores, the one in the loop puts back what the other lanes have: those of the first
+    and the last place hand registers on, or store to global memory."""
     text = kernel(SUM, "tree").replace(PLACE, "").replace("%tid,", "%r1,")
-    assert after(text, codegen.natively, [np.zeros(WORDS, np.uint32)] * 2, block=32)[1] is None
-    code = str(made[-1].module)
+    code = str(Lowering(program(text), "native").module)
     blended = re.findall(r"= select  *<32 x i1> .*\n  store <32 x i32> .*align 4", code)
     assert len(blended) == 1
