@@ -39,6 +39,14 @@ mad.wide.{s32,u32} @d, $r, $r, $d
 popc.b64 @r, $d
 clz.b64 @r, $d
 bfe.u64 @d, $d, $r, $r""",
+    "known numbers": """
+{shl.b32,shr.u32,shr.s32} @r, $r, {0,1,31,32,33,-1}
+{shl.b64,shr.u64,shr.s64} @d, $d, {0,1,31,63,64,65,-1}
+{shl.b16,shr.u16,shr.s16} @h, $h, {0,1,15,16,40}
+mul.wide.{s32,u32} @d, $r, {-3,70000}
+mad.wide.{s16,u16} @r, $h, -3, $r
+cvt.{s64.s32,u64.u32,s64.s8,u64.u8} @d, {-5,200}
+add.s64 @d, $d, 0""",
     "long division": "{div,rem}.{s64,u64} @d, $d, $d",
     "short integers": """
 {add,sub,mul.lo,mul.hi,min,max,div,rem}.{s16,u16} @h, $h, $h

@@ -45,6 +45,7 @@ from virtualgpu.codegen.lanes import (
     pointer_to,
     splat,
 )
+from virtualgpu.codegen.operands import HOME_ALIGN
 from virtualgpu.codegen.order import COMMUTATIVE
 from virtualgpu.compilers.building import (
     count_to,
@@ -265,6 +266,29 @@ def _across_cores(context: Context, hosts: ir.Value, mask: ir.Value, operation: 
             value = item(build, context.at(VALUES), lane, element)
             build.atomic_rmw(operation if signless else f"u{operation}", place, value, "monotonic")
         build.ret(I64(0))
+
+
+@cache
+def write_out(kind: str, rows: int | None) -> str:
+    """``(home, start, stride, stale)``: all lanes of a register that is ``stale`` (:mod:`.stale`,
+    else nothing is done), from the first lane of each of its rows; None: the warp is one."""
+    name = f"native_write_out_{kind}_{rows}"
+    build, (home, start, stride, stale) = function(
+        name, [POINTER, llvm_type(kind, rows), I64, I64])
+    with build.if_then(build.icmp_unsigned("!=", stale, I64(0))):
+        if rows is None:
+            node = splat(build, start)
+        else:
+            node = build.shuffle_vector(start, ir.Constant(start.type, ir.Undefined),
+                                        constant_vector(IOTA // (LANES // rows)))
+        if kind[0] != "f":  # a float's stride is 0
+            bits = int(kind[1:])
+            step = stride if bits == 64 else build.trunc(stride, ir.IntType(bits))
+            numbers = constant_vector(IOTA % (LANES // (rows or 1)), bits)
+            node = build.add(node, build.mul(splat(build, step), numbers))
+        build.store(node, home, align=HOME_ALIGN)
+    build.ret(I64(0))
+    return linkable(str(build.module), name, "few")
 
 
 # -- where an address lies -----------------------------------------------------------------------

@@ -25,6 +25,7 @@ from virtualgpu.codegen.counting import Counting
 from virtualgpu.codegen.decode import Access, Stop, decode
 from virtualgpu.codegen.lanes import (
     EVERYONE,
+    I1,
     I32,
     POINTER,
     Context,
@@ -122,7 +123,8 @@ class Lowering(Ways):
         for place in self.places:
             slots |= place.live_in | place.live_out | place.block.reads
         self.registers = Registers(
-            self.program, build, self.context, self.uniformity.varying, slots, self.first)
+            self.program, build, self.context, self.uniformity.varying, slots, self.first,
+            zeros=spinning is not None)
         self.mask = build.alloca(I32)
         chain = 0
         for places in self.waiting:
@@ -231,8 +233,10 @@ class Lowering(Ways):
         self._rest_of(place, mask, pending)
 
     def _in_rows(self, place: Place, mask: ir.Value, pending: int, regular: Regular) -> None:
-        """A place twice: for a full warp whose regular addresses lie in variables that are known,
-        where what is regular is left for later (:mod:`.stale`), and for all others."""
+        """A place twice: where regular addresses lie in variables that are known, and what is
+        regular is left for later (:mod:`.stale`); and for all else. The first is for full warps,
+        but where nothing regular is handed on and no other core sees what is stored, for some of
+        the lanes too: a loop's ``if t < half: shared[t] += shared[t + half]``."""
         build, steps = self.build, self.steps[place.index]
         terms = regular.terms(place, steps)
         planned, needed = self.accesses.plan(steps, regular, terms.bases)
@@ -260,7 +264,8 @@ class Lowering(Ways):
             self.stale.settle(touched)
             self._rest_of(place, mask, pending, finish)
             return
-        good = full
+        some = not written & regular.homes.keys() and self.accesses.suits_some(steps, planned)
+        good = I1(1) if some else full
         for flag in needed:
             good = build.and_(good, flag)
         rows, lanes = (self.function.append_basic_block(name) for name in ("rows", "lanes"))
@@ -274,11 +279,14 @@ class Lowering(Ways):
             finish()
             self.stale.leave(after)
 
-        self._rest_of(place, EVERYONE, 0, leave, terms.results)
+        if some:
+            self._rest_of(place, mask, pending, regular=terms.results)
+        else:
+            self._rest_of(place, EVERYONE, 0, leave, terms.results)
         build.position_at_end(lanes)
         self.registers.start(place)
         self.accesses.start(place, steps, place.index in self.looping, planned)
-        self.stale.settle(touched)
+        self.stale.settle(touched, rarely=True)
         self._rest_of(place, mask, pending, finish)
 
     def _rest_of(self, place: Place, mask: ir.Value, pending: int,

@@ -73,7 +73,7 @@ class Accesses(Rows):
             return
         site = step.site
         if id(step) in self.planned:
-            self.in_rows(step, self.planned[id(step)])
+            self.in_rows(step, self.planned[id(step)], mask)
             return
         base = self.registers.get(step.sources[0], U64)
         values = [self.registers.get(value, site.dtype) for value in step.sources[1:]]
@@ -145,7 +145,7 @@ class Accesses(Rows):
         run = reach.runs.get(id(step), [step])
         numbers = [self._number(one) for one in run]
         ways: dict[int, list[Callable[[], list[ir.Value]]]] = {}
-        if site.space != "local":
+        if site.space != "local" and not reach.brief:
             if reach.form is None:
                 self.forms.find(reach, step, numbers[0], base.node, mask, self._has_rows(step))
             for one, number in zip(run, numbers, strict=True):

@@ -65,7 +65,7 @@ class Registers:
     """
 
     def __init__(self, program: Program, build: ir.IRBuilder, context: Context,
-                 varying: set[int], slots: set[int], first: Place):
+                 varying: set[int], slots: set[int], first: Place, zeros: bool):
         self.place = first
         self.program, self.build, self.context = program, build, context
         self.varying = varying
@@ -80,7 +80,11 @@ class Registers:
             name = kind(program.dtypes[slot])
             lanes = LANES if slot in varying else None
             self.homes[slot] = build.alloca(llvm_type(name, lanes))
-            build.store(zero(name, lanes), self.homes[slot])
+            self.homes[slot].align = HOME_ALIGN
+            # What is read before it is written; of a kernel that parks its lanes, all: the result
+            # of the grid's barrier is 0, and nothing writes it.
+            if zeros or slot in first.live_in:
+                build.store(zero(name, lanes), self.homes[slot])
 
     def start(self, place: Place) -> None:
         """Go on with the block of ``place``."""

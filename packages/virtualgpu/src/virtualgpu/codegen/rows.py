@@ -1,4 +1,4 @@
-"""Accesses of full warps whose addresses are regular: rows of lanes, without a look at each.
+"""Accesses whose addresses are regular: rows of lanes, without a look at each.
 
 A place is written twice (:mod:`.lowering`): with these accesses, for when :meth:`Rows.plan` says
 that all of them may be made now, and without.
@@ -6,12 +6,16 @@ that all of them may be made now, and without.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from llvmlite import ir
 
 from virtualgpu.codegen.context import LANES, LAST, site_at
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access, Step
 from virtualgpu.codegen.lanes import (
+    EVERYONE,
+    I1,
     I32,
     I64,
     IOTA,
@@ -71,7 +75,15 @@ class Rows:
         return term.stride == site.size or (
             term.stride == 0 and site.kind == "load" and site.width == 1)
 
-    def in_rows(self, step: Access, reach: Reach) -> None:
+    @staticmethod
+    def suits_some(steps: list[Step], planned: Container[int]) -> bool:
+        """Whether the planned accesses of a place may be made for all lanes where only some are
+        here: loads, and stores of which the other lanes' part is put back as it was. That no other
+        core can have changed meanwhile in the block's own memory."""
+        return all(step.site.kind == "load" or (step.site.space, step.site.width) == ("shared", 1)
+                   for step in steps if isinstance(step, Access) and id(step) in planned)
+
+    def in_rows(self, step: Access, reach: Reach, mask: ir.Value) -> None:
         """Where :meth:`plan` has found that rows of lanes reach neighbours, or one element."""
         build, site = self.build, step.site
         element, width, rows = site.dtype.itemsize, site.width, len(reach.rows)
@@ -84,6 +96,10 @@ class Rows:
                 part = node if rows == 1 else build.shuffle_vector(
                     node, ir.Constant(node.type, ir.Undefined),
                     constant_vector(range(lanes * row, lanes * (row + 1))))
+                if mask is not EVERYONE:
+                    bits = build.trunc(build.lshr(mask, I32(lanes * row)), ir.IntType(lanes))
+                    here = build.bitcast(bits, ir.VectorType(I1, lanes))
+                    part = build.select(here, part, build.load(place, typ=part.type, align=element))
                 build.store(part, place, align=element)
         elif reach.same:
             ones = [build.load(place, typ=self._element(step, None)) for place in places]

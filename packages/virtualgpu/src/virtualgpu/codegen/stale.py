@@ -15,9 +15,11 @@ from functools import partial
 import numpy as np
 from llvmlite import ir
 
+from virtualgpu.codegen import helpers
 from virtualgpu.codegen.decode import Step
-from virtualgpu.codegen.lanes import I64, spread
+from virtualgpu.codegen.lanes import I64, POINTER, spread
 from virtualgpu.codegen.regular import Built, Regular, Term
+from virtualgpu.compilers.building import intrinsic
 from virtualgpu.operations.expression import Value
 
 MOST = 64  # registers: a bit of a word for each
@@ -46,16 +48,23 @@ class Stale:
         if self.bits:
             self.build.store(I64(0), self.word)
 
-    def settle(self, slots: set[int]) -> None:
-        """Write out those of the registers that are stale."""
+    def settle(self, slots: set[int], rarely: bool = False) -> None:
+        """Write out those of the registers that are stale; where that is ``rarely`` so, by a
+        function that all kernels share."""
         build, known = self.build, sorted(slots & self.bits.keys())
         if not known:
             return
-        here = sum(self.bits[slot] for slot in known)
+        here, regular = sum(self.bits[slot] for slot in known), self.regular
         some = build.icmp_unsigned("!=", build.and_(self._load(), I64(here)), I64(0))
         with build.if_then(some, likely=False):
             for slot in known:
-                self.registers.put_home(slot, self._value(slot).node)
+                if not rarely:
+                    self.registers.put_home(slot, self._value(slot).node)
+                    continue
+                start, home = regular.load(slot).start, self.registers.homes[slot]
+                stale = build.and_(self._load(), I64(self.bits[slot]))
+                intrinsic(build, helpers.write_out(start.kind, regular.rows), I64, [
+                    build.bitcast(home, POINTER), start.node, I64(regular.strides[slot]), stale])
             build.store(build.and_(self._load(), I64(~here)), self.word)
 
     def _load(self) -> ir.Value:

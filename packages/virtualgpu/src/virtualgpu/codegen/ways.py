@@ -261,7 +261,7 @@ class Ways:
         head = self.heads.get(target)
         slots = head.slots & set(self.registers.homes) if head else frozenset()
         if self.regular is not None:
-            self.stale.settle(set(slots))
+            self.stale.settle(set(slots), rarely=True)
         state = State(self.registers, pointer_to(self.build, self.context.load("seen")), slots)
         state.save(target if head else -1, mask, slots)
         self.shown = max(self.shown, state.size)

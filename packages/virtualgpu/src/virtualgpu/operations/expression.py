@@ -88,6 +88,13 @@ class Value:
     def lanes(self) -> int | None:
         return self.node.type.count if isinstance(self.node.type, ir.VectorType) else None
 
+    @property
+    def known(self) -> int | None:
+        """The integer that it is in every lane, where that is known while code is written."""
+        node = self.node.element if isinstance(self.node, Splat) else self.node
+        number = node.constant if isinstance(node, ir.Constant) else None
+        return number if isinstance(number, int) else None
+
     def number(self, value: float, kind: str | None = None) -> Value:
         """The same plain number in every lane, of this kind unless told otherwise."""
         kind = kind or self.kind
@@ -125,6 +132,8 @@ class Value:
         return Value(self.builder, compare(operator, left, right), PRED)
 
     def __add__(self, other: Number) -> Value:
+        if type(other) is int and other == 0 and not is_float(self.kind):
+            return self
         return self._arithmetic(other, "add", "fadd")
 
     def __sub__(self, other: Number) -> Value:
@@ -202,6 +211,10 @@ class Value:
         if kind == self.kind:
             return self
         have, want = is_float(self.kind), is_float(kind)
+        if not have and not want and kind != PRED and (known := self.known) is not None:
+            if is_signed(self.kind) and known >> (bits_of(self.kind) - 1):
+                known -= 1 << bits_of(self.kind)
+            return self.number(known, kind)
         if have and not want:
             return self._clamped_to(kind)
         if want:

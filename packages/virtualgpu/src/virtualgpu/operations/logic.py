@@ -96,6 +96,8 @@ def shl(form: Form) -> Operation:
 
     def body(a: Value, b: Value) -> Value:
         width = bits_of(a.kind)
+        if b.known is not None and b.known < width:
+            return a << b.to(a.kind)
         return select(b < width, a << _clamped(b, width - 1).to(a.kind), 0)
     return form.compiled(body, [kind, "u32"], [kind])
 
@@ -108,6 +110,8 @@ def shr(form: Form) -> Operation:
 
     def body(a: Value, b: Value) -> Value:
         width = bits_of(a.kind)
+        if b.known is not None and b.known < width:
+            return a >> b.to(a.kind)
         shifted = a >> _clamped(b, width - 1).to(a.kind)
         return shifted if is_signed(a.kind) else select(b < width, shifted, 0)
     return form.compiled(body, [kind, "u32"], [kind])
