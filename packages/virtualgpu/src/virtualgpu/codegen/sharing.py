@@ -173,7 +173,7 @@ class Run:
         self._alone = seconds
         for core in self.cores:
             core.context[AT["several"]] = 1
-        self.cores[0].forget_variables()  # `sums` begin where an instruction looks one up
+            core.forget_variables()  # `sums` begin where an instruction looks one up
         for core in cores:
             thread = threading.Thread(
                 target=self._work, args=(core,), name="virtualgpu", daemon=True)
