@@ -6,7 +6,8 @@ The same work as a kernel and as a serial loop (:mod:`benchmarks.native_kernels`
 medians of interleaved calls; kernel and loop have run before, so neither compiles while it is
 timed. What counts are the ratios. Then: what the first launches of a process cost, with nothing on
 disk and with what an earlier process left there; a small launch; the memory that a launch needs;
-``check()``; and two cores.
+``check()``; and two cores, beside what two cores of this machine can give at all: what is called a
+core may be half of one, or have other work.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 
 import numpy as np
+from numba import njit
 
 REPEATS = 11
+LAUNCHES = 100  # on one core and on two, of which the fastest count
+ROUNDS = 100_000
 SMALL = 300  # launches of 32 threads
 
 # What a process does first, and the seconds of processor time that the device spends on it: what
@@ -88,8 +93,9 @@ print(json.dumps(found))
 
 
 def interleaved(first: Callable[[], object], second: Callable[[], object], repeats: int = REPEATS,
-                clock: Callable[[], float] = time.process_time) -> tuple[float, float]:
-    """Medians of what two functions take, run in turn."""
+                clock: Callable[[], float] = time.process_time,
+                of: Callable[[list[float]], float] = statistics.median) -> tuple[float, float]:
+    """What two functions take, run in turn: medians, or what ``of`` finds."""
     for _ in range(2):
         first()
         second()
@@ -99,7 +105,7 @@ def interleaved(first: Callable[[], object], second: Callable[[], object], repea
             begin = clock()
             run()
             times.append(clock() - begin)
-    return statistics.median(taken[0]), statistics.median(taken[1])
+    return of(taken[0]), of(taken[1])
 
 
 def first_launch(how: str, native: str | None, folder: str) -> float:
@@ -169,7 +175,7 @@ def main() -> None:
 
             plain, under = interleaved(launch, watched, 3)
             checked[name] = round(under / plain, 1)
-            if name.startswith(("Mandelbrot", "histogram")):
+            if name.startswith(("Mandelbrot", "histogram", "the same")):
                 cores[name] = on_two_cores(launch, device)
         small[machine] = small_launch(cuda)
     results = {
@@ -187,19 +193,47 @@ def main() -> None:
 
 
 def on_two_cores(launch: Callable[[], object], device) -> dict[str, float]:
-    """How many times as fast two cores are by the clock on the wall, which other work on the
-    machine spoils, and what they take of processor time together."""
+    """How many times as fast two cores are by the clock on the wall, each at its best, which other
+    work on the machine spoils still; the same of a bare loop that takes one core as long; and what
+    the two take of processor time together."""
     def on(count: int) -> Callable[[], object]:
         def run() -> None:
             device.cores = count
             launch()
         return run
 
-    walls = interleaved(on(1), on(2), clock=time.perf_counter)
+    walls = interleaved(on(1), on(2), LAUNCHES, time.perf_counter, min)
     work = interleaved(on(1), on(2))
     device.cores = 1
+    bare = bare_cores(walls[0])
     return {"wall time of one over theirs": round(walls[0] / walls[1], 2),
+            "the same of a bare loop, numba.njit(nogil=True)": round(bare[0] / bare[1], 2),
             "their processor time over one's": round(work[1] / work[0], 2)}
+
+
+@njit(nogil=True)
+def count_rounds(rounds: int) -> float:
+    """A chain of multiplications and sums, which needs a core and no memory."""
+    x = 1.0
+    for _ in range(rounds):
+        x = x * 0.999999 + 0.5
+    return x
+
+
+def bare_cores(seconds: float) -> tuple[float, float]:
+    """Wall time of a loop that takes one core so many seconds, and of its halves on two threads."""
+    count_rounds(1)
+    once = min(interleaved(lambda: count_rounds(ROUNDS), lambda: count_rounds(ROUNDS),
+                           clock=time.perf_counter, of=min))
+    rounds = int(seconds / once * ROUNDS)
+
+    def on_two() -> None:
+        other = threading.Thread(target=count_rounds, args=(rounds // 2,))
+        other.start()
+        count_rounds(rounds // 2)
+        other.join()
+
+    return interleaved(lambda: count_rounds(rounds), on_two, LAUNCHES, time.perf_counter, min)
 
 
 def small_launch(cuda) -> float:

@@ -12,7 +12,7 @@ from llvmlite import binding as llvm_binding
 
 from native_lab import after, checked, counted
 from virtualgpu import codegen
-from virtualgpu.codegen import helpers, kernel, record, run
+from virtualgpu.codegen import helpers, kernel, record, run, stale, sums
 from virtualgpu.codegen.shadow import accesses, clock, neighbours
 from virtualgpu.compilers import cache, llvm
 from virtualgpu.machine.launch import Launch
@@ -119,7 +119,7 @@ def another_process(monkeypatch):
         monkeypatch.setattr(llvm, "_engine", lambda: engine)
         monkeypatch.setattr(llvm, "_loaded", set())
         monkeypatch.setattr(llvm, "_calls", {})
-        for module in (helpers, accesses, clock, neighbours):
+        for module in (helpers, stale, sums, accesses, clock, neighbours):
             for function in vars(module).values():
                 getattr(function, "cache_clear", int)()
         built.clear()

@@ -34,12 +34,16 @@ FIELDS = (
     "warp_instructions", "warp_accesses", "span", "end_stretch",
     "watch",  # the words of a kernel that is checked (`shadow.rules`)
     "in_rows",  # whether each row of lanes has neighbouring threads (`regular`)
+    # Sums that a core keeps to itself (`sums`): their room, the host address of what they are of,
+    # how many bytes it has (0: none) and one of its elements; and how many memory instructions
+    # there are.
+    "own_room", "own_start", "own_span", "own_width", "sites",
     "seen",  # where a loop's head leaves the registers that decide how it goes on (`circles`)
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
 
 LANES = 32
-ADDRESSES = 64  # one word per lane
+ADDRESSES = 72  # one word per lane
 VALUES = ADDRESSES + LANES  # up to four words per lane
 COMPARES = VALUES + 4 * LANES
 HOSTS = COMPARES  # of a load or store: the host's addresses of lanes 0, 8, 16 and 24
@@ -47,9 +51,10 @@ SITES = COMPARES + LANES
 
 # The words of a memory instruction. In an allocation or a shared variable that it used: the lowest
 # address, from there on how many bytes an access may start at, the host's address less this one.
-# How many bytes of a thread's local memory it may touch. And where it was last, in a loop.
-LOW, SPAN, DELTA, LIMIT, LAST = range(5)
-SITE_WORDS = 5
+# How many bytes of a thread's local memory it may touch. Where it was last, in a loop. And how many
+# bytes the integers have that it adds to global memory (0: it does anything else).
+LOW, SPAN, DELTA, LIMIT, LAST, ADDS = range(6)
+SITE_WORDS = 6
 
 # The form of a warp's addresses: a full warp whose lanes reach neighbouring elements; one in which
 # each eight lanes do (rows of a block that is 8 or 16 threads wide); one in which each eight lanes
@@ -57,6 +62,7 @@ SITE_WORDS = 5
 APART, LINE, ROWS, SAME = range(4)
 ROW = 8
 
+ROOM = 1 << 15  # bytes of `own_room`, as many as a core's nearest cache has
 WORD = 8
 assert len(FIELDS) <= ADDRESSES
 DONE, AT_BARRIER, STOPPED, YIELDED = range(4)  # what a warp's function returns

@@ -16,10 +16,12 @@ from numpy.typing import ArrayLike
 from virtualgpu.codegen.circles import Circles
 from virtualgpu.codegen.context import (
     ADDRESSES,
+    ADDS,
     AT,
     EXITED,
     LANES,
     LIMIT,
+    ROOM,
     SITE_WORDS,
     SITES,
     SPAN,
@@ -137,14 +139,11 @@ class Common:
                 "global_ends": self._allocations.table(memory.ends),
                 "global_count": len(memory.starts)}
 
-    def renew(self, launch: Launch) -> dict[str, int]:
-        """Go over to another launch that fits; the fields that are new."""
+    def renew(self, launch: Launch) -> None:
+        """Go over to another launch that fits."""
         self._parameters[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
-        if self.version == launch.memory.version:
-            return {}
-        fields = self.allocations(launch)
-        self.fields |= fields
-        return fields
+        if self.version != launch.memory.version:
+            self.fields |= self.allocations(launch)
 
     def fits(self, launch: Launch) -> bool:
         return self.dimensions == _dimensions(launch)
@@ -177,11 +176,15 @@ class Core:
         What it has seen of the loops from which it asks.
     error : BaseException or None
         What was raised meanwhile.
+    helpers : list of Core
+        Of a launch's first core that lies idle: the others, which have the same ``common``.
     """
 
     def __init__(self, launch: Launch, kernel: NativeKernel, common: Common,
                  look: Callable[[Core], bool]):
         self.kernel, self.common, record = kernel, common, kernel.record
+        self._version = common.version
+        self.helpers: list[Core] = []
         self._own = own = Tables()
         self.context = own.words(size(len(record.sites)))
         tick = ctypes.CFUNCTYPE(None)(self._tick)
@@ -197,13 +200,18 @@ class Core:
             self.set({"tables": own.room(common.blocks * WORD * TABLE)})
         # A site knows no variable yet: its first access looks one up.
         self.context[SITES + LIMIT :: SITE_WORDS] = record.limits
+        self.context[SITES + ADDS :: SITE_WORDS] = record.adds
+        self._sums = 0 if record.ordered or not any(record.adds) else own.room(ROOM)
+        self.set({"sites": len(record.sites)})
         self._begin(launch, look)
 
     def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:
         """Itself, for another launch with the same dimensions."""
-        if fields := self.common.renew(launch):
-            self.set(fields)
-            self.context[SITES + SPAN :: SITE_WORDS] = 0
+        self.common.renew(launch)
+        if self._version != self.common.version:
+            self._version = self.common.version
+            self.set(self.common.fields)
+            self.forget_variables()
         self._begin(launch, look)
         return self
 
@@ -216,7 +224,12 @@ class Core:
         self.spent = self._began = 0.0
         self._rounds = ROUNDS
         self.error: BaseException | None = None
-        self.set({"fuel": ROUNDS, "several": 0, "block": 0})
+        self.set({"fuel": ROUNDS, "several": 0, "block": 0,
+                  "own_room": self._sums, "own_span": 0})
+
+    def forget_variables(self) -> None:
+        """Have each memory instruction look up again where its addresses lie."""
+        self.context[SITES + SPAN :: SITE_WORDS] = 0
 
     def set(self, fields: dict[str, int]) -> None:
         """Fill words of the context."""

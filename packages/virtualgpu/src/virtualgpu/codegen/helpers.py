@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 from llvmlite import ir
 
+from virtualgpu.codegen import sums
 from virtualgpu.codegen.context import (
     ADDRESSES,
     APART,
@@ -45,7 +46,6 @@ from virtualgpu.codegen.lanes import (
     pointer_to,
     splat,
 )
-from virtualgpu.codegen.operands import HOME_ALIGN
 from virtualgpu.codegen.order import COMMUTATIVE
 from virtualgpu.compilers.building import (
     count_to,
@@ -107,6 +107,11 @@ def locate() -> str:
     site.store(LOW, (low + base).node)
     site.store(SPAN, (high - low - size + 1).node)
     site.store(DELTA, (host - base).node)
+    shared = build.or_(within["shared"].node, build.icmp_unsigned(
+        "==", context.load("several"), I64(0)))
+    with build.if_then(build.not_(shared)):
+        intrinsic(build, sums.claim(), I64, [
+            pointer, site_pointer, low.node, (high - low).node])
     build.ret((own + host).node)
     return linkable(str(build.module), "locate", "few")
 
@@ -261,6 +266,8 @@ def _across_cores(context: Context, hosts: ir.Value, mask: ir.Value, operation: 
     build, element = context.build, llvm_type(kind, None)
     signless = operation not in ("min", "max") or kind[0] == "s"
     with build.if_then(build.icmp_unsigned("!=", context.load("several"), I64(0))):
+        if operation == "add":
+            _to_own_sums(context, hosts, mask, element)
         with each_bit(build, mask) as lane:
             place = pointer_to(build, item(build, hosts, lane, I64))
             value = item(build, context.at(VALUES), lane, element)
@@ -268,27 +275,21 @@ def _across_cores(context: Context, hosts: ir.Value, mask: ir.Value, operation: 
         build.ret(I64(0))
 
 
-@cache
-def write_out(kind: str, rows: int | None) -> str:
-    """``(home, start, stride, stale)``: all lanes of a register that is ``stale`` (:mod:`.stale`,
-    else nothing is done), from the first lane of each of its rows; None: the warp is one."""
-    name = f"native_write_out_{kind}_{rows}"
-    build, (home, start, stride, stale) = function(
-        name, [POINTER, llvm_type(kind, rows), I64, I64])
-    with build.if_then(build.icmp_unsigned("!=", stale, I64(0))):
-        if rows is None:
-            node = splat(build, start)
-        else:
-            node = build.shuffle_vector(start, ir.Constant(start.type, ir.Undefined),
-                                        constant_vector(IOTA // (LANES // rows)))
-        if kind[0] != "f":  # a float's stride is 0
-            bits = int(kind[1:])
-            step = stride if bits == 64 else build.trunc(stride, ir.IntType(bits))
-            numbers = constant_vector(IOTA % (LANES // (rows or 1)), bits)
-            node = build.add(node, build.mul(splat(build, step), numbers))
-        build.store(node, home, align=HOME_ALIGN)
-    build.ret(I64(0))
-    return linkable(str(build.module), name, "few")
+def _to_own_sums(context: Context, hosts: ir.Value, mask: ir.Value, element: ir.IntType) -> None:
+    """Where all lanes add to what the core has sums of (:mod:`.sums`): add to these."""
+    build = context.build
+    places = build.load(hosts, typ=ir.VectorType(I64, LANES), align=8)
+    start = context.load("own_start")
+    near = build.icmp_unsigned("<", build.sub(places, splat(build, start)),
+                               splat(build, context.load("own_span")))
+    far = build.and_(build.not_(bits_of_mask(build, near)), mask)
+    with build.if_then(build.icmp_unsigned("==", far, I32(0))):
+        away = build.sub(context.load("own_room"), start)
+        with each_bit(build, mask) as lane:
+            place = pointer_to(build, build.add(item(build, hosts, lane, I64), away))
+            value = item(build, context.at(VALUES), lane, element)
+            build.store(build.add(build.load(place, typ=element), value), place)
+        build.ret(I64(0))
 
 
 # -- where an address lies -----------------------------------------------------------------------

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from dataclasses import astuple
 
-from virtualgpu.codegen import order
+from virtualgpu.codegen import order, sums
 from virtualgpu.codegen.apart import barrier_of
 from virtualgpu.codegen.context import AT
 from virtualgpu.codegen.kept import parked
+from virtualgpu.codegen.lanes import I64, POINTER
 from virtualgpu.codegen.lowering import Lowering
 from virtualgpu.codegen.record import Record
 from virtualgpu.codegen.resident import Resident
 from virtualgpu.compilers import llvm
+from virtualgpu.compilers.building import declare
 from virtualgpu.machine.program import Program
 
 _BLOCKS = """
@@ -31,6 +33,7 @@ blocks:
   %more = icmp ult i64 %b, %last
   br i1 %more, label %block, label %done
 done:
+{merge}
   ret i32 0
 block:
   %x = urem i64 %b, %nctaid_x
@@ -49,6 +52,7 @@ block:
   br label %{start}
 {body}
 stopped:
+{merge}
   ret i32 2
 next:
 {ended}
@@ -179,22 +183,27 @@ def build(program: Program, name: str) -> Record:
     apart, watching, places = lowering.apart, lowering.watching, lowering.places
     begun, passed, more = ("", _PASSED, _STRETCH) if counts else ("", "", "") if (
         watching is None) else watching.texts()
+    merge = ""
+    if lowering.sums:
+        merge = f'  call i64 @"{sums.merge()}"(ptr %ctx)'
+        declare(lowering.module, sums.merge(), I64, [POINTER])
     if apart is not None:
         Resident(name, lowering.function, apart, len(lowering.accesses.sites))
         text = str(lowering.module)
     else:
         text = str(lowering.module) + _BLOCKS.format(
             name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
-            begun=begun, ended=_ENDED if counts else "",
+            begun=begun, merge=merge, ended=_ENDED if counts else "",
             body=(_ROUNDS if rounds else _PLAIN).format(
                 name=name, passed=passed)) + more
     steps = {id(step): number for some in lowering.steps for number, step in enumerate(some)}
-    sites = lowering.accesses.sites
+    sites, used = lowering.accesses.sites, lowering.accesses.used
     return Record(
         code=llvm.needed(llvm.linkable(text, name, "few")),
         variables=lowering.registers.variables,
         sites=[(place.index, steps[id(step)]) for step, place in sites],
         limits=[place.frame + place.block.function.frame_size for _, place in sites],
+        adds=[sums.width(step, used) for step, _ in sites],
         state_size=lowering.state.size,
         local_size=max(place.frame + place.block.function.frame_size for place in places),
         # Blocks that wait for each other share a core's time; one core alone adds to tables of

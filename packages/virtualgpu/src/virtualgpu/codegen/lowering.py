@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.codegen import apart, circles, control_flow, data, spins
+from virtualgpu.codegen import apart, circles, control_flow, data, order, spins, sums
 from virtualgpu.codegen.apart import Apart
 from virtualgpu.codegen.context import DONE
 from virtualgpu.codegen.control_flow import Place, chosen
@@ -88,6 +88,11 @@ class Lowering(Ways):
         self.watching = Watching(program, self.context, self.steps, self.barriers,
                                  self._stop) if watches else None
         self.accesses.counting = self.counting or self.watching
+        used = self.accesses.used
+        # Whether cores may keep sums to themselves.
+        self.sums = not (parted or counts or watches or order.is_ordered(
+            self.places, self.steps)) and any(
+                sums.width(step, used) for steps in self.steps for step in steps)
         self.looping = set().union(*cycles({p.index: p.onward for p in self.places}))
         self._dispatch()
         for place in self.places:

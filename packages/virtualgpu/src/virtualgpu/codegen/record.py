@@ -42,6 +42,8 @@ class Record:
         Of each memory instruction its place, and which step of it.
     limits : list of int
         Of each, up to which byte of local memory it may reach.
+    adds : list of int
+        Of each, bytes of an integer that it adds, by :func:`.sums.width`.
     state_size, local_size : int
         Bytes that a warp keeps while it waits, and of a thread's local memory, calls included.
     ordered : bool
@@ -67,6 +69,7 @@ class Record:
     variables: dict[str, int]
     sites: list[tuple[int, int]]
     limits: list[int]
+    adds: list[int]
     state_size: int
     local_size: int
     ordered: bool

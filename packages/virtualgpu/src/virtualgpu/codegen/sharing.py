@@ -33,9 +33,9 @@ REPLAY = 5.0  # seconds to find the words for an error
 # Seconds of a batch of blocks, as far as can be foreseen: between two, Ctrl-C and the clock are
 # heard; and where several cores share, none may be left with much when the others are done.
 ALONE, SHARED = 0.05, 0.005
-# Seconds of work that are left when other cores are asked to help: to start a thread and to give it
-# a context takes 0.2 ms.
-WORTH_SHARING = 0.002
+# Seconds of work that are left when other cores are asked to help: to start a thread takes 0.1 ms,
+# as long as to make it a context, for a kernel's first launch.
+WORTH_SHARING = 0.001
 LEAST = 0.0003  # seconds of a batch; to hand one out takes 0.05 ms
 # How long a block takes a core that helps is known after so many seconds of a batch.
 TELLING = 0.0005
@@ -109,6 +109,7 @@ class Run:
         if self.stopped:
             self._stopped(min(self.stopped, key=lambda core: core.word("block")))
         if self.cores[0].is_small:
+            self.cores[0].helpers += self.cores[1:]
             self.kernel.idle.append(self.cores[0])
 
     def _at_work(self) -> Core:
@@ -165,12 +166,14 @@ class Run:
         if (self.kernel.record.ordered or self.kernel.crowded or helpers < 1
                 or seconds * left < WORTH_SHARING):
             return
-        cores = [Core(self.launch, self.kernel, self.cores[0].common, self._look)
-                 for _ in range(helpers)]
+        idle, common = self.cores[0].helpers, self.cores[0].common
+        cores = [idle.pop().again(self.launch, self._look) if idle else
+                 Core(self.launch, self.kernel, common, self._look) for _ in range(helpers)]
         self.cores += cores
         self._alone = seconds
         for core in self.cores:
             core.context[AT["several"]] = 1
+            core.forget_variables()  # `sums` begin where an instruction looks one up
         for core in cores:
             thread = threading.Thread(
                 target=self._work, args=(core,), name="virtualgpu", daemon=True)

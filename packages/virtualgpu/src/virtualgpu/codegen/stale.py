@@ -10,17 +10,19 @@ count a loop's rounds are 16 vectors of AVX2, which has 16 registers for everyth
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.codegen import helpers
+from virtualgpu.codegen.context import LANES
 from virtualgpu.codegen.decode import Step
-from virtualgpu.codegen.lanes import I64, POINTER, spread
+from virtualgpu.codegen.lanes import I64, IOTA, POINTER, constant_vector, splat, spread
+from virtualgpu.codegen.operands import HOME_ALIGN
 from virtualgpu.codegen.regular import Built, Regular, Term
-from virtualgpu.compilers.building import intrinsic
-from virtualgpu.operations.expression import Value
+from virtualgpu.compilers.building import function, intrinsic
+from virtualgpu.compilers.llvm import linkable
+from virtualgpu.operations.expression import Value, llvm_type
 
 MOST = 64  # registers: a bit of a word for each
 
@@ -63,7 +65,7 @@ class Stale:
                     continue
                 start, home = regular.load(slot).start, self.registers.homes[slot]
                 stale = build.and_(self._load(), I64(self.bits[slot]))
-                intrinsic(build, helpers.write_out(start.kind, regular.rows), I64, [
+                intrinsic(build, write_out(start.kind, regular.rows), I64, [
                     build.bitcast(home, POINTER), start.node, I64(regular.strides[slot]), stale])
             build.store(build.and_(self._load(), I64(~here)), self.word)
 
@@ -126,3 +128,26 @@ class Stale:
         if written:
             others = build.and_(self._load(), I64(~written))
             build.store(build.or_(others, I64(stale)), self.word)
+
+
+@cache
+def write_out(kind: str, rows: int | None) -> str:
+    """``(home, start, stride, stale)``: all lanes of a register that is ``stale`` (else nothing is
+    done), from the first lane of each of its rows; None: the warp is one."""
+    name = f"native_write_out_{kind}_{rows}"
+    build, (home, start, stride, stale) = function(
+        name, [POINTER, llvm_type(kind, rows), I64, I64])
+    with build.if_then(build.icmp_unsigned("!=", stale, I64(0))):
+        if rows is None:
+            node = splat(build, start)
+        else:
+            node = build.shuffle_vector(start, ir.Constant(start.type, ir.Undefined),
+                                        constant_vector(IOTA // (LANES // rows)))
+        if kind[0] != "f":  # a float's stride is 0
+            bits = int(kind[1:])
+            step = stride if bits == 64 else build.trunc(stride, ir.IntType(bits))
+            numbers = constant_vector(IOTA % (LANES // (rows or 1)), bits)
+            node = build.add(node, build.mul(splat(build, step), numbers))
+        build.store(node, home, align=HOME_ALIGN)
+    build.ret(I64(0))
+    return linkable(str(build.module), name, "few")

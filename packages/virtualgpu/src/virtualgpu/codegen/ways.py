@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from virtualgpu.codegen import control_flow
+from virtualgpu.codegen import control_flow, sums
 from virtualgpu.codegen.apart import Apart
 from virtualgpu.codegen.circles import Head
 from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, STOPPED
@@ -19,6 +19,7 @@ from virtualgpu.codegen.operands import Registers
 from virtualgpu.codegen.regular import Regular
 from virtualgpu.codegen.stale import Stale
 from virtualgpu.codegen.state import State
+from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.program import Program
 from virtualgpu.operations.expression import Value
 
@@ -63,6 +64,7 @@ class Ways:
     registers: Registers
     heads: dict[int, Head]
     shown: int
+    sums: bool
 
     def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
         """A block that leaves the kernel for good: site ``number``, or a place as -1 - index.
@@ -282,6 +284,8 @@ class Ways:
         context.store("fault", I64(-1 - place.index))
         context.store("fault_mask", build.zext(mask, I64))
         self._show(target, mask)
+        if self.sums:  # what others wait to see
+            intrinsic(build, sums.merge(), I64, [context.pointer])
         callback = ir.FunctionType(ir.VoidType(), []).as_pointer()
         build.call(build.inttoptr(context.load("tick"), callback), [])
         build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),

@@ -37,11 +37,15 @@ def item(build: ir.IRBuilder, table: ir.Value, number: ir.Value, kind: ir.Type,
 def intrinsic(build: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value]
               ) -> ir.Value:
     """Call a function of LLVM's own, or one that was compiled before, by its full name."""
-    known = build.module.globals.get(name)
-    if known is None:
-        signature = ir.FunctionType(result, [argument.type for argument in arguments])
-        known = ir.Function(build.module, signature, name)
+    known = declare(build.module, name, result, [argument.type for argument in arguments])
     return build.call(known, arguments)
+
+
+def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]
+            ) -> ir.Function:
+    """The function of another module by its full name, declared in this one."""
+    known = module.globals.get(name)
+    return ir.Function(module, ir.FunctionType(result, arguments), name) if known is None else known
 
 
 @contextmanager
