@@ -20,7 +20,7 @@ from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.registers import Registers
-from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, SHARED_WINDOW, WINDOW, Wave
+from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, SHARED_WINDOW, STACK_TOP, WINDOW, Wave
 from virtualgpu.ptx import Instruction
 
 _BASE = np.uint64(BASE)
@@ -259,10 +259,15 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
         limit = group.frame + wave.launch.program.frame_limit(group)
         if high + site.size > limit:
             last = limit - site.size
-            _illegal(site, group, space, address,
-                     address > np.uint64(last) if last >= 0 else np.ones(address.shape, bool))
+            bad = address > np.uint64(last) if last >= 0 else np.ones(address.shape, bool)
+            if wave.stack_bytes:
+                address = group.spread(address)
+                bad = bad & ~wave.on_stack(address, group.lanes, site.size)
+            if bad.any():
+                _illegal(site, group, space, address, bad)
         wave.grow_local(limit)
-        index = (group.lanes * wave.local_stride + address.view(np.int64)) >> np.int64(site.shift)
+        own = wave.local_offset(address).view(np.int64)
+        index = (group.lanes * wave.local_stride + own) >> np.int64(site.shift)
         view = wave.local_view(site.dtype)
     if tell:
         _tell(site, group, space, address, blocks)
@@ -283,6 +288,8 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
     if site.quiet and (space == "local" or (site.kind == "load" and launch.is_constant(
             int(address.min()), int(address.max())))):
         return
+    if space == "local":
+        address = group.wave.local_offset(address)
     event = Access(site.kind, space, group, site.instruction, group.lanes,
                    group.spread(address), site.size, site.strong, site.order, site.scope, blocks)
     for observer in observers:
@@ -314,6 +321,9 @@ def _illegal(site: Site, group: Group, space: str, address: np.ndarray,
         help_ = f"check the index against the size {language.shared}"
     else:
         where = f"offset {wrong}, outside the thread's local arrays"
+        if wrong > STACK_TOP >> 1:
+            where = (f"offset {wrong}, outside what the thread has of alloca: past its end, or "
+                     "given back since by stackrestore or a return")
         help_ = f"check the index against the size {language.local}"
     others = ("" if several == 1 else " (1 more thread does the same)" if several == 2
               else f" ({several - 1} more threads do the same)")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.errors import MemoryAccessError, VirtualGPUError
-from virtualgpu.machine import barriers
+from virtualgpu.machine import barriers, stack
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import CODE_BASE, Block
 from virtualgpu.machine.registers import Registers
-from virtualgpu.machine.wave import Wave
+from virtualgpu.machine.wave import MAX_LOCAL, Wave
 
 
 def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Group]:
@@ -57,8 +57,14 @@ def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Gr
         else:
             raise VirtualGPUError(f"call of {name}: parameter {wanted} does not fit",
                                   barriers.location(wave, group))
+    if program.stack_slot is not None and (
+            frame + callee.frame_size + wave.stack_used[group.lanes].max() > MAX_LOCAL):
+        raise VirtualGPUError(
+            f"stack overflow: {name} has no room beside what alloca gave in its callers; allocate "
+            "less, or end the recursion earlier", barriers.location(wave, group))
     wave.grow_local(frame + callee.frame_size)
     _copy_local(wave, group, copies)
+    stack.entering(group)
     group.stack = (*group.stack, (block.index, group.frame, group.registers))
     group.registers = Registers.of(registers, group.lanes, wave.lanes)
     group.frame, group.block = frame, callee.entry
@@ -82,6 +88,7 @@ def leave(wave: Wave, group: Group, block: Block, result: object) -> list[Group]
             copies.append((group.frame + callee.frame[given.name], frame + caller.frame[wanted],
                            given.size))
     _copy_local(wave, group, copies)
+    stack.leaving(group)
     group.stack, group.frame = group.stack[:-1], frame
     group.registers = saved.updated(registers)
     group.block = index + 1

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine import asynchronous, clusters, tensor, warp
+from virtualgpu.machine import asynchronous, clusters, stack, tensor, warp
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.warp_sync import exchange
@@ -299,5 +299,6 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "mma": tensor.multiply, "wmma": tensor.fragments, "ldmatrix": tensor.rows,
     "stmatrix": tensor.rows,
     "setmaxnreg": asynchronous.registers, "griddepcontrol": asynchronous.dependents,
+    **dict.fromkeys(sorted(stack.OPCODES), stack.emit),
 }
 

@@ -32,9 +32,12 @@ def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
         if extent is None:
             return b""
         return memory.read(address, min(count, extent[1] - address)).tobytes()
-    if LOCAL_BASE <= address < LOCAL_BASE + group.wave.local_stride:
-        wave = group.wave
-        start = lane * wave.local_stride + address - LOCAL_BASE
+    wave = group.wave
+    if LOCAL_BASE <= address < LOCAL_BASE + wave.local_stride or (
+            wave.stack_bytes and wave.on_stack(
+                np.array([address - LOCAL_BASE], np.uint64), np.array([lane]), 1)[0]):
+        own = wave.local_offset(np.array([address - LOCAL_BASE], np.uint64))
+        start = lane * wave.local_stride + int(own[0])
         return wave.local[start : start + count].tobytes()
     return b""
 

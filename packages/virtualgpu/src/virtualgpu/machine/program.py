@@ -140,6 +140,11 @@ class Program:
         self._collect(entry)
         self.entry_code = self.functions[entry]
         self._lay_out_parameters()
+        # The register in which callers keep how much of their stack is in use (machine.stack).
+        self.stack_slot: int | None = None
+        if any(instruction.opcode == "alloca" for code in self.functions.values()
+               for instruction in code.function.body):
+            self.stack_slot = self.slot(self.entry_code, "%stack", np.dtype("i8"))
         self.shared = shared.lay_out([code.function for code in self.functions.values()],
                                      module.variables)
         for code in self.functions.values():

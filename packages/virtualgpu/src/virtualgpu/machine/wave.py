@@ -18,6 +18,9 @@ from virtualgpu.machine.memory import POISON
 WARP = 32
 # Bytes of local memory per thread (CUDA C++ Programming Guide, "Compute Capabilities").
 MAX_LOCAL = 512 << 10
+# Where a thread's stack begins, in its local memory: it grows down from here (machine.stack), and
+# no frame comes near.
+STACK_TOP = 1 << 23
 SHARED_BASE = 0x1_0000_0000  # generic addresses of the shared window
 LOCAL_BASE = 0x2_0000_0000  # generic addresses of the local window
 WINDOW = 1 << 24  # bytes of each window; of a block's part of the shared one, in clusters
@@ -110,6 +113,8 @@ class Wave:
         self.local_stride = 0
         self.local = np.zeros(0, np.uint8)
         self.local_views: dict[np.dtype, np.ndarray] = {}
+        # How each lane's part of `local` is used: frames from its start, the stack from its end.
+        self.frame_bytes = self.stack_bytes = 0
         self.exited = np.zeros(blocks, np.int64)  # lanes of each block that ended
         self.has_exited = np.zeros(self.lanes, bool)
         self.finished = 0
@@ -206,17 +211,52 @@ class Wave:
         taken: np.ndarray = whole[index[:, None] + np.arange(size)]
         return taken
 
-    def grow_local(self, nbytes: int) -> None:
-        """Make at least ``nbytes`` of local memory per lane; what is there stays."""
-        if nbytes <= self.local_stride:
+    @cached_property
+    def stack_used(self) -> np.ndarray:
+        """Bytes that ``alloca`` has given each lane: int64, shape (lanes,)."""
+        return np.zeros(self.lanes, np.int64)
+
+    def on_stack(self, addresses: np.ndarray, lanes: np.ndarray, size: int) -> np.ndarray:
+        """Which local addresses (uint64, shape (n,)) have ``size`` bytes of their lane's stack."""
+        low = (STACK_TOP - self.stack_used[lanes]).astype(np.uint64)
+        inside: np.ndarray = (addresses >= low) & (addresses <= np.uint64(STACK_TOP - size))
+        return inside
+
+    def local_offset(self, addresses: np.ndarray) -> np.ndarray:
+        """Where local addresses (uint64) are in a lane's part of ``local``."""
+        if not self.stack_bytes:
+            return addresses
+        # No frame reaches half of STACK_TOP: it is eight times MAX_LOCAL.
+        moved = np.uint64(STACK_TOP - self.local_stride)
+        return np.where(addresses > np.uint64(STACK_TOP >> 1), addresses - moved, addresses)
+
+    def freshen(self, lanes: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> None:
+        """Bytes of the lanes' stacks, from local addresses on, hold what fresh memory does."""
+        rows = self.local.reshape(self.lanes, self.local_stride)
+        for lane, start, size in zip(lanes, starts - STACK_TOP + self.local_stride, sizes,
+                                     strict=True):
+            rows[lane, start : start + size] = POISON
+
+    def grow_local(self, nbytes: int, stack: int = 0) -> None:
+        """Make at least ``nbytes`` of local memory for each lane's frames and ``stack`` for its
+        stack; what is there stays."""
+        if nbytes <= self.frame_bytes and stack <= self.stack_bytes:
+            return
+        frames, top = self.frame_bytes, self.stack_bytes
+        self.frame_bytes, self.stack_bytes = max(nbytes, frames), max(stack, top)
+        nbytes = self.frame_bytes
+        if nbytes + self.stack_bytes <= self.local_stride:
             return
         if nbytes > MAX_LOCAL:
             raise LaunchError(
                 f"a thread needs {nbytes:,} bytes of local memory; it has at most {MAX_LOCAL:,}: "
                 "make local arrays smaller, or nest calls less deeply")
-        stride = min(max(-(-nbytes // 16) * 16, 2 * self.local_stride), MAX_LOCAL)
+        nbytes += self.stack_bytes
+        stride = max(-(-nbytes // 16) * 16, min(2 * self.local_stride, MAX_LOCAL))
         self.launch.reserve(self.lanes * (stride - self.local_stride), "local memory")
         grown = np.full((self.lanes, stride), POISON, np.uint8)
         if self.local_stride:
-            grown[:, : self.local_stride] = self.local.reshape(self.lanes, self.local_stride)
+            before = self.local.reshape(self.lanes, self.local_stride)
+            grown[:, :frames] = before[:, :frames]
+            grown[:, stride - top :] = before[:, self.local_stride - top :]
         self.local, self.local_stride, self.local_views = grown.reshape(-1), stride, {}

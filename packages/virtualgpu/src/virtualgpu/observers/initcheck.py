@@ -48,11 +48,13 @@ class Initcheck(Observer):
         self.launch = launch
         self.found: dict[tuple, list] = {}
         self.maps: dict[tuple, np.ndarray] = {}  # (wave, space) → byte map
+        # Of the byte maps of local memory: how much of a lane's part was frames, how much stack.
+        self.parts: dict[tuple, tuple[int, int]] = {}
 
     def launch_finished(self, launch) -> None:
         self.report.findings += [
             replace(finding, count=count) for finding, count in self.found.values()]
-        self.found, self.maps = {}, {}
+        self.found, self.maps, self.parts = {}, {}, {}
 
     def has_found(self) -> bool:
         return bool(self.found)
@@ -62,6 +64,15 @@ class Initcheck(Observer):
         if wave.finished == wave.lanes:
             self.maps.pop((wave, "shared"), None)
             self.maps.pop((wave, "local"), None)
+            self.parts.pop((wave, "local"), None)
+
+    def allocated(self, group, offsets, sizes) -> None:
+        wave = group.wave
+        self._grow((wave, "local"), wave, wave.local_stride)
+        written = self.maps[wave, "local"]
+        starts = group.lanes * wave.local_stride + offsets.astype(np.int64)
+        for start, size in zip(starts, sizes, strict=True):
+            written[start : start + size] = 0
 
     def accessed(self, access: Access) -> None:
         if access.space == "global":
@@ -92,12 +103,16 @@ class Initcheck(Observer):
         """Local memory may grow while a wave runs."""
         known = self.maps.get(key)
         have = 0 if known is None else (len(known) - 4) // wave.lanes
+        frames, stack = self.parts.get(key, (0, 0))
+        self.parts[key] = wave.frame_bytes, wave.stack_bytes
         if have == stride:
             return
         grown = np.zeros(wave.lanes * stride + 4, np.uint8)
         if known is not None and have:
             rows = grown[:-4].reshape(wave.lanes, stride)
-            rows[:, :have] = known[:-4].reshape(wave.lanes, have)
+            before = known[:-4].reshape(wave.lanes, have)
+            rows[:, :frames] = before[:, :frames]
+            rows[:, stride - stack :] = before[:, have - stack :]
         self.maps[key] = grown
 
     def _global(self, access: Access) -> None:
