@@ -115,8 +115,8 @@ def test_cache_hints_change_no_value(words):
 
 
 def test_what_loads_cannot_do_here_is_named():
-    with pytest.raises(UnsupportedInstruction, match="b128"):
-        per_thread("ld.global.b128 %rd5, [%rd1];")
+    with pytest.raises(UnsupportedInstruction, match="f128"):
+        per_thread("ld.global.f128 %rd5, [%rd1];")
 
 
 # -- addresses ------------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def test_a_spin_lock_lets_everyone_in_once(seed):
 
 @pytest.mark.parametrize("name", [
     "add.b32", "min.f32", "inc.s32", "inc.u64", "and.f32", "add.b64", "cas.f32", "exch.b16",
-    "sub.u32", "add.u16", "u32", "cas.b128", "min.v2.f32",
+    "sub.u32", "add.u16", "u32", "add.b128", "min.v2.f32",
     "add.v2.u32", "add.v8.f32", "exch.v2.f32", "add.noftz.f64x2",
 ])
 def test_what_no_device_has_is_named(name):

@@ -117,6 +117,8 @@ class Stop(Step):
 
 def decode(program: Program, place: Place) -> list[Step]:
     """The steps of a place's block; Refused for what native code does not do."""
+    if any(dtype.kind == "V" for dtype in program.dtypes):
+        raise Refused("registers of 128 bits")
     steps: list[Step] = [_Decoder(program, place, one).step() for one in place.block.instructions]
     if place.passing is not None:
         call = place.block if place.block.kind == "call" else program.blocks[place.stack[-1]]
@@ -226,6 +228,8 @@ class _Decoder:
     def memory(self) -> Step:
         instruction = self.instruction
         site = memory_access.site_of(self.program.display, instruction)
+        if site.whole:
+            raise Refused(instruction.name)
         operands = list(instruction.operands)
         targets: Sequence[Operand] = ()
         if instruction.opcode in ("ld", "ldu", "atom"):

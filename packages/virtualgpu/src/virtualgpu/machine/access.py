@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu.errors import Location, MemoryAccessError, MisalignedAddressError
 from virtualgpu.languages import language_of
-from virtualgpu.machine import array_names, atomics, clusters
+from virtualgpu.machine import array_names, atomics, clusters, wide
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.mapping import BASE
@@ -47,6 +47,7 @@ class Site:
     scope: str = ""
     quiet: bool = False  # named .const or .param: no event where that is what it reads
     operation: str = ""  # of an atomic
+    whole: bool = False  # .b128: both elements are one value, also to an atomic
     cluster: bool = False  # may reach the shared memory of other blocks of its cluster
     shift: np.uint64 = field(init=False)
     size: int = field(init=False)
@@ -110,6 +111,9 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
     space, address = place(site, group, address)
     if space is None:
         return _mixed(site, group, address, values)
+    if site.whole:
+        return wide.atomic(site, group, space, address, *locate(site, group, space, address),
+                           values)
     if site.width == 1:
         view, index = locate(site, group, space, address)
         return _update(site, group, space, address, view, index, values)

@@ -17,7 +17,7 @@ import numpy as np
 
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
-from virtualgpu.machine import control, memory_access
+from virtualgpu.machine import control, memory_access, wide
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.special import SPECIAL
@@ -154,6 +154,9 @@ class Emitter:
         """The bits of ``name`` as ``want``: truncated or zero-extended where sizes differ."""
         if have == want:
             return name
+        if "V" in (have.kind, want.kind):
+            raise PTXSyntaxError("registers of 128 bits are for ld, st, atom.exch, atom.cas and "
+                                 "mov of .b128, which take no others")
         if have.itemsize != want.itemsize:
             middle = UNSIGNED[want.itemsize]
             if have.kind not in "uib":
@@ -226,6 +229,8 @@ class Emitter:
     def write_slot(self, slot: int, expression: str, have: np.dtype) -> None:
         """Give a register a new value; narrower values are extended by their own sign."""
         declared = self.program.dtypes[slot]
+        if declared.kind == "V" != have.kind:
+            raise PTXSyntaxError(f"a result of {8 * have.itemsize} bits for a register of 128")
         if have.itemsize < declared.itemsize:
             if have.kind == "f":
                 have, expression = UNSIGNED[have.itemsize], (
@@ -291,6 +296,9 @@ class Emitter:
         """``mov``: a copy, or packing and unpacking of a vector (PTX ISA, "mov")."""
         operands: tuple[Any, ...] = instruction.operands
         target, source = operands
+        if instruction.modifiers == ("b128",):
+            wide.move(self, target, source)
+            return
         want = REGISTER_DTYPES.get(instruction.modifiers[-1])
         if want is None:
             raise UnsupportedInstruction(instruction.name)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine import access
+from virtualgpu.machine import access, wide
 from virtualgpu.machine.access import Site
 from virtualgpu.machine.atomics import HALF_SUMS, OPERATIONS
 from virtualgpu.operations.types import DTYPES
@@ -28,6 +28,9 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
     """The decoded site of a memory instruction of ``kernel``."""
     opcode, modifiers = instruction.opcode, list(instruction.modifiers)
     kind = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
+    whole = modifiers[-1:] == ["b128"]
+    if whole:
+        modifiers[-1] = "b64"  # its halves
     if not modifiers or modifiers[-1] not in DTYPES:
         raise UnsupportedInstruction(f"{instruction.name}: no type that the machine has")
     element = modifiers.pop()
@@ -57,15 +60,22 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
     if kind == "atomic":
         if width > 1:
             _check_vector(instruction, operation, element, space, width)
+        if whole and (operation not in ("exch", "cas") or opcode == "red"):
+            raise UnsupportedInstruction(
+                f"{instruction.name}: atomics of 128 bits are atom.exch and atom.cas")
         dtype, operation = _atomic_type(instruction, operation, element, dtype)
         order = order or "relaxed"
         scope = scope or "gpu"
+    if whole:
+        if width > 1:
+            raise PTXSyntaxError(f"{instruction.name}: there are no vectors of .b128")
+        width = 2
     quiet = space in ("const", "param")
     if kind != "load" and space == "const":
         raise PTXSyntaxError(f"{instruction.name}: nothing writes to .const")
     return Site(instruction, kernel, kind, "global" if space == "const" else space, dtype, width,
                 strong=strong, order=order, scope=scope, quiet=quiet, operation=operation,
-                cluster=cluster or space == "generic")
+                cluster=cluster or space == "generic", whole=whole)
 
 
 def _atomic_type(instruction: Instruction, operation: str, element: str,
@@ -112,7 +122,9 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
     site = site_of(emitter.program.display, instruction)
     name = emitter.put(site, "site")
     operands: tuple[Any, ...] = instruction.operands
-    if instruction.opcode in ("ld", "ldu"):
+    if site.whole:
+        wide.emit(emitter, instruction, site, name)
+    elif instruction.opcode in ("ld", "ldu"):
         target, where = operands
         _check_parts(instruction, target, site.width)
         if site.space == "param" and _parameter_load(emitter, site, target, where):
