@@ -416,8 +416,8 @@ def test_a_trap_names_the_thread():
 
 
 def test_what_the_machine_lacks_is_named_with_its_line():
-    with pytest.raises(UnsupportedInstruction, match=r"tex\.1d.*tex\.1d\.v4\.f32\.s32 \{%f1"):
-        per_thread("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];")
+    with pytest.raises(UnsupportedInstruction, match=r"tex\.base.*tex\.base\.1d\.v4.* \{%f1"):
+        per_thread("tex.base.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];")
     with pytest.raises(UnsupportedInstruction, match="%pm0"):
         per_thread("mov.u32 %r0, %pm0;")
 

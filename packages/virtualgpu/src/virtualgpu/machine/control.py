@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine import asynchronous, clusters, tensor, warp
+from virtualgpu.machine import asynchronous, clusters, tensor, texture_decode, warp
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.warp_sync import exchange
@@ -298,6 +298,8 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "cp": asynchronous.copy, "mbarrier": asynchronous.barrier,
     "mma": tensor.multiply, "wmma": tensor.fragments, "ldmatrix": tensor.rows,
     "stmatrix": tensor.rows,
+    "tex": texture_decode.texture, "suld": texture_decode.surface,
+    "sust": texture_decode.surface,
     "setmaxnreg": asynchronous.registers, "griddepcontrol": asynchronous.dependents,
 }
 

@@ -246,7 +246,7 @@ _CLASSES = {
     "move": {"mov"},
     "special": {"sin", "cos", "ex2", "lg2", "rsqrt", "sqrt", "rcp", "tanh"},
     "memory": {"ld", "ldu", "st", "prefetch", "prefetchu", "cp", "ldmatrix",
-               "stmatrix"},
+               "stmatrix", "tex", "suld", "sust"},
     "atomic": {"atom", "red"},
     "control": {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", "nanosleep"},
     "synchronisation": {"bar", "barrier", "membar", "fence", "mbarrier"},

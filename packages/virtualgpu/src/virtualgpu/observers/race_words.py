@@ -203,9 +203,9 @@ def _in_place(one: Access, other: Access) -> bool:
     """
     if one.kind == other.kind:
         return False
-    places = [next(x for x in access.instruction.operands if isinstance(x, Address))
+    places = [next((x for x in access.instruction.operands if isinstance(x, Address)), None)
               for access in (one, other)]
-    if places[0] == places[1]:
+    if places[0] == places[1] is not None:
         return True
     _, mine, theirs = np.intersect1d(one.lanes, other.lanes, return_indices=True)
     same = one.addresses[mine] == other.addresses[theirs]
