@@ -331,7 +331,7 @@ def test_objects_that_cuda_does_not_make():
         texture(good.view(np.int32), linear=True)
     with pytest.raises(VirtualGPUError, match=r"linear filtering of uint8.*NormalizedFloat"):
         texture(good.view(np.uint8), linear=True)
-    with pytest.raises(VirtualGPUError, match="a border color for uint8"):
+    with pytest.raises(VirtualGPUError, match="a border colour for uint8"):
         texture(good.view(np.uint8), border=(1, 0, 0, 0))
     with pytest.raises(VirtualGPUError, match="3 channels of float32"):
         texture(np.zeros(12, np.float32), channels=3)

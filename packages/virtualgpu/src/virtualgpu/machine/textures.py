@@ -127,7 +127,7 @@ def create_texture(memory: GlobalMemory, texels: Texels, sampler: Sampler) -> in
             "cudaFilterModePoint" + ("" if texels.dtype.itemsize == 4 else
                                      ", or read integers as floats (cudaReadModeNormalizedFloat)"))
     if any(sampler.border) and not made.reads_floats:
-        raise VirtualGPUError(f"a border color for {texels.dtype}: it is of four floats, for "
+        raise VirtualGPUError(f"a border colour for {texels.dtype}: it is of four floats, for "
                               "textures that read floats")
     return _keep(memory, made)
 

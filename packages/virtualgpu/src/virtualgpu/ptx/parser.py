@@ -29,7 +29,9 @@ from virtualgpu.ptx.tokens import (
     float_literal,
 )
 
-_NVIDIAS = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/")
+# NVRTC has some of its headers in one of its own, which is no file.
+_NVIDIAS = re.compile(
+    r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/|(?:^|/)__nv_nvrtc_builtin_header\.h$")
 
 
 @lru_cache(maxsize=64)

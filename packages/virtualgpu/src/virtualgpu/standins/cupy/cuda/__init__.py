@@ -66,7 +66,7 @@ def profile():
 
 
 def __getattr__(name: str):
-    if name in ("compiler", "driver"):
+    if name in ("compiler", "driver", "texture"):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
@@ -80,5 +80,4 @@ _INSTEAD = {
     "MemoryAsync": "cupy.cuda.Memory", "MemoryAsyncPool": "cupy.cuda.MemoryPool",
     "malloc_async": "cupy.cuda.alloc", "Module": "cupy.RawModule", "Function": "cupy.RawKernel",
     "nvtx": "cupyx.profiler.time_range", "memory_hooks": "virtualgpu.launches()",
-    "texture": "numba.cuda arrays in global memory",
 }
