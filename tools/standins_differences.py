@@ -120,6 +120,12 @@ _CUPY = [
         "an error with the source line, the block and the thread",
         "test_standins_walk.py::test_without_a_guard_the_last_block_is_caught_beyond_the_end"),
     Difference(
+        "cupy", "textures and surfaces (`cupy.cuda.texture`)",
+        "`ElementwiseKernel` takes textures too; there are sRGB, cube maps and gathers",
+        "for `RawKernel` and `RawModule`; what is undefined on a GPU is an error with the line, "
+        "the block and the thread",
+        "test_cupy_textures.py::test_errors_name_line_and_thread"),
+    Difference(
         "cupy", "what was launched",
         "a profiler shows it",
         "`virtualgpu.launches()` lists the kernels that CuPy would have launched",

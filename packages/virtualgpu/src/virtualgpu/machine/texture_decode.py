@@ -83,7 +83,7 @@ def _items(instruction: Instruction, operand: Any, count: int) -> tuple[Any, ...
     return items
 
 
-def _call(emitter: Emitter, function: Any, use: Use, where: Vector, arguments: list[str],
+def _call(emitter: Emitter, function: Any, use: Use, where: Any, arguments: list[str],
           targets: tuple[Any, ...]) -> None:
     handle = emitter.get(where.items[0], U64)
     call = (f"{emitter.put(function, 'f')}({emitter.put(use, 'use')}, group, "

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -91,8 +92,8 @@ def _by_object(use: Use, kind: type[T], function: Callable[..., tuple[np.ndarray
     for number in numbers:
         chosen = np.flatnonzero(handle == number)
         found = _object(use, kind, group, int(number), int(chosen[0]))
-        got = _part(group, chosen, lambda part, chosen=chosen, found=found: function(
-            use, found, part, *(group.spread(one)[chosen] for one in given)))
+        some = [group.spread(one)[chosen] for one in given]
+        got = _part(group, chosen, partial(function, use, found), *some)
         for result, values in zip(results, got, strict=False):
             result[chosen] = values
     return tuple(results)
@@ -129,6 +130,7 @@ def _fetch(use: Use, texture: Texture, group: Group, *place: np.ndarray) -> tupl
                  f"from {texels}" + (", which is read as floats" if sampler.promotes else "")
                  + "; name the type of the elements, as in tex2D<float> and tex2D<int>, or have "
                  "integers of 8 and 16 bits read as floats (cudaReadModeNormalizedFloat)")
+    axes: list[list[tuple[np.ndarray, Any]]]
     if use.integers:
         axes = [[(_element(use, texels, group, place[0]), 1)]]
     else:
@@ -210,7 +212,7 @@ def _texel(use: Use, texture: Texture, group: Group, index: list[np.ndarray], wa
                for value in border[:texels.channels]]
     if len(chosen):
         place = group.spread(place)
-        got = _part(group, chosen, lambda part: access.load(site, part, place[chosen]))
+        got = _part(group, chosen, partial(access.load, site), place[chosen])
         for result, values in zip(results, _values(texture, got), strict=True):
             result[chosen] = values
     return results
@@ -262,7 +264,7 @@ def _load(use: Use, surface: Surface, group: Group, *place: np.ndarray) -> tuple
     chosen = np.flatnonzero(group.spread(inside))
     results = tuple(np.zeros(group.count, use.dtype) for _ in range(use.width))
     if len(chosen):
-        got = _part(group, chosen, lambda part: read(part, group.spread(address)[chosen]))
+        got = _part(group, chosen, read, group.spread(address)[chosen])
         for result, values in zip(results, got, strict=True):
             result[chosen] = values
     return results
@@ -274,9 +276,8 @@ def _store(use: Use, surface: Surface, group: Group, *given: np.ndarray) -> tupl
     site = use.site("store", use.dtype, use.width)
     chosen = np.flatnonzero(group.spread(inside))
     if len(chosen):
-        _part(group, chosen, lambda part: access.store(
-            site, part, group.spread(address)[chosen],
-            *(group.spread(one)[chosen] for one in given[count:])))
+        _part(group, chosen, partial(access.store, site), group.spread(address)[chosen],
+              *(group.spread(one)[chosen] for one in given[count:]))
     return ()
 
 
@@ -318,10 +319,11 @@ def _address(texels: Texels, at: list[np.ndarray]) -> np.ndarray:
     return offset.astype(np.uint64) + np.uint64(texels.address)
 
 
-def _part(group: Group, chosen: np.ndarray, function: Callable[[Group], Any]) -> Any:
+def _part(group: Group, chosen: np.ndarray, function: Callable[..., Any],
+          *given: np.ndarray) -> Any:
     """What ``function`` gives for some of the lanes."""
     part = group.subset(chosen, group.block, ())
-    got = function(part)
+    got = function(part, *given)
     group.changed |= part.changed
     group.waited |= part.waited
     return got

@@ -24,7 +24,7 @@ __all__ = [
     "get_allocator", "get_current_stream", "get_device_id", "get_elapsed_time",
     "get_local_runtime_version", "is_available", "malloc_managed", "memory", "pinned_memory",
     "profile", "runtime", "set_allocator", "set_pinned_memory_allocator", "stream",
-    "using_allocator",
+    "texture", "using_allocator",
 ]
 
 

@@ -18,6 +18,11 @@ from . import runtime
 from ._machine import machine
 from .memory import Memory, MemoryPointer
 
+__all__ = [
+    "CUDAarray", "ChannelFormatDescriptor", "ResourceDescriptor", "SurfaceObject",
+    "TextureDescriptor", "TextureObject",
+]
+
 _ARRAY, _MIPMAPPED, _LINEAR, _PITCH = range(4)  # cudaResourceType
 _KINDS = {0: "i", 1: "u", 2: "f"}  # by cudaChannelFormatKind
 _INVALID, _FILTER = 1, 26  # cudaErrorInvalidValue, cudaErrorInvalidFilterSetting
