@@ -13,7 +13,6 @@ from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.textures import MODES, Sampler, Texels
 
-from .. import _core, _creation
 from . import runtime
 from ._machine import machine
 from .memory import Memory, MemoryPointer
@@ -98,12 +97,12 @@ class CUDAarray:
         """Copy a NumPy or CuPy array of shape (depth, height, channels * width) to it."""
         self._check(in_arr)
         there = MemoryPointer(self._memory, 0)
-        if isinstance(in_arr, _core.ndarray):
-            in_arr = _creation.ascontiguousarray(in_arr)
-            there.copy_from_device_async(in_arr.data, self._memory.size, stream)
-        else:
+        if isinstance(in_arr, np.ndarray):
             in_arr = np.ascontiguousarray(in_arr)
             there.copy_from_host_async(in_arr.ctypes.data, self._memory.size, stream)
+        else:
+            in_arr = in_arr if in_arr.flags.c_contiguous else in_arr.copy("C")
+            there.copy_from_device_async(in_arr.data, self._memory.size, stream)
 
     def copy_to(self, out_arr, stream=None) -> None:
         """Copy it to a C-contiguous NumPy or CuPy array."""
@@ -111,10 +110,10 @@ class CUDAarray:
             raise ValueError("The output array must be C-contiguous")
         self._check(out_arr)
         there = MemoryPointer(self._memory, 0)
-        if isinstance(out_arr, _core.ndarray):
-            out_arr.data.copy_from_device_async(there, self._memory.size, stream)
-        else:
+        if isinstance(out_arr, np.ndarray):
             there.copy_to_host_async(out_arr.ctypes.data, self._memory.size, stream)
+        else:
+            out_arr.data.copy_from_device_async(there, self._memory.size, stream)
 
     def _check(self, array) -> None:
         if array.shape != self._shape:
