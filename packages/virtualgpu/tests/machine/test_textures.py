@@ -143,6 +143,15 @@ def test_weights_have_eight_bits():
     assert read(handle, "1d", x).tolist() == [100, 100, 256, 256, 0, 0]
 
 
+def test_interpolation_as_a_gpu_measured_it():
+    """Coordinates and results of a real GPU: NVIDIA's developer forum, "tex1D accuracy", 2008."""
+    x = np.float32([0, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.95])
+    handle = texture(np.float32([1, 2]), linear=True, normalized=True, modes=("clamp",) * 3)
+    assert read(handle, "1d", x).tolist() == [
+        1, 1, 1.1015625, 1.19921875, 1.30078125, 1.3984375, 1.5, 1.6015625, 1.69921875,
+        1.80078125, 1.8984375, 2, 2, 2]
+
+
 def test_layers():
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     handle = texture(data, layered=True, linear=True, modes=("clamp",) * 3)

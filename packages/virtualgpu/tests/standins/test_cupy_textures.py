@@ -217,6 +217,14 @@ def test_surfaces_are_read_and_written(cp, t, run):
     assert (out == data[::-1]).all()
 
 
+def test_elementwise_kernels_take_textures(cp):
+    texture = of_array(cp, cuda_array(cp, np.float32([0, 10, 40, 90])), (1,), 1)
+    for declared in ("T x, U t", "float32 x, uint64 t"):
+        read = cp.ElementwiseKernel(declared, "T y", "y = tex1D<float>(t, x)", "read")
+        got = read(cp.asarray(np.float32([0.5, 1, 1.25])), texture, cp.zeros(3, np.float32))
+        assert got.get().tolist() == [0, 5, 7.5]
+
+
 # -- misuse --------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,9 @@
 ISA, "Texture Instructions", "Surface Instructions").
 
 Elements are read and written by ordinary accesses, so observers hear them, also of CUDA arrays.
-What NVIDIA's texts leave open: a fraction is rounded to the nearest 1/256 (the guide has it in nine
-bits, so that 1.0 is exact); the weighted sum is computed in double precision and rounded once; a
-coordinate that is NaN counts as 0; channels that a texture lacks read as poison.
+What NVIDIA's texts leave open: a fraction is rounded to the nearest 1/256, as a GPU was seen to do
+(its developer forum, "tex1D accuracy"); the weighted sum is computed in double precision and
+rounded once; a coordinate that is NaN counts as 0; channels that a texture lacks read as poison.
 """
 
 from __future__ import annotations
