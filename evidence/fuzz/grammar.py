@@ -129,8 +129,12 @@ cvta.{global/shared/local/to.shared/to.local}.u64 @d, $d
 isspacep.{global/shared/local} @p, $d
 """.strip().splitlines()
 
-# By whole warps: rare, since a part of a warp ends the kernel.
+# Rare: a part of a warp, or a number that is no texture, ends the kernel.
 TENSOR = """
+tex.2d.v4.f32.f32 {open}@f, @f, _, @f{close}, [{%d1/$d}, {open}$f, $f{close}]
+tex.{1d.v4.u32.s32/1d.v4.s32.s32} {open}@r, @r, @r, @r{close}, [{%d1/$d}, {open}$r{close}]
+suld.b.2d{.b32./.v3.b32.}{trap/clamp/zero} {open}@r{close}, [{%d1/$d}, {open}$r, $r{close}]
+sust.b.2d.v2.b32.{trap/clamp/zero} [{%d1/$d}, {open}$r, $r{close}], {open}$r, $r{close}
 ldmatrix.sync.aligned.m8n8.{x1.shared/x1.trans.shared::cta/x1}.b16 {open}@r{close}, []
 ldmatrix.sync.aligned.m8n8.x4{/.trans}.shared.b16 {open}@r, @r, @r, @r{close}, []
 stmatrix.sync.aligned.m8n8.x2{.shared/.trans.shared/}.b16 [], {open}$r, $r{close}
