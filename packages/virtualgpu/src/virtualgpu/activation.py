@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from types import ModuleType
 
-from virtualgpu import tracebacks
+from virtualgpu import scripts, tracebacks
+from virtualgpu.after_import import after_import, forget
 from virtualgpu.awkward import backend, kernels
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.standins import finder
@@ -20,6 +22,8 @@ def activate(force: bool = False) -> bool:
     its CPU kernels on the virtual GPU's memory, unless there is a GPU. With and without one,
     kernels may iterate over Awkward Arrays (:mod:`virtualgpu.awkward.kernels`). An error that ends
     the program is shown without the frames of compiler and launch (:mod:`virtualgpu.tracebacks`).
+    In a Jupyter kernel, scripts that it starts find the same (:mod:`virtualgpu.scripts`), unless
+    there is a GPU.
 
     Parameters
     ----------
@@ -60,13 +64,31 @@ def use_standins() -> list[str]:
     if gpu_is_present():
         return []
     backend.route_to_cpu_kernels()
+    scripts.reach()
     return finder.install()
+
+
+def activate_later() -> list[str]:
+    """:func:`use_standins` now, and :func:`activate` when ``numba.cuda`` is imported, if it is.
+
+    ``numba.cuda`` takes two seconds to import, and a program may not need it.
+    """
+    replaced = use_standins()
+    after_import("numba.cuda", _activate)
+    return replaced
+
+
+def _activate(numba_cuda: ModuleType) -> None:
+    if not is_active():
+        activate()
 
 
 def deactivate() -> None:
     """Undo :func:`activate`; ``sys.modules`` no longer holds stand-ins."""
     import sys
 
+    forget("numba.cuda")
+    scripts.withdraw()
     kernels.stop_waiting()
     backend.undo()
     finder.remove()
