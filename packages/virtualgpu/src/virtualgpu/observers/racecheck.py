@@ -15,7 +15,8 @@ the form in which the writer of a kernel meets them:
   (:mod:`.release_acquire`).
 
 Two lanes that write one address in one instruction race too, whatever they write: the model
-does not say which value stays.
+does not say which value stays. Shared memory is left out in a kernel whose compiler says that it
+is one value (:data:`~virtualgpu.ptx.module.ONE_STORE`).
 
 Not seen: races through local, constant or texture memory, between launches in different
 streams and between the host and a kernel (:mod:`.streamcheck` looks for those).
@@ -36,6 +37,7 @@ from virtualgpu.observers.race_words import Party, Races, older_party
 from virtualgpu.observers.release_acquire import Messages, orders_memory
 from virtualgpu.observers.shadow import Shadow
 from virtualgpu.observers.wave_state import WaveState
+from virtualgpu.ptx.module import ONE_STORE
 
 ROOM = 1 << 16  # conflicts of one instruction that are looked at one by one
 
@@ -73,6 +75,7 @@ class Racecheck(RaceOrder):
         self.exact = any(map(joins_some, instructions))
         self.strong = any(map(shadow.is_strong, instructions))
         self.messages = Messages(self) if orders_memory(instructions) else None
+        self.one_store = ONE_STORE in launch.program.entry_code.function.pragmas
         self._drop_old_areas()
 
     def launch_finished(self, launch) -> None:
@@ -233,6 +236,8 @@ class Racecheck(RaceOrder):
         real = np.ones(len(records), bool)
         if self.messages:
             real = self.messages.unordered(state, access, area, addresses, lanes, found)
+        if self.one_store and access.space == "shared":
+            real &= (older != self._site(access)) | (kinds != race_loop.WRITES)
         if state.clusters:
             real &= ~state.clusters.explains(lanes[found[0]], records)
         if state.phases:
