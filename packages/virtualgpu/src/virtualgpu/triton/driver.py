@@ -6,10 +6,8 @@ The names are those of Triton's ``DriverBase`` and of its driver for NVIDIA's GP
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import (
     DriverBase,
@@ -28,7 +26,6 @@ from virtualgpu.triton.lines import mended
 # What Triton emits for sm_80 the machine has: mma.sync, ldmatrix, cp.async. For sm_90 it emits
 # wgmma, which the machine lacks.
 ARCHITECTURE, WARP = 80, 32
-LIBRARY = str(Path(triton.__file__).parent)
 
 
 class Loaded(NamedTuple):
@@ -47,7 +44,7 @@ class VirtualUtils:
 
         Raises LinkError, PTXSyntaxError, UnsupportedInstruction.
         """
-        text = mended(kernel.decode(), LIBRARY)
+        text = mended(kernel.decode())
         module, found = devices.current().load(text), resources([text], name)
         return module, Loaded(module, name, shared), found.registers, 0, found.maximum_threads
 
