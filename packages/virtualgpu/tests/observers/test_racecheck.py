@@ -16,6 +16,7 @@ virtualgpu.activate(force=True)
 
 from numba import cuda, int32  # noqa: E402
 
+from ptx_lab import per_thread  # noqa: E402
 from virtualgpu.findings import Report  # noqa: E402
 from virtualgpu.observers import race_loop, racecheck  # noqa: E402
 
@@ -263,6 +264,14 @@ def test_nothing_launched_is_no_success():
     with virtualgpu.check() as report:
         pass
     assert "no kernel was launched" in str(report)
+
+
+def test_a_parameter_is_its_threads_own():
+    """By a literal address, which the fuzzer's case 9068 had: no allocation is there."""
+    with virtualgpu.check() as report:
+        found = per_thread("st.param.b32 [8], %gid; ld.param.b32 %r0, [8];",
+                           variables=".local .align 8 .b8 frame[16];")
+    assert report.ok and (found == np.arange(32)).all()
 
 
 # -- limits -------------------------------------------------------------------------------------

@@ -287,7 +287,7 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
         watch.looked(site, group, space, address, blocks)
     if not observers:
         return
-    if site.quiet and (space == "local" or (site.kind == "load" and launch.is_constant(
+    if site.quiet and (space in ("local", "param") or (site.kind == "load" and launch.is_constant(
             int(address.min()), int(address.max())))):
         return
     event = Access(site.kind, space, group, site.instruction, group.lanes,
