@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 
 import virtualgpu
 
@@ -17,6 +18,7 @@ virtualgpu.activate(force=True)
 from numba import cuda, int32  # noqa: E402
 
 from ptx_lab import per_thread  # noqa: E402
+from virtualgpu.errors import BarrierError  # noqa: E402
 from virtualgpu.findings import Report  # noqa: E402
 from virtualgpu.observers import race_loop, racecheck  # noqa: E402
 
@@ -272,6 +274,23 @@ def test_a_parameter_is_its_threads_own():
         found = per_thread("st.param.b32 [8], %gid; ld.param.b32 %r0, [8];",
                            variables=".local .align 8 .b8 frame[16];")
     assert report.ok and (found == np.arange(32)).all()
+
+
+def test_every_strong_access_has_records_to_write_to(monkeypatch):
+    """Those of `cp.async.mbarrier.arrive` were missing: fuzz case 133677 wrote past an array."""
+    seen = []
+    run = racecheck.Racecheck._run
+
+    def watched(self, state, access, site, area, *rest):
+        done = run(self, state, access, site, area, *rest)
+        seen.append((access.strong, area.has_strong))
+        return done
+
+    monkeypatch.setattr(racecheck.Racecheck, "_run", watched)
+    with virtualgpu.check(), pytest.raises(BarrierError):
+        per_thread("cp.async.mbarrier.arrive.shared.b64 [tile];", grid=3, block=1,
+                   before=".shared .align 8 .b8 tile[64];")
+    assert seen == [(True, True)]
 
 
 # -- limits -------------------------------------------------------------------------------------
