@@ -8,20 +8,27 @@ after the wait is the race check's business.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from virtualgpu.errors import Location
+from virtualgpu.findings import Finding, Report
 from virtualgpu.languages import language_of
-from virtualgpu.machine.events import Access
+from virtualgpu.machine.events import Access, Observer
 from virtualgpu.machine.wave import Wave
-from virtualgpu.observers.by_line import ByLine
 from virtualgpu.observers.race_words import element
 
 
-class Copycheck(ByLine):
+class Copycheck(Observer):
     """Adds them to a report as races, one finding for each pair of lines."""
 
+    def __init__(self, report: Report):
+        self.report = report
+
     def launch_started(self, launch) -> None:
-        super().launch_started(launch)
+        self.launch = launch
+        self.found: dict[tuple, list] = {}
         # Of each wave: how many bytes are to come, and for each byte who copies: the number of a
         # copy's instruction and the lane, from 1.
         self.to_come: dict[Wave, int] = {}
@@ -30,8 +37,12 @@ class Copycheck(ByLine):
         self.numbers: dict[int, int] = {}
 
     def launch_finished(self, launch) -> None:
-        super().launch_finished(launch)
-        self.maps, self.copies = {}, []
+        self.report.findings += [
+            replace(finding, count=count) for finding, count in self.found.values()]
+        self.found, self.maps, self.copies = {}, {}, []
+
+    def has_found(self) -> bool:
+        return bool(self.found)
 
     def exited(self, group) -> None:
         wave = group.wave
@@ -74,10 +85,11 @@ class Copycheck(ByLine):
         copy, count = self.copies[number], int(np.count_nonzero(touched))
         key = (access.instruction.source or id(access.instruction),
                copy.instruction.source or id(copy.instruction), access.kind)
-        if self.again(key, count):
+        if key in self.found:
+            self.found[key][1] += count
             return
-        at = self.location(wave, access.instruction.source, int(access.lanes[position]))
-        other = self.location(wave, copy.instruction.source, lane)
+        at = self._location(access, int(access.lanes[position]))
+        other = self._location(copy, lane)
         verb = ("copies to" if access.instruction.opcode == "cp" else
                 {"load": "reads", "store": "writes", "atomic": "updates"}[access.kind])
         where = element(self.launch, access, int(access.addresses[position]))
@@ -90,7 +102,15 @@ class Copycheck(ByLine):
             "has not waited for it; wait for the copy (cp.async.wait_group, "
             "pipeline.consumer_wait, barrier.wait), then put "
             f"{language_of(copy.instruction.source).barrier} before other threads use the data")
-        self.add(key, message, at, other, count)
+        self.found[key] = [
+            Finding("race", message, at.kernel, at.filename, at.line, at.block, at.thread, other,
+                    launch=self.report.launches), count]
+
+    def _location(self, access: Access, lane: int) -> Location:
+        source = access.instruction.source
+        block, thread = access.group.wave.where(lane)
+        return Location(self.launch.kernel, source.filename if source else None,
+                        source.line if source else None, block, thread)
 
 
 def _bytes(access: Access) -> np.ndarray:
