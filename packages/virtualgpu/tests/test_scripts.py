@@ -45,6 +45,14 @@ def test_an_import_for_the_gpu_switches_it_on(statement: str, holds: str):
     assert said(f"{statement}\nprint({holds})") == "True"
 
 
+def test_triton_is_such_an_import_and_a_file_of_that_name_is_told(tmp_path: Path):
+    (tmp_path / "triton.py").write_text("")
+    ran = started("import triton, virtualgpu; print(virtualgpu.is_active())", tmp_path)
+    assert ran.stdout.strip() == "True", ran.stderr
+    assert "UserWarning: the virtual GPU cannot run kernels of this triton: cannot import" in (
+        ran.stderr)
+
+
 def test_a_program_without_a_gpu_pays_for_nothing():
     """Neither Numba nor any part of virtualgpu; the folder is gone from sys.path."""
     told = said("import sys, json, http.client\n"

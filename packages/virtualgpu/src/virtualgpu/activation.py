@@ -11,6 +11,9 @@ from virtualgpu.awkward import backend, kernels
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.standins import finder
 
+#: Compilers whose import means that there will be kernels.
+COMPILERS = ("numba.cuda", "triton")
+
 
 def activate(force: bool = False) -> bool:
     """Run ``numba.cuda`` kernels on the virtual GPU where there is no GPU.
@@ -71,16 +74,19 @@ def use_standins() -> list[str]:
 
 
 def activate_later() -> list[str]:
-    """:func:`use_standins` now, and :func:`activate` when ``numba.cuda`` is imported, if it is.
+    """:func:`use_standins` now, and :func:`activate` when ``numba.cuda`` or Triton is imported.
 
     ``numba.cuda`` takes two seconds to import, and a program may not need it.
     """
     replaced = use_standins()
-    after_import("numba.cuda", _activate)
+    for name in COMPILERS:
+        after_import(name, _activate)
     return replaced
 
 
-def _activate(numba_cuda: ModuleType) -> None:
+def _activate(compiler: ModuleType) -> None:
+    for name in COMPILERS:  # activation imports numba.cuda
+        forget(name)
     if not is_active():
         activate()
 
@@ -89,7 +95,8 @@ def deactivate() -> None:
     """Undo :func:`activate`; ``sys.modules`` no longer holds stand-ins."""
     import sys
 
-    forget("numba.cuda")
+    for name in COMPILERS:
+        forget(name)
     scripts.withdraw()
     kernels.stop_waiting()
     backend.undo()

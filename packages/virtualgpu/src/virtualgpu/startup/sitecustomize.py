@@ -9,7 +9,7 @@ import os
 import sys
 
 #: Whoever imports one of these means a GPU.
-NAMES = ("awkward", "cudf", "cupy", "cupyx", "numba.cuda", "pycuda")
+NAMES = ("awkward", "cudf", "cupy", "cupyx", "numba.cuda", "pycuda", "triton")
 DRIVER = ("cuda.bindings", "cuda.core")
 
 

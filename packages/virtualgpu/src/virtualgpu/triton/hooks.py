@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -28,12 +29,17 @@ def remove() -> None:
 
 
 def _adapt(triton: ModuleType) -> None:
-    from triton import knobs
-    from triton.runtime import driver
-
-    from virtualgpu.triton.driver import VirtualDriver
-
     if _before:
+        return
+    try:
+        from triton import knobs
+        from triton.runtime import driver
+
+        from virtualgpu.triton.driver import VirtualDriver
+    except ImportError as error:  # another version, or a file of that name
+        warnings.warn(f"the virtual GPU cannot run kernels of this triton: {error}; "
+                      "pip install 'virtualgpu[triton]' gives one that it can", UserWarning,
+                      stacklevel=2)
         return
     theirs = knobs.runtime.add_stages_inspection_hook
     _before.append((driver, driver._active, knobs.runtime, theirs))
