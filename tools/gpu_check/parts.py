@@ -19,6 +19,7 @@ from tools.gpu_check import sanitizer as sanitizers
 from tools.gpu_check.lesson_run import cells, find_root, lessons
 from tools.gpu_check.rows import AGREES, FAILS, NOT_RUN, Row
 from virtualgpu.devices.gpu_process import GPU, VIRTUAL
+from virtualgpu.processors import usable
 
 #: Seconds for one lesson on one device. On two cores a lesson takes up to one minute; a rehearsal
 #: may be on a machine that has others to serve.
@@ -42,7 +43,7 @@ class Check:
     folder: Path
     out: Path
     device: str = GPU
-    workers: int = field(default_factory=jobs.cores)
+    workers: int = field(default_factory=lambda: max(1, int(usable())))
     only: tuple[str, ...] = ()
     tell: Callable[[str], None] = print
     root: Path = field(default_factory=find_root)
