@@ -256,8 +256,8 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
                     if (record >> TIME) > floor and not is_before(
                             record, mask, me, lane, start, threads, block, floor, block_time,
                             warp_time, exact, lane_times, warp_times):
-                        conflicts += note(conflicts, room, i, granule, record, STRONG_READS, found_at,
-                                          found_granule, found_record, found_kind)
+                        conflicts += note(conflicts, room, i, granule, record, STRONG_READS,
+                                          found_at, found_granule, found_record, found_kind)
             # -- record this access
             if kind == STORE:
                 writes[granule] = mine
