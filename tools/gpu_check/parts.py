@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucourse.grading.oracle.checked_device import KIND
+from gpucourse.system.atomic import write_atomically
 from tools.gpu_check import grading_run, jobs, labelled, lesson_pair, nsight, provenance, rows
 from tools.gpu_check import sanitizer as sanitizers
 from tools.gpu_check.lesson_run import cells, find_root, lessons
@@ -53,11 +54,8 @@ class Check:
         """Write the rows of a part; the file is never half written."""
         self.result.setdefault("parts", {})[part] = {
             "complete": complete, "rows": [row.as_dict() for row in found]}
-        self.out.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.result, indent=1, ensure_ascii=False)
-        partial = self.out.with_suffix(".part")
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(self.out)
+        write_atomically(self.out, text + "\n")
 
     @property
     def on_gpu(self) -> dict[str, str]:
