@@ -39,8 +39,10 @@ def activate(force: bool = False) -> bool:
     hooks.activate()
     if not gpu_is_present():
         from virtualgpu.driver import install
+        from virtualgpu.triton import hooks as triton_hooks
 
         install.install()
+        triton_hooks.install()
     tracebacks.shorten()
     if replaced := use_standins():
         warnings.warn(
@@ -75,6 +77,8 @@ def deactivate() -> None:
         frontend.deactivate()
     if driver := sys.modules.get("virtualgpu.driver.install"):
         driver.remove()
+    if triton := sys.modules.get("virtualgpu.triton.hooks"):
+        triton.remove()
 
 
 def is_active() -> bool:

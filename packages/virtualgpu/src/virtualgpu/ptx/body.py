@@ -95,7 +95,7 @@ class Body:
                 for variable in p.variables():
                     self.variable(variable)
             elif token == ".pragma":
-                p.next()
+                function.pragmas.append(p.next().strip('"'))
                 p.expect(";")
             elif token == ";":
                 pass
@@ -303,7 +303,8 @@ class Body:
                 items.append(self.operand(opcode, depth + 1))
                 if len(items) > 4096:
                     p.fail("a list of more than 4096 operands")
-            return Vector(tuple(items))
+            # `ld.global.b32 {%r1}, [%rd1]`, as Triton writes it, is one value: ptxas takes it.
+            return items[0] if len(items) == 1 and close == "}" else Vector(tuple(items))
         if kind == "float":
             return float_literal(p.next())
         if kind == "number" or token in ("-", "+"):

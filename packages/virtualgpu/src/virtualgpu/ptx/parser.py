@@ -29,7 +29,7 @@ from virtualgpu.ptx.tokens import (
     float_literal,
 )
 
-_NVIDIAS = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/")
+_LIBRARIES = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/|(?:^|/)triton/language/")
 
 
 @lru_cache(maxsize=64)
@@ -49,9 +49,9 @@ def parse(text: str) -> Module:
 
 
 @lru_cache(maxsize=1024)
-def _is_nvidias(filename: str) -> bool:
-    """A header of the toolkit: what is inlined from it counts as the line that calls it."""
-    return _NVIDIAS.search(filename) is not None
+def _is_librarys(filename: str) -> bool:
+    """The toolkit's or Triton's: what is inlined from it counts as the line that calls it."""
+    return _LIBRARIES.search(filename) is not None
 
 
 def source_name(path: str) -> str:
@@ -83,7 +83,7 @@ class Parser(Declarations):
             places = [SourceLine(files[number], line) for number, line in chain if number in files]
             if places:
                 item.source = next(
-                    (place for place in places if not _is_nvidias(place.filename)), places[0])
+                    (place for place in places if not _is_librarys(place.filename)), places[0])
         return self.result
 
     def statement(self) -> None:
