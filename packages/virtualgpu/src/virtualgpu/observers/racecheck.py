@@ -69,7 +69,8 @@ class Racecheck(RaceOrder):
         self.sites: list = []
         self.numbers: dict[int, int] = {}
         self.recent: list[tuple | None] = []
-        self.races = Races(launch, self.report)
+        self.races = Races(self.report)
+        self.races.launch_started(launch)
         instructions = [i for code in launch.program.functions.values()
                         for i in code.function.body]
         self.exact = any(map(joins_some, instructions))
@@ -81,7 +82,7 @@ class Racecheck(RaceOrder):
         if self.active:
             for state in self.states.values():
                 state.close()
-            self.races.finish()
+            self.races.launch_finished(self.launch)
             self.states = {}
             self.active = False
 
@@ -258,5 +259,4 @@ class Racecheck(RaceOrder):
         if self.races.again(now.key(older), len(chosen)):
             return
         older, thread = older_party(self.recent, older, record, now.thread, area, granule)
-        if not self.races.again(now.key(older), len(chosen)):
-            self.races.add(now.key(older), now, Party(older, thread, None), area, len(chosen))
+        self.races.tell(now.key(older), now, Party(older, thread, None), area, len(chosen))
