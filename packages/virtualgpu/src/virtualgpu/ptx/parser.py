@@ -31,6 +31,10 @@ from virtualgpu.ptx.tokens import (
 
 _LIBRARIES = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/|(?:^|/)triton/language/")
 
+# MLIR's name of dynamic shared memory. NVVM writes its array of no elements as one byte that is
+# not external (numba-cuda-mlir 0.6); on a GPU the launch's bytes follow that one.
+DYNAMIC_SHARED = "__dynamic_shmem__"
+
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> Module:
@@ -193,6 +197,8 @@ class Parser(Declarations):
             extent = 0 if self.peek() == "]" else self.integer()
             count *= extent
             self.expect("]")
+        if space == "shared" and not is_array and name.startswith(DYNAMIC_SHARED):
+            count, is_array = 0, True
         values = None
         if self.accept("="):
             values = tuple(self.initialiser())
