@@ -427,7 +427,7 @@ def test_what_the_machine_lacks_is_named_with_its_line():
     "st.global.u32 [%rd1];", "setp.eq.f32 %p1, %f1, 7;", "bar.sync;;bar.sync 0, 1, 2, 3;"
     "st.global.u32 %r0, %r1;", "call;", "call 5;", "brx.idx %r1, 7;", "mov.u32 5, %r1;",
     "st.global.v2.u32 [%rd1], {%r1, %r2, %r3};", "st.global.v4.u32 [%rd1], %r1;",
-    "ld.global.v2.u32 {%r1}, [%rd1];", "ld.global.u32 {%r1}, [%rd1];",
+    "ld.global.v2.u32 {%r1}, [%rd1];",
     "st.global.u32 [%rd1], {%r1, %r2};", "ld.global.v2.u32 {%r1 %r2}, [%rd1];",
     "atom.global.cas.b32 %r0, [%rd1], %r1;", "atom.global.add.u32 %r0, [%rd1], %r1, %r2;",
     "shfl.sync.up.b32 %r0, %r1;", "mov.b64 {%r1, %r2, %r3}, %rd1;", "atom.global.add.u32 %r0;",

@@ -137,6 +137,12 @@ def test_integers_as_floats(dtype):
     np.testing.assert_allclose(middle, (1 / info.max + 1) / 2, rtol=1e-6)
 
 
+def test_a_border_that_is_infinite_has_no_say_inside():
+    handle = texture(np.float32([1, 2]), modes=("border",) * 3, linear=True,
+                     border=(np.inf, 0, 0, 0))
+    assert read(handle, "1d", np.float32([0.5, 1.5, 0.25])).tolist() == [1, 2, np.inf]
+
+
 def test_weights_have_eight_bits():
     handle = texture(np.float32([0, 256, np.inf]), linear=True)
     x = np.float32([0.5 + 100 / 256, 0.5 + 100.4 / 256, 0.5 + 255.9 / 256, 1.5, np.nan, -np.inf])

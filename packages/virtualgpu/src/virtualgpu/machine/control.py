@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import asynchronous, clusters, tensor, texture_decode, warp
-from virtualgpu.machine.group import Group
+from virtualgpu.machine.group import ALL, Group
 from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.warp_sync import exchange
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
@@ -231,7 +231,7 @@ def _activemask(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def _nanosleep(emitter: Emitter, instruction: Instruction) -> None:
-    emitter.lines.append(" group.waited = True")
+    emitter.lines.append(f" group.waited = {ALL}")
 
 
 def _breakpoint(emitter: Emitter, instruction: Instruction) -> None:

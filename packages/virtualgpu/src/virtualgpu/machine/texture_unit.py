@@ -146,7 +146,7 @@ def _fetch(use: Use, texture: Texture, group: Group, *place: np.ndarray) -> tupl
         index = [i for i, _ in corner]
         # What has no weight is not read: an infinite neighbour has no say.
         for channel, values in enumerate(_texel(use, texture, group, index, weight > 0)):
-            total[channel] = total[channel] + values * weight
+            total[channel] = total[channel] + np.where(weight > 0, values, 0) * weight
     if sampler.linear and not use.integers:
         total = [one / STEPS ** (len(texels.extents) - texels.layered) for one in total]
     lacking = np.full(use.dtype.itemsize, POISON, np.uint8).view(use.dtype)

@@ -98,7 +98,7 @@ class Body:
                 for variable in p.variables():
                     self.variable(variable)
             elif token == ".pragma":
-                p.next()
+                function.pragmas.append(p.next().strip('"'))
                 p.expect(";")
             elif token == ";":
                 pass
@@ -307,7 +307,8 @@ class Body:
                 items += item.items if close == "]" and isinstance(item, Vector) else (item,)
                 if len(items) > 4096:
                     p.fail("a list of more than 4096 operands")
-            return Vector(tuple(items))
+            # `ld.global.b32 {%r1}, [%rd1]`, as Triton writes it, is one value: ptxas takes it.
+            return items[0] if len(items) == 1 and close == "}" else Vector(tuple(items))
         if kind == "float":
             return float_literal(p.next())
         if kind == "number" or token in ("-", "+"):
