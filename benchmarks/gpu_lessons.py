@@ -25,6 +25,21 @@ from benchmarks.gpu_work import (
 WARPS_LECTURE, NUMBA_LECTURE = "18_thinking_in_warps", "05_numba_cuda"
 
 
+def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check):
+    """``kernel(id, label, name)`` adds the lesson's kernel of that name to ``work``.
+
+    It is launched on the arrays ``given`` and on one that ``fresh()`` makes, which ``check`` gets.
+    """
+    def kernel(id: str, label: str, name: str) -> None:
+        @work.add(id, label)
+        def _():
+            function, out = getattr(take(lesson, name), name), fresh()
+            arrays = [on_numba(array) for array in (*given, out)]
+            return Ready(lambda: function[blocks, threads](*arrays), lambda _: check(out))
+
+    return kernel
+
+
 def coalescing(size: int) -> Work:
     """Partial sums with neighbours side by side, and with a share that hangs together."""
     import cupy as cp
@@ -33,16 +48,8 @@ def coalescing(size: int) -> Work:
     work = Work(n, "numbers", bytes=4 * n, flops=n)
     values = cp.random.default_rng(4).uniform(0, 1, n).astype(np.float32)
     expected, blocks = float(values.sum(dtype=np.float64)), full_grid(128)
-
-    def kernel(id, label, name):
-        @work.add(id, label)
-        def _():
-            function = take(WARPS_LECTURE, name).__dict__[name]
-            partial = cp.zeros(blocks * 128)
-            d_values, d_partial = on_numba(values), on_numba(partial)
-            return Ready(lambda: function[blocks, 128](d_values, d_partial),
-                         lambda _: expect_number(partial.sum(), expected, 1e-9))
-
+    kernel = adding(work, WARPS_LECTURE, blocks, 128, (values,), lambda: cp.zeros(blocks * 128),
+                    lambda partial: expect_number(partial.sum(), expected, 1e-9))
     kernel("side-by-side", "Numba, neighbouring lanes read neighbours", "partial_sums")
     kernel("shares", "Numba, each lane reads a share of its own", "sums_of_shares")
     return work
@@ -56,16 +63,9 @@ def banks(size: int) -> Work:
     work = Work(n, "numbers", bytes=4 * n, flops=n)
     values = cp.random.default_rng(4).uniform(0, 1, n).astype(np.float32)
     expected = values.reshape(-1, 128).sum(axis=1)
-
-    def kernel(id, label, name):
-        @work.add(id, label)
-        def _():
-            function = take(WARPS_LECTURE, name).__dict__[name]
-            sums = cp.full(n // 128, np.nan, np.float32)
-            d_values, d_sums = on_numba(values), on_numba(sums)
-            return Ready(lambda: function[n // 128, 128](d_values, d_sums),
-                         lambda _: expect_close(sums, expected, 1e-5))
-
+    kernel = adding(work, WARPS_LECTURE, n // 128, 128, (values,),
+                    lambda: cp.full(n // 128, np.nan, np.float32),
+                    lambda sums: expect_close(sums, expected, 1e-5))
     kernel("halves", "Numba, the far half onto the near half", "fold_halves")
     kernel("neighbours", "Numba, neighbours, with bank conflicts", "fold_neighbours")
     return work
@@ -78,16 +78,9 @@ def turning(size: int) -> Work:
     work = Work(size * size, "numbers", bytes=8 * size * size, flops=0)
     table = cp.random.default_rng(4).uniform(0, 1, (size, size)).astype(np.float32)
     blocks = ((size + 31) // 32,) * 2
-
-    def kernel(id, label, name):
-        @work.add(id, label)
-        def _():
-            function = take(WARPS_LECTURE, name).__dict__[name]
-            turned = cp.full((size, size), np.nan, np.float32)
-            d_table, d_turned = on_numba(table), on_numba(turned)
-            return Ready(lambda: function[blocks, (32, 32)](d_table, d_turned),
-                         lambda _: expect_close(turned, table.T, 0.0))
-
+    kernel = adding(work, WARPS_LECTURE, blocks, (32, 32), (table,),
+                    lambda: cp.full((size, size), np.nan, np.float32),
+                    lambda turned: expect_close(turned, table.T, 0.0))
     kernel("plain", "Numba, writes scattered", "turn_plainly")
     kernel("tiled", "Numba, by tiles of 32 × 33 in shared memory", "turn")
 
@@ -109,16 +102,9 @@ def product(size: int) -> Work:
     blocks = ((size + 15) // 16,) * 2
     expected = a.astype(np.float64) @ b.astype(np.float64)
     rtol = 1e-4  # float32, sums of positive numbers: no cancellation
-
-    def kernel(id, label, name):
-        @work.add(id, label)
-        def _():
-            function = take(NUMBA_LECTURE, name).__dict__[name]
-            out = cp.full((size, size), np.nan, np.float32)
-            arrays = [on_numba(x) for x in (a, b, out)]
-            return Ready(lambda: function[blocks, (16, 16)](*arrays),
-                         lambda _: expect_close(out, expected, rtol))
-
+    kernel = adding(work, NUMBA_LECTURE, blocks, (16, 16), (a, b),
+                    lambda: cp.full((size, size), np.nan, np.float32),
+                    lambda out: expect_close(out, expected, rtol))
     kernel("naive", "Numba, a thread for each element", "matmul")
     kernel("tiled", "Numba, by tiles of 16 × 16 in shared memory", "matmul_any")
 

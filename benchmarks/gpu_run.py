@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import multiprocessing
-import os
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from benchmarks import gpu_worker, report
 from benchmarks.gpu_provenance import PACKAGES, state
 from benchmarks.gpu_worker import Task
+from gpucourse.system.atomic import write_atomically
 
 #: Seconds without a word after which a worker counts as lost; and what it gets beyond the deadline
 #: to end what it has begun.
@@ -170,12 +170,8 @@ def shortly(row: dict) -> str:
 
 def save(document: dict, path: Path | None) -> None:
     """Write the document, whole or not at all."""
-    if path is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(_text(document), encoding="utf-8")
-    os.replace(part, path)
+    if path is not None:
+        write_atomically(path, _text(document))
 
 
 def _text(document: dict) -> str:

@@ -213,7 +213,7 @@ def expect_close(got, expected, rtol: float, what: str = "the result") -> None:
                              f"{float(expected[at])} ({many:,} of {wrong.size:,} differ)")
 
 
-def expect_number(got, expected: float, rtol: float, what: str = "the result") -> None:
+def expect_number(got, expected: float, rtol: float) -> None:
     """AssertionError where a number on any device is off by more than ``rtol``."""
     number = float(on_cupy(got).ravel()[0])
-    assert abs(number - expected) <= rtol * abs(expected), f"{what} is {number}, not {expected}"
+    assert abs(number - expected) <= rtol * abs(expected), f"the result is {number}, not {expected}"

@@ -15,17 +15,10 @@ import numpy as np
 from numba import cuda, int32
 
 import benchmarks.support  # noqa: F401
-from kernels_to_see import block_sum, strided
+from kernels_to_see import add_racing, block_sum, double, strided
 
 N = 100_000
 REPEATS = 5
-
-
-@cuda.jit
-def scale(x, out):
-    i = cuda.grid(1)
-    if i < x.size:
-        out[i] = 2 * x[i]
 
 
 @cuda.jit
@@ -38,13 +31,6 @@ def histogram(x, counts):
         cuda.atomic.add(mine, int(x[i]) % 64, 1)
     cuda.syncthreads()
     cuda.atomic.add(counts, t, mine[t])
-
-
-@cuda.jit
-def racing_sum(x, total):
-    i = cuda.grid(1)
-    if i < x.size:
-        total[0] += x[i]
 
 
 @cuda.jit
@@ -62,11 +48,11 @@ def launches() -> dict[str, tuple]:
     x = np.arange(N, dtype=np.float32)
     blocks = -(-N // 64)
     return {
-        "scale": (scale, blocks, 64, x, np.zeros_like(x)),
+        "scale": (double, blocks, 64, x, np.zeros_like(x)),
         "strided": (strided, blocks, 64, x, np.zeros_like(x)),
         "tree_sum": (block_sum, blocks, 64, x, np.zeros(1, np.float32)),
         "histogram": (histogram, blocks, 64, x, np.zeros(64, np.int32)),
-        "racing_sum": (racing_sum, blocks, 64, x, np.zeros(1, np.float32)),
+        "racing_sum": (add_racing, blocks, 64, x, np.zeros(1, np.float32)),
         "collatz": (collatz, blocks, 64, x, np.zeros(N, np.int32)),
     }
 

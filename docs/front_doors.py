@@ -154,4 +154,5 @@ for door in (by_cuda_core, by_raw_kernel):
 # first cell, with `from numba_cuda_mlir import cuda`; they are compiled to PTX as well, and launched from compiled code
 # through the driver, as `cuda.core` does. So they run here (version 0.6.0 was tried), without source lines in messages.
 #
-# Triton compiles down to machine code of one GPU, which the virtual GPU cannot run. Its kernels need a real one.
+# Triton is not installed with the course either (285 MB). Where it is, its kernels run here too, compiled by Triton itself:
+# [virtualgpu.md, "Triton"](virtualgpu.md#triton).

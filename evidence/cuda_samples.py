@@ -23,6 +23,7 @@ virtualgpu.activate()
 from evidence.samples import (  # noqa: E402
     elements,
     grids,
+    images,
     language,
     matrices,
     reductions,
@@ -33,7 +34,8 @@ from evidence.samples import (  # noqa: E402
 )
 
 ROOMS = {"elements": elements, "reductions": reductions, "scans": scans, "sorting": sorting,
-         "matrices": matrices, "grids": grids, "together": together, "language": language}
+         "matrices": matrices, "grids": grids, "images": images, "together": together,
+         "language": language}
 SAMPLES = {room: module.SAMPLES for room, module in ROOMS.items()}
 
 

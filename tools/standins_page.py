@@ -63,7 +63,8 @@ _ABOUT = {
 
 # Modules whose names are worth listing, package by package.
 _MODULES = {
-    "cupy": ("cupy", "cupy.linalg", "cupy.fft", "cupy.random", "cupy.cuda", "cupy.testing"),
+    "cupy": ("cupy", "cupy.linalg", "cupy.fft", "cupy.random", "cupy.cuda", "cupy.cuda.texture",
+             "cupy.testing"),
     "cupyx": ("cupyx", "cupyx.profiler", "cupyx.jit"),
     "pycuda": ("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.cumath",
                "pycuda.curandom", "pycuda.elementwise", "pycuda.reduction", "pycuda.tools"),

@@ -424,8 +424,9 @@ check("to-half", to_half)
 # %% [markdown] id="others-text"
 # ## 5. The same in Triton and CUDA Tile
 #
-# Two more languages think in blocks. Neither runs in this notebook: they need a GPU and packages that the course doesn't install. Read
-# them for what is the same. [Triton](https://triton-lang.org), as in its first tutorial, has pointers, and the mask is up to you:
+# Two more languages think in blocks. The course installs neither: CUDA Tile needs a GPU, Triton (285 MB) runs on our virtual one too
+# ([how](../docs/virtualgpu.md#triton)). Read them for what is the same. [Triton](https://triton-lang.org), as in its first tutorial,
+# has pointers, and the mask is up to you:
 #
 # ```python
 # @triton.jit
@@ -453,7 +454,7 @@ check("to-half", to_half)
 # | beyond the end | your guard | reads unspecified, writes dropped | your mask | reads undetermined, unless `padding_mode=` says what |
 # | a sum of a block | a tree and barriers | `.sum()` | `tl.sum` | `ct.sum` |
 # | shared memory, barriers | yours | the compiler's (in Mosaic GPU: yours if you like) | the compiler's | the compiler's |
-# | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD | NVIDIA, with a recent driver |
+# | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD; our virtual one | NVIDIA, with a recent driver |
 #
 # Blocks aren't the end of threads. What has no regular shape (a histogram's atomics, a walk through a jagged event, a lock) is still
 # easiest said for one thread. And you now know what stands beneath `.sum()`: when a block program is slow, it's sectors, banks

@@ -22,6 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.report import machine, versions
+from gpucourse.system.atomic import write_atomically
 
 CHUNK = 2000  # cases per worker process: what a worker leaks is bounded by its life
 # Seconds without a line from a worker: it hangs.
@@ -77,10 +78,7 @@ class Run:
             "date": time.strftime("%Y-%m-%d"),
             "versions": versions(),
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        part.write_text(json.dumps(record, indent=1) + "\n")
-        part.replace(self.path)
+        write_atomically(self.path, json.dumps(record, indent=1) + "\n")
 
     def try_again(self) -> None:
         """Run the cases that failed: one that no longer does counts as what it is now."""

@@ -111,19 +111,10 @@ def _(k):
         yield str(error.location.thread), "0"
 
 
-@SAMPLES.add("textures", r"""
+@SAMPLES.add("mipmaps", r"""
 extern "C" __global__ void look(cudaTextureObject_t t, float *out)
-{ out[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x); }""",
-             refused="textures and surfaces are not modelled")
-def _(k):
-    k("look", 1, 32, np.uint64(1), np.zeros(32, np.float32))
-    return ()
-
-
-@SAMPLES.add("surfaces", r"""
-extern "C" __global__ void look(cudaSurfaceObject_t s, float *out)
-{ out[threadIdx.x] = surf2Dread<float>(s, 4 * threadIdx.x, 0); }""",
-             refused="textures and surfaces are not modelled")
+{ out[threadIdx.x] = tex2DLod<float>(t, threadIdx.x, 0, 1); }""",
+             refused="no mipmaps, cubes, gathers or queries")
 def _(k):
     k("look", 1, 32, np.uint64(1), np.zeros(32, np.float32))
     return ()

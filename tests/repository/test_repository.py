@@ -31,6 +31,9 @@ GUESTS: dict[str, set[str]] = {
     "pytest_plugin/summary.py": {"pytest"},
     "pytest_plugin/watching.py": {"pytest"},
     "standins/cupy/testing/_against_numpy.py": {"pytest"},
+    # imported once a program has imported Triton
+    "triton/driver.py": {"triton"},
+    "triton/hooks.py": {"triton"},
 }
 
 # What stands in for the originals uses these by their real names.

@@ -14,6 +14,8 @@ FEW = {"elements": ["vector addition", "polynomial from constant memory"],
        "sorting": ["bitonic sort"],
        "matrices": ["matrix product by tiles"],
        "grids": ["heat equation"],
+       "images": ["image rotated by an interpolating texture that wraps",
+                  "blurred image, from a texture that clamps to a surface"],
        "together": ["halves of a warp swap in two branches"],
        "language": ["printf", "assert that fails"]}
 

@@ -113,7 +113,7 @@ def test_pointers_in_memory_are_translated_both_ways():
     from virtualgpu.devices.recorded import capture, finish
 
     launch = capture(device, module.loaded, "follow", (1, 1, 1), (2, 1, 1),
-                     [int(p).to_bytes(8, "little") for p in (table, found)], texts=module.texts)
+                     [int(p).to_bytes(8, "little") for p in (table, found)])
     assert len(launch.pieces) == 4  # the two that only the table points at are found
     module.launch_bytes("follow", (1, 1, 1), (2, 1, 1), launch.parameters)
     finish(launch, device)

@@ -136,8 +136,3 @@ def side_by_side(work: Callable[[T], R], items: Iterable[T], workers: int,
             return [future.result() for future in futures]
     finally:
         _stopping.clear()
-
-
-def cores() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucourse.grading.oracle.checked_device import KIND
+from gpucourse.system.atomic import write_atomically
 from tools.gpu_check import grading_run, jobs, labelled, lesson_pair, nsight, provenance, rows
 from tools.gpu_check import sanitizer as sanitizers
 from tools.gpu_check.lesson_run import cells, find_root, lessons
 from tools.gpu_check.rows import AGREES, FAILS, NOT_RUN, Row
 from virtualgpu.devices.gpu_process import GPU, VIRTUAL
+from virtualgpu.processors import usable
 
 #: Seconds for one lesson on one device. On two cores a lesson takes up to one minute; a rehearsal
 #: may be on a machine that has others to serve.
@@ -42,7 +44,7 @@ class Check:
     folder: Path
     out: Path
     device: str = GPU
-    workers: int = field(default_factory=jobs.cores)
+    workers: int = field(default_factory=lambda: max(1, int(usable())))
     only: tuple[str, ...] = ()
     tell: Callable[[str], None] = print
     root: Path = field(default_factory=find_root)
@@ -52,11 +54,8 @@ class Check:
         """Write the rows of a part; the file is never half written."""
         self.result.setdefault("parts", {})[part] = {
             "complete": complete, "rows": [row.as_dict() for row in found]}
-        self.out.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.result, indent=1, ensure_ascii=False)
-        partial = self.out.with_suffix(".part")
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(self.out)
+        write_atomically(self.out, text + "\n")
 
     @property
     def on_gpu(self) -> dict[str, str]:

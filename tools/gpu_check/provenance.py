@@ -10,15 +10,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from benchmarks import gpu_provenance
 from benchmarks.report import versions
 from tools.gpu_check.lesson_run import find_root
 
 PACKAGES = (
-    "numpy", "numba", "numba-cuda", "llvmlite", "cuda-bindings", "cuda-core", "cuda-pathfinder",
-    "cupy-cuda13x", "cupy-cuda12x", "jax", "jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin",
-    "cudf-cu13", "cudf-cu12", "pycuda", "awkward", "awkward-cpp", "cuda-cccl", "vector", "hist",
-    "uproot", "pandas", "matplotlib", "ipython", "nbformat", "dask", "distributed",
-    "nvidia-cuda-nvrtc", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-nvjitlink",
+    *gpu_provenance.PACKAGES, "cuda-core", "cuda-pathfinder", "cudf-cu13", "cudf-cu12", "pycuda",
+    "awkward-cpp", "cuda-cccl", "hist", "uproot", "pandas", "matplotlib", "ipython", "nbformat",
+    "dask", "distributed", "nvidia-cuda-nvcc", "nvidia-nvjitlink",
 )
 #: Folders of the checkout, and kinds of files in them, of which the check's verdicts are made.
 SOURCE = ("packages/virtualgpu/src", "packages/gpucourse/src", "course", "solutions",
@@ -35,7 +34,8 @@ def describe(device: str) -> dict:
     try:
         gpu = find_gpu()
         facts = {"device": gpu.name, "compute capability": list(gpu.compute_capability),
-                 "memory": gpu.memory, "driver": gpu.driver or _driver(), "cuda": gpu.cuda}
+                 "memory": gpu.memory, "cuda": gpu.cuda,
+                 "driver": gpu.driver or gpu_provenance.state().get("driver_version")}
     except NoGPU as missing:
         facts = {"device": None, "why": str(missing)}
     if device != "gpu":
@@ -72,16 +72,6 @@ def tool_version(name: str) -> str:
         return f"does not start: {type(error).__name__}"
     lines = [line.strip() for line in done.stdout.splitlines() if "ersion" in line]
     return lines[-1] if lines else "unknown"
-
-
-def _driver() -> str | None:
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-            capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip().split("\n")[0] or None
 
 
 def _commit() -> str | None:

@@ -35,13 +35,6 @@ class RecordingDevice(VirtualDevice):
         self._seen: set[tuple] = set()
         self._count: Counter[tuple] = Counter()
         self._bytes = 0
-        self._texts: dict[int, tuple[LoadedModule, tuple[str, ...]]] = {}
-
-    def load(self, ptx: str | list[str], names: dict[str, str] | None = None) -> LoadedModule:
-        module = super().load(ptx, names)
-        # The module is held, so that its id stays its own.
-        self._texts[id(module)] = module, (ptx,) if isinstance(ptx, str) else tuple(ptx)
-        return module
 
     def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
                parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
@@ -52,7 +45,7 @@ class RecordingDevice(VirtualDevice):
                 or not isinstance(instruments.new_schedule(), Lockstep)):
             super().launch(*what)
             return
-        launch = capture(self, *what, texts=self._texts[id(module)][1])
+        launch = capture(self, *what)
         try:
             super().launch(*what)
         except VirtualGPUError:
@@ -68,7 +61,7 @@ class RecordingDevice(VirtualDevice):
     def _describe(self, what: tuple) -> tuple[tuple, tuple]:
         """The kernel, and all that makes one launch of it differ from another but its data."""
         module, entry, grid, block, parameters, shared_bytes, _, cluster = what
-        kernel = entry, hash(self._texts[id(module)][1])
+        kernel = entry, hash(tuple(module.texts))
         # Sizes are among the parameters; addresses say nothing.
         sizes = tuple(raw for raw in parameters if len(raw) != 8 or not self._is_address(raw))
         return kernel, (*kernel, tuple(grid), tuple(block), shared_bytes, cluster, sizes)

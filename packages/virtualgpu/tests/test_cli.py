@@ -64,6 +64,29 @@ def test_a_script_runs_under_the_checkers(script: Path, capsys, words, status, s
     assert said in capsys.readouterr().err
 
 
+def test_missing_synchronisation_is_a_fault_if_asked_for(tmp_path: Path, capsys):
+    script = tmp_path / "two.py"
+    script.write_text("""\
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def add(x):
+    x[cuda.grid(1)] += 1
+
+x = cuda.to_device(np.zeros(64))
+cuda.synchronize()
+add[1, 64, cuda.stream()](x)
+add[1, 64, cuda.stream()](x)
+cuda.synchronize()
+""")
+    assert cli.main(["run", str(script)]) == 0
+    assert cli.main(["run", "--streams", str(script)]) == 1
+    said = capsys.readouterr().err
+    assert "2 launches checked, clean" in said
+    assert "1. missing synchronisation: kernel add in stream 2 (two.py line 11)" in said
+
+
 def test_a_fault_is_an_exit_status_and_no_traceback(script: Path):
     ran = virtualgpu("run", script, "race")
     assert ran.returncode == 1

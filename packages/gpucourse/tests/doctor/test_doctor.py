@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from conftest import REPOSITORY
+from doctor_findings import finding
 from gpucourse import doctor
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
 from gpucourse.doctor.finding import install
@@ -23,12 +24,6 @@ from gpucourse.publish import outputs
 from gpucourse.system import device, resources
 from small_course import LECTURE, edit, write_course
 from virtualgpu import processors
-
-
-def finding(part, name: str) -> Finding:
-    """The one finding of this name that a part of the examination makes."""
-    (found,) = (f for f in part() if f.name == name)
-    return found
 
 
 def test_a_package_that_is_missing_or_too_old_is_told_with_the_command(

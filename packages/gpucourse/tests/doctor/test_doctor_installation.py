@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import gpucourse
+from doctor_findings import finding
 from gpucourse import doctor
 from gpucourse.course.projects import COURSE, VIRTUALGPU
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
@@ -18,12 +19,6 @@ from gpucourse.system import device, libraries
 
 NONE = device.DeviceInfo("Virtual GPU (CPU)", True, (9, 0), reason="no NVIDIA driver here")
 TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvrtc,nvvm]>=12.8,<14"
-
-
-def finding(part, name: str) -> Finding:
-    """The one finding of this name that a part of the examination makes."""
-    (found,) = (f for f in part() if f.name == name)
-    return found
 
 
 def distribution(folder: Path, name: str, version: str, needs: list[str] = ()) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from doctor_findings import finding
 from gpucourse import doctor
 from gpucourse.course.projects import editable
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
@@ -27,12 +28,6 @@ from gpucourse.system import device
 from small_course import write_course
 
 SOURCE = Path(doctor.__file__).parents[2]
-
-
-def finding(part, name: str) -> Finding:
-    """The one finding of this name that a part of the examination makes."""
-    (found,) = (f for f in part() if f.name == name)
-    return found
 
 
 def write_files(folder: Path, **files: str) -> None:

@@ -10,15 +10,9 @@ import virtualgpu
 from gpucourse.exercises import orders
 from gpucourse.grading.contract import PropertyFailed
 from gpucourse.grading.testing import watching
+from kernels_to_see import double
 
 virtualgpu.activate(force=True)
-
-
-@cuda.jit
-def double(values, out):
-    i = cuda.grid(1)
-    if i < values.size:
-        out[i] = 2 * values[i]
 
 
 @cuda.jit

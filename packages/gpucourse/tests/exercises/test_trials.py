@@ -19,26 +19,8 @@ from gpucourse.exercises.trials import (  # noqa: E402
     launched,
     require_equal,
 )
+from kernels_to_see import add_racing, double, double_unguarded  # noqa: E402
 from virtualgpu.errors import MemoryAccessError  # noqa: E402
-
-
-@cuda.jit
-def double(values, out):
-    i = cuda.grid(1)
-    if i < values.size:
-        out[i] = 2 * values[i]
-
-
-@cuda.jit
-def double_all(values, out):
-    out[cuda.grid(1)] = 2 * values[cuda.grid(1)]
-
-
-@cuda.jit
-def add_all(values, total):
-    i = cuda.grid(1)
-    if i < values.size:
-        total[0] += values[i]
 
 
 @cuda.jit
@@ -90,9 +72,9 @@ def test_awkward_arrays_go_to_the_device_and_come_back_as_given(jagged):
 
 def test_a_finding_fails_the_check_and_names_both_places():
     with pytest.raises(CheckFailed) as failed:
-        launched(add_all, 1, 64, np.ones(64), np.zeros(1))
+        launched(add_racing, 1, 64, np.ones(64), np.zeros(1))
     assert failed.value.message.startswith("race: ")
-    assert failed.value.look.count("test_trials.py line") == 2
+    assert failed.value.look.count("kernels_to_see.py line") == 2
     assert "`total[0] += values[i]` (thread 0 of block 0)" in failed.value.look
 
 
@@ -112,7 +94,7 @@ def test_threads_that_have_ended_are_no_place_to_look_at():
 
 def test_errors_of_the_machine_are_raised():
     with pytest.raises(MemoryAccessError):
-        launched(double_all, 2, 64, np.ones(100), np.zeros(100))
+        launched(double_unguarded, 2, 64, np.ones(100), np.zeros(100))
 
 
 def test_an_answer_that_depends_on_the_order_fails_the_check():
@@ -133,7 +115,7 @@ def test_counts_are_those_of_one_launch():
 
 
 def test_counts_of_a_kernel_that_fails_end_at_the_failure():
-    assert counted(double_all, 2, 64, np.ones(100), np.zeros(100)).global_stores == 0
+    assert counted(double_unguarded, 2, 64, np.ones(100), np.zeros(100)).global_stores == 0
     assert counted(len, 1, 1).warp_instructions == 0
 
 

@@ -222,3 +222,8 @@ def test_commands_and_oracles_do_without_the_grammar_of_iris(module):
     assert loaded == "False\n"
     schemas = [path.read_text() for path in Path(nbformat.__file__).parent.glob("v*/*.json")]
     assert schemas and not any('"format": "iri' in schema for schema in schemas)
+
+
+def test_as_many_at_a_time_as_a_container_lets_us_use(monkeypatch):
+    monkeypatch.setattr(batch.processors, "usable", lambda: 3.5)
+    assert batch.default_workers() == 3

@@ -1,4 +1,4 @@
-"""Kernels that the tests of the views look at: good ones and bad ones."""
+"""Kernels that tests of views, trials and verbs look at: good ones and bad ones."""
 
 from __future__ import annotations
 
@@ -14,6 +14,25 @@ def copy(x, out):
     i = cuda.grid(1)
     if i < out.size:
         out[i] = x[i]
+
+
+@cuda.jit
+def double(values, out):
+    i = cuda.grid(1)
+    if i < values.size:
+        out[i] = 2 * values[i]
+
+
+@cuda.jit
+def double_unguarded(values, out):
+    out[cuda.grid(1)] = 2 * values[cuda.grid(1)]
+
+
+@cuda.jit
+def add_racing(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        total[0] += values[i]
 
 
 @cuda.jit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
 
 import numpy as np
 
@@ -53,6 +52,8 @@ def generate(program: Program) -> str:
 class PythonWriter(TextWriter):
     """Python within a function."""
 
+    opens = ":"
+
     def steps(self, steps: list) -> None:
         for step in steps:
             match step:
@@ -80,7 +81,7 @@ class PythonWriter(TextWriter):
             self.statements(nest.body)
             return
         low, high = nest.ranges[axis]
-        with self.counting(f"i{axis}", str(low), str(high)):
+        with self.section(self.for_head(f"i{axis}", str(low), str(high))):
             self.nest(nest, axis + 1)
 
     def constant(self, node: Expr) -> str:
@@ -155,26 +156,11 @@ class PythonWriter(TextWriter):
     def assign(self, target: str, text: str) -> str:
         return f"{target} = {bare(text)}"
 
-    @contextmanager
-    def counting(self, name: str, low: str, high: str):
-        bounds = high if low == "0" else f"{low}, {high}"
-        with self.section(f"for {name} in range({bounds})"):
-            yield
-
-    @contextmanager
-    def section(self, head: str):
-        self.line(f"{head}:")
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1
+    def for_head(self, name: str, low: str, high: str) -> str:
+        return f"for {name} in range({high if low == '0' else f'{low}, {high}'})"
 
     def while_head(self, condition: str) -> str:
         return f"while {bare(condition)}"
 
     def if_head(self, condition: str) -> str:
         return f"if {bare(condition)}"
-
-    def else_head(self) -> str:
-        return "else"

@@ -40,22 +40,34 @@ class TextWriter(Memos):
     def declare(self, name: str, dtype) -> None:
         """A local variable, before the loops that it outlives."""
 
-    @contextmanager
-    def counting(self, name: str, low: str, high: str):
-        yield
-
-    @contextmanager
-    def section(self, head: str):
-        """Lines further in, below a head such as ``while (x)``."""
-        yield
+    def for_head(self, name: str, low: str, high: str) -> str:
+        raise NotImplementedError
 
     def while_head(self, condition: str) -> str:
         raise NotImplementedError
+
+    def if_head(self, condition: str) -> str:
+        raise NotImplementedError
+
+    # What follows the head of a section, and the line that ends one.
+    opens, closes = "", ""
 
     # --- lines ---
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text if text else "")
+
+    @contextmanager
+    def section(self, head: str):
+        """Lines further in, below a head such as ``while (x)``."""
+        self.line(head + self.opens)
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            if self.closes:
+                self.line(self.closes)
 
     # --- statements ---
 
@@ -73,7 +85,8 @@ class TextWriter(Memos):
                 case Loop():
                     low, high = self.values([item.low, item.high])
                     self.forget(item.body)
-                    with self.fresh(), self.counting(item.variable.attr[0], low, high):
+                    head = self.for_head(item.variable.attr[0], low, high)
+                    with self.fresh(), self.section(head):
                         self.statements(item.body)
                 case Until():
                     self.forget(item.body)
@@ -83,17 +96,11 @@ class TextWriter(Memos):
                 case When():
                     (condition,) = self.values([item.condition])
                     for words, body in ((self.if_head(condition), item.body),
-                                        (self.else_head(), item.otherwise)):
+                                        ("else", item.otherwise)):
                         if body:
                             with self.fresh(), self.section(words):
                                 self.statements(body)
                     self.forget([item])
-
-    def if_head(self, condition: str) -> str:
-        raise NotImplementedError
-
-    def else_head(self) -> str:
-        raise NotImplementedError
 
     def declare_locals(self, nest: Nest) -> None:
         for item in walk(nest.body):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from types import ModuleType
 
-from virtualgpu import tracebacks
+from virtualgpu import scripts, tracebacks
+from virtualgpu.after_import import after_import, forget
 from virtualgpu.awkward import backend, kernels
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.standins import finder
+
+#: Compilers whose import means that there will be kernels.
+COMPILERS = ("numba.cuda", "triton")
 
 
 def activate(force: bool = False) -> bool:
@@ -20,6 +25,8 @@ def activate(force: bool = False) -> bool:
     its CPU kernels on the virtual GPU's memory, unless there is a GPU. With and without one,
     kernels may iterate over Awkward Arrays (:mod:`virtualgpu.awkward.kernels`). An error that ends
     the program is shown without the frames of compiler and launch (:mod:`virtualgpu.tracebacks`).
+    In a Jupyter kernel, scripts that it starts find the same (:mod:`virtualgpu.scripts`), unless
+    there is a GPU.
 
     Parameters
     ----------
@@ -39,8 +46,10 @@ def activate(force: bool = False) -> bool:
     hooks.activate()
     if not gpu_is_present():
         from virtualgpu.driver import install
+        from virtualgpu.triton import hooks as triton_hooks
 
         install.install()
+        triton_hooks.install()
     tracebacks.shorten()
     if replaced := use_standins():
         warnings.warn(
@@ -60,13 +69,35 @@ def use_standins() -> list[str]:
     if gpu_is_present():
         return []
     backend.route_to_cpu_kernels()
+    scripts.reach()
     return finder.install()
+
+
+def activate_later() -> list[str]:
+    """:func:`use_standins` now, and :func:`activate` when ``numba.cuda`` or Triton is imported.
+
+    ``numba.cuda`` takes two seconds to import, and a program may not need it.
+    """
+    replaced = use_standins()
+    for name in COMPILERS:
+        after_import(name, _activate)
+    return replaced
+
+
+def _activate(compiler: ModuleType) -> None:
+    for name in COMPILERS:  # activation imports numba.cuda
+        forget(name)
+    if not is_active():
+        activate()
 
 
 def deactivate() -> None:
     """Undo :func:`activate`; ``sys.modules`` no longer holds stand-ins."""
     import sys
 
+    for name in COMPILERS:
+        forget(name)
+    scripts.withdraw()
     kernels.stop_waiting()
     backend.undo()
     finder.remove()
@@ -75,6 +106,8 @@ def deactivate() -> None:
         frontend.deactivate()
     if driver := sys.modules.get("virtualgpu.driver.install"):
         driver.remove()
+    if triton := sys.modules.get("virtualgpu.triton.hooks"):
+        triton.remove()
 
 
 def is_active() -> bool:

@@ -1,6 +1,7 @@
 """The command ``virtualgpu``: run a script under all checkers, read its PTX, look at the machine.
 
     virtualgpu run script.py ARGUMENTS…    exit status 1 if a kernel has a fault, else the script's
+    virtualgpu run --streams script.py     missing synchronisation between streams is a fault too
     virtualgpu ptx script.py ARGUMENTS…    the PTX of each kernel that the script launches
     virtualgpu doctor                      compilers, versions, a first kernel
     virtualgpu cache [clear]               where compiled code is kept, and how much; remove it
@@ -36,6 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
     for name, text in (("run", "run a Python script on the virtual GPU, every launch checked"),
                        ("ptx", "run a script and print the PTX of the kernels that it launches")):
         verb = verbs.add_parser(name, help=text, description=text)
+        if name == "run":
+            verb.add_argument("--streams", action="store_true", help="also find missing "
+                              "synchronisation between streams, and of the host with a stream")
         verb.add_argument("script", type=Path)
         verb.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     verbs.add_parser("doctor", help="look at compilers and versions, and launch a first kernel")
@@ -49,18 +53,19 @@ def main(arguments: list[str] | None = None) -> int:
     if not given.script.is_file():
         parser.error(f"there is no file {given.script}")
     with command_line(given.script, given.arguments):
-        return run(given.script) if given.verb == "run" else print_ptx(given.script)
+        return run(given.script, given.streams) if given.verb == "run" else print_ptx(given.script)
 
 
-def run(script: Path) -> int:
+def run(script: Path, streams: bool = False) -> int:
     """Run ``script`` under the checkers and print what they found; the exit status.
 
     1 where a checker found something or an error left the script; a script that ends by
-    ``sys.exit`` keeps its own status unless that is 0 and there are findings.
+    ``sys.exit`` keeps its own status unless that is 0 and there are findings. ``streams``: that of
+    :func:`virtualgpu.check`.
     """
     virtualgpu.activate(force=True)
     status = 0
-    with virtualgpu.check() as report, virtualgpu.profile() as profile:
+    with virtualgpu.check(streams=streams) as report, virtualgpu.profile() as profile:
         try:
             runpy.run_path(str(script), run_name="__main__")
         except SystemExit as leaving:

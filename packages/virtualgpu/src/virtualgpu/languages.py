@@ -1,4 +1,4 @@
-"""What things are called where a kernel was written: in Numba CUDA, or in CUDA C++."""
+"""What things are called where a kernel was written: in Numba CUDA, CUDA C++ or Triton."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class Language:
         Where the size of a shared or local array is given.
     fresh : str
         What is to be known of global memory that was never written.
+    guard : str
+        What keeps an index inside its array.
     """
 
     barrier: str
@@ -33,6 +35,8 @@ class Language:
     shared: str
     local: str
     fresh: str
+    guard: str = ("guard the index (if i < array.size, in C++ if (i < n)) or launch fewer "
+                  "threads")
 
 
 NUMBA = Language(
@@ -50,8 +54,22 @@ CPP = Language(
     fresh="memory comes as it is (cupy.empty, gpuarray.empty, cudaMalloc); fill it before the "
           "launch (cupy.zeros, a copy from the host)",
 )
+TRITON = Language(
+    barrier="tl.debug_barrier()", warp_barrier="tl.debug_barrier()",
+    fence="an atomic with sem=\"acq_rel\"", atomic="an atomic (tl.atomic_add)",
+    decisive="tl.atomic_max (or min, or atomic_cas)",
+    shared="that Triton's compiler chose", local="that Triton's compiler chose",
+    fresh="memory comes as it is (cupy.empty); fill it before the launch (cupy.zeros, a copy from "
+          "the host)",
+    guard="give tl.load and tl.store a mask (mask=offsets < n), or launch fewer programs",
+)
+triton_files: set[str] = set()  # from which kernels were loaded
 
 
 def language_of(source) -> Language:
     """By the file of a :class:`~virtualgpu.ptx.module.SourceLine`; Numba's names without one."""
-    return CPP if source is not None and source.filename.endswith(CPP_SUFFIXES) else NUMBA
+    if source is None:
+        return NUMBA
+    if source.filename in triton_files:
+        return TRITON
+    return CPP if source.filename.endswith(CPP_SUFFIXES) else NUMBA

@@ -65,17 +65,6 @@ extern "C" __global__ void product(const half *a, const half *b, float *c) {
 }"""
 
 
-@pytest.fixture
-def cp():
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    import cupy
-
-    yield cupy
-    if not before:
-        virtualgpu.deactivate()
-
-
 def halves(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float16)
 

@@ -37,13 +37,7 @@ extern "C" __global__ void reverse(int *x)
 """
 
 
-@pytest.fixture(autouse=True)
-def active():
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    yield
-    if not before:
-        virtualgpu.deactivate()
+pytestmark = pytest.mark.usefixtures("active")
 
 
 @pytest.fixture

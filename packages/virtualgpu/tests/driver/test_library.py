@@ -16,18 +16,18 @@ def made():
     two = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
     functions = [two(lambda n: n + 1), two(lambda n: 2 * n)]
     addresses = [ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions]
-    return (library.Library("libvirtualgputest.so.7", dict(zip(("more", "twice"), addresses,
+    return (library.Library("libvirtualgputest.so.7", dict(zip(("more", "cuTwiceFree"), addresses,
                                                               strict=True))), functions)
 
 
 def test_its_functions_are_found_by_its_name(made):
     loaded = ctypes.CDLL("libvirtualgputest.so.7")
-    assert (loaded.more(20), loaded.twice(20)) == (21, 40)
+    assert (loaded.more(20), loaded.cuTwiceFree(20)) == (21, 40)
     with pytest.raises(AttributeError):
         loaded.thrice  # noqa: B018
 
 
-def test_at_the_end_nothing_is_called(made):
+def test_at_the_end_nothing_is_called_and_what_frees_succeeds(made):
     loaded = ctypes.CDLL("libvirtualgputest.so.7")
     made[0].end()
-    assert (loaded.more(20), loaded.twice(20)) == (4, 4)
+    assert (loaded.more(20), loaded.cuTwiceFree(20)) == (4, 0)

@@ -267,6 +267,16 @@ def test_all_dynamic_shared_arrays_are_one():
     assert (out == 132 * 1000000 + 128 * 1000 + 31).all()
 
 
+def test_dynamic_shared_memory_as_mlir_names_it():
+    """A variable of one byte, in the kernel: numba-cuda-mlir's ``shared.array(0)``."""
+    out = per_thread("""
+        mul.wide.u32 %rd3, %tid, 4; mov.u64 %rd4, __dynamic_shmem__0;
+        add.u64 %rd4, %rd4, %rd3; st.shared.u32 [%rd4], %tid;
+        bar.sync 0; ld.shared.u32 %r0, [__dynamic_shmem__0+124];""",
+        variables=".shared .align 16 .b8 __dynamic_shmem__0;", shared_bytes=128)
+    assert (out == 31).all()
+
+
 def test_addresses_of_one_thread_mean_its_own_local_memory():
     """A local address handed to another thread reaches that thread's own bytes."""
     out = per_thread("""

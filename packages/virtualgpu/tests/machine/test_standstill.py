@@ -249,10 +249,28 @@ def gives_up(flag, total):
     cuda.atomic.add(total, 0, 1)
 
 
+@cuda.jit
+def locks_as_a_block(lock, total):
+    taken = cuda.shared.array(1, int32)
+    while True:
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 0:
+            taken[0] = cuda.atomic.cas(lock, 0, 0, 1)
+        cuda.syncthreads()
+        if taken[0] == 0:
+            break
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        total[0] += cuda.blockDim.x
+        cuda.threadfence()
+        cuda.atomic.exch(lock, 0, 0)
+
+
 PATIENT = {
     "lock with back-off": (backs_off, 1), "tickets": (takes_tickets, 1),
     "look-back": (looks_back, 2), "grid barrier": (meets_the_grid, 0),
     "a worker": (waits_for_one_who_works, 1), "gives up": (gives_up, 1),
+    "a lock that one thread takes for its block": (locks_as_a_block, 1),
 }
 
 

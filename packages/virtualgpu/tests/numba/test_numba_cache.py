@@ -9,8 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-import virtualgpu
-
 SOURCE = """
 import numpy as np
 from numba import cuda
@@ -39,13 +37,7 @@ except virtualgpu.errors.MemoryAccessError as error:
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def active():
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    yield
-    if not before:
-        virtualgpu.deactivate()
+pytestmark = pytest.mark.usefixtures("active")
 
 
 @pytest.fixture

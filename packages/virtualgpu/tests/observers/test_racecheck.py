@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 
 import virtualgpu
 
@@ -16,6 +17,8 @@ virtualgpu.activate(force=True)
 
 from numba import cuda, int32  # noqa: E402
 
+from ptx_lab import per_thread  # noqa: E402
+from virtualgpu.errors import BarrierError  # noqa: E402
 from virtualgpu.findings import Report  # noqa: E402
 from virtualgpu.observers import race_loop, racecheck  # noqa: E402
 
@@ -263,6 +266,31 @@ def test_nothing_launched_is_no_success():
     with virtualgpu.check() as report:
         pass
     assert "no kernel was launched" in str(report)
+
+
+def test_a_parameter_is_its_threads_own():
+    """By a literal address, which the fuzzer's case 9068 had: no allocation is there."""
+    with virtualgpu.check() as report:
+        found = per_thread("st.param.b32 [8], %gid; ld.param.b32 %r0, [8];",
+                           variables=".local .align 8 .b8 frame[16];")
+    assert report.ok and (found == np.arange(32)).all()
+
+
+def test_every_strong_access_has_records_to_write_to(monkeypatch):
+    """Those of `cp.async.mbarrier.arrive` were missing: fuzz case 133677 wrote past an array."""
+    seen = []
+    run = racecheck.Racecheck._run
+
+    def watched(self, state, access, site, area, *rest):
+        done = run(self, state, access, site, area, *rest)
+        seen.append((access.strong, area.has_strong))
+        return done
+
+    monkeypatch.setattr(racecheck.Racecheck, "_run", watched)
+    with virtualgpu.check(), pytest.raises(BarrierError):
+        per_thread("cp.async.mbarrier.arrive.shared.b64 [tile];", grid=3, block=1,
+                   before=".shared .align 8 .b8 tile[64];")
+    assert seen == [(True, True)]
 
 
 # -- limits -------------------------------------------------------------------------------------

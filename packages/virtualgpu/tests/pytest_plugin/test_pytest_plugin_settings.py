@@ -43,6 +43,74 @@ def test_the_configuration_file(tmp_path: Path):
         in ran.text
 
 
+STREAMS = {"test_kernels.py": """
+import numpy as np
+import pytest
+from numba import cuda
+
+
+@cuda.jit("void(float64[:])")
+def add(x):
+    x[cuda.grid(1)] += 1
+
+
+@pytest.fixture
+def added():
+    x = cuda.to_device(np.zeros(64))
+    cuda.synchronize()
+    add[1, 64, cuda.stream()](x)
+    return x
+
+
+def test_unordered(added):
+    add[1, 64, cuda.stream()](added)
+
+
+@pytest.mark.virtualgpu_streams
+def test_marked(added):
+    add[1, 64, cuda.stream()](added)
+
+
+@pytest.mark.virtualgpu_unchecked
+def test_unchecked(added):
+    add[1, 64, cuda.stream()](added)
+
+
+def test_ordered(added):
+    cuda.synchronize()
+    add[1, 64, cuda.stream()](added)
+
+
+kept = cuda.to_device(np.zeros(64))
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_two_tests_are_not_two_streams(turn):
+    add[1, 64, cuda.stream()](kept)
+"""}
+ORDERED = {"ordered": "PASSED", "unchecked": "PASSED", "two_tests_are_not_two_streams[1]": "PASSED",
+           "two_tests_are_not_two_streams[2]": "PASSED"}
+
+
+def test_streams_by_a_marker(tmp_path: Path):
+    ran = run(tmp_path, "--virtual-gpu", files=STREAMS)
+    assert ran.outcomes == ORDERED | {"unordered": "PASSED", "marked": "FAILED"}, ran.text
+
+
+def test_streams_by_an_option(tmp_path: Path):
+    """The earlier work may be a fixture's; what another test left is not asked about."""
+    ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-streams", files=STREAMS)
+    assert ran.outcomes == ORDERED | {"unordered": "FAILED", "marked": "FAILED"}, ran.text
+    assert "every launch checked, streams too;" in ran.text
+    assert "FAILED test_kernels.py::test_unordered - stream at test_kernels.py:21 (add)" in ran.text
+
+
+def test_streams_by_the_configuration(tmp_path: Path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nvirtual_gpu_streams = true\n")
+    ran = run(tmp_path, "--virtual-gpu", "-k", "ordered", files=STREAMS)
+    assert ran.outcomes == {"unordered": "FAILED", "ordered": "PASSED"}, ran.text
+
+
 def test_a_run_without_launches_fails_where_launches_are_required(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-require", files=PASSES)
     assert ran.outcomes == {"nothing": "PASSED"}
@@ -67,6 +135,8 @@ def test_the_launches_of_xdist_s_workers_count(tmp_path: Path):
     (["--virtual-gpu"], "virtual_gpu_time_limit = soon",
      "virtual_gpu_time_limit: 'soon' is not a positive number of seconds"),
     (["--virtual-gpu"], "virtual_gpu_unchecked = perhaps", "perhaps"),
+    (["--virtual-gpu"], "virtual_gpu_streams = perhaps", "perhaps"),
+    (["--virtual-gpu-streams"], "", "--virtual-gpu-streams does nothing without --virtual-gpu"),
 ])
 def test_a_wrong_value_is_a_usage_error(tmp_path: Path, options: list[str], entries: str,
                                         says: str):

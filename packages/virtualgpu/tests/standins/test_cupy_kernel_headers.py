@@ -8,17 +8,6 @@ import pytest
 import virtualgpu
 
 
-@pytest.fixture
-def cp():
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    import cupy
-
-    yield cupy
-    if not before:
-        virtualgpu.deactivate()
-
-
 @pytest.mark.parametrize(("ctype", "dtype"), [("float", np.float32), ("double", np.float64)])
 def test_atomics_of_the_larger_and_the_smaller(cp, ctype, dtype):
     kernel = cp.RawKernel(

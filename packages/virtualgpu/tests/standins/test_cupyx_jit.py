@@ -7,17 +7,6 @@ import pytest
 import virtualgpu
 
 
-@pytest.fixture
-def cp():
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    import cupy
-
-    yield cupy
-    if not before:
-        virtualgpu.deactivate()
-
-
 def test_a_loop_over_the_grid(cp):
     from cupyx import jit
 

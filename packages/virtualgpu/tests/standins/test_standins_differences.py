@@ -7,26 +7,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-import virtualgpu
-
-
-@pytest.fixture(scope="module", autouse=True)
-def stand_ins() -> Iterator[None]:
-    virtualgpu.activate()
-    yield
-    virtualgpu.deactivate()
-
-
-@pytest.fixture
-def cp():
-    import cupy
-
-    return cupy
+pytestmark = pytest.mark.usefixtures("cp")
 
 
 def test_events_have_no_times(cp):

@@ -85,7 +85,6 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Undo :func:`load_ipython_extension`: no hooks, no stand-ins; variables stay."""
     from virtualgpu import activation, sources
 
-    after_import.forget("numba.cuda")
     after_import.forget("matplotlib")
     errors.undo(shell)
     if _follow_theme in shell.events.callbacks["pre_run_cell"]:
@@ -152,10 +151,9 @@ def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
     if any(importlib.util.find_spec(plugin) for plugin in plugins):
         # With a CUDA plugin installed and no GPU, JAX complains at length before it uses the CPU.
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    replaced = activation.use_standins()
+    replaced = activation.activate_later()
     if replaced and shell is not None:
         rebind(shell.user_ns)
-    after_import.after_import("numba.cuda", _activate)
     return replaced
 
 
@@ -255,10 +253,3 @@ def tick_cells(shell: InteractiveShell) -> None:
             shell.events.unregister(event, previous)
         setattr(shell, known, callback)
         shell.events.register(event, callback)
-
-
-def _activate(numba_cuda: ModuleType) -> None:
-    import virtualgpu
-
-    if not virtualgpu.is_active():
-        virtualgpu.activate()

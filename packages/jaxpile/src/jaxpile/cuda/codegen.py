@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jaxpile.cuda.columns import by_columns
@@ -105,6 +104,8 @@ def kernel_of(nest: Nest, name: str) -> Kernel:
 class CudaWriter(TextWriter):
     """C++ within a kernel."""
 
+    opens, closes = " {", "}"
+
     def constant(self, node: Expr) -> str:
         return constant(node.attr, node.dtype)
 
@@ -120,26 +121,11 @@ class CudaWriter(TextWriter):
     def declare(self, name: str, dtype) -> None:
         self.line(f"{type_name(dtype)} {name} = {'{}' if dtype.kind == 'c' else '0'};")
 
-    @contextmanager
-    def counting(self, name: str, low: str, high: str):
-        with self.section(f"for (long long {name} = {low}; {name} < {high}; ++{name})"):
-            yield
-
-    @contextmanager
-    def section(self, head: str):
-        self.line(f"{head} {{")
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1
-            self.line("}")
+    def for_head(self, name: str, low: str, high: str) -> str:
+        return f"for (long long {name} = {low}; {name} < {high}; ++{name})"
 
     def while_head(self, condition: str) -> str:
         return f"while ({bare(condition)})"
 
     def if_head(self, condition: str) -> str:
         return f"if ({bare(condition)})"
-
-    def else_head(self) -> str:
-        return "else"

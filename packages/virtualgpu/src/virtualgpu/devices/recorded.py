@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,7 +132,7 @@ def shorter(dimensions: Triple) -> str:
 
 def capture(device: VirtualDevice, module: LoadedModule, entry: str, grid: Triple, block: Triple,
             parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-            cluster: Triple | None = None, texts: Iterable[str] = ()) -> RecordedLaunch:
+            cluster: Triple | None = None) -> RecordedLaunch:
     """A launch that is about to happen, with the memory as it is now."""
     module.program(entry)  # gives the variables that it uses their places
     memory = device.memory
@@ -146,7 +146,7 @@ def capture(device: VirtualDevice, module: LoadedModule, entry: str, grid: Tripl
         pieces.append(Piece(start, memory.read(start, end - start), None,
                             variables.get(start, ""), _unwritten(memory, start, end - start)))
     return RecordedLaunch(
-        module.display_name(entry), entry, tuple(texts),
+        module.display_name(entry), entry, tuple(module.texts),
         cast("Triple", tuple(grid)), cast("Triple", tuple(block)),
         [bytes(raw) for raw in parameters], shared_bytes, bool(cooperative), pieces,
         cluster=cluster)

@@ -11,10 +11,12 @@ import numpy as np
 from virtualgpu import processors
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
+from virtualgpu.machine import textures
 from virtualgpu.machine.launch import Launch
 from virtualgpu.machine.limits import Budget
 from virtualgpu.machine.linker import LoadedModule
 from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.machine.textures import Sampler, Texels
 from virtualgpu.observers import instruments, queues
 
 # How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
@@ -108,6 +110,20 @@ class VirtualDevice:
         self.memory.fill(address, byte, nbytes)
         for observer in instruments.observers():
             observer.host_wrote(address, nbytes)
+
+    # -- textures ------------------------------------------------------------------------------
+
+    def create_texture(self, texels: Texels, sampler: Sampler) -> int:
+        """The handle of a texture object, for :meth:`destroy`. Raises VirtualGPUError."""
+        return textures.create_texture(self.memory, texels, sampler)
+
+    def create_surface(self, texels: Texels) -> int:
+        """The handle of a surface object, for :meth:`destroy`. Raises VirtualGPUError."""
+        return textures.create_surface(self.memory, texels)
+
+    def destroy(self, handle: int) -> None:
+        """End a texture or surface object."""
+        textures.destroy(self.memory, handle)
 
     # -- memory that the host reaches ------------------------------------------------------------
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import struct
 import sys
 
 _PAGE = 4096
 _DYNAMIC = 16  # entries of the dynamic table, zeros at its end
 _STUB = 8  # bytes of code for each function
-_END = "virtualgpu_driver_ended"
+# Functions of every library, in place of its own once Python ends: what they do, in machine code.
+_ENDED = {"virtualgpu_ended": b"\xb8\x04\x00\x00\x00\xc3",  # mov eax, 4; ret
+          "virtualgpu_freed": b"\x31\xc0\xc3"}  # xor eax, eax; ret
+_FREES = re.compile("Destroy|Free|Release|Unload")
 
 
 def is_possible() -> bool:
@@ -34,7 +38,7 @@ class Library:
     def __init__(self, name: str, functions: dict[str, int]):
         # Not closed: a next one with its number would be taken for this one, by its path.
         file = os.memfd_create(name)
-        os.write(file, image(name, functions | {_END: 0}))
+        os.write(file, image(name, functions | dict.fromkeys(_ENDED, 0)))
         self._loaded = ctypes.CDLL(f"/proc/self/fd/{file}", mode=ctypes.RTLD_GLOBAL)
         self._names = list(functions)
 
@@ -44,11 +48,12 @@ class Library:
 
     def end(self) -> None:
         """Have every function return 4, CUDA_ERROR_DEINITIALIZED, and call nobody: Python ends, and
-        what C++ frees after it still calls the driver."""
+        what is freed after it still calls the driver. To free then is right: 0, CUDA_SUCCESS."""
         first, count = self.address(self._names[0]), len(self._names)
         distance = ctypes.c_int32.from_address(first + 2).value
         table = (ctypes.c_uint64 * count).from_address(first + 6 + distance)
-        table[:] = [self.address(_END)] * count
+        ended, freed = map(self.address, _ENDED)
+        table[:] = [freed if _FREES.search(name) else ended for name in self._names]
 
 
 def image(name: str, functions: dict[str, int]) -> bytes:
@@ -70,9 +75,10 @@ def image(name: str, functions: dict[str, int]) -> bytes:
     at_table = at_dynamic + 8 * _DYNAMIC
     end = at_table + 8 * len(named)
 
-    code = b"".join(  # mov eax, 4; ret - or jmp *[rip + distance] - padded
-        b"\xb8\x04\x00\x00\x00\xc3\xcc\xcc" if function == _END else
-        b"\xff\x25" + struct.pack("<i", at_table + 8 * k - (at_code + _STUB * k + 6)) + b"\xcc\xcc"
+    code = b"".join(
+        (_ENDED.get(function)  # or jmp *[rip + distance]
+         or b"\xff\x25" + struct.pack("<i", at_table + 8 * k - (at_code + _STUB * k + 6))
+         ).ljust(_STUB, b"\xcc")
         for k, function in enumerate(functions))
     symbols = bytes(24) + b"".join(  # global functions of section 1, which need not exist
         struct.pack("<IBBHQQ", string, 0x12, 0, 1, at_code + _STUB * k, _STUB)

@@ -17,7 +17,7 @@ from virtualgpu.errors import Location, MemoryAccessError, MisalignedAddressErro
 from virtualgpu.languages import language_of
 from virtualgpu.machine import array_names, atomics, clusters, wide
 from virtualgpu.machine.events import Access
-from virtualgpu.machine.group import Group
+from virtualgpu.machine.group import ALL, Group
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, SHARED_WINDOW, STACK_TOP, WINDOW, Wave
@@ -76,7 +76,7 @@ def load(site: Site, group: Group, address: np.ndarray) -> Any:
         return _mixed(site, group, address)
     view, index = locate(site, group, space, address)
     if site.strong:
-        group.waited = True
+        group.waited = ALL
     if site.width == 1:
         return view.take(index)
     return tuple(view.take(index + element) for element in range(site.width))
@@ -90,7 +90,8 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
         _mixed(site, group, address, values)
         return
     view, index = locate(site, group, space, address)
-    group.changed = True
+    # One thread of a block may fetch a flag and store it for the others, the same in each round.
+    group.changed = group.changed or not group.waited or not _has(view, index, values)
     for element, value in enumerate(values):
         if len(index) == 1 and len(value) > 1:
             value = value[-1:]
@@ -100,6 +101,12 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
         if watch is not None:
             watch.wrote(group, space, address + np.uint64(element * site.dtype.itemsize),
                         before, view[at])
+
+
+def _has(view: np.ndarray, index: np.ndarray, values: tuple[np.ndarray, ...]) -> bool:
+    """Whether memory holds already what is to be stored; a NaN is never there."""
+    return all(bool((view[index + element] == value).all())
+               for element, value in enumerate(values))
 
 
 def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> Any:
@@ -142,7 +149,7 @@ def _update(site: Site, group: Group, space: str, address: np.ndarray, view: np.
         if watch is not None:
             watch.wrote(group, space, address, before, view[index])
     else:
-        group.waited = True
+        group.waited = ALL
     return old
 
 
@@ -194,7 +201,7 @@ def _mixed(site: Site, group: Group, address: np.ndarray,
             start = _WINDOWS.get(space, np.uint64(0))
             got = function(site, part, address[chosen] - start, *picked)
             group.changed |= part.changed
-            group.waited |= part.waited
+            group.waited = max(group.waited, part.waited)
             if site.kind != "store":
                 for result, value in zip(
                     results, got if isinstance(got, tuple) else (got,), strict=True
@@ -289,7 +296,7 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
         watch.looked(site, group, space, address, blocks)
     if not observers:
         return
-    if site.quiet and (space == "local" or (site.kind == "load" and launch.is_constant(
+    if site.quiet and (space in ("local", "param") or (site.kind == "load" and launch.is_constant(
             int(address.min()), int(address.max())))):
         return
     if space == "local":
@@ -317,7 +324,7 @@ def _illegal(site: Site, group: Group, space: str, address: np.ndarray,
         other = launch.memory.elsewhere(wrong)
         named = None if other else array_names.element(launch, wrong)
         numbered = None if named else array_names.argument(launch, wrong, site.size)
-        help_ = "guard the index (if i < array.size, in C++ if (i < n)) or launch fewer threads"
+        help_ = language.guard
         if other:
             help_ = "copy the array to the device that launches, or launch on the one that has it"
     elif space == "shared":

@@ -11,7 +11,7 @@ import numpy as np
 
 from virtualgpu.errors import DeadlockError, LaunchError, Location
 from virtualgpu.languages import language_of
-from virtualgpu.machine.group import Group
+from virtualgpu.machine.group import ALL, Group
 from virtualgpu.machine.program import Block
 from virtualgpu.machine.wave import WARP, Wave
 
@@ -70,7 +70,7 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
         if group.full and threads is None and predicate is None and (
                 "arrive" not in instruction.modifiers):
             _announce(wave, barrier, [group], None)
-            group.block += 1
+            _onward(group)
             return [group]
         state = wave.waiting[barrier] = Waiting(wave)
     blocks = group.take(wave.block_of)
@@ -138,8 +138,15 @@ def release(wave: Wave, barrier: int | str) -> list[Group]:
         if any(p is not None for p in predicates):
             _reduce(wave, going, predicates)
     for group in going:
-        group.block += 1
+        _onward(group)
     return going
+
+
+def _onward(group: Group) -> None:
+    """Past the barrier, where all have waited for those who did."""
+    group.block += 1
+    if group.waited:
+        group.waited = ALL
 
 
 def _announce(wave: Wave, barrier: int | str, groups: list[Group],

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine import asynchronous, clusters, stack, tensor, warp
-from virtualgpu.machine.group import Group
+from virtualgpu.machine import asynchronous, clusters, stack, tensor, texture_decode, warp
+from virtualgpu.machine.group import ALL, Group
 from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.warp_sync import exchange
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
@@ -231,7 +231,7 @@ def _activemask(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def _nanosleep(emitter: Emitter, instruction: Instruction) -> None:
-    emitter.lines.append(" group.waited = True")
+    emitter.lines.append(f" group.waited = {ALL}")
 
 
 def _breakpoint(emitter: Emitter, instruction: Instruction) -> None:
@@ -298,6 +298,8 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "cp": asynchronous.copy, "mbarrier": asynchronous.barrier,
     "mma": tensor.multiply, "wmma": tensor.fragments, "ldmatrix": tensor.rows,
     "stmatrix": tensor.rows,
+    "tex": texture_decode.texture, "suld": texture_decode.surface,
+    "sust": texture_decode.surface,
     "setmaxnreg": asynchronous.registers, "griddepcontrol": asynchronous.dependents,
     **dict.fromkeys(sorted(stack.OPCODES), stack.emit),
 }

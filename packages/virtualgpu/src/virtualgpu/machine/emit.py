@@ -17,7 +17,7 @@ import numpy as np
 
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
-from virtualgpu.machine import control, memory_access, wide
+from virtualgpu.machine import control, memory_access, wide_decode
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.program import Block, Program
 from virtualgpu.machine.special import SPECIAL
@@ -256,7 +256,8 @@ class Emitter:
     def emit(self, instruction: Instruction) -> None:
         opcode = instruction.opcode
         if opcode in MEMORY:
-            memory_access.emit(self, instruction)
+            decode = wide_decode if instruction.modifiers[-1:] == ("b128",) else memory_access
+            decode.emit(self, instruction)
         elif opcode == "mov":
             self.move(instruction)
         elif control.emit(self, instruction):
@@ -297,7 +298,7 @@ class Emitter:
         operands: tuple[Any, ...] = instruction.operands
         target, source = operands
         if instruction.modifiers == ("b128",):
-            wide.move(self, target, source)
+            wide_decode.move(self, target, source)
             return
         want = REGISTER_DTYPES.get(instruction.modifiers[-1])
         if want is None:

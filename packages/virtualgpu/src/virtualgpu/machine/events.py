@@ -183,7 +183,7 @@ class Observer:
         """``shfl.sync.idx`` or ``.bfly``: those of the group's lanes ask for the value of a lane
         that does not take part."""
 
-    def allocated(self, group: Group, offsets: np.ndarray, sizes: np.ndarray) -> None:
+    def stack_grew(self, group: Group, offsets: np.ndarray, sizes: np.ndarray) -> None:
         """``alloca``: each lane has new local memory of so many bytes (int64, shape (n,)) from
         offsets (uint64, shape (n,)) on that count as an :class:`Access`'s addresses do."""
 

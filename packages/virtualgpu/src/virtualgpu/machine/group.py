@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Frame = tuple[int, int, Registers]  # calling block, caller's frame, caller's registers
 
 
+NOBODY, SOME, ALL = range(3)  # of a group's lanes
+
+
 class Group:
     """Lanes (sorted indices into the wave), where they stand, and their registers.
 
@@ -56,7 +59,7 @@ class Group:
         self.frame = frame
         self.met: Any = None  # of lanes that met others elsewhere: see `warp_sync.exchange`
         self.changed = False  # memory changed since the last backward branch
-        self.waited = False  # ... or was only looked at, as a spinning lane does
+        self.waited = NOBODY  # ... or was only looked at, as a spinning lane does: by whom
         self.spins = 0
 
     @property
@@ -123,5 +126,7 @@ def merge(groups: list[Group], live: Collection[int] | None,
     )
     merged = Group(first.wave, lanes, first.block, registers, stack, first.frame)
     merged.changed = any(g.changed for g in groups)
-    merged.waited = all(g.waited for g in groups)
+    waited = [g.waited for g in groups]
+    merged.waited = max(waited) if min(waited) == max(waited) else SOME
+    merged.spins = min(g.spins for g in groups)
     return merged

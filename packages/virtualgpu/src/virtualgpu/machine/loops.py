@@ -18,10 +18,10 @@ from virtualgpu.machine.program import TENSOR, WARP_SYNC, Block, FunctionCode, P
 from virtualgpu.ptx import Address, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
 
-LOADS = {"ld", "ldu", "atom", "mbarrier", "ldmatrix", "wmma"}
-STORES = {"st", "red", "atom", "call", "mbarrier", "cp", "stmatrix", "wmma"}
+LOADS = {"ld", "ldu", "atom", "mbarrier", "ldmatrix", "wmma", "tex", "suld"}
+STORES = {"st", "red", "atom", "call", "mbarrier", "cp", "stmatrix", "wmma", "sust"}
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "call", "ret", "exit", "trap", "membar",
-              "fence"}
+              "fence", "sust"}
 N = TypeVar("N", bound=Hashable)
 # What depends on nothing but its operands.
 _PURE = operations.opcodes() | {"mov", "cvta", "isspacep"}
@@ -128,6 +128,8 @@ def _deciding(body: Iterable[Instruction]) -> list[Operand]:
     illegal one ends the kernel as well."""
     found: list[Operand] = [
         operand.base for one in body for operand in one.operands if isinstance(operand, Address)]
+    found += [one.operands[one.opcode != "sust"] for one in body
+              if one.opcode in ("tex", "suld", "sust") and len(one.operands) > 1]
     for one in _branches(body):
         found += [one.guard[0]] if one.guard is not None else []
         found += one.operands[:1] if one.opcode == "brx" else ()

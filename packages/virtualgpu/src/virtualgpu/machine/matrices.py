@@ -221,7 +221,7 @@ def _offset(site: Site) -> np.uint64:
 
 def _moved(group: Group, part: Group) -> None:
     group.changed |= part.changed
-    group.waited |= part.waited
+    group.waited = max(group.waited, part.waited)
 
 
 # -- misuse ----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 from virtualgpu.errors import BarrierError
 from virtualgpu.machine import access
 from virtualgpu.machine.access import Site
-from virtualgpu.machine.group import Group
+from virtualgpu.machine.group import ALL, Group
 from virtualgpu.machine.wave import Wave
 
 LARGEST = (1 << 20) - 1  # of counts; of the bytes' count either way
@@ -179,7 +179,7 @@ def test(parity: bool, site: Site, group: Group, address: np.ndarray, state: np.
     all, and here it does not: programs ask again in a loop.
     """
     barriers, view, words = _live(site, group, address)
-    group.waited = True
+    group.waited = ALL
     state = group.spread(state)
     wanted = (state.astype(np.int64) & 1) if parity else unpack(state.view(np.uint64))[3]
 

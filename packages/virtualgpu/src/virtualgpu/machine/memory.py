@@ -74,6 +74,7 @@ class GlobalMemory:
         self.version = 0  # changes whenever the set of allocations does
         self.records: object = None  # of who touched it last (virtualgpu.codegen.watched)
         self._retired: dict[int, int] = {}  # start → bytes, kept for a memory pool
+        self.objects: dict[int, object] = {}  # handle → texture or surface (machine.textures)
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
         """Reserve ``nbytes`` (0 gives a unique address that nothing may touch).

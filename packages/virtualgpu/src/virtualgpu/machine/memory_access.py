@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.machine import access, wide
+from virtualgpu.machine import access
 from virtualgpu.machine.access import Site
 from virtualgpu.machine.atomics import HALF_SUMS, OPERATIONS
 from virtualgpu.operations.types import DTYPES
@@ -122,9 +122,7 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
     site = site_of(emitter.program.display, instruction)
     name = emitter.put(site, "site")
     operands: tuple[Any, ...] = instruction.operands
-    if site.whole:
-        wide.emit(emitter, instruction, site, name)
-    elif instruction.opcode in ("ld", "ldu"):
+    if instruction.opcode in ("ld", "ldu"):
         target, where = operands
         _check_parts(instruction, target, site.width)
         if site.space == "param" and _parameter_load(emitter, site, target, where):

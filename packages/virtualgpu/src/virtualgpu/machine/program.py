@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.errors import LinkError, Location, PTXSyntaxError, UnsupportedInstruction
+from virtualgpu.errors import LinkError, Location, PTXSyntaxError
 from virtualgpu.machine import shared
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.linked import Linked
@@ -201,7 +201,7 @@ class Program:
                 continue
             if variable.space == "reg" or (
                     variable.space == "param" and not variable.is_array):
-                self.slot(code, variable.name, register_dtype(variable.element))
+                self.slot(code, variable.name, REGISTER_DTYPES[variable.element])
             elif variable.space in ("local", "param"):
                 offset = -(-offset // variable.align) * variable.align
                 code.frame[variable.name] = offset
@@ -326,14 +326,7 @@ class Program:
         declared = code.function.registers.get(register.name)
         if declared is None:
             raise PTXSyntaxError(f"register {register.name} is not declared")
-        return self.slot(code, register.name, register_dtype(declared))
-
-
-def register_dtype(declared: str) -> np.dtype:
-    """How registers, and parameters that are passed in registers, of a PTX type are held."""
-    if declared not in REGISTER_DTYPES:
-        raise UnsupportedInstruction(f"registers of type .{declared}")
-    return REGISTER_DTYPES[declared]
+        return self.slot(code, register.name, REGISTER_DTYPES[declared])
 
 
 def ends_block(instruction: Instruction) -> bool:

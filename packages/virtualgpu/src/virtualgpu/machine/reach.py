@@ -19,7 +19,8 @@ def shared_accesses(body: Iterable[Instruction]) -> set[int]:
 
 
 def _reaches_others(instruction: Instruction, stack: set[Register]) -> bool:
-    if instruction.opcode in ("cp", "mbarrier", "ldmatrix", "stmatrix", "wmma"):
+    if instruction.opcode in ("cp", "mbarrier", "ldmatrix", "stmatrix", "wmma", "tex", "suld",
+                              "sust"):
         return True
     if instruction.opcode not in ("ld", "st", "atom", "red") or "local" in instruction.modifiers:
         return False

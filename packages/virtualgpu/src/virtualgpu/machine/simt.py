@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.machine import barriers, calls, clusters, warp_sync
-from virtualgpu.machine.group import Group
+from virtualgpu.machine.group import ALL, NOBODY, Group
 from virtualgpu.machine.program import Block
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
@@ -110,11 +110,11 @@ def _spins(group: Group, head: int) -> bool:
     watch = group.wave.launch.standstill
     if watch is not None and watch.visited(group, head):
         return True
-    if group.waited and not group.changed:
+    if group.waited == ALL and not group.changed:
         group.spins += 1
     else:
         group.spins = 0
-    group.waited = group.changed = False
+    group.waited, group.changed = NOBODY, False
     return group.spins > SPIN_LIMIT
 
 

@@ -57,15 +57,17 @@ def allocate(at: Location, align: int, group: Group, size: np.ndarray) -> np.nda
     used[lanes] = STACK_TOP - start
     wave.grow_local(frames, int(used[lanes].max()))
     wave.freshen(lanes, start, wanted)
-    offsets = wave.local_offset(start.astype(np.uint64))
+    lowest: np.ndarray = start.astype(np.uint64)
+    offsets = wave.local_offset(lowest)
     for observer in wave.launch.observers:
-        observer.allocated(group, offsets, wanted)
-    return start.astype(np.uint64)
+        observer.stack_grew(group, offsets, wanted)
+    return lowest
 
 
 def pointer(group: Group) -> np.ndarray:
     """``stacksave``: the lowest local address in use, uint64, shape (n,)."""
-    return (STACK_TOP - group.wave.stack_used[group.lanes]).astype(np.uint64)
+    lowest: np.ndarray = STACK_TOP - group.wave.stack_used[group.lanes]
+    return lowest.astype(np.uint64)
 
 
 def restore(at: Location, group: Group, saved: np.ndarray) -> None:

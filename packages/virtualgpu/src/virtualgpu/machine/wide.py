@@ -1,5 +1,4 @@
-"""Values of 128 bits: ``.b128`` registers, ``mov.b128``, loads, stores, ``atom.exch`` and
-``atom.cas`` (PTX ISA, "mov", "ld", "st", "atom").
+"""Values of 128 bits: halves, and the atomics ``exch`` and ``cas`` (PTX ISA, "atom").
 
 A register holds 16 bytes (dtype V16), with which nothing can be computed. Memory takes and gives
 them as two halves of 64 bits, the lower first, in one access of 16 bytes; an atomic compares and
@@ -12,11 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from virtualgpu.errors import PTXSyntaxError
-from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.machine.group import ALL, Group
 
-Emitter: TypeAlias = Any  # machine.emit's, whose module imports this one
-Site: TypeAlias = Any  # machine.access's, likewise
+Site: TypeAlias = Any  # machine.access's, which imports this module
 
 U64 = np.dtype("u8")
 WIDE = np.dtype("V16")
@@ -34,7 +31,7 @@ def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return both[:, 0].copy(), both[:, 1].copy()
 
 
-def atomic(site: Site, group: Any, space: str, address: np.ndarray, view: np.ndarray,
+def atomic(site: Site, group: Group, space: str, address: np.ndarray, view: np.ndarray,
            index: np.ndarray, values: tuple[np.ndarray, ...]
            ) -> tuple[np.ndarray, np.ndarray]:
     """``atom.exch`` and ``atom.cas``, lanes in order; what was there, as two halves.
@@ -46,88 +43,20 @@ def atomic(site: Site, group: Any, space: str, address: np.ndarray, view: np.nda
     new, expected = given[-2:], given[:2] if site.operation == "cas" else None
     before = [view[index + half] for half in range(2)]
     old = [np.empty(len(index), U64) for _ in range(2)]
+    changed = False
     for lane, at in enumerate(index.tolist()):
         for half in range(2):
             old[half][lane] = view[at + half]
         if expected is None or all(old[half][lane] == expected[half][lane] for half in range(2)):
             for half in range(2):
+                changed |= bool(view[at + half] != new[half][lane])
                 view[at + half] = new[half][lane]
-    watch, changed = group.wave.launch.standstill, False
-    for half in range(2):
-        after = view[index + half]
-        changed |= bool((before[half] != after).any())
-        if watch is not None:
-            watch.wrote(group, space, address + np.uint64(8 * half), before[half], after)
-    group.changed |= changed
-    group.waited |= not changed
+    if not changed:
+        group.waited = ALL
+        return old[0], old[1]
+    group.changed = True
+    if (watch := group.wave.launch.standstill) is not None:
+        for half in range(2):
+            watch.wrote(group, space, address + np.uint64(8 * half), before[half],
+                        view[index + half])
     return old[0], old[1]
-
-
-def emit(emitter: Emitter, instruction: Instruction, site: Site, name: str) -> None:
-    """Add the lines of a load, store or atomic of 128 bits to the block of ``emitter``."""
-    from virtualgpu.machine import access, memory_access
-
-    operands: list[Any] = list(instruction.operands)
-    has_result = instruction.opcode in ("ld", "ldu", "atom")
-    target = operands.pop(0) if has_result else None
-    where, *given = operands
-    wanted = {"load": 0, "store": 1}.get(site.kind, 1 + (site.operation == "cas"))
-    if len(given) != wanted or not all(isinstance(one, Register) for one in (
-            *given, *([target] if has_result else []))):
-        raise PTXSyntaxError(f"{instruction.name} takes {wanted} values, registers of .b128: "
-                             f"{instruction.text[:80]}")
-    if site.space == "param" and _parameter(emitter, site, target, where, given):
-        return
-    arguments = "".join(
-        f", *{emitter.put(halves, 'f')}({emitter.get(value, WIDE)})" for value in given)
-    function = {"load": access.load, "store": access.store}.get(site.kind, access.atomic)
-    address = memory_access.address_of(emitter, site, where)
-    call = f"{emitter.put(function, 'f')}({name}, group, {address}{arguments})"
-    if has_result:
-        emitter.set(target, f"{emitter.put(join, 'f')}(*{call})", WIDE)
-    else:
-        emitter.lines.append(f" {call}")
-
-
-def _parameter(emitter: Emitter, site: Site, target: Any, where: Any, given: list[Any]) -> bool:
-    """A kernel's parameter, or one that a register holds; False where memory has it."""
-    if not isinstance(where, Address) or not isinstance(where.base, Symbol):
-        return False
-    program, code, base = emitter.program, emitter.code, where.base
-    offset = where.offset + base.offset
-    if code is program.entry_code and base.name in program.parameter_offsets:
-        at = program.parameter_offsets[base.name] + offset
-        if given or at < 0 or at + 16 > program.parameter_bytes:
-            raise PTXSyntaxError(f"no 16 bytes of a parameter of {program.name}: {base.name}")
-        parts = ", ".join(f"group.wave.launch.parameter({at + half}, {emitter.dtype(U64)})"
-                          for half in (0, 8))
-        emitter.set(target, f"{emitter.put(join, 'f')}({parts})", WIDE)
-        return True
-    slot = code.slots.get(base.name)
-    if slot is None or base.name in code.frame or offset:
-        return False
-    if given:
-        emitter.write_slot(slot, emitter.get(given[0], WIDE), WIDE)
-    else:
-        emitter.set(target, emitter.cast(*emitter.read(slot), WIDE), WIDE)
-    return True
-
-
-def move(emitter: Emitter, target: Any, source: Any) -> None:
-    """``mov.b128``: a copy, or two registers of 64 bits to and from one (PTX ISA, "mov")."""
-    for operand in (target, source):
-        if isinstance(operand, Vector) and len(operand.items) != 2:
-            raise PTXSyntaxError(f"mov.b128 of {len(operand.items)} parts: it has two, of .b64")
-    if isinstance(source, Immediate):
-        raise PTXSyntaxError("mov.b128 of a literal: put two of .b64 together")
-    if isinstance(source, Vector):
-        parts = ", ".join(emitter.get(item, U64) for item in source.items)
-        emitter.set(target, f"{emitter.put(join, 'f')}({parts})", WIDE)
-    elif isinstance(target, Vector):
-        emitter.lines.append(f" both = {emitter.put(halves, 'f')}({emitter.get(source, WIDE)})")
-        parts_of: tuple[Any, ...] = target.items
-        for half, item in enumerate(parts_of):
-            if item.name != "_":
-                emitter.set(item, f"both[{half}]", U64)
-    else:
-        emitter.set(target, emitter.get(source, WIDE), WIDE)

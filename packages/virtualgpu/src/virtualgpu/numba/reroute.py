@@ -89,11 +89,12 @@ def check(*, streams: bool = False) -> Iterator[Report]:
         (findings of the kind ``stream``: :mod:`virtualgpu.observers.streamcheck`). Launches are
         then interpreted: none becomes native code.
     """
-    with reroute(), instruments.check(_streamcheck if streams else None) as report:
+    with reroute(), instruments.check(streamcheck if streams else None) as report:
         yield report
 
 
-def _streamcheck(report: Report, races: Any) -> Streamcheck:
+def streamcheck(report: Report, races: Any) -> Streamcheck:
+    """What looks for missing synchronisation; ``races`` is the Racecheck that fills ``report``."""
     return Streamcheck(report, races, devices.number, devices.device_address)
 
 

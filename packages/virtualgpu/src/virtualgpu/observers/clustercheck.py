@@ -10,14 +10,12 @@ A fence, an acquire and an mbarrier may make sure as well: what such a thread do
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from virtualgpu.errors import Location
-from virtualgpu.findings import Finding, Report
-from virtualgpu.machine.events import Access, Observer
+from virtualgpu.machine.events import Access
+from virtualgpu.observers.checking import Checker, at_line
 
 
 class _Wave:
@@ -30,27 +28,19 @@ class _Wave:
         self.told = self.open.copy()  # before the thread's arrival at a barrier that goes on
 
 
-class Clustercheck(Observer):
+class Clustercheck(Checker):
     """Adds such findings to a report, one for each line."""
 
-    def __init__(self, report: Report):
-        self.report = report
-
     def launch_started(self, launch) -> None:
-        self.launch = launch
+        super().launch_started(launch)
         self.active = launch.cluster_size > 1
-        self.found: dict[tuple, list] = {}
         self.waves: dict[Any, _Wave] = {}
         self.sites: list = []  # instructions that reached into another block
         self.arrival: Any = None
 
     def launch_finished(self, launch) -> None:
-        self.report.findings += [
-            replace(finding, count=count) for finding, count in self.found.values()]
-        self.found, self.waves = {}, {}
-
-    def has_found(self) -> bool:
-        return bool(self.found)
+        super().launch_finished(launch)
+        self.waves = {}
 
     # -- accesses ------------------------------------------------------------------------------
 
@@ -68,10 +58,10 @@ class Clustercheck(Observer):
             return
         early = other[~state.met[lanes[other]]]
         if len(early):
-            at = self._location(wave, access.instruction, int(lanes[early[0]]))
+            at = self.location(wave, access.instruction.source, int(lanes[early[0]]))
             whose = wave.where(int(access.blocks[early[0]]) * wave.threads)[0]
-            self._add(("begun", access.instruction.source), (
-                f"race: thread {at.thread} of block {at.block} reaches{_line(at)} for the shared "
+            self.add(("begun", access.instruction.source), (
+                f"race: thread {at.thread} of block {at.block} reaches{at_line(at)} for the shared "
                 f"memory of block {whose}, which may not have begun; let the cluster meet before "
                 "the first such access: cluster.sync()"), at, None, len(early))
         if access.instruction not in self.sites:
@@ -125,15 +115,15 @@ class Clustercheck(Observer):
         first = int(missing[0])
         here = arrived[arrived // size == first // size]
         few = int(np.count_nonzero(missing // size == first // size))
-        at = self._location(wave, self.arrival, int(here[0]))
-        gone = self._location(wave, None, first)
+        at = self.location(wave, self.arrival.source, int(here[0]))
+        gone = self.location(wave, None, first)
         message = (
             f"barrier: {'1 thread' if few == 1 else f'{few} threads'} of the cluster of block "
-            f"{at.block} ended before cluster.sync(){_line(at)} (the first is {gone.thread} of "
+            f"{at.block} ended before cluster.sync(){at_line(at)} (the first is {gone.thread} of "
             f"block {gone.block}), where {'1 waits' if len(here) == 1 else f'{len(here)} wait'}; "
             "every thread of every block must reach it: guard the work and not the barrier, and do "
             "not return before it")
-        self._add(("missing", self.arrival.source), message, at, gone,
+        self.add(("missing", self.arrival.source), message, at, gone,
                   len(np.unique(missing // size)))
 
     def exited(self, group) -> None:
@@ -155,36 +145,15 @@ class Clustercheck(Observer):
 
     def _ended(self, wave, block: int, reached, site: int) -> None:
         instruction = self.sites[site]
-        at = self._location(wave, instruction, int(reached[0]))
+        at = self.location(wave, instruction.source, int(reached[0]))
         whose = wave.where(block * wave.threads)[0]
-        self._add(("ended", instruction.source), (
+        self.add(("ended", instruction.source), (
             f"race: block {whose} ends, and nothing makes it wait for thread {at.thread} of block "
-            f"{at.block}, which reaches{_line(at)} for its shared memory; let the cluster meet "
+            f"{at.block}, which reaches{at_line(at)} for its shared memory; let the cluster meet "
             "after the last such access: cluster.sync() before the kernel's end"),
             at, None, len(reached))
-
-    # -- words ---------------------------------------------------------------------------------
 
     def _state(self, wave) -> _Wave:
         if wave not in self.waves:
             self.waves[wave] = _Wave(wave)
         return self.waves[wave]
-
-    def _location(self, wave, instruction, lane: int) -> Location:
-        block, thread = wave.where(lane)
-        source = instruction.source if instruction is not None else None
-        return Location(self.launch.kernel, source.filename if source else None,
-                        source.line if source else None, block, thread)
-
-    def _add(self, key: tuple, message: str, at: Location, other: Location | None,
-             count: int) -> None:
-        if key in self.found:
-            self.found[key][1] += count
-            return
-        self.found[key] = [
-            Finding(message.partition(":")[0], message, at.kernel, at.filename, at.line, at.block,
-                    at.thread, other, launch=self.report.launches), count]
-
-
-def _line(at: Location) -> str:
-    return f" at line {at.line}" if at.line else ""

@@ -8,27 +8,20 @@ after the wait is the race check's business.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from virtualgpu.errors import Location
-from virtualgpu.findings import Finding, Report
 from virtualgpu.languages import language_of
-from virtualgpu.machine.events import Access, Observer
+from virtualgpu.machine.events import Access
 from virtualgpu.machine.wave import Wave
+from virtualgpu.observers.checking import Checker, at_line
 from virtualgpu.observers.race_words import element
 
 
-class Copycheck(Observer):
+class Copycheck(Checker):
     """Adds them to a report as races, one finding for each pair of lines."""
 
-    def __init__(self, report: Report):
-        self.report = report
-
     def launch_started(self, launch) -> None:
-        self.launch = launch
-        self.found: dict[tuple, list] = {}
+        super().launch_started(launch)
         # Of each wave: how many bytes are to come, and for each byte who copies: the number of a
         # copy's instruction and the lane, from 1.
         self.to_come: dict[Wave, int] = {}
@@ -37,12 +30,8 @@ class Copycheck(Observer):
         self.numbers: dict[int, int] = {}
 
     def launch_finished(self, launch) -> None:
-        self.report.findings += [
-            replace(finding, count=count) for finding, count in self.found.values()]
-        self.found, self.maps, self.copies = {}, {}, []
-
-    def has_found(self) -> bool:
-        return bool(self.found)
+        super().launch_finished(launch)
+        self.maps, self.copies = {}, []
 
     def exited(self, group) -> None:
         wave = group.wave
@@ -85,32 +74,21 @@ class Copycheck(Observer):
         copy, count = self.copies[number], int(np.count_nonzero(touched))
         key = (access.instruction.source or id(access.instruction),
                copy.instruction.source or id(copy.instruction), access.kind)
-        if key in self.found:
-            self.found[key][1] += count
+        if self.again(key, count):
             return
-        at = self._location(access, int(access.lanes[position]))
-        other = self._location(copy, lane)
+        at = self.location(wave, access.instruction.source, int(access.lanes[position]))
+        other = self.location(wave, copy.instruction.source, lane)
         verb = ("copies to" if access.instruction.opcode == "cp" else
                 {"load": "reads", "store": "writes", "atomic": "updates"}[access.kind])
         where = element(self.launch, access, int(access.addresses[position]))
-        line = f" at line {at.line}" if at.line else ""
-        begun = f" at line {other.line}" if other.line else ""
         who = "it" if lane == access.lanes[position] else f"thread {other.thread}"
         message = (
             f"race: thread {at.thread} of block {at.block} {verb} {access.size} bytes of shared "
-            f"memory ({where}){line} before cp.async delivered it: {who} began the copy{begun} and "
-            "has not waited for it; wait for the copy (cp.async.wait_group, "
-            "pipeline.consumer_wait, barrier.wait), then put "
+            f"memory ({where}){at_line(at)} before cp.async delivered it: {who} began the "
+            f"copy{at_line(other)} and has not waited for it; wait for the copy "
+            "(cp.async.wait_group, pipeline.consumer_wait, barrier.wait), then put "
             f"{language_of(copy.instruction.source).barrier} before other threads use the data")
-        self.found[key] = [
-            Finding("race", message, at.kernel, at.filename, at.line, at.block, at.thread, other,
-                    launch=self.report.launches), count]
-
-    def _location(self, access: Access, lane: int) -> Location:
-        source = access.instruction.source
-        block, thread = access.group.wave.where(lane)
-        return Location(self.launch.kernel, source.filename if source else None,
-                        source.line if source else None, block, thread)
+        self.add(key, message, at, other, count)
 
 
 def _bytes(access: Access) -> np.ndarray:

@@ -236,6 +236,38 @@ def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else float("nan")
 
 
+def add_access(counters: Counters, space: str, kind: str, size: int, lanes: int, requests: int,
+               moved: int, least: int, hottest: int) -> None:
+    """Count an access of ``lanes`` lanes to ``size`` bytes each.
+
+    ``moved`` are sectors of global memory or wavefronts of shared memory, ``least`` those that
+    would do; of an atomic the passes, and the most lanes of one warp on one address. ``hottest``:
+    the most updates that a word has had in this launch. Of local memory nothing but lanes count.
+    """
+    def add(name: str, value: int) -> None:
+        setattr(counters, name, getattr(counters, name) + value)
+
+    if kind != "store":
+        add(f"{space}_bytes_read", lanes * size)
+    if kind != "load":
+        add(f"{space}_bytes_written", lanes * size)
+    access = f"{space}_{kind}"
+    add(f"{access}s", lanes)
+    if space == "local":
+        return
+    add(f"{access}_requests", requests)
+    if kind == "atomic":
+        counters.atomic_passes += moved
+        counters.atomic_contention = max(counters.atomic_contention, least)
+        counters.atomic_hottest = max(counters.atomic_hottest, hottest)
+    elif space == "global":
+        add(f"{access}_sectors", moved)
+        add(f"{access}_ideal_sectors", least)
+    else:
+        add(f"{access}_wavefronts", moved)
+        add(f"{access}_conflicts", moved - least)
+
+
 # -- classes of instructions --------------------------------------------------------------------
 
 _CLASSES = {
@@ -246,7 +278,7 @@ _CLASSES = {
     "move": {"mov"},
     "special": {"sin", "cos", "ex2", "lg2", "rsqrt", "sqrt", "rcp", "tanh"},
     "memory": {"ld", "ldu", "st", "prefetch", "prefetchu", "cp", "ldmatrix",
-               "stmatrix"},
+               "stmatrix", "tex", "suld", "sust"},
     "atomic": {"atom", "red"},
     "control": {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", "nanosleep"},
     "synchronisation": {"bar", "barrier", "membar", "fence", "mbarrier"},

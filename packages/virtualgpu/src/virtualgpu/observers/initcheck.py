@@ -12,16 +12,14 @@ debugger, where the compiler keeps every variable and copies whole structures, g
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from virtualgpu.compilers.llvm import pointer
-from virtualgpu.errors import Location
-from virtualgpu.findings import Finding, Report
+from virtualgpu.findings import Report
 from virtualgpu.languages import Language, language_of
-from virtualgpu.machine.events import Access, Observer
+from virtualgpu.machine.events import Access
 from virtualgpu.observers import written_loop
+from virtualgpu.observers.checking import Checker, at_line
 from virtualgpu.observers.race_words import element
 
 
@@ -34,30 +32,25 @@ def _advice(space: str, language: Language) -> str:
     }[space]
 
 
-class Initcheck(Observer):
+class Initcheck(Checker):
     """Adds reads of unwritten memory to a report, one finding for each line and space."""
 
     marks_written = True
 
     def __init__(self, report: Report):
-        self.report = report
+        super().__init__(report)
         self._result = np.zeros(2, np.int64)
         self._output = pointer(self._result)
 
     def launch_started(self, launch) -> None:
-        self.launch = launch
-        self.found: dict[tuple, list] = {}
+        super().launch_started(launch)
         self.maps: dict[tuple, np.ndarray] = {}  # (wave, space) → byte map
         # Of the byte maps of local memory: how much of a lane's part was frames, how much stack.
         self.parts: dict[tuple, tuple[int, int]] = {}
 
     def launch_finished(self, launch) -> None:
-        self.report.findings += [
-            replace(finding, count=count) for finding, count in self.found.values()]
-        self.found, self.maps, self.parts = {}, {}, {}
-
-    def has_found(self) -> bool:
-        return bool(self.found)
+        super().launch_finished(launch)
+        self.maps, self.parts = {}, {}
 
     def exited(self, group) -> None:
         wave = group.wave
@@ -66,7 +59,7 @@ class Initcheck(Observer):
             self.maps.pop((wave, "local"), None)
             self.parts.pop((wave, "local"), None)
 
-    def allocated(self, group, offsets, sizes) -> None:
+    def stack_grew(self, group, offsets, sizes) -> None:
         wave = group.wave
         self._grow((wave, "local"), wave, wave.local_stride)
         written = self.maps[wave, "local"]
@@ -159,26 +152,19 @@ class Initcheck(Observer):
     def _report(self, access: Access, lane: int, address: int, many: int) -> None:
         source = access.instruction.source
         key = (access.space, source or id(access.instruction))
-        if key in self.found:
-            self.found[key][1] += many
+        if self.again(key, many):
             return
-        launch = self.launch
-        block, thread = access.group.wave.where(lane)
-        at = Location(launch.kernel, source.filename if source else None,
-                      source.line if source else None, block, thread)
+        at = self.location(access.group.wave, source, lane)
         if access.blocks is not None:
             address %= access.group.wave.shared_stride
         verb = "updates" if access.kind == "atomic" else "reads"
         size = f"{access.size} byte{'' if access.size == 1 else 's'}"
-        what = f" ({element(launch, access, address)})" if access.space != "local" else ""
-        line = f" at line {at.line}" if at.line else ""
+        what = f" ({element(self.launch, access, address)})" if access.space != "local" else ""
         advice = _advice(access.space, language_of(source))
         message = (
-            f"uninitialised: thread {thread} of block {block} {verb} {size} of {access.space} "
-            f"memory{what}{line} that nobody has written: {advice}")
-        finding = Finding("uninitialised", message, at.kernel, at.filename, at.line, block,
-                          thread, launch=self.report.launches)
-        self.found[key] = [finding, many]
+            f"uninitialised: thread {at.thread} of block {at.block} {verb} {size} of "
+            f"{access.space} memory{what}{at_line(at)} that nobody has written: {advice}")
+        self.add(key, message, at, None, many)
 
 
 def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,6 @@ from virtualgpu.observers.translation import (  # noqa: F401  (annotations of lo
     I32,
     I64,
     U8,
-    U16,
     U32,
     U64,
     Compilable,

@@ -29,7 +29,7 @@ from virtualgpu.codegen.counting import (
 )
 from virtualgpu.machine.events import WatchedLaunch
 from virtualgpu.machine.wave import WINDOW
-from virtualgpu.observers.counters import Counters
+from virtualgpu.observers.counters import add_access
 from virtualgpu.observers.loops import I64, U32, U64, compiled
 from virtualgpu.observers.warp_loops import WORD, banks, contention, sectors
 
@@ -217,32 +217,6 @@ def add_accesses(kernel: NativeKernel, counts: Counts, of: Any) -> None:
     for (step, _), spaces in zip(kernel.sites, counts.sites, strict=True):
         for space, row in zip(SPACES, spaces.tolist(), strict=True):
             if row[ACCESSES]:
-                _add_access(of(step.instruction), step.site, space, row)
-
-
-def _add_access(counters: Counters, site: Any, space: str, row: list[int]) -> None:
-    def add(name: str, value: int) -> None:
-        setattr(counters, name, getattr(counters, name) + value)
-
-    kind, nbytes = site.kind, row[ACCESSES] * site.size
-    if kind != "store":
-        add(f"{space}_bytes_read", nbytes)
-    if kind != "load":
-        add(f"{space}_bytes_written", nbytes)
-    if kind == "atomic":
-        add(f"{space}_atomics", row[ACCESSES])
-        add(f"{space}_atomic_requests", row[REQUESTS])
-        counters.atomic_passes += row[MOVED]
-        counters.atomic_contention = max(counters.atomic_contention, row[LEAST])
-        counters.atomic_hottest = max(counters.atomic_hottest, row[HOTTEST])
-        return
-    add(f"{space}_{kind}s", row[ACCESSES])
-    if space == "local":
-        return
-    add(f"{space}_{kind}_requests", row[REQUESTS])
-    if space == "global":
-        add(f"{space}_{kind}_sectors", row[MOVED])
-        add(f"{space}_{kind}_ideal_sectors", row[LEAST])
-    else:
-        add(f"{space}_{kind}_wavefronts", row[MOVED])
-        add(f"{space}_{kind}_conflicts", row[MOVED] - row[LEAST])
+                site = step.site
+                add_access(of(step.instruction), space, site.kind, site.size, row[ACCESSES],
+                           row[REQUESTS], row[MOVED], row[LEAST], row[HOTTEST])

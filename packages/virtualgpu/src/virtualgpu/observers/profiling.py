@@ -12,7 +12,7 @@ from virtualgpu.compilers.llvm import pointer
 from virtualgpu.machine.events import Access, Observer
 from virtualgpu.machine.wave import WARP
 from virtualgpu.observers import warp_loops
-from virtualgpu.observers.counters import Counters, class_of, flops_of
+from virtualgpu.observers.counters import Counters, add_access, class_of, flops_of
 from virtualgpu.observers.shares import Shares
 
 Line = tuple[str | None, int | None]  # of the source
@@ -217,56 +217,27 @@ class Profiler(Observer):
         self._counters_of(instruction).fences += self._warps(group)
 
     def accessed(self, access: Access) -> None:
-        counters = self._counters_of(access.instruction)
-        space, many = access.space, len(access.lanes)
+        space, kind, many = access.space, access.kind, len(access.lanes)
+        requests = moved = least = hottest = 0
         if space != "local":
             self.shares.accessed(access.group.wave, access.lanes)
-        nbytes = many * access.size
-        if access.kind != "store":
-            _add(counters, f"{space}_bytes_read", nbytes)
-        if access.kind != "load":
-            _add(counters, f"{space}_bytes_written", nbytes)
-        if access.kind == "atomic":
-            self._atomic(counters, access)
-            return
-        _add(counters, f"{space}_{access.kind}s", many)
-        if space == "local":
-            return
-        addresses, lanes = _arrays(access)
-        wave = access.group.wave
-        seen, more = pointer(self._seen), pointer(self._more)
-        start = (pointer(addresses), pointer(lanes), pointer(wave.warp_of))
-        name = f"{space}_{access.kind}"
-        if space == "global":
-            requests, touched, ideal = self._count(
-                lambda result: warp_loops.sectors(
-                    *start, many, access.size, seen, more, result))[:3]
-            _add(counters, f"{name}_requests", requests)
-            _add(counters, f"{name}_sectors", touched)
-            _add(counters, f"{name}_ideal_sectors", ideal)
-        else:
-            share = WARP if access.size <= 4 else 128 // access.size
-            requests, waves, least = self._count(
-                lambda result: warp_loops.banks(
+            addresses, lanes = _arrays(access)
+            wave, seen = access.group.wave, pointer(self._seen)
+            start = (pointer(addresses), pointer(lanes), pointer(wave.warp_of))
+            if kind == "atomic":
+                requests, moved, least = self._count(lambda result: warp_loops.contention(
+                    *start, many, seen, pointer(self._many), result))[:3]
+                hottest = self._hottest(access, addresses, lanes)
+            elif space == "global":
+                requests, moved, least = self._count(lambda result: warp_loops.sectors(
+                    *start, many, access.size, seen, pointer(self._more), result))[:3]
+            else:
+                share = WARP if access.size <= 4 else 128 // access.size
+                requests, moved, least = self._count(lambda result: warp_loops.banks(
                     *start, pointer(wave.thread_of), many, access.size, share, seen,
                     pointer(self._banks), result))[:3]
-            _add(counters, f"{name}_requests", requests)
-            _add(counters, f"{name}_wavefronts", waves)
-            _add(counters, f"{name}_conflicts", waves - least)
-
-    def _atomic(self, counters: Counters, access: Access) -> None:
-        addresses, lanes = _arrays(access)
-        wave, many = access.group.wave, len(lanes)
-        requests, passes, worst = self._count(
-            lambda result: warp_loops.contention(
-                pointer(addresses), pointer(lanes), pointer(wave.warp_of), many,
-                pointer(self._seen), pointer(self._many), result))[:3]
-        _add(counters, f"{access.space}_atomics", many)
-        _add(counters, f"{access.space}_atomic_requests", requests)
-        counters.atomic_passes += passes
-        counters.atomic_contention = max(counters.atomic_contention, worst)
-        counters.atomic_hottest = max(counters.atomic_hottest,
-                                      self._hottest(access, addresses, lanes))
+        add_access(self._counters_of(access.instruction), space, kind, access.size, many, requests,
+                   moved, least, hottest)
 
     def _hottest(self, access: Access, addresses, lanes) -> int:
         """The most updates that a word has had up to now in this launch."""
@@ -307,10 +278,6 @@ class Profiler(Observer):
 
 def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(access.addresses), np.ascontiguousarray(access.lanes)
-
-
-def _add(counters: Counters, name: str, value: int) -> None:
-    setattr(counters, name, getattr(counters, name) + value)
 
 
 def _line_of(instruction) -> Line:

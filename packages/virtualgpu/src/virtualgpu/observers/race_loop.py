@@ -169,6 +169,18 @@ def stands_for(record: int, me: int, same_block: int, whole_warps: int) -> int:
 
 
 @compiled
+def note(number: int, room: int, position: int, granule: int, record: int, kind: int,
+         found_at: I64, found_granule: I64, found_record: I64, found_kind: I64) -> int:
+    """Write down conflict ``number`` where there is room; 1, by which they are counted."""
+    if number < room:
+        found_at[number] = position
+        found_granule[number] = granule
+        found_record[number] = record
+        found_kind[number] = kind
+    return 1
+
+
+@compiled
 def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: int, width: int,
           block_of: I64, stride: int, kind: int, stamp: int, narrow: int,
           first: int, threads: int, floor: int, block_time: I64, warp_time: I64,
@@ -208,12 +220,8 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
             if (record >> TIME) > floor and not is_before(
                     record, 0, me, lane, start, threads, block, floor, block_time, warp_time,
                     exact, lane_times, warp_times):
-                if conflicts < room:
-                    found_at[conflicts] = i
-                    found_granule[conflicts] = granule
-                    found_record[conflicts] = record
-                    found_kind[conflicts] = WRITES
-                conflicts += 1
+                conflicts += note(conflicts, room, i, granule, record, WRITES, found_at,
+                                  found_granule, found_record, found_kind)
             # -- plain reads conflict with every write
             if seen & 2 and (kind == STORE or kind == STRONG_STORE):
                 record = reads[granule]
@@ -223,12 +231,8 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
                 if (record >> TIME) > floor and not is_before(
                         record, mask, me, lane, start, threads, block, floor, block_time,
                         warp_time, exact, lane_times, warp_times):
-                    if conflicts < room:
-                        found_at[conflicts] = i
-                        found_granule[conflicts] = granule
-                        found_record[conflicts] = record
-                        found_kind[conflicts] = READS
-                    conflicts += 1
+                    conflicts += note(conflicts, room, i, granule, record, READS, found_at,
+                                      found_granule, found_record, found_kind)
             if has_strong:
                 # -- strong accesses conflict with plain ones, and with strong ones of another
                 #    block where the scope of one is its block
@@ -242,12 +246,8 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
                         ) and not is_before(
                         record, mask, me, lane, start, threads, block, floor, block_time,
                         warp_time, exact, lane_times, warp_times):
-                    if conflicts < room:
-                        found_at[conflicts] = i
-                        found_granule[conflicts] = granule
-                        found_record[conflicts] = record
-                        found_kind[conflicts] = STRONG_WRITES
-                    conflicts += 1
+                    conflicts += note(conflicts, room, i, granule, record, STRONG_WRITES, found_at,
+                                      found_granule, found_record, found_kind)
                 if kind == STORE:
                     record = strong_reads[granule]
                     mask = 0
@@ -256,12 +256,8 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
                     if (record >> TIME) > floor and not is_before(
                             record, mask, me, lane, start, threads, block, floor, block_time,
                             warp_time, exact, lane_times, warp_times):
-                        if conflicts < room:
-                            found_at[conflicts] = i
-                            found_granule[conflicts] = granule
-                            found_record[conflicts] = record
-                            found_kind[conflicts] = STRONG_READS
-                        conflicts += 1
+                        conflicts += note(conflicts, room, i, granule, record, STRONG_READS,
+                                          found_at, found_granule, found_record, found_kind)
             # -- record this access
             if kind == STORE:
                 writes[granule] = mine

@@ -58,7 +58,7 @@ class RaceOrder(Observer):
     def state(self, wave: Wave) -> WaveState:
         state = self.states.get(wave)
         if state is None:
-            state = self.states[wave] = WaveState(wave, self.floor, self.strong)
+            state = self.states[wave] = WaveState(wave, self.floor)
         if self.exact and not state.knowledge.exact:
             state.knowledge.refine()
         return state

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from virtualgpu.errors import Location
-from virtualgpu.findings import Finding, Report
 from virtualgpu.languages import language_of
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.wave import WARP, indices
 from virtualgpu.observers import race_loop
+from virtualgpu.observers.checking import Checker
 from virtualgpu.observers.shadow import Shadow
 from virtualgpu.ptx import Address, Register, Vector
 
@@ -54,41 +54,21 @@ class Party:
                         source.line if source else None, block, thread)
 
     def key(self, older: Access):
-        """What makes two races the same: the lines and what is done there, in either order."""
-        sides = sorted(
-            (a.instruction.source or ("", 0), a.kind) for a in (self.access, older))
-        return (self.access.space, *sides)
+        """What makes two races the same: the two lines, whatever is done there."""
+        return (self.access.space,
+                *sorted(a.instruction.source or ("", 0) for a in (self.access, older)))
 
 
-class Races:
+class Races(Checker):
     """The races of one launch, one for each pair of lines."""
 
-    def __init__(self, launch, report: Report):
-        self.launch, self.report = launch, report
-        self.found: dict[tuple, list] = {}
-
-    def again(self, key: tuple, count: int) -> bool:
-        """Whether this race is known; then it is only counted."""
-        entry = self.found.get(_lines(key))
-        if entry is None:
-            return False
-        entry[1] += count
-        return True
-
-    def add(self, key: tuple, now: Party, older: Party, area, count: int) -> None:
+    def tell(self, key: tuple, now: Party, older: Party, area, count: int) -> None:
+        """Keep a race of these two, unless it is known."""
+        if self.again(key, count):
+            return
         first, second = (older, now) if older.writes and not now.writes else (now, older)
-        message = _message(self.launch, first, second, now, area)
-        at = first.where(self.launch)
-        finding = Finding(
-            "race", message, at.kernel, at.filename, at.line, at.block, at.thread,
-            second.where(self.launch), launch=self.report.launches)
-        self.found[_lines(key)] = [finding, count]
-
-    def finish(self) -> None:
-        """Hand the findings to the report."""
-        self.report.findings += [
-            replace(finding, count=count) for finding, count in self.found.values()]
-        self.found = {}
+        self.add(key, _message(self.launch, first, second, now, area), first.where(self.launch),
+                 second.where(self.launch), count)
 
 
 def element(launch, access: Access, address: int) -> str:
@@ -106,12 +86,6 @@ def element(launch, access: Access, address: int) -> str:
     many, unit = nbytes // size, "byte" if size == 1 else "bytes"
     elements = "1 element" if many == 1 else f"{many:,} elements"
     return f"element {offset // size:,} of {what} of {elements} of {size} {unit}"
-
-
-def _lines(key: tuple) -> tuple:
-    """One finding for each pair of lines, whatever is done there."""
-    space, one, other = key
-    return space, one[0], other[0]
 
 
 def _message(launch, first: Party, second: Party, now: Party, area) -> str:
@@ -203,9 +177,9 @@ def _in_place(one: Access, other: Access) -> bool:
     """
     if one.kind == other.kind:
         return False
-    places = [next(x for x in access.instruction.operands if isinstance(x, Address))
+    places = [next((x for x in access.instruction.operands if isinstance(x, Address)), None)
               for access in (one, other)]
-    if places[0] == places[1]:
+    if places[0] == places[1] is not None:
         return True
     _, mine, theirs = np.intersect1d(one.lanes, other.lanes, return_indices=True)
     same = one.addresses[mine] == other.addresses[theirs]

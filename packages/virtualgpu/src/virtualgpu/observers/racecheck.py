@@ -15,7 +15,8 @@ the form in which the writer of a kernel meets them:
   (:mod:`.release_acquire`).
 
 Two lanes that write one address in one instruction race too, whatever they write: the model
-does not say which value stays.
+does not say which value stays. Shared memory is left out in a kernel whose compiler says that it
+is one value (:data:`~virtualgpu.ptx.module.ONE_STORE`).
 
 Not seen: races through local, constant or texture memory, between launches in different
 streams and between the host and a kernel (:mod:`.streamcheck` looks for those).
@@ -28,7 +29,7 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.machine.events import Access
-from virtualgpu.observers import race_loop, shadow
+from virtualgpu.observers import race_loop
 from virtualgpu.observers.clocks import TIME as _time
 from virtualgpu.observers.clocks import joins_some
 from virtualgpu.observers.race_order import RaceOrder
@@ -36,6 +37,7 @@ from virtualgpu.observers.race_words import Party, Races, older_party
 from virtualgpu.observers.release_acquire import Messages, orders_memory
 from virtualgpu.observers.shadow import Shadow
 from virtualgpu.observers.wave_state import WaveState
+from virtualgpu.ptx.module import ONE_STORE
 
 ROOM = 1 << 16  # conflicts of one instruction that are looked at one by one
 
@@ -67,19 +69,20 @@ class Racecheck(RaceOrder):
         self.sites: list = []
         self.numbers: dict[int, int] = {}
         self.recent: list[tuple | None] = []
-        self.races = Races(launch, self.report)
+        self.races = Races(self.report)
+        self.races.launch_started(launch)
         instructions = [i for code in launch.program.functions.values()
                         for i in code.function.body]
         self.exact = any(map(joins_some, instructions))
-        self.strong = any(map(shadow.is_strong, instructions))
         self.messages = Messages(self) if orders_memory(instructions) else None
+        self.one_store = ONE_STORE in launch.program.entry_code.function.pragmas
         self._drop_old_areas()
 
     def launch_finished(self, launch) -> None:
         if self.active:
             for state in self.states.values():
                 state.close()
-            self.races.finish()
+            self.races.launch_finished(self.launch)
             self.states = {}
             self.active = False
 
@@ -169,7 +172,7 @@ class Racecheck(RaceOrder):
         start, end = self.launch.memory.extent(address)
         area = self.areas.get(start)
         if area is None or area.nbytes != end - start:
-            area = self.areas[start] = Shadow(start, end - start, size, self.strong)
+            area = self.areas[start] = Shadow(start, end - start, size)
         elif size < 1 << area.shift:
             area.refine(size)
         return area
@@ -177,7 +180,7 @@ class Racecheck(RaceOrder):
     def _run(self, state: WaveState, access: Access, site: int, area: Shadow,
              addresses, lanes, floor: int, stride: int) -> int:
         _time.used = True
-        if self.strong:
+        if access.strong:
             area.use_strong()
         known = state.knowledge
         if known.exact:
@@ -206,7 +209,7 @@ class Racecheck(RaceOrder):
             pointer(addresses), pointer(lanes), len(lanes), area.start, span, area.shift, width,
             state.block_pointer, stride, kind, stamp, narrow, state.first, state.wave.threads,
             floor, *known.pointers, known.exact, *known.exact_pointers,
-            seen, self.strong, *area.pointers, *area.mask_pointers, *self._outputs)
+            seen, area.has_strong, *area.pointers, *area.mask_pointers, *self._outputs)
         if self.result[0]:
             self._conflicts(state, access, area, addresses, lanes)
         return done
@@ -233,6 +236,8 @@ class Racecheck(RaceOrder):
         real = np.ones(len(records), bool)
         if self.messages:
             real = self.messages.unordered(state, access, area, addresses, lanes, found)
+        if self.one_store and access.space == "shared":
+            real &= (older != self._site(access)) | (kinds != race_loop.WRITES)
         if state.clusters:
             real &= ~state.clusters.explains(lanes[found[0]], records)
         if state.phases:
@@ -254,5 +259,4 @@ class Racecheck(RaceOrder):
         if self.races.again(now.key(older), len(chosen)):
             return
         older, thread = older_party(self.recent, older, record, now.thread, area, granule)
-        if not self.races.again(now.key(older), len(chosen)):
-            self.races.add(now.key(older), now, Party(older, thread, None), area, len(chosen))
+        self.races.tell(now.key(older), now, Party(older, thread, None), area, len(chosen))

@@ -49,7 +49,6 @@ class Messages:
         self.logs: dict = {}
         self.history: list[tuple] = []  # (time, site, access, addresses, wave)
         self.remembered = 0
-        self.forgotten = False
         self._readers: dict[tuple, list] = {}
 
     def forget(self) -> None:
@@ -66,8 +65,6 @@ class Messages:
             self.history.append((time, site, access._replace(group=None),  # type: ignore[arg-type]
                                  addresses, wave))
             self.remembered += len(addresses)
-        else:
-            self.forgotten = True
 
     def fences(self, state) -> Fences:
         if state.fences is None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.observers import race_loop
-from virtualgpu.ptx import Instruction
 
 KINDS = 4  # plain writes, plain reads, strong writes, strong reads
 LARGEST_GRANULE = 8
@@ -57,22 +56,20 @@ def forget() -> None:
         _kept = 0
 
 
-def is_strong(instruction: Instruction) -> bool:
-    """Whether it is an atomic, or another access that needs records of its own."""
-    return instruction.opcode in ("atom", "red", "mbarrier") or bool(
-        {"volatile", "relaxed", "acquire", "release", "mmio"} & set(instruction.modifiers))
+def _all(records: np.ndarray) -> np.ndarray:
+    return np.full(len(records), 0xFFFF_FFFF, np.uint32)
 
 
 class Shadow:
     """Records of ``nbytes`` of memory from address ``start`` on."""
 
-    def __init__(self, start: int, nbytes: int, granule: int, strong: bool):
+    def __init__(self, start: int, nbytes: int, granule: int):
         self.start, self.nbytes = start, nbytes
         self.shift = min(granule, LARGEST_GRANULE).bit_length() - 1
-        self.has_strong = strong
+        self.has_strong = False
         self.written = self.read = self.strong = 0  # when last
         count = max(1, -(-nbytes >> self.shift) + 1)
-        self.records = [_take(count) if strong or kind < 2 else _NONE for kind in range(KINDS)]
+        self.records = [_take(count) if kind < 2 else _NONE for kind in range(KINDS)]
         self.masks = [_NO_MASKS] * KINDS
         self._find()
 
@@ -121,13 +118,14 @@ class Shadow:
             self.has_strong = True
             for kind in (2, 3):
                 self.records[kind] = _take(len(self.records[0]))
+                if len(self.masks[1]) > 1:
+                    self.masks[kind] = _all(self.records[kind])
             self._find()
 
     def use_masks(self) -> None:
         """From now on, records of several tell which; those from before stand for all."""
         if len(self.masks[1]) == 1:
-            self.masks = [np.full(len(a), 0xFFFF_FFFF, np.uint32) if len(a) > 1 else _NO_MASKS
-                          for a in self.records]
+            self.masks = [_all(a) if len(a) > 1 else _NO_MASKS for a in self.records]
             self._find()
 
     def forget(self) -> None:

@@ -18,34 +18,15 @@ A barrier that can never be complete stops the launch with a DeadlockError.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from virtualgpu.errors import Location
-from virtualgpu.findings import Finding, Report
-from virtualgpu.machine.events import Observer
 from virtualgpu.machine.wave import WARP
+from virtualgpu.observers.checking import Checker, at_line
 from virtualgpu.observers.clocks import has_count
 
 
-class Synccheck(Observer):
+class Synccheck(Checker):
     """Adds such barriers to a report, one finding for each line or pair of lines."""
-
-    def __init__(self, report: Report):
-        self.report = report
-
-    def launch_started(self, launch) -> None:
-        self.launch = launch
-        self.found: dict[tuple, list] = {}
-
-    def launch_finished(self, launch) -> None:
-        self.report.findings += [
-            replace(finding, count=count) for finding, count in self.found.values()]
-        self.found = {}
-
-    def has_found(self) -> bool:
-        return bool(self.found)
 
     # -- barriers of blocks --------------------------------------------------------------------
 
@@ -71,17 +52,16 @@ class Synccheck(Observer):
             first = next((g for g in groups if (wave.block_of[g.lanes] == block).any()), groups[0])
             name, whom = "the barrier", f"of block {wave.where(int(missing[0]))[0]}"
         site = sites[groups.index(first)]
-        at = self._location(wave, site.source, self._lane_of(wave, first, block))
-        gone = self._location(wave, None, int(missing[0]))
+        at = self.location(wave, site.source, self._lane_of(wave, first, block))
+        gone = self.location(wave, None, int(missing[0]))
         ended = "1 thread" if few == 1 else f"{few} threads"
-        line = f" at line {at.line}" if at.line else ""
         rest = "the other one waits" if waiting == 1 else f"the other {waiting} wait"
         message = (
-            f"barrier: {ended} {whom} ended before {name}{line} (the first is {gone.thread}), "
-            f"where {rest}; every thread must reach it: guard the work and not "
+            f"barrier: {ended} {whom} ended before {name}{at_line(at)} (the first is "
+            f"{gone.thread}), where {rest}; every thread must reach it: guard the work and not "
             "the barrier, and do not return before it")
         count = len(np.unique(wave.block_of[missing])) if barrier != "grid" else 1
-        self._add(("missing", site.source), message, at, gone, count)
+        self.add(("missing", site.source), message, at, gone, count)
 
     def _apart(self, wave, groups, sites) -> None:
         """Threads of one block met at barriers of different lines."""
@@ -93,14 +73,14 @@ class Synccheck(Observer):
             if len(by_source) < 2:
                 continue
             (one, first), (two, second) = list(by_source.items())[:2]
-            at = self._location(wave, one, self._lane_of(wave, first, block))
-            other = self._location(wave, two, self._lane_of(wave, second, block))
+            at = self.location(wave, one, self._lane_of(wave, first, block))
+            other = self.location(wave, two, self._lane_of(wave, second, block))
             message = (
                 f"barrier: thread {at.thread} of block {at.block} waits at line {at.line} while "
                 f"thread {other.thread} of the same block waits at another barrier, at line "
                 f"{other.line}; all threads of a block must meet at one: move the barrier out of "
                 "the branch or loop that only some threads take")
-            self._add(("apart", one, two), message, at, other, 1)
+            self.add(("apart", one, two), message, at, other, 1)
 
     @staticmethod
     def _lane_of(wave, group, block: int) -> int:
@@ -120,8 +100,8 @@ class Synccheck(Observer):
         outside = np.flatnonzero(mask >> own & np.uint32(1) == 0)
         if len(outside):
             position = int(outside[0])
-            at = self._location(wave, instruction.source, int(lanes[position]))
-            self._add(("mask", instruction.source), (
+            at = self.location(wave, instruction.source, int(lanes[position]))
+            self.add(("mask", instruction.source), (
                 f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at "
                 f"line {at.line} with the mask {int(mask[position]):#x}, in which its own lane, "
                 f"number {int(own[position])} of its warp, is not; a lane may only use masks "
@@ -134,9 +114,9 @@ class Synccheck(Observer):
             (warp[a] == warp[b]) & (mask[a] != mask[b]) & (mask[a] & mask[b] != 0))
         if len(clash):
             one, two = int(a[clash[0]]), int(b[clash[0]])
-            at = self._location(wave, instruction.source, int(lanes[one]))
-            other = self._location(wave, instruction.source, int(lanes[two]))
-            self._add(("masks", instruction.source), (
+            at = self.location(wave, instruction.source, int(lanes[one]))
+            other = self.location(wave, instruction.source, int(lanes[two]))
+            self.add(("masks", instruction.source), (
                 f"barrier: threads {at.thread} and {other.thread} of block {at.block} run "
                 f"{_name(instruction)} at line {at.line} with the masks {int(mask[one]):#x} and "
                 f"{int(mask[two]):#x}; lanes that name each other must give the same mask"),
@@ -152,12 +132,12 @@ class Synccheck(Observer):
         if not len(absent):
             return
         position = int(np.flatnonzero(wave.warp_of[lanes] == wave.warp_of[absent[0]])[0])
-        at = self._location(wave, instruction.source, int(lanes[position]))
-        gone = self._location(wave, None, int(absent[0]))
+        at = self.location(wave, instruction.source, int(lanes[position]))
+        gone = self.location(wave, None, int(absent[0]))
         few = int(np.count_nonzero(wave.warp_of[absent] == wave.warp_of[absent[0]]))
         which = "a lane that" if few == 1 else f"{few} lanes that"
         given = int(np.broadcast_to(mask, lanes.shape)[position])
-        self._add(("ended", instruction.source), (
+        self.add(("ended", instruction.source), (
             f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at line "
             f"{at.line} with the mask {given:#x}, which names {which} ended without it (the first "
             f"is thread {gone.thread}); all lanes of a mask must take part: guard the value and "
@@ -165,27 +145,11 @@ class Synccheck(Observer):
             at, gone, len(np.unique(wave.warp_of[absent])))
 
     def shuffled_nothing(self, group, instruction, positions) -> None:
-        at = self._location(group.wave, instruction.source, int(group.lanes[positions[0]]))
-        self._add(("nothing", instruction.source), (
+        at = self.location(group.wave, instruction.source, int(group.lanes[positions[0]]))
+        self.add(("nothing", instruction.source), (
             f"barrier: thread {at.thread} of block {at.block} asks at line {at.line} for the value "
             "of a lane that takes no part in the shuffle, so what it gets is undefined; choose a "
             "lane of the mask that runs the shuffle too"), at, None, len(positions))
-
-    # -- words ---------------------------------------------------------------------------------
-
-    def _location(self, wave, source, lane: int) -> Location:
-        block, thread = wave.where(lane)
-        return Location(self.launch.kernel, source.filename if source else None,
-                        source.line if source else None, block, thread)
-
-    def _add(self, key: tuple, message: str, at: Location, other: Location | None,
-             count: int) -> None:
-        if key in self.found:
-            self.found[key][1] += count
-            return
-        self.found[key] = [
-            Finding("barrier", message, at.kernel, at.filename, at.line, at.block, at.thread,
-                    other, launch=self.report.launches), count]
 
 
 def _name(instruction) -> str:

@@ -13,14 +13,13 @@ import numpy as np
 # annotation → (LLVM's type in memory, how it widens to 64 bits)
 ELEMENTS = {
     "I64": ("i64", ""), "U64": ("i64", ""), "I32": ("i32", "sext"), "U32": ("i32", "zext"),
-    "U16": ("i16", "zext"), "U8": ("i8", "zext"),
+    "U8": ("i8", "zext"),
 }
 # What annotations are called; one by one, or mypy would not see names of types.
 I64 = np.ndarray
 U64 = np.ndarray
 I32 = np.ndarray
 U32 = np.ndarray
-U16 = np.ndarray
 U8 = np.ndarray
 
 _BINARY = {

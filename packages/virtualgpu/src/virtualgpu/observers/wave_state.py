@@ -13,13 +13,12 @@ from virtualgpu.observers.shadow import Shadow
 class WaveState:
     """What the check keeps for a wave."""
 
-    def __init__(self, wave: Wave, floor: int, strong: bool):
+    def __init__(self, wave: Wave, floor: int):
         self.wave = wave
         self.knowledge = Knowledge(wave, floor)
         self.block_of = wave.block_of
         self.block_pointer = pointer(self.block_of)
         self.first = wave.first * wave.threads
-        self.strong = strong
         self.shared: Shadow | None = None
         self.shared_floor = floor
         self.fences = None  # kept by release_acquire
@@ -35,5 +34,5 @@ class WaveState:
             # Old records of a shadow used before must be known as old.
             self.shared_floor = max(TIME.passes(), self.knowledge.floor)
             wave = self.wave
-            self.shared = Shadow(0, wave.blocks * wave.shared_stride, granule, self.strong)
+            self.shared = Shadow(0, wave.blocks * wave.shared_stride, granule)
         return self.shared

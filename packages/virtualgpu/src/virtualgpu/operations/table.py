@@ -66,7 +66,9 @@ _entries: dict[str, list[_Entry]] = {}
 _LATER_TENSOR_CORES = ("of the tensor cores the machine has what sm_80 to sm_90 share (mma.sync, "
                        "wmma, ldmatrix, stmatrix), and this is of one generation only (sm_90a, "
                        "sm_100a); compile for compute_90 without the letter, or for compute_80")
-_TEXTURES = "textures and surfaces are not modelled; read and write arrays"
+_TEXTURES = ("of textures the machine has those of one, two and three dimensions and layers of two "
+             "(tex1D, tex1Dfetch, tex2D, tex3D, tex2DLayered), of surfaces reads and writes: no "
+             "mipmaps, cubes, gathers or queries")
 _LACKING = {
     **dict.fromkeys(("wgmma", "tcgen05"), _LATER_TENSOR_CORES),
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), _TEXTURES),

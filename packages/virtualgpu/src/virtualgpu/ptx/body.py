@@ -31,9 +31,12 @@ from virtualgpu.ptx.tokens import (
     float_literal,
 )
 
-# Textures, surfaces and tensor copies have operands of their own grammar. The machine has none of
-# them and says so where the instruction is decoded.
-_OTHER_GRAMMAR = {"tex", "tld4", "suld", "sust", "sured", "tcgen05"}
+# Tensor copies have operands of their own grammar. The machine has none of them and says so where
+# the instruction is decoded.
+_OTHER_GRAMMAR = {"tcgen05"}
+# [object, {x, y}] is one flat vector (PTX ISA, "Texture Instructions", "Surface Instructions").
+_TEXTURES = {"tex", "tld4", "suld", "sust", "sured"}
+_CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
 class Declarations(Tokens):
@@ -95,7 +98,7 @@ class Body:
                 for variable in p.variables():
                     self.variable(variable)
             elif token == ".pragma":
-                p.next()
+                function.pragmas.append(p.next().strip('"'))
                 p.expect(";")
             elif token == ";":
                 pass
@@ -286,13 +289,13 @@ class Body:
     def operand(self, opcode: str, depth: int = 0) -> Operand:
         p = self.p
         token, kind = p.peek(), p.kinds[p.at]
-        if token == "[":
+        if token == "[" and opcode not in _TEXTURES:
             p.next()
             address = self.address()
             p.expect("]")
             return address
-        if token in ("{", "("):
-            close = "}" if token == "{" else ")"
+        if token in _CLOSING:
+            close = _CLOSING[token]
             p.next()
             items: list[Operand] = []
             if depth == MAX_DEPTH:
@@ -300,10 +303,12 @@ class Body:
             while not p.accept(close):
                 if items:
                     p.expect(",")
-                items.append(self.operand(opcode, depth + 1))
+                item = self.operand(opcode, depth + 1)
+                items += item.items if close == "]" and isinstance(item, Vector) else (item,)
                 if len(items) > 4096:
                     p.fail("a list of more than 4096 operands")
-            return Vector(tuple(items))
+            # `ld.global.b32 {%r1}, [%rd1]`, as Triton writes it, is one value: ptxas takes it.
+            return items[0] if len(items) == 1 and close == "}" else Vector(tuple(items))
         if kind == "float":
             return float_literal(p.next())
         if kind == "number" or token in ("-", "+"):

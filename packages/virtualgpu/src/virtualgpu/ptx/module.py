@@ -106,6 +106,11 @@ class Variable:
     is_array: bool = False
 
 
+# A compiler says of a kernel: threads that store to one place in shared memory by one instruction
+# store one value. PTX ISA, ".pragma": a string that is not known is ignored.
+ONE_STORE = "virtualgpu one store"
+
+
 @dataclass(slots=True)
 class Function:
     """A ``.entry`` or ``.func``: parameters, registers and a body of instructions and labels."""
@@ -125,6 +130,7 @@ class Function:
     required_cluster: tuple[int, int, int] | None = None
     explicit_cluster: bool = False
     maximum_cluster: int | None = None
+    pragmas: list[str] = field(default_factory=list)
     source: SourceLine | None = None
     is_declaration: bool = False
 

@@ -29,7 +29,13 @@ from virtualgpu.ptx.tokens import (
     float_literal,
 )
 
-_NVIDIAS = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/")
+# NVRTC has some of its headers in one of its own, which is no file.
+_LIBRARIES = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/"
+                        r"|(?:^|/)(?:triton/language/|__nv_nvrtc_builtin_header\.h$)")
+
+# MLIR's name of dynamic shared memory. NVVM writes its array of no elements as one byte that is
+# not external (numba-cuda-mlir 0.6); on a GPU the launch's bytes follow that one.
+DYNAMIC_SHARED = "__dynamic_shmem__"
 
 
 @lru_cache(maxsize=64)
@@ -49,9 +55,9 @@ def parse(text: str) -> Module:
 
 
 @lru_cache(maxsize=1024)
-def _is_nvidias(filename: str) -> bool:
-    """A header of the toolkit: what is inlined from it counts as the line that calls it."""
-    return _NVIDIAS.search(filename) is not None
+def _is_librarys(filename: str) -> bool:
+    """The toolkit's or Triton's: what is inlined from it counts as the line that calls it."""
+    return _LIBRARIES.search(filename) is not None
 
 
 def source_name(path: str) -> str:
@@ -83,7 +89,7 @@ class Parser(Declarations):
             places = [SourceLine(files[number], line) for number, line in chain if number in files]
             if places:
                 item.source = next(
-                    (place for place in places if not _is_nvidias(place.filename)), places[0])
+                    (place for place in places if not _is_librarys(place.filename)), places[0])
         return self.result
 
     def statement(self) -> None:
@@ -193,6 +199,8 @@ class Parser(Declarations):
             extent = 0 if self.peek() == "]" else self.integer()
             count *= extent
             self.expect("]")
+        if space == "shared" and not is_array and name.startswith(DYNAMIC_SHARED):
+            count, is_array = 0, True
         values = None
         if self.accept("="):
             values = tuple(self.initialiser())

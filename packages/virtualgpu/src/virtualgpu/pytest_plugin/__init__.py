@@ -11,8 +11,9 @@ kernel on purpose is left alone with ``@pytest.mark.virtualgpu_unchecked``.
 
 Other markers: ``virtualgpu_seeds(1, 2, 3)`` runs a test once for each seed, its threads in that
 random order (``virtualgpu.schedule``); ``virtualgpu_time_limit(60)`` gives its launches 60 seconds
-of processor time. Both, and whether launches are checked, can be said for all tests by an option or
-in the configuration file; a marker comes before an option, and an option before the file.
+of processor time; ``virtualgpu_streams`` also finds missing synchronisation between streams. All of
+this, and whether launches are checked, can be said for all tests by an option or in the
+configuration file; a marker comes before an option, and an option before the file.
 """
 
 from __future__ import annotations

@@ -20,7 +20,12 @@ MARKERS = (
     "virtualgpu_seeds(*seeds): with --virtual-gpu, run the test once for each seed, threads in "
     "that random order",
     "virtualgpu_time_limit(seconds): with --virtual-gpu, processor time for each launch",
+    "virtualgpu_streams: with --virtual-gpu, also find missing synchronisation between streams, "
+    "and of the host with a stream",
 )
+
+#: Settings that are on or off: options, entries and markers alike.
+SWITCHES = ("unchecked", "streams")
 
 #: The parameter of a test that runs once for each of several seeds.
 SEED = "virtualgpu_seed"
@@ -33,6 +38,7 @@ class Settings:
     seeds: tuple[int, ...] = ()
     time_limit: float = TIME_LIMIT  # seconds
     unchecked: bool = False
+    streams: bool = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,9 +60,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
              "VIRTUALGPU_TIME_LIMIT of the environment")
     group.addoption(
         "--virtual-gpu-unchecked", action="store_true", help="run kernels and check nothing")
+    group.addoption(
+        "--virtual-gpu-streams", action="store_true",
+        help="also find missing synchronisation between streams, and of the host with a stream")
     parser.addini("virtual_gpu_seeds", "as --virtual-gpu-seed: one or more", type="args")
     parser.addini("virtual_gpu_time_limit", "as --virtual-gpu-time-limit", default=None)
-    parser.addini("virtual_gpu_unchecked", "as --virtual-gpu-unchecked", type="bool")
+    for name in SWITCHES:
+        parser.addini(f"virtual_gpu_{name}", f"as --virtual-gpu-{name}", type="bool")
 
 
 def known_options(config: pytest.Config) -> argparse.Namespace:
@@ -69,7 +79,7 @@ def refuse_without_switch(config: pytest.Config) -> None:
     """Raise pytest.UsageError for options that would do nothing, since --virtual-gpu is missing."""
     if config.getoption("virtual_gpu"):
         return
-    for name in ("require", "seed", "time-limit", "unchecked"):
+    for name in ("require", "seed", "time-limit", *SWITCHES):
         if config.getoption(f"virtual_gpu_{name.replace('-', '_')}") not in (None, False):
             raise pytest.UsageError(f"--virtual-gpu-{name} does nothing without --virtual-gpu")
 
@@ -81,10 +91,13 @@ def of_run(config: pytest.Config) -> Settings:
     """
     options = known_options(config)
     entries = config.getini("virtual_gpu_seeds")
-    try:
-        unchecked = config.getini("virtual_gpu_unchecked")
-    except ValueError as error:  # by pytest before 9
-        raise pytest.UsageError(f"virtual_gpu_unchecked: {error}") from None
+    on = {}
+    for name in SWITCHES:
+        entry = f"virtual_gpu_{name}"
+        try:
+            on[name] = bool(getattr(options, entry) or config.getini(entry))
+        except ValueError as error:  # by pytest before 9
+            raise pytest.UsageError(f"{entry}: {error}") from None
     limit = options.virtual_gpu_time_limit
     if limit is None:
         limit = TIME_LIMIT
@@ -97,7 +110,7 @@ def of_run(config: pytest.Config) -> Settings:
     return Settings(
         tuple(options.virtual_gpu_seed or (_usage("virtual_gpu_seeds", seed, one)
                                            for one in entries)),
-        limit, options.virtual_gpu_unchecked or unchecked)
+        limit, **on)
 
 
 def of_test(node: pytest.Item, run: Settings) -> Settings:
@@ -106,7 +119,8 @@ def of_test(node: pytest.Item, run: Settings) -> Settings:
     Raises pytest.UsageError for values that mean nothing.
     """
     found = run
-    for name in ("virtualgpu_seeds", "virtualgpu_time_limit", "virtualgpu_unchecked"):
+    for name in ("virtualgpu_seeds", "virtualgpu_time_limit",
+                 *(f"virtualgpu_{one}" for one in SWITCHES)):
         if (marker := node.get_closest_marker(name)) is None:
             continue
         place = f"{node.nodeid}: @pytest.mark.{name}"
@@ -123,6 +137,8 @@ def of_test(node: pytest.Item, run: Settings) -> Settings:
             found = replace(found, time_limit=_usage(place, seconds, marker.args[0]))
         elif marker.args:
             raise pytest.UsageError(f"{place} takes no arguments")
+        elif name == "virtualgpu_streams":
+            found = replace(found, streams=True)
         else:
             found = replace(found, unchecked=True)
     return found

@@ -49,6 +49,8 @@ class Summary:
 
     def pytest_report_header(self) -> str:
         checked = "unchecked" if self._chosen.unchecked else "every launch checked"
+        if self._chosen.streams and not self._chosen.unchecked:
+            checked += ", streams too"
         seeds = ", ".join(map(str, self._chosen.seeds))
         order = f", threads in random order {seeds}" if seeds else ""
         return (f"virtual GPU: kernels run on the CPU, {checked}{order}; a launch may use "

@@ -12,6 +12,7 @@ from virtualgpu import devices, tracebacks
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import BudgetExceeded, EndlessError, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
+from virtualgpu.machine.events import Observer
 from virtualgpu.machine.limits import Budget
 from virtualgpu.observers import instruments
 from virtualgpu.pytest_plugin import settings
@@ -22,6 +23,7 @@ RAISED = ("memory", "deadlock", "other")  # findings that come with an exception
 
 _CHOSEN = pytest.StashKey[Settings]()
 _FOUND = pytest.StashKey[Report]()
+_STREAMS = pytest.StashKey[tuple[Observer, ...]]()
 
 MORE_TIME = ("a launch may use more with --virtual-gpu-time-limit SECONDS, virtual_gpu_time_limit "
              "in the configuration or @pytest.mark.virtualgpu_time_limit(seconds)")
@@ -40,7 +42,7 @@ class Watching:
     @contextmanager
     def around_conftests(self) -> Iterator[None]:
         """Raise pytest.UsageError for what the kernels of initial conftest files did wrong."""
-        with self._watched(self._run):
+        with self._watched(self._run, self._streams(self._run)):
             yield
         wrong = _unraised(self._report)
         if wrong.findings:
@@ -50,7 +52,7 @@ class Watching:
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport,
                                                       pytest.CollectReport]:
         """Kernels that a module launches when it is imported are watched like a test's."""
-        with self._watched(self._run):
+        with self._watched(self._run, self._streams(self._run)):
             report = yield
         found = self._take()
         wrong = _unraised(found)
@@ -89,7 +91,10 @@ class Watching:
     def _phase(self, item: pytest.Item, when: str) -> Generator[None, object, object]:
         __tracebackhide__ = True
         try:
-            with self._watched(item.stash.get(_CHOSEN, self._run)):
+            chosen = item.stash.get(_CHOSEN, self._run)
+            if when == "setup":  # one for each test, so that no test hears of another's work
+                item.stash[_STREAMS] = self._streams(chosen)
+            with self._watched(chosen, item.stash[_STREAMS]):
                 result = yield
         except BaseException as error:
             found = item.stash[_FOUND] = _unraised(self._take())
@@ -137,15 +142,23 @@ class Watching:
     def _told(self, wrong: Report) -> str:
         return f"{heading(wrong.findings, self._config)}\nvirtual GPU, {wrong}"
 
+    def _streams(self, chosen: Settings) -> tuple[Observer, ...]:
+        """What looks for missing synchronisation, if that was chosen; it remembers all work."""
+        if not chosen.streams:
+            return ()
+        from virtualgpu.numba.reroute import streamcheck
+
+        return (streamcheck(self._report, self._checkers[1]),)
+
     @contextmanager
-    def _watched(self, chosen: Settings) -> Iterator[None]:
+    def _watched(self, chosen: Settings, streams: tuple[Observer, ...]) -> Iterator[None]:
         """Launches inside the ``with`` run as it was chosen."""
         with ExitStack() as stack:
             stack.enter_context(_time_limit(chosen.time_limit))
             for seed in chosen.seeds:
                 stack.enter_context(instruments.schedule(seed))
             if not chosen.unchecked:
-                stack.enter_context(instruments.watch(*self._checkers))
+                stack.enter_context(instruments.watch(*streams, *self._checkers))
             yield
 
     def _take(self) -> Report:

@@ -25,6 +25,7 @@ from gpucourse.grading.sandbox.levels import FLOOR, ForkServer, Sandbox, at_leas
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+from virtualgpu import processors
 
 # Above the oracle's own total, which it keeps itself.
 GRACE_SECONDS = 60.0
@@ -55,10 +56,8 @@ def grade_in_child(connection: Connection, job: Job, assignment: Assignment, ser
 
 
 def default_workers() -> int:
-    """As many submissions at a time as this process may use cores."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+    """As many submissions at a time as this process may use cores, by a container's quota too."""
+    return max(1, int(processors.usable()))
 
 
 @dataclass(frozen=True)

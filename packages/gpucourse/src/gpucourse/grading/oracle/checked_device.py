@@ -67,12 +67,6 @@ class CheckedDevice(VirtualDevice):
         super().__init__(total_memory, budget)
         self._gpu = gpu or gpu_process()
         self._seconds = seconds
-        self._texts: dict[int, tuple[LoadedModule, tuple[str, ...]]] = {}
-
-    def load(self, ptx: str | list[str], names: dict[str, str] | None = None) -> LoadedModule:
-        module = super().load(ptx, names)
-        self._texts[id(module)] = module, (ptx,) if isinstance(ptx, str) else tuple(ptx)
-        return module
 
     def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
                parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
@@ -81,7 +75,7 @@ class CheckedDevice(VirtualDevice):
         if not isinstance(instruments.new_schedule(), Lockstep):
             super().launch(*what)
             return
-        launch = capture(self, *what, texts=self._texts[id(module)][1])
+        launch = capture(self, *what)
         super().launch(*what)
         finish(launch, self)
         try:

@@ -17,6 +17,7 @@ from . import _core
 from ._creation import asarray
 from ._kernel_code import HEADERS, pack_array, pack_indexer, type_name
 from ._kernel_launch import Function, load
+from .cuda.texture import Handle
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -94,6 +95,8 @@ def operand(value: Any) -> tuple[Operand | Any, bool]:
         value = asarray(value)
     if isinstance(value, _core.ndarray):
         return _of(value), True
+    if isinstance(value, Handle):
+        return np.uint64(value.ptr), False
     if isinstance(value, bool | int | float | complex | np.bool_ | np.number):
         return value, False
     if isinstance(value, np.ndarray):

@@ -6,6 +6,7 @@ import numpy as np
 
 from . import _kernel
 from ._kernel_code import prelude, quoted
+from .cuda.texture import Handle
 
 
 class ElementwiseKernel(_kernel.GeneratedKernel):
@@ -77,7 +78,8 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
                 return value.__cupy_override_elementwise_kernel__(
                     self, *args, **({} if size is None else {"size": size}))
         values = [_kernel.operand(value) for value in args]
-        types = [value.dtype if is_array else None for value, is_array in values]
+        types = [value.dtype if is_array or isinstance(given, Handle) else None
+                 for (value, is_array), given in zip(values, args, strict=True)]
         if any(one is None for one in types[self.nin :]):
             raise TypeError("Output arguments must be cupy.ndarray")
         in_types, out_types, meaning = _kernel.resolve_types(

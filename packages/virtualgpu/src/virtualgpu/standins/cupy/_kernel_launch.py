@@ -15,6 +15,7 @@ from virtualgpu.observers import queues
 from . import _core, _launches
 from ._kernel_errors import as_cupy_does
 from .cuda.memory import MemoryPointer, stream_number
+from .cuda.texture import Handle
 
 # CuPy's documentation, "User-Defined Kernels", Kernel arguments: the types of Python's numbers.
 _PYTHON = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
@@ -29,6 +30,8 @@ def argument(value: Any) -> Argument:
     if isinstance(value, Argument):
         return value
     if isinstance(value, MemoryPointer):
+        return Argument(struct.pack("<Q", value.ptr))
+    if isinstance(value, Handle):
         return Argument(struct.pack("<Q", value.ptr))
     if type(value) in _PYTHON:
         try:

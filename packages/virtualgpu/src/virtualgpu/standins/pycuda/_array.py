@@ -286,8 +286,8 @@ class GPUArray(Operators):
         target._write(value._host.copy() if isinstance(value, GPUArray) else value)
 
     def bind_to_texref(self, *args, **kwargs):
-        raise NotImplementedError("textures: CUDA 12 took texture references away, and the "
-                                  "virtual GPU has no textures; pass the array as a pointer")
+        raise NotImplementedError("textures: CUDA 12 took texture references away; pass the "
+                                  "array as a pointer, or use cupy.cuda.texture")
 
     bind_to_texref_ext = bind_to_texref
 

@@ -106,8 +106,9 @@ class Module:
 
     def get_texref(self, name: str):
         raise NotImplementedError(
-            f"texture reference {name}: CUDA 12 took texture references away, and the virtual "
-            "GPU has no textures; read the array through a const __restrict__ pointer")
+            f"texture reference {name}: CUDA 12 took texture references away, and PyCUDA has no "
+            "texture objects; read the array through a const __restrict__ pointer, or use "
+            "cupy.cuda.texture")
 
     get_surfref = get_texref
 
@@ -151,7 +152,7 @@ class Function:
             raise ValueError("must specify block size")
         if stream is not None and time_kernel:
             raise AssertionError("Can't time the kernel on an asynchronous invocation")
-        _no_textures(texrefs)
+        _no_references(texrefs)
         handlers = [one for one in args if isinstance(one, ArgumentHandler)]
         arguments = [_argument(one, position) for position, one in enumerate(args)]
         for handler in handlers:
@@ -167,7 +168,7 @@ class Function:
     def prepare(self, arg_types, texrefs=()) -> Function:
         """Fix the arguments' types: NumPy types, dtypes, or letters of the struct module with
         ``P`` for pointers."""
-        _no_textures(texrefs)
+        _no_references(texrefs)
         self.arg_format = "".join(_letter(kind) for kind in arg_types)
         return self
 
@@ -310,10 +311,10 @@ def _extent(dimensions) -> tuple[int, int, int]:
     return (*(int(one) for one in dimensions), 1, 1)[:3]
 
 
-def _no_textures(texrefs) -> None:
+def _no_references(texrefs) -> None:
     if texrefs:
-        raise NotImplementedError("texture references are gone since CUDA 12, and the virtual GPU "
-                                  "has no textures")
+        raise NotImplementedError("texture references are gone since CUDA 12; "
+                                  "cupy.cuda.texture has texture objects")
 
 
 def _no_time() -> float:

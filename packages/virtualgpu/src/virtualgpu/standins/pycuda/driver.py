@@ -78,10 +78,10 @@ MISSING = {
     **dict.fromkeys((
         "Array", "ArrayDescriptor", "ArrayDescriptor3D", "matrix_to_array", "np_to_array",
         "gpuarray_to_array", "make_multichannel_2d_array",
-    ), "a linear array; the virtual GPU has no textures"),
+    ), "a linear array; CUDA arrays and texture objects: cupy.cuda.texture"),
     **dict.fromkeys(("TextureReference", "matrix_to_texref", "bind_array_to_texref"),
-                    "a const __restrict__ pointer; there are no textures"),
-    "SurfaceReference": "a pointer; there are no surfaces",
+                    "texture objects (cupy.cuda.texture); CUDA 12 took the references away"),
+    "SurfaceReference": "surface objects (cupy.cuda.texture)",
     **dict.fromkeys(("Memcpy2D", "Memcpy3D"),
                     "a copy for each row with memcpy_htod, memcpy_dtoh or memcpy_dtod"),
     **dict.fromkeys(("Memcpy3DPeer", "memcpy_peer_async"), "memcpy_peer"),

@@ -24,7 +24,7 @@ __all__ = [
     "get_allocator", "get_current_stream", "get_device_id", "get_elapsed_time",
     "get_local_runtime_version", "is_available", "malloc_managed", "memory", "pinned_memory",
     "profile", "runtime", "set_allocator", "set_pinned_memory_allocator", "stream",
-    "using_allocator",
+    "texture", "using_allocator",
 ]
 
 
@@ -66,7 +66,7 @@ def profile():
 
 
 def __getattr__(name: str):
-    if name in ("compiler", "driver"):
+    if name in ("compiler", "driver", "texture"):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
@@ -80,5 +80,4 @@ _INSTEAD = {
     "MemoryAsync": "cupy.cuda.Memory", "MemoryAsyncPool": "cupy.cuda.MemoryPool",
     "malloc_async": "cupy.cuda.alloc", "Module": "cupy.RawModule", "Function": "cupy.RawKernel",
     "nvtx": "cupyx.profiler.time_range", "memory_hooks": "virtualgpu.launches()",
-    "texture": "numba.cuda arrays in global memory",
 }

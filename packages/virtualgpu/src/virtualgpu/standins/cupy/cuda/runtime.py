@@ -27,11 +27,15 @@ eventDefault, eventBlockingSync, eventDisableTiming, eventInterprocess = 0, 1, 2
 hostAllocDefault, hostAllocPortable, hostAllocMapped, hostAllocWriteCombined = 0, 1, 2, 4
 memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 0, 1, 2, 3
 memcpyDefault = 4
+cudaArrayDefault, cudaArrayLayered, cudaArraySurfaceLoadStore = 0, 1, 2
+cudaArrayCubemap, cudaArrayTextureGather = 4, 8
 memoryTypeUnregistered, memoryTypeHost, memoryTypeDevice, memoryTypeManaged = 0, 1, 2, 3
 
 _NAMES = {
     1: ("cudaErrorInvalidValue", "invalid argument"),
     2: ("cudaErrorMemoryAllocation", "out of memory"),
+    20: ("cudaErrorInvalidChannelDescriptor", "invalid channel descriptor"),
+    26: ("cudaErrorInvalidFilterSetting", "linear filtering not supported for non-float type"),
     101: ("cudaErrorInvalidDevice", "invalid device ordinal"),
     217: ("cudaErrorPeerAccessUnsupported", "peer access is not supported between these two "
           "devices"),

@@ -1,0 +1,1 @@
+"""Triton kernels written for :mod:`evidence.triton_kernels`."""

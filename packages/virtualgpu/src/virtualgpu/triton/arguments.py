@@ -1,0 +1,61 @@
+"""Triton's arguments as the parameters of PTX."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from virtualgpu import devices
+
+# Triton's names of scalar types → struct's.
+FORMATS = {"i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
+           "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
+           "fp16": "e", "fp32": "f", "f32": "f", "fp64": "d"}
+
+
+def pack(types: Iterable[Any], arguments: Iterable[Any]) -> list[bytes]:
+    """One entry for each parameter of the kernel, in its own size.
+
+    Parameters
+    ----------
+    types : iterable of str or of tuples of them
+        Triton's names: ``*fp32``, ``i32``, ``constexpr``; a tuple for an argument that is one.
+    arguments : iterable
+        What has ``data_ptr()``, an address or None for a pointer; Python's numbers for the others.
+
+    Raises
+    ------
+    ValueError
+        A pointer to what is not the device's memory; words as Triton's.
+    """
+    return list(_packed(types, arguments))
+
+
+def _packed(types: Iterable[Any], arguments: Iterable[Any]) -> Iterator[bytes]:
+    for number, (kind, value) in enumerate(zip(types, arguments, strict=True)):
+        if isinstance(kind, tuple):
+            yield from _packed(kind, value)
+        elif kind == "constexpr":
+            continue
+        elif kind.startswith("*"):
+            yield struct.pack("<Q", _address(number, value))
+        elif kind == "bf16":
+            yield struct.pack("<f", value)[2:]  # the upper half, as Triton's launcher cuts it
+        else:
+            yield struct.pack("<" + FORMATS[kind], value)
+
+
+def _address(number: int, value: Any) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    address = value.data_ptr()
+    memory = devices.shared(devices.owner(address))
+    if address and memory is not None and memory.extent(address) is None:
+        raise ValueError(
+            f"Pointer argument (at {number}) cannot be accessed from Triton (cpu tensor?): there "
+            f"is no live allocation of the virtual GPU at {address:#x}; make the array with CuPy, "
+            "cupy.asarray(...), and keep it")
+    return address

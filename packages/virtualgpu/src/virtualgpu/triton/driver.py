@@ -1,0 +1,154 @@
+"""What Triton asks of a GPU's driver, answered by the current device of :mod:`virtualgpu.devices`.
+
+The names are those of Triton's ``DriverBase`` and of its driver for NVIDIA's GPUs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import (
+    DriverBase,
+    decompose_descriptor,
+    expand_signature,
+    wrap_handle_tensordesc_impl,
+)
+from triton.runtime import _allocation
+
+from virtualgpu import devices
+from virtualgpu.cuda.device_attributes import ATTRIBUTES
+from virtualgpu.cuda.kernel_resources import resources
+from virtualgpu.triton.arguments import pack
+from virtualgpu.triton.lines import mended
+
+# What Triton emits for sm_80 the machine has: mma.sync, ldmatrix, cp.async. For sm_90 it emits
+# wgmma, which the machine lacks.
+ARCHITECTURE, WARP = 80, 32
+
+
+class Loaded(NamedTuple):
+    """A kernel on the device; ``shared`` bytes of dynamic shared memory."""
+
+    module: Any
+    name: str
+    shared: int
+
+
+class VirtualUtils:
+    """In place of ``CudaUtils``, which is built by a C compiler."""
+
+    def load_binary(self, name: str, kernel: bytes, shared: int, device: int):
+        """``(module, function, registers, spills, most threads of a block)`` from PTX.
+
+        Raises LinkError, PTXSyntaxError, UnsupportedInstruction.
+        """
+        text = mended(kernel.decode())
+        module, found = devices.current().load(text), resources([text], name)
+        return module, Loaded(module, name, shared), found.registers, 0, found.maximum_threads
+
+    def unload_module(self, module) -> None:
+        devices.current().unload(module)
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        """Rates and widths are 0: there is no clock and no bus."""
+        return {"max_shared_mem": ATTRIBUTES["MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"],
+                "max_num_regs": ATTRIBUTES["MAX_REGISTERS_PER_MULTIPROCESSOR"],
+                "multiprocessor_count": ATTRIBUTES["MULTIPROCESSOR_COUNT"], "warpSize": WARP,
+                "sm_clock_rate": 0, "mem_clock_rate": 0, "mem_bus_width": 0}
+
+
+class VirtualLauncher:
+    """One kernel's launches; in place of ``CudaLauncher``.
+
+    Parameters
+    ----------
+    source : triton.compiler.ASTSource
+        Of it only the types of the arguments count.
+    metadata
+        What the compiler says of the kernel.
+    """
+
+    def __init__(self, source, metadata):
+        descriptors = getattr(metadata, "tensordesc_meta", None)
+        self._types = expand_signature(source.signature.values(), descriptors, "nvTmaDesc")
+        self._metadata = metadata
+        self._launch = wrap_handle_tensordesc_impl(
+            self._packed, source.signature, descriptors,
+            lambda descriptor, *_: decompose_descriptor(descriptor))
+
+    def __call__(self, x: int, y: int, z: int, stream, function: Loaded, packed_metadata,
+                 launch_metadata, enter_hook, exit_hook, *arguments) -> None:
+        """Launch ``x * y * z`` blocks (Triton's programs), unless that is none."""
+        if enter_hook is not None:
+            enter_hook(launch_metadata)
+        if x * y * z > 0:
+            self._launch((x, y, z), stream, function, arguments)
+        if exit_hook is not None:
+            exit_hook(launch_metadata)
+
+    def _packed(self, grid: devices.Triple, stream, function: Loaded, arguments) -> None:
+        has = self._metadata
+        blocks = grid[0] * grid[1] * grid[2] * has.num_ctas
+        scratch = _allocate(_allocation._allocator, blocks * has.global_scratch_size,
+                            has.global_scratch_align, stream)
+        profile = _allocate(_allocation._profile_allocator, blocks * has.profile_scratch_size,
+                            has.profile_scratch_align, stream)
+        parameters = pack((*self._types, "*i8", "*i8"), (*arguments, scratch, profile))
+        devices.current().launch(
+            function.module, function.name, grid, (has.num_warps * WARP, 1, 1), parameters,
+            function.shared, has.launch_cooperative_grid)
+
+
+def _allocate(allocator, nbytes: int, alignment: int, stream):
+    """What a kernel needs beside its arguments, from the allocator that the user has set."""
+    return allocator.get()(nbytes, alignment, stream) if nbytes else None
+
+
+class VirtualDriver(DriverBase):
+    """A device of ours as Triton's driver: one target, ``sm_80``, and one stream."""
+
+    def __init__(self):
+        self.utils = VirtualUtils()
+        self.launcher_cls = VirtualLauncher
+
+    @staticmethod
+    def is_active() -> bool:
+        return True
+
+    def get_current_device(self) -> int:
+        return devices.number()
+
+    def set_current_device(self, device: int) -> None:
+        devices.select(device)
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_device_capability(self, device: int) -> tuple[int, int]:
+        return divmod(ARCHITECTURE, 10)
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", ARCHITECTURE, WARP)
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        raise NotImplementedError("no launcher is compiled for the virtual GPU")
+
+    def get_active_torch_device(self):
+        raise NotImplementedError(
+            "PyTorch has no device on the virtual GPU: its tensors lie in the host's memory. Give "
+            "Triton's kernels CuPy's arrays (docs/virtualgpu.md, \"Triton\")")
+
+    get_device_interface = get_active_torch_device
+
+    def get_benchmarker(self):
+        return _untimed
+
+
+def _untimed(kernel_call, *, quantiles=None, **_):
+    """In place of ``triton.testing.do_bench``: runs once, and every time is NaN."""
+    warnings.warn("the virtual GPU is not a GPU, so nothing is timed: of an autotuned kernel each "
+                  "configuration runs once, and the first is taken", UserWarning, stacklevel=2)
+    kernel_call()
+    return [float("nan")] * len(quantiles) if quantiles is not None else float("nan")

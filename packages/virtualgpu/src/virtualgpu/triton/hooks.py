@@ -1,0 +1,60 @@
+"""Switching Triton over to a device of ours, once it is imported."""
+
+from __future__ import annotations
+
+import warnings
+from types import ModuleType
+from typing import Any
+
+from virtualgpu.after_import import after_import, forget
+
+# Part of the keys of Triton's cache: what lies there for a GPU is machine code.
+KEY = "-virtualgpu-ptx"
+
+_before: list[tuple[Any, Any, Any, Any]] = []  # (driver, its choice, knobs, their hook)
+
+
+def install() -> None:
+    """Have Triton find a device of ours, now or when it is imported."""
+    after_import("triton", _adapt)
+
+
+def remove() -> None:
+    """Undo :func:`install`."""
+    forget("triton")
+    for driver, active, knobs, hook in _before:
+        driver._active = active  # reset_active() looks for a GPU
+        knobs.add_stages_inspection_hook = hook
+    _before.clear()
+
+
+def _adapt(triton: ModuleType) -> None:
+    if _before:
+        return
+    try:
+        from triton import knobs
+        from triton.runtime import driver
+
+        from virtualgpu.triton.driver import VirtualDriver
+    except ImportError as error:  # another version, or a file of that name
+        warnings.warn(f"the virtual GPU cannot run kernels of this triton: {error}; "
+                      "pip install 'virtualgpu[triton]' gives one that it can", UserWarning,
+                      stacklevel=2)
+        return
+    theirs = knobs.runtime.add_stages_inspection_hook
+    _before.append((driver, driver._active, knobs.runtime, theirs))
+
+    def end_at_ptx(backend=None, stages=None, options=None, language=None, capability=None):
+        """As the last stage, hand on the PTX in place of the machine code of a GPU.
+
+        Called with nothing: ``(key, hash)``, which tell what comes from these stages.
+        """
+        if stages is None:
+            key, digest = theirs() if theirs else ("", "")
+            return key + KEY, digest + KEY
+        if theirs:
+            theirs(backend, stages, options, language, capability)
+        stages["cubin"] = lambda ptx, metadata: ptx.encode()
+
+    knobs.runtime.add_stages_inspection_hook = end_at_ptx
+    driver.set_active(VirtualDriver())

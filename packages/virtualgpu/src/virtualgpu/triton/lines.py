@@ -1,0 +1,28 @@
+"""Triton's PTX for the machine: the lines of the user's kernel, and what its compiler promises."""
+
+from __future__ import annotations
+
+import re
+
+from virtualgpu.languages import triton_files
+from virtualgpu.ptx.module import ONE_STORE
+
+_FILE = re.compile(r'^\s*\.file\s+\d+\s+"((?:[^"\\]|\\.)*)"', re.MULTILINE)
+
+
+def mended(text: str) -> str:
+    """``text`` without the places that LLVM makes up, and with :data:`ONE_STORE` for its kernel.
+
+    Triton loads and stores by inline assembly, in which LLVM counts on: the load of line 33 would
+    be line 37's. What messages call things in its files is Triton's from then on.
+    """
+    triton_files.update(_FILE.findall(text))
+    lines, assembly = [], False
+    for line in text.splitlines():
+        if "inline asm" in line:
+            assembly = "begin inline asm" in line
+        elif line.startswith("{"):
+            line = f'{line}\n\t.pragma "{ONE_STORE}";'
+        if not (assembly and line.lstrip().startswith(".loc")):
+            lines.append(line)
+    return "\n".join(lines)
