@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 
@@ -10,8 +11,6 @@ import pytest
 
 import virtualgpu
 from virtualgpu.driver import library
-
-pytestmark = pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone")
 
 SOURCE = r"""
 template <class T> __global__ void saxpy(T a, const T *x, const T *y, T *out, size_t n)
@@ -37,7 +36,9 @@ extern "C" __global__ void reverse(int *x)
 """
 
 
-pytestmark = pytest.mark.usefixtures("active")
+pytestmark = [
+    pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone"),
+    pytest.mark.usefixtures("active")]
 
 
 @pytest.fixture
@@ -210,6 +211,31 @@ def test_what_the_driver_lacks_says_its_name(core, device):
     (code, *_) = driver.cuGraphCreate(0)
     assert code == driver.CUresult.CUDA_ERROR_NOT_SUPPORTED
     assert driver.cuGetErrorString(code)[1].startswith(b"cuGraphCreate is not in the virtual GPU's")
+
+
+def test_host_memory_that_kernels_reach(core, device, stream):
+    """Page-locked and mapped: allocated so, and an array registered so (two addresses here)."""
+    from cuda.bindings import driver
+
+    kernel = core.Program('extern "C" __global__ void twice(int *x) { x[threadIdx.x] *= 2; }',
+                          "c++").compile("ptx").get_kernel("twice")
+    error, made = driver.cuMemHostAlloc(128, driver.CU_MEMHOSTALLOC_DEVICEMAP)
+    assert error == 0
+    own = np.arange(32, dtype=np.int32)
+    (error,) = driver.cuMemHostRegister(own.ctypes.data, 128, driver.CU_MEMHOSTREGISTER_DEVICEMAP)
+    assert error == 0
+    seen = np.ctypeslib.as_array((ctypes.c_int32 * 32).from_address(int(made)))
+    for host, array in ((made, seen), (own.ctypes.data, own)):
+        array[:] = range(32)
+        error, there = driver.cuMemHostGetDevicePointer(host, 0)
+        assert error == 0 and int(there) != int(host)
+        core.launch(stream, core.LaunchConfig(grid=1, block=32), kernel, int(there))
+        stream.sync()
+        assert array.tolist() == list(range(0, 64, 2))
+    assert driver.cuMemHostUnregister(own.ctypes.data)[0] == 0 == driver.cuMemFreeHost(made)[0]
+    code, _ = driver.cuMemHostGetDevicePointer(made, 0)
+    assert code == driver.CUresult.CUDA_ERROR_INVALID_VALUE
+    assert b"CU_MEMHOSTALLOC_DEVICEMAP" in driver.cuGetErrorString(code)[1]
 
 
 def test_switched_off_there_is_no_device(core, device):

@@ -199,6 +199,11 @@ class DriverAPI:
                      else self.cuMemcpyDtoH(host, pointer, nbytes))
 
     def cuMemHostGetDevicePointer(self, host, flags):
+        if int(host) not in self._mapped:
+            raise DriverFailure(
+                Result.CUDA_ERROR_INVALID_VALUE, "cuMemHostGetDevicePointer",
+                "this memory was not mapped: pass CU_MEMHOSTALLOC_DEVICEMAP to cuMemHostAlloc, or "
+                "CU_MEMHOSTREGISTER_DEVICEMAP to cuMemHostRegister")
         return binding.CUdeviceptr(self._mapped[int(host)][0])
 
     def host_address(self, address: int, nbytes: int) -> int:

@@ -48,7 +48,12 @@ def cuMemAllocHost(nbytes: int) -> int:
 
 @entry(">z z I")
 def cuMemHostAlloc(nbytes: int, flags: int) -> int:
-    return API.cuMemHostAlloc(nbytes, 0)
+    return API.cuMemHostAlloc(nbytes, flags)
+
+
+@entry(">z z I")
+def cuMemHostGetDevicePointer(host: int, flags: int) -> int:
+    return int(API.cuMemHostGetDevicePointer(host, flags))
 
 
 @entry("z")
@@ -58,7 +63,7 @@ def cuMemFreeHost(host: int) -> None:
 
 @entry("z z I")
 def cuMemHostRegister(host: int, nbytes: int, flags: int) -> None:
-    API.cuMemHostRegister(host, nbytes, 0)
+    API.cuMemHostRegister(host, nbytes, flags)
 
 
 @entry("z")
