@@ -40,7 +40,7 @@ def test_the_sample_reaches_the_whole_machine(sample):
     assert sum(outcomes.values()) == CASES
     assert outcomes["ok"] >= 8
     assert {"PTXSyntaxError", "MemoryAccessError", "BudgetExceeded", "UnsupportedInstruction",
-            "DeadlockError", "LaunchError"} <= set(outcomes)
+            "BarrierError", "LaunchError"} <= set(outcomes)
 
 
 def test_a_run_goes_on_where_it_stopped(repository, sample, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,11 @@ if __name__ == "__main__":
     add_one[1, 64](values)
     print("sum", values.copy_to_host().sum(), "of", sys.argv[1])
 """
-RUN = "!python add_one.py ours"
+# The kernel's own Python, which need not be the first on the PATH.
+PYTHON = f"!{sys.executable}"
+RUN = f"{PYTHON} add_one.py ours"
 #: What a process says of itself, and what it would pass on.
-TOLD = ("!python -c \"import os, sys; print('sitecustomize' in sys.modules, "
+TOLD = (f"{PYTHON} -c \"import os, sys; print('sitecustomize' in sys.modules, "
         "'VIRTUALGPU_SCRIPTS' in os.environ, 'startup' in os.environ.get('PYTHONPATH', ''))\"")
 
 
@@ -45,7 +48,7 @@ def said(outputs: list) -> str:
     "import virtualgpu; virtualgpu.activate()", *cells)], ids=["extension", "activate"])
 def test_a_script_finds_the_virtual_gpu(run):
     *_, first, second = run(
-        SCRIPT, RUN, "!python -c \"import cupy; print(cupy.arange(4).sum())\"")
+        SCRIPT, RUN, f"{PYTHON} -c \"import cupy; print(cupy.arange(4).sum())\"")
     assert "sum 64 of ours" in said(first), said(first)
     assert said(second).strip() == "6"
 
