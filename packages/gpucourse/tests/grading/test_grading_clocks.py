@@ -46,7 +46,9 @@ def sandbox():
 @pytest.fixture
 def crowded(sandbox):
     """All workers on one processor, with four endless loops of others."""
-    processes = psutil.Process(sandbox._process.pid).children(recursive=True)
+    # Without bubblewrap the process that forks the workers is the one that was started.
+    started = psutil.Process(sandbox._process.pid)
+    processes = [started, *started.children(recursive=True)]
     before = processes[0].cpu_affinity()
     for process in processes:
         process.cpu_affinity(before[:1])
