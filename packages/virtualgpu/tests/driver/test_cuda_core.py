@@ -144,7 +144,7 @@ def test_a_pool_counts_what_it_gave(core, device, stream):
 
 
 def test_what_has_one_address_on_host_and_device_is_refused(core, device):
-    with pytest.raises(Exception, match=r"memory has two: use DeviceMemoryResource"):
+    with pytest.raises(Exception, match=r"pools of device memory alone: use DeviceMemoryResource"):
         core.ManagedMemoryResource(core.ManagedMemoryResourceOptions(
             preferred_location=device.device_id))
 
@@ -214,7 +214,8 @@ def test_what_the_driver_lacks_says_its_name(core, device):
 
 
 def test_host_memory_that_kernels_reach(core, device, stream):
-    """Page-locked and mapped: allocated so, and an array registered so (two addresses here)."""
+    """Page-locked and mapped: allocated so, and an array registered so (which has two addresses
+    here)."""
     from cuda.bindings import driver
 
     kernel = core.Program('extern "C" __global__ void twice(int *x) { x[threadIdx.x] *= 2; }',
@@ -228,7 +229,7 @@ def test_host_memory_that_kernels_reach(core, device, stream):
     for host, array in ((made, seen), (own.ctypes.data, own)):
         array[:] = range(32)
         error, there = driver.cuMemHostGetDevicePointer(host, 0)
-        assert error == 0 and int(there) != int(host)
+        assert error == 0 and (int(there) != int(host) or array is seen)
         core.launch(stream, core.LaunchConfig(grid=1, block=32), kernel, int(there))
         stream.sync()
         assert array.tolist() == list(range(0, 64, 2))

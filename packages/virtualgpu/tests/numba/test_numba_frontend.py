@@ -469,14 +469,10 @@ def test_occupancy(cuda, add_one):
     assert all(0 < count <= 255 for count in add_one.get_regs_per_thread().values())
 
 
-def test_profiling_does_nothing_and_ipc_is_refused(cuda):
-    from numba.cuda.cudadrv.driver import CudaAPIError
-
+def test_profiling_does_nothing(cuda):
     with cuda.profiling():
         cuda.profile_start()
         cuda.profile_stop()
-    with pytest.raises(CudaAPIError, match="NOT_SUPPORTED"):
-        cuda.to_device(np.arange(3.0)).get_ipc_handle()
 
 
 def test_switching_off_and_on_again(cuda, add_one):

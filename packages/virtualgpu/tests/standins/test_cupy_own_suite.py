@@ -167,6 +167,17 @@ def test_dates_are_taken_where_they_lie(cp):
     assert given.view("i8").tolist() == [0, 365]
 
 
+def test_dates_are_views_of_numbers(cp):
+    """CuPy has no other way to them, and computes nothing with them."""
+    dates = cp.array([0, 365]).view("M8[D]")
+    assert dates.get().tolist() == np.array(["1970-01-01", "1971-01-01"], "M8[D]").tolist()
+    for refused in (lambda: dates - dates, lambda: dates == dates):
+        with pytest.raises(TypeError, match="Wrong type"):
+            refused()
+    with pytest.raises(ValueError, match="Unsupported dtype"):
+        cp.array(dates.get())
+
+
 def test_arguments_that_have_another_place_in_numpy(cp):
     """``weights`` came as ``density``, ``bitorder`` as ``count``."""
     points, twice = cp.array([[0.5, 0.5], [1.5, 0.5]]), cp.full(2, 2.0)

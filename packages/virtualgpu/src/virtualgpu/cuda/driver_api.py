@@ -20,19 +20,13 @@ from cuda.bindings import driver as binding
 
 from virtualgpu import devices
 from virtualgpu.cuda.device_attributes import ATTRIBUTES, SHARED_PER_MULTIPROCESSOR
+from virtualgpu.cuda.failure import DriverFailure as DriverFailure
+from virtualgpu.cuda.interprocess_api import InterprocessAPI
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
 from virtualgpu.machine.limits import blocks_per_multiprocessor
 from virtualgpu.observers import queues
 
 Result = binding.CUresult
-
-
-class DriverFailure(Exception):
-    """A result code other than success; the frontend turns it into Numba's own error."""
-
-    def __init__(self, code: binding.CUresult, function: str, words: str = ""):
-        self.code, self.function, self.words = code, function, words
-        super().__init__(f"Call to {function} results in {code.name}")
 
 
 class DevicePointer(binding.CUdeviceptr):
@@ -43,7 +37,7 @@ class DevicePointer(binding.CUdeviceptr):
         self.freed = False
 
 
-class DriverAPI:
+class DriverAPI(InterprocessAPI):
     """Functions of the driver, by name. Values come back bare, failures as DriverFailure."""
 
     def __init__(self):
@@ -258,9 +252,6 @@ class DriverAPI:
         if count:
             with queues.copying(stream, int(target), 0, count):
                 devices.owner(int(target)).fill(int(target), int(byte) & 0xFF, count)
-
-    def cuIpcGetMemHandle(self, address):
-        raise DriverFailure(Result.CUDA_ERROR_NOT_SUPPORTED, "cuIpcGetMemHandle")
 
     # -- modules and occupancy -----------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 :func:`entry` puts a function into the table, under its own name. Its signature says what C hands
 over, a letter each: ``i`` int, ``I`` unsigned int, ``z`` size_t, a handle or any pointer, ``B`` and
-``H`` unsigned char and short, ``f`` float; with ``>`` before, a pointer to where a result goes.
+``H`` unsigned char and short, ``f`` float, ``h`` a handle of 64 bytes by value; with ``>`` before,
+a pointer to where a result goes.
 The Python function takes the others and returns the results.
 """
 
@@ -22,9 +23,16 @@ from virtualgpu.cuda.driver_api import DriverFailure
 
 Result = binding.CUresult
 
+
+class Handle(ctypes.Structure):
+    """``CUipcMemHandle``."""
+
+    _fields_ = (("reserved", ctypes.c_ubyte * 64),)
+
+
 _TYPES: dict[str, type] = {
     "i": ctypes.c_int, "I": ctypes.c_uint, "z": ctypes.c_size_t, "B": ctypes.c_ubyte,
-    "H": ctypes.c_ushort, "f": ctypes.c_float}
+    "H": ctypes.c_ushort, "f": ctypes.c_float, "h": Handle}
 
 #: What goes wrong on the machine → the driver's word for it; the first that fits.
 _CODES = (

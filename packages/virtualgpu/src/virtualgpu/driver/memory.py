@@ -10,11 +10,12 @@ from cuda.bindings import driver as binding
 
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure, host_bytes
-from virtualgpu.driver.entries import Result, entry
+from virtualgpu.driver.entries import Handle, Result, entry
 from virtualgpu.machine.mapping import BASE, END
 from virtualgpu.observers import queues
 
 _Attribute = binding.CUpointer_attribute
+managed: set[int] = set()  # where managed allocations begin
 
 
 def on_device(address: int) -> bool:
@@ -36,9 +37,15 @@ def cuMemAlloc(nbytes: int) -> int:
 
 @entry(">z z I")
 def cuMemAllocManaged(nbytes: int, flags: int) -> int:
-    raise NotImplementedError(
-        "managed memory has one address for host and device, and the virtual GPU's memory has "
-        "two: use numba.cuda.managed_array, or a device buffer and copies")
+    address = allocate(nbytes, "cuMemAllocManaged")
+    if API.host_address(address, nbytes) != address:
+        devices.current().free(address)
+        raise NotImplementedError(
+            "managed memory has one address for host and device. The memory of the first virtual "
+            "GPU that a process makes has, where the system grants it; this one's has two: use "
+            "numba.cuda.managed_array, or a device buffer and copies")
+    managed.add(address)
+    return address
 
 
 @entry(">z z")
@@ -143,6 +150,21 @@ for _bits, _letter in ((8, "B"), (16, "H"), (32, "I")):
         entry(f"z {_letter} z z" if _async else f"z {_letter} z")(_fill)
 
 
+@entry("z z")
+def cuIpcGetMemHandle(where: int, address: int) -> None:
+    ctypes.memmove(where, API.cuIpcGetMemHandle(address).reserved, 64)
+
+
+@entry(">z h I")
+def cuIpcOpenMemHandle(handle: Handle, flags: int) -> int:
+    return int(API.cuIpcOpenMemHandle(handle, flags))
+
+
+@entry("z")
+def cuIpcCloseMemHandle(address: int) -> None:
+    API.cuIpcCloseMemHandle(address)
+
+
 @entry("z i z")
 def cuPointerGetAttribute(where: int, attribute: int, address: int) -> None:
     if not on_device(address) and address not in API.host:
@@ -160,7 +182,7 @@ def cuPointerGetAttributes(count: int, attributes: int, places: int, address: in
 
 def _attribute(where: int, attribute: int, address: int) -> None:
     """Write one attribute of a pointer; of memory that the driver does not know, zero."""
-    there = on_device(address)
+    there = on_device(address) and address not in API.host
     number = devices.every().index(devices.owner(address)) if there else devices.number()
     known = there or address in API.host
     number_type: type[ctypes.c_int] | type[ctypes.c_size_t] = ctypes.c_int
@@ -175,13 +197,20 @@ def _attribute(where: int, attribute: int, address: int) -> None:
     elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         number_type, value = ctypes.c_size_t, address if there else 0
     elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        number_type, value = ctypes.c_size_t, address if known and not there else 0
+        shared = not there or _is_managed(address)
+        number_type, value = ctypes.c_size_t, address if known and shared else 0
     elif attribute in (_Attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                        _Attribute.CU_POINTER_ATTRIBUTE_RANGE_SIZE):
         start, nbytes = API.cuMemGetAddressRange(address) if there else (0, 0)
         first = attribute == _Attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
         number_type, value = ctypes.c_size_t, int(start) if first else nbytes
     elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        ctypes.c_ubyte.from_address(where).value = 0
+        ctypes.c_ubyte.from_address(where).value = there and _is_managed(address)
         return
     number_type.from_address(where).value = value
+
+
+def _is_managed(address: int) -> bool:
+    reached = devices.shared(devices.owner(address))
+    extent = reached.extent(address) if reached is not None else None
+    return extent is not None and extent[0] in managed

@@ -14,6 +14,7 @@ from virtualgpu import devices
 from virtualgpu.cuda.driver_api import DriverFailure
 from virtualgpu.driver import contexts
 from virtualgpu.driver.entries import Result, entry
+from virtualgpu.driver.memory import managed
 
 _DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
 _Attribute = binding.CUmemPool_attribute
@@ -93,11 +94,11 @@ def cuMemPoolCreate(properties: int) -> int:
     wanted = _Properties.from_address(properties)
     if wanted.location.type != _DEVICE or wanted.allocType != 1:
         raise NotImplementedError(
-            "pinned and managed memory have one address for host and device, and the virtual GPU's "
-            "memory has two: use DeviceMemoryResource with copies, or LegacyPinnedMemoryResource "
-            "for the host's side of a copy")
+            "the virtual GPU has memory pools of device memory alone: use DeviceMemoryResource "
+            "with copies, LegacyPinnedMemoryResource for the host's side of a copy, or the "
+            "driver's cuMemAllocManaged")
     if wanted.handleTypes:
-        raise NotImplementedError("memory that other processes share (IPC) is not modelled")
+        raise NotImplementedError("memory pools that other processes share (IPC) are not modelled")
     contexts.device(wanted.location.id)
     handle = next(_handles)
     _pools[handle] = Pool(wanted.location.id, wanted.maxSize)
@@ -166,6 +167,7 @@ def cuMemAllocFromPoolAsync(nbytes: int, handle: int, stream: int) -> int:
 def cuMemFree(address: int) -> None:
     if address:
         devices.owner(address).free(address)
+        managed.discard(address)
         pool, nbytes = _given.pop(address, (None, 0))
         if pool is not None:
             pool.used -= nbytes

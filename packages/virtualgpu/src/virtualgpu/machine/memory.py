@@ -10,12 +10,13 @@ visibly wrong (int32 -16843010, float32 -1.7e38) instead of luckily zero.
 from __future__ import annotations
 
 import bisect
+import os
 import threading
 
 import numpy as np
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
-from virtualgpu.machine.mapping import BASE, Mapping
+from virtualgpu.machine.mapping import BASE, PAGE, Mapping
 from virtualgpu.machine.written import Written
 
 ALIGN = 512  # cudaMalloc promises at least 256
@@ -74,10 +75,15 @@ class GlobalMemory:
         self.version = 0  # changes whenever the set of allocations does
         self.records: object = None  # of who touched it last (virtualgpu.codegen.watched)
         self._retired: dict[int, int] = {}  # start → bytes, kept for a memory pool
+        # For other processes (virtualgpu.machine.interprocess): start → the file of its pages, and
+        # handle → address and how often it was opened.
+        self.shown: dict[int, int] = {}
+        self.opened: dict[bytes, tuple[int, int]] = {}
         self.objects: dict[int, object] = {}  # handle → texture or surface (machine.textures)
 
-    def allocate(self, nbytes: int, *, poison: bool = True) -> int:
-        """Reserve ``nbytes`` (0 gives a unique address that nothing may touch).
+    def allocate(self, nbytes: int, *, poison: bool = True, in_page: int | None = None) -> int:
+        """Reserve ``nbytes`` (0 gives a unique address that nothing may touch), where asked for
+        at the byte ``in_page`` of a page.
 
         Raises OutOfMemory past the device's capacity.
         """
@@ -91,7 +97,9 @@ class GlobalMemory:
                     f"device's {self.capacity:,} are free; free arrays you no longer need"
                 )
             span = -(-max(nbytes, 1) // ALIGN) * ALIGN + GUARD
-            holes = self._holes.get(span)
+            if in_page is not None:
+                self._next += (in_page - self._next) % PAGE
+            holes = None if in_page is not None else self._holes.get(span)
             # A freed address is used again only after eight younger ones, so that a dangling
             # pointer is more likely to be caught than to hit another array.
             if holes and len(holes) > 8:
@@ -99,6 +107,8 @@ class GlobalMemory:
             else:
                 start = self._next
                 if start + span > self.limit:
+                    if in_page is not None:
+                        raise OutOfMemory("the device's address space is used up")
                     start = self._largest_hole(span)
                 else:
                     self._next += span
@@ -135,7 +145,11 @@ class GlobalMemory:
             span = -(-max(end - start, 1) // ALIGN) * ALIGN + GUARD
             self._holes.setdefault(span, []).append(start)
             self.allocated -= end - start
-            self.mapping.forget(start, end)
+            if start in self.shown:
+                self.mapping.hide(self.mapping.pages(start, end))
+                os.close(self.shown.pop(start))
+            else:
+                self.mapping.forget(start, end)
 
     def _take_out(self, address: int) -> tuple[int, int]:
         """End the allocation at ``address``: it can no longer be touched. Its start and end."""

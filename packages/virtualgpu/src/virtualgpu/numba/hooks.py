@@ -35,13 +35,14 @@ import struct
 import sys
 import traceback
 import warnings
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
 from virtualgpu import devices
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.cuda.driver_api import API, DriverFailure
+from virtualgpu.cuda.interprocess_api import MemoryHandle
 from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.machine import array_names
 from virtualgpu.numba import arguments
@@ -85,6 +86,7 @@ def activate() -> None:
     for name in dir(API):
         if name.startswith("cu"):
             _replace(driver, name, _numba_call(module, getattr(API, name)))
+    _replace(module, "binding", _binding(module.binding))
     for name in _FINALIZERS:
         _replace(module, name, _while_active(getattr(module, name)))
     _replace(module, "ExperimentalDevice", CoreDevice)
@@ -111,6 +113,14 @@ def activate() -> None:
     if _LINEAR_ALGEBRA not in sys.modules:
         after_import(_LINEAR_ALGEBRA, _find_blas)
     _forget_devices(driver, numba_devices)
+
+
+def _binding(binding):
+    """The driver's types, with handles of memory (IPC) that numba-cuda can send."""
+    types = ModuleType(binding.__name__)
+    types.__getattr__ = lambda name: getattr(binding, name)
+    types.CUipcMemHandle = MemoryHandle
+    return types
 
 
 def _watched(make):
@@ -196,7 +206,7 @@ def _managed_init(module):
         self.owned = owner
         module.AutoFreePointer.__init__(self, context, pointer, size, finalizer=finalizer)
         self._buflen_ = self.size
-        # The host reads the device's bytes where they are; the two addresses differ here.
+        # The host reads the device's bytes where they are; the two addresses may differ here.
         self._bufptr_ = API.host_address(int(pointer), size)
 
     return __init__

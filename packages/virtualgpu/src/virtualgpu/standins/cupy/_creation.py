@@ -292,8 +292,10 @@ def _made(host: np.ndarray, name: str, *, exact: bool = False) -> ndarray:
 
 
 def reinterpret(given: ndarray, dtype) -> ndarray:
-    """``ndarray.view``: the same bytes as another type."""
-    return view_of(given, given._host.view(supported(dtype)))
+    """``ndarray.view``: the same bytes as another type; the one way to dates and times."""
+    dtype = np.dtype(dtype)
+    kind = dtype if dtype.kind in "mM" and dtype.isnative else supported(dtype)
+    return view_of(given, given._host.view(kind))
 
 
 __all__ = [name for name, thing in list(globals().items())

@@ -186,7 +186,8 @@ class ufunc:
 
     def _resolve(self, kinds, dtype) -> tuple:
         refused = REFUSED.get(self._python_name, "")
-        if any(isinstance(kind, np.dtype) and kind.char in refused for kind in kinds):
+        if any(isinstance(kind, np.dtype) and (kind.char in refused or kind.kind in "mM")
+               for kind in kinds):
             raise TypeError(f"Wrong type ({kinds}) of arguments for {self.name}")
         nothing = (None,) * self.nout
         if dtype is not None:
