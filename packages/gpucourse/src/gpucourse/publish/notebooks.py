@@ -220,7 +220,7 @@ def new_cell(kind: str, text: str, id: str, metadata: Mapping = MappingProxyType
 
     nbformat's own makers validate each cell by itself, which took half the time of a build.
     """
-    rest = {"execution_count": None, "outputs": []} if kind == "code" else {}
+    rest: dict = {"execution_count": None, "outputs": []} if kind == "code" else {}
     return nbformat.from_dict(
         {"cell_type": kind, "id": id, "metadata": dict(metadata), "source": text, **rest})
 
