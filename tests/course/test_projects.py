@@ -9,12 +9,13 @@ from gpucourse.course.registry import load_course
 from gpucourse.grading.commands.demo import right_answers
 from project_class import ProjectClass
 
-# The seeds of its small class ("" draws one) and how many other right answers it grades.
+# The seed of its small class ("" draws one), how many wrong answers that has (one takes 10 s of a
+# processor in the later projects), and how many other right answers the larger class has.
 PROJECTS = {
-    "01_fill_a_histogram": ("5e" * 16, 2),
-    "02_area_by_sampling": ("5e" * 16, 1),
-    "03_z_mass": ("", 1),
-    "04_a_compiler": ("", 1),
+    "01_fill_a_histogram": ("5e" * 16, 1, 2),
+    "02_area_by_sampling": ("5e" * 16, 1, 1),
+    "03_z_mass": ("", 0, 1),
+    "04_a_compiler": ("", 0, 1),
 }
 
 
@@ -41,15 +42,15 @@ def test_released_answers_are_stubs_inside_functions(project):
 
 @pytest.mark.slow
 def test_a_small_class_comes_out_as_expected(project):
-    seed, _ = PROJECTS[project.assignment.name]
-    assert project.outcomes(project.small_class(), seeds=[seed]) == []
+    seed, wrong, _ = PROJECTS[project.assignment.name]
+    assert project.outcomes(project.small_class(wrong), seeds=[seed]) == []
 
 
 @pytest.mark.rehearsal
 def test_a_larger_class_comes_out_as_expected(project):
     """A fresh seed every time; `python -m evidence.project_seeds` takes 200."""
-    _, right = PROJECTS[project.assignment.name]
-    assert project.outcomes(project.larger_class(right)) == []
+    _, wrong, right = PROJECTS[project.assignment.name]
+    assert project.outcomes(project.larger_class(wrong, right)) == []
 
 
 @pytest.mark.rehearsal

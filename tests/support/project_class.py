@@ -52,18 +52,18 @@ class ProjectClass:
         """A submission that must earn everything: the solution, some cells replaced."""
         return Expected(name, json.dumps(solved(self.assignment, changed)), (), "")
 
-    def small_class(self) -> list[Expected]:
-        """What `make test` grades: the solution, the starter and a known-wrong answer."""
+    def small_class(self, wrong: int) -> list[Expected]:
+        """What `make test` grades: the solution, the starter and ``wrong`` known-wrong answers."""
         tests = tuple(cell.grade_id for cell in self.assignment.tests)
         starter = json.dumps(self.assignment.released)
         return [self.right("solution"), Expected("starter", starter, tests, "no solution"),
-                self._sample_of_wrong()[0]]
+                *self._sample_of_wrong()[:wrong]]
 
-    def larger_class(self, right: int = 1) -> list[Expected]:
-        """What `make rehearse` grades beside it: the first of ``right.py``, three other wrong
-        answers; `make demo` grades them all."""
+    def larger_class(self, wrong: int, right: int) -> list[Expected]:
+        """What `make rehearse` grades beside it: the first of ``right.py``, wrong answers to make
+        four; `make demo` grades them all."""
         return [*right_answers(self.assignment, self.other_right)[:right],
-                *self._sample_of_wrong()[1:4]]
+                *self._sample_of_wrong()[wrong:4]]
 
     def _sample_of_wrong(self) -> list[Expected]:
         """Known-wrong answers that fail at different test cells, always the same ones."""

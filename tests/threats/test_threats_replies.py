@@ -13,7 +13,7 @@ import pytest
 from gpucourse.grading.classes.batch import Job
 from gpucourse.grading.commands.grade_class import repeated
 from gpucourse.grading.verdict import GRADED, Verdict
-from threats import SEED, Attempt, holds, rows
+from threats import SEED, Attempt, assert_as_told, holds, honest_work_is_unharmed, rows
 from threats_replies import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
@@ -60,8 +60,10 @@ def test_threat_70_claims_and_copies_that_are_kept(attempt, threat_course, serve
     text, megabytes = ours.recv() if ours.poll(300) else ("no answer", 0.0)
     process.join(10)
     assert megabytes < MEGABYTES, (megabytes, text)
-    assert Verdict.from_json(text).kind == GRADED, text
-    assert holds(attempt, threat_course, server).kind == GRADED
+    verdict = Verdict.from_json(text)
+    assert verdict.kind == GRADED, text
+    assert_as_told(attempt, verdict)
+    honest_work_is_unharmed(attempt, threat_course, server)
 
 
 @attempts(73)
