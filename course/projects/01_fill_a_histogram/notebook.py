@@ -47,6 +47,8 @@
 #   threads do on average, beside those for the rounds. Threads that take turns add up: between two
 #   barriers the warp counts that makes most accesses, and these together may be twice as many as
 #   one thread's. That leaves room for one element a thread or many, for strides, trees and shuffles.
+#   The grader also launches your kernel with a single thread: for each element of a share the busiest
+#   thread of many may do 1.5 times what the single one does. Threads that only look busy help nobody.
 # - **Only answer cells are collected.** You may add cells to try things out, but a helper function
 #   or an import in a cell of your own does not exist for the grader. Put it into the answer cell
 #   that uses it. Keep the names and arguments that are given.
@@ -317,6 +319,15 @@ for n, grid, block, R, bins in cases:
                  "wrong when there are fewer values than rows" if n < R else
                  "wrong when the number of values is not a multiple of the number of rows")
     expect_parallel(launched, values.size + rows.size, threads=R)
+# What threads that only look busy leave to others shows beside a thread that is alone.
+values = values_in(secret_rng("long").integers(1, 11, 16_000), 0.0, 10.0, 10, secret_rng("inside"))
+few, one = values[:1000], unwritten((1, 12), np.int32)
+alone = launch("fill_private", 1, 1, few, 0.0, 10.0, one, schedules=0)
+expect_equal(one[0], reference(few, 0.0, 10.0, 10), "wrong for a single row")
+rows = unwritten((64, 12), np.int32)
+launched = launch("fill_private", 1, 64, values, 0.0, 10.0, rows, schedules=0)
+expect_equal(rows.sum(axis=0), reference(values, 0.0, 10.0, 10), "wrong when there are many values")
+expect_parallel(launched, values.size + rows.size, threads=64, alone=(alone, few.size + one.size))
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-3"
@@ -407,7 +418,8 @@ for R, threads in zip(lengths, blocks, strict=True):
 rows, counts = secret_rng("taller").integers(0, 100, (8000, 2)).astype(np.int32), unwritten(2, np.int32)
 launched = launch("merge_rows", 2, 64, rows, counts, schedules=0)
 expect_equal(counts, rows.sum(axis=0, dtype=np.int32), "wrong when there are many more rows than threads")
-expect_parallel(launched, rows.size, tree=True)
+expect_parallel(launched, rows.size, tree=True, alone=(
+    launch("merge_rows", 2, 1, rows[:1000], unwritten(2, np.int32), schedules=0), 1000))
 rows = secret_rng("wide").integers(0, 1000, (40, 300)).astype(np.int32)
 counts = unwritten(300, np.int32)
 launch("merge_rows", 300, 20, rows, counts, schedules=0)
@@ -494,6 +506,8 @@ for n, grid, block, bins in cases:
                  "wrong for another number of values" if grid == 2 else
                  "wrong for another launch (one thread, odd block sizes) or number of bins")
     expect_parallel(launched, n)
+alone = launch("fill_atomic", 1, 1, values[:1000], -2.0, 3.0, counts, schedules=0)
+expect_parallel(launched, n, alone=(alone, 1000))
 hot = np.where(secret_rng("hot").random(2003) < 0.95, 4, 9)
 for wanted, what in ((hot, "nearly all values fall into one slot"),
                      (np.full(2003, 17), "all values fall into one slot")):
@@ -590,6 +604,8 @@ for wanted, slots, grid, block, what in ((hot, 20, 7, 96, "nearly all values fal
     launched = launch("fill_shared", grid, block, values, 50.0, 60.0, counts, schedules=0)
     expect_equal(counts, np.bincount(wanted, minlength=slots), f"wrong when {what}")
     expect_parallel(launched, values.size, slots=slots)
+alone = launch("fill_shared", 1, 1, values[:1000], 50.0, 60.0, counts, schedules=0)
+expect_parallel(launched, values.size, slots=slots, alone=(alone, 1000))
 ### END HIDDEN TESTS
 
 # %% id="test-shared-traffic" role="test" points=2 starter="PropertyFailed"
@@ -969,6 +985,8 @@ for n, grid, block, bins in cases:
                  "wrong when a block has fewer threads than there are slots" if bins + 2 > block
                  else "wrong for another number of values, another launch, or large weights")
     expect_parallel(launched, 2 * n, slots=2 * (bins + 2))
+alone = launch("fill_weighted", 1, 1, values[:1000], weights[:1000], -2.0, 3.0, sums, schedules=0)
+expect_parallel(launched, 2 * n, slots=2 * (bins + 2), alone=(alone, 2 * 1000))
 ### END HIDDEN TESTS
 
 # %% id="weighted-peak"

@@ -1062,4 +1062,81 @@ def histogram_golf(values, low, high, bins):
     return counts.copy_to_host()
 '''},
     },
+    # -- threads that only look busy ---------------------------------------------------------------
+    {
+        "name": "three-in-four-load-rows-in-vain",
+        "kind": "threads that look busy",
+        "fails": ["test-merge-rows"],
+        "reason": "when a thread is alone",
+        "cells": {"merge-rows": '''@cuda.jit
+def merge_rows(rows, counts):
+    partial = cuda.shared.array(MAX_THREADS, int32)
+    t, T, slot = cuda.threadIdx.x, cuda.blockDim.x, cuda.blockIdx.x
+    total = 0
+    if t % 4 == 0:
+        for r in range(t // 4, rows.shape[0], (T + 4 - 1) // 4):
+            total += rows[r, slot]
+    else:
+        junk = 0
+        for r in range(t // 4, rows.shape[0], (T + 4 - 1) // 4):
+            junk += rows[r, slot]
+        if junk < -1000000000:
+            counts[slot] = junk
+    partial[t] = total
+    active = cuda.blockDim.x
+    while active > 1:
+        cuda.syncthreads()
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        counts[slot] = partial[0]
+'''},
+    },
+    {
+        "name": "one-in-two-loads-values-in-vain",
+        "kind": "threads that look busy",
+        "fails": ["test-fill-atomic"],
+        "reason": "when a thread is alone",
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    bins = counts.size - 2
+    junk = 0.0
+    for i in range(g // 2, values.size, (G + 2 - 1) // 2):
+        if g % 2 == 0:
+            cuda.atomic.add(counts, bin_index(values[i], low, high, bins), 1)
+        else:
+            junk += values[i]
+    if junk == -1.25e300:
+        counts[0] = 1
+'''},
+    },
+    {
+        "name": "one-in-two-adds-zeros",
+        "kind": "threads that look busy",
+        "fails": ["test-fill-shared"],
+        "reason": "when a thread is alone",
+        "cells": {"fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    bins = counts.size - 2
+    junk = 0.0
+    for i in range(g // 2, values.size, (G + 2 - 1) // 2):
+        if g % 2 == 0:
+            cuda.atomic.add(mine, bin_index(values[i], low, high, bins), 1)
+        else:
+            cuda.atomic.add(mine, 0, 0)
+    if junk == -1.25e300:
+        counts[0] = 1
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
 ]

@@ -42,6 +42,8 @@
 #   threads do on average, beside those for the rounds. Threads that take turns add up: between two
 #   barriers the warp counts that makes most accesses, and these together may be twice as many as
 #   one thread's. Where the work is done in registers, instructions are counted in place of accesses.
+#   The grader also launches your kernel with a single thread: for each element of a share the busiest
+#   thread of many may do 1.5 times what the single one does. Threads that only look busy help nobody.
 # - **Only answer cells are collected.** A helper function or an import in a cell of your own does not
 #   exist for the grader. Keep the names and arguments that are given.
 # - A kernel keeps the device function that it was compiled with. When you change `philox` or
@@ -364,7 +366,8 @@ for threads, grid, block in ((1, 1, 1), (33, 1, 64), (129, 5, 32), (1000, 8, 125
     seed = int(secret_rng(f"{threads}").integers(2**62))
     states = unwritten(threads, xoroshiro128p_dtype)
     launched = launch("seed_states", grid, block, seed, states, schedules=0)
-    expect_parallel(launched, threads, rounds=0)
+    alone = launch("seed_states", 1, 1, seed, unwritten(1, xoroshiro128p_dtype), schedules=0)
+    expect_parallel(launched, threads, rounds=0, alone=(alone, 1))
     outputs = [mixed(seed + k * 0x9E3779B97F4A7C15) for k in range(1, 2 * threads + 1)]
     expect_equal(states["s0"], np.array(outputs[::2], np.uint64),
                  "s0 is wrong for another seed or number of threads")
@@ -440,7 +443,8 @@ for box in ((0.0, 1.0, 0.0, 1.0), (-2.0, 3.0, -1.5, 0.5), (0.25, 1.5, -2.0, 2.0)
             (-0.75, 0.5, 0.5, 1.25)):
     states, hits = random_states(512, secret_rng(f"{box}")), unwritten(512, np.int32)
     launched = launch("count_hits", 4, 128, states, 64, *box, hits, schedules=0)
-    expect_parallel(launched, 512 * 64, instructions=2500)
+    alone = launch("count_hits", 1, 1, states[:1].copy(), 64, *box, unwritten(1, np.int32), schedules=0)
+    expect_parallel(launched, 512 * 64, instructions=2500, alone=(alone, 64))
     expect(abs(z_score(hits.sum(), 512 * 64, disc_fraction(*box))) < Z_LIMIT,
            "wrong for a box that is not centred on 0: do x and y fill the whole box evenly?")
 # T χ²-distributed terms of mean 1 and variance 2: their sum is T ± √(2 T).
@@ -554,6 +558,8 @@ for n, grid, block in cases:
            "wrong when the number of threads in a block is not a power of two"
            if block & (block - 1) else "wrong for another number of hits, or another launch")
     expect_parallel(launched, n, tree=True)
+alone = launch("add_hits", 1, 1, hits[:1000], np.zeros(1, np.int64), schedules=0)
+expect_parallel(launched, n, tree=True, alone=(alone, 1000))
 hits = secret_rng("odd").integers(2**23, 2**24, 501).astype(np.int32) | 1
 total = np.zeros(1, np.int64)
 launch("add_hits", 2, 64, hits, total, schedules=0)
@@ -864,7 +870,8 @@ for case, grid, block, n, first, box in (
     x, y = box[0] + (box[1] - box[0]) * u, box[2] + (box[3] - box[2]) * v
     total = np.full(1, 11, np.int64)
     launched = launch("count_points", grid, block, seed, first, n, *box, total, schedules=case == 3)
-    expect_parallel(launched, n, instructions=4000)
+    alone = launch("count_points", 1, 1, seed, first, 64, *box, total.copy(), schedules=0)
+    expect_parallel(launched, n, instructions=4000, alone=(alone, 64))
     expect(total[0] == 11 + np.count_nonzero(x * x + y * y < 1.0),
            "wrong when there are no points" if n == 0 else
            "the high bits of a point's number are left out" if case == 4 else

@@ -865,4 +865,102 @@ def mandelbrot_hits(seed, first, n, limit, total):
             name="mandelbrot_fast",
             counts="(cx + 1.0) ** 2 + cy * cy <= 0.25 or in_mandelbrot(cx, cy, limit) > 0")},
     },
+    # -- threads that only look busy ---------------------------------------------------------------
+    {
+        "name": "one-in-two-makes-states",
+        "kind": "threads that look busy",
+        "fails": ["test-seed-states"],
+        "reason": "when a thread is alone",
+        "cells": {"seed-states": '''@cuda.jit
+def seed_states(seed, states):
+    t = cuda.grid(1)
+    if t % 2 == 0:
+        for s in range(t, min(t + 2, states.size)):
+            first = uint64(seed) + (uint64(2) * uint64(s) + uint64(1)) * GOLDEN
+            states[s]["s0"] = splitmix64(first)
+            states[s]["s1"] = splitmix64(first + GOLDEN)
+    elif t < states.size:
+        junk = cuda.shared.array(64, uint64)
+        junk[t % 32] = uint64(seed)
+        junk[t % 32 + 32] = uint64(seed)
+'''},
+    },
+    {
+        "name": "one-in-eight-draws-and-others-spin",
+        "kind": "threads that look busy",
+        "fails": ["test-count-hits"],
+        "reason": "when a thread is alone",
+        "cells": {"count-hits": '''@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    g = cuda.grid(1)
+    if g % 8 == 0:
+        for t in range(g, min(g + 8, states.size)):
+            count = 0
+            for _ in range(points):
+                x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(states, t)
+                y = y0 + (y1 - y0) * xoroshiro128p_uniform_float64(states, t)
+                if inside(x, y):
+                    count += 1
+            hits[t] = count
+    elif g < states.size:
+        junk = x0
+        for k in range(points * 60):
+            junk = junk * 0.999 + y1
+        if junk == -1.25e300:
+            hits[g] = 0
+'''},
+    },
+    {
+        "name": "one-in-four-adds-and-others-load",
+        "kind": "threads that look busy",
+        "fails": ["test-add-hits"],
+        "reason": "when a thread is alone",
+        "cells": {"add-hits": '''@cuda.jit
+def add_hits(hits, total):
+    partial = cuda.shared.array(MAX_THREADS, int64)
+    t = cuda.threadIdx.x
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    own = int64(0)
+    for i in range(g // 4, hits.size, (G + 3) // 4):
+        own += hits[i]
+    if g % 4:
+        own = int64(0)
+    partial[t] = own
+    active = cuda.blockDim.x
+    while active > 1:
+        cuda.syncthreads()
+        half = (active + 1) // 2
+        if t + half < active:
+            partial[t] += partial[t + half]
+        active = half
+    if t == 0:
+        cuda.atomic.add(total, 0, partial[0])
+'''},
+    },
+    {
+        "name": "one-in-eight-counts-and-others-spin",
+        "kind": "threads that look busy",
+        "fails": ["test-count-points"],
+        "reason": "when a thread is alone",
+        "cells": {"count-points": '''@cuda.jit
+def count_points(seed, first, n, x0, x1, y0, y1, total):
+    count = 0
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    if g % 8 == 0:
+        for i in range(first + g // 8, first + n, (G + 7) // 8):
+            words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
+                           uint32(seed), uint32(seed >> 32))
+            x = x0 + (x1 - x0) * (words[0] * 2.0**-32)
+            y = y0 + (y1 - y0) * (words[1] * 2.0**-32)
+            if inside(x, y):
+                count += 1
+    else:
+        junk = x0
+        for k in range(n // G * 500 + 500):
+            junk = junk * 0.999 + y1
+        if junk == -1.25e300:
+            count = 1
+    cuda.atomic.add(total, 0, count)
+'''},
+    },
 ]

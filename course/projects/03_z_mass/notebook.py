@@ -47,6 +47,8 @@
 #   do on average, beside those for the rounds of a tree. Threads that take turns add up: between two
 #   barriers the warp counts that makes most accesses, and these together may be twice as many as one
 #   thread's.
+#   The grader also launches your kernel with a single thread: for each element of a share the busiest
+#   thread of many may do 1.5 times what the single one does. Threads that only look busy help nobody.
 # - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
 #   Keep the names and arguments that are given.
 # - A kernel keeps the device functions that it was compiled with: when you change `best_mass`, run the
@@ -241,6 +243,11 @@ many = events_of([(5.0, 0.1, 0.2, 1)] * 70, [], [(5.0, 0.1, 0.2, -1)])
 counts = unwritten(3, np.int32)
 launch("count_muons", 1, 32, many, counts, schedules=0)
 expect_equal(counts, [70, 0, 1], "wrong when an event has many muons, or none")
+sample = dimuons(2048, seed=int(secret_rng("shared").integers(1 << 30)))
+counts = unwritten(len(sample), np.int32)
+launched = launch("count_muons", 1, 64, sample, counts, schedules=0)
+alone = launch("count_muons", 1, 1, sample[:200], counts[:200].copy(), schedules=0)
+expect_parallel(launched, len(sample), accesses=12, alone=(alone, 200))
 part = dimuons(300, seed=int(secret_rng("part").integers(1 << 30)))[70:]
 counts = unwritten(len(part), np.int32)
 launch("count_muons", 2, 64, part, counts, schedules=0)
@@ -275,6 +282,9 @@ sample = dimuons(2048, seed=int(secret_rng("traffic").integers(1 << 30)))
 sums = unwritten(len(sample), np.float64)
 launched = launch("sum_pt", 4, 64, sample, sums, schedules=0)
 expect_parallel(launched, len(sample), accesses=40)
+launched = launch("sum_pt", 1, 32, sample, sums, schedules=0)
+alone = launch("sum_pt", 1, 1, sample, sums, schedules=0)
+expect_parallel(launched, len(sample), accesses=40, alone=(alone, len(sample)))
 expect(launched.counters.global_store_sectors <= 2 * len(sample) // 4,
        "neighbouring threads do not have neighbouring events, or a sum goes to memory again and again")
 ### END HIDDEN TESTS
@@ -584,6 +594,8 @@ for n, grid, block, bins in cases:
     expect_equal(counts, histogram_of(masses, -2.0, 3.0, bins), "wrong for no masses" if n == 0
                  else "wrong for another number of masses, another launch or other bins")
     expect_parallel(launched, n, slots=bins + 2)
+alone = launch("fill_masses", 1, 1, masses[:1000], -2.0, 3.0, counts, schedules=0)
+expect_parallel(launched, n, slots=bins + 2, alone=(alone, 1000))
 nothing = np.full(100, math.nan)
 counts = np.zeros(12, np.int32)
 launch("fill_masses", 2, 64, nothing, 0.0, 1.0, counts, schedules=0)
@@ -666,7 +678,8 @@ pairs = events_of(*([(one, 0.0, 0.0, 1), (other, 0.5, 3.0, -1)] for one, other i
 counts = np.zeros(7, np.int32)
 launched = launch("fill_events", 2, 64, pairs, 0.0, 500.0, counts, schedules=0)
 expect(counts.sum() == 2048, "some events with a pair are not counted")
-expect_parallel(launched, len(pairs), accesses=120, slots=7)
+alone = launch("fill_events", 1, 1, pairs[:200], 0.0, 500.0, counts, schedules=0)
+expect_parallel(launched, len(pairs), accesses=120, slots=7, alone=(alone, 200))
 lonely = events_of([], [(20.0, 0.0, 0.0, 1)], [(20.0, 0.0, 0.0, 1), (30.0, 0.0, 2.0, 1)], [])
 counts = np.zeros(12, np.int32)
 launch("fill_events", 1, 64, lonely, 60.0, 120.0, counts, schedules=0)

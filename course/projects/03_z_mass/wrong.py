@@ -880,4 +880,93 @@ def fill_events(events, low, high, counts):
     return parameters, uncertainties(parameters, edges, counts)
 '''},
     },
+    # -- threads that only look busy ---------------------------------------------------------------
+    {
+        "name": "one-in-two-counts-in-vain",
+        "kind": "threads that look busy",
+        "fails": ["test-count-muons"],
+        "reason": "when a thread is alone",
+        "cells": {"count-muons": '''@cuda.jit(extensions=[ak.numba.cuda])
+def count_muons(events, counts):
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    for i in range(g // 2, len(events), (G + 1) // 2):
+        n = len(events[i].muons)
+        if g % 2 == 0 or n < 0:
+            counts[i] = n
+'''},
+    },
+    {
+        "name": "three-in-four-add-in-vain",
+        "kind": "threads that look busy",
+        "fails": ["test-sum-pt"],
+        "reason": "when a thread is alone",
+        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    for i in range(g // 4, len(events), (G + 3) // 4):
+        total = 0.0
+        for muon in events[i].muons:
+            total += muon.pt
+        if g % 4 == 0 or total < -1.0:
+            sums[i] = total
+'''},
+    },
+    {
+        "name": "one-in-two-reads-masses-in-vain",
+        "kind": "threads that look busy",
+        "fails": ["test-fill-masses"],
+        "reason": "when a thread is alone",
+        "cells": {"fill-masses": '''@cuda.jit(device=True)
+def bin_index(value, low, high, bins):
+    if value < low:
+        return 0
+    if value < high:
+        return min(int((value - low) / (high - low) * bins) + 1, bins)
+    return bins + 1
+
+@cuda.jit
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    for i in range(g // 2, masses.size, (G + 1) // 2):
+        mass = masses[i]
+        if g % 2 == 0 and not math.isnan(mass):
+            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+        elif mass == -1.25e300:
+            cuda.atomic.add(mine, 0, 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "three-in-four-look-at-events-in-vain",
+        "kind": "threads that look busy",
+        "fails": ["test-fill-events"],
+        "reason": "when a thread is alone",
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    for i in range(g // 4, len(events), (G + 4 - 1) // 4):
+        mass = best_mass(events[i].muons)
+        if g % 4 == 0 and not math.isnan(mass):
+            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+        elif mass == -1.25e300:
+            cuda.atomic.add(mine, 0, 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
 ]

@@ -642,6 +642,10 @@ def same(program, *args, otherwise, schedules=0):
     otherwise says what is wrong if not; a list says it for each result.
     """
     outputs, expected, launched = computed(program, *args, schedules=schedules)
+    most = max(array.size for array in expected)
+    if launched.counters is not None:  # a real GPU does not tell
+        expect(launched.counters.threads_at_work >= most, "some threads do the work of others: each "
+               "has an element of every result to compute and to store, if there is one for it")
     reasons = [otherwise] * len(outputs) if isinstance(otherwise, str) else otherwise
     for got, wanted, otherwise in zip(outputs, expected, reasons, strict=True):
         if wanted.dtype.kind == "f":
@@ -707,6 +711,12 @@ expect(len(source_of(long, x)) < 20_000,
 expect(source_of("def f(x): return jnp.sort(x)", x) == {"refused": "sort"},
        "a primitive without a rule is not refused")
 ### BEGIN HIDDEN TESTS
+# Beside a thread that has one element and is alone: two elements are too many for one of several.
+ones, text = np.ones((5, 29)), source_of("def f(x): return x / 3 - 1", np.ones((5, 29)))
+first = launch_source(source_of("def f(x): return x / 3 - 1", np.ones(1)), "kernel", 1, 1, np.ones(1),
+                      unwritten(1, np.float64), schedules=0)
+launched = launch_source(text, "kernel", 2, 128, ones, unwritten((5, 29), np.float64), schedules=0)
+expect_parallel(launched, ones.size, rounds=0, alone=(first, 1))
 rng = secret_rng()
 same("def f(x): return x * 2", rng.normal(size=33), schedules=1,
      otherwise="wrong for another number of elements")

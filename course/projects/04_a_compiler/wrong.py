@@ -514,4 +514,15 @@ WRONG = [
         return jax.tree.unflatten(results, copied)
 ''')["jit"]},
     },
+    {
+        "name": "two-elements-for-every-second-thread",
+        "kind": "some threads do the work of all",
+        "fails": [test for test in AFTER_KERNEL if test != "test-jit"],
+        "reason": "some threads do the work of others",
+        "cells": changed(
+            "kernel-of", "const long long thread =", "const long long me =",
+            'f"if (thread < {math.prod(shape)})"',
+            'f"if (me % 2 == 0) for (long long thread = me; thread < me + 2 && thread < "\n'
+            '                        f"{math.prod(shape)}; ++thread)"'),
+    },
 ]

@@ -454,3 +454,43 @@ def test_a_launch_too_small_to_tell_is_asked_nothing():
 
 def test_a_real_gpu_counts_nothing():
     expect_parallel(Launched("k", (1, 1, 1), (64, 1, 1)), 10**9)
+
+
+# -- beside a thread that is alone ----------------------------------------------------------------
+
+
+@cuda.jit
+def others_look_busy(values, total):
+    """One thread in four has the work of four; the others load as much, for nothing."""
+    own = 0
+    for i in range(cuda.grid(1) // 4, values.size, cuda.gridsize(1) // 4 + (cuda.gridsize(1) < 4)):
+        own += values[i]
+    if cuda.grid(1) % 4 == 0 or own < 0:
+        cuda.atomic.add(total, 0, own)
+
+
+def beside_one_alone(kernel: str) -> None:
+    """`kernel` on 64 threads shares the work as a thread that is alone lets expect."""
+    values, total = np.ones(16_000, np.int64), np.zeros(1, np.int64)
+    alone = launch(kernel, 1, 1, values[:1000], total, schedules=0)
+    launched = launch(kernel, 1, 64, values, total, schedules=0)
+    assert total[0] == 17_000
+    expect_parallel(launched, values.size)
+    expect_parallel(launched, values.size, alone=(alone, 1000))
+
+
+def test_idle_loads_do_not_hide_the_busy_thread():
+    with pytest.raises(PropertyFailed, match=r"1\.5 times as many .* when a thread is alone"):
+        beside_one_alone("others_look_busy")
+
+
+@pytest.mark.parametrize("name", ["strides", "chunks", "tree", "tiles"])
+def test_honest_styles_pass_beside_a_thread_that_is_alone(name):
+    beside_one_alone(name)
+
+
+def test_a_launch_that_counts_nothing_is_not_compared():
+    """A real GPU's."""
+    values, total = np.ones(64, np.int64), np.zeros(1, np.int64)
+    launched = launch("strides", 1, 64, values, total, schedules=0)
+    expect_parallel(launched, 64, alone=(Launched("strides", (1, 1, 1), (1, 1, 1), None), 64))

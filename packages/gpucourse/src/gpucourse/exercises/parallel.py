@@ -47,7 +47,8 @@ def share(items: int, threads: int, rounds: int) -> int:
 def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, *,
            threads: int | None = None, rounds: int | None = None, slots: int = 0,
            accesses: int = ACCESSES, instructions: int | None = None, even: float = EVEN,
-           tree: bool = False) -> tuple[str, str] | None:
+           tree: bool = False, alone: tuple[Counters, int] | None = None
+           ) -> tuple[str, str] | None:
     """What speaks against a launch whose threads share the work on `items` elements, or None.
 
     Arguments as of :func:`gpucourse.grading.testing.verbs.expect_parallel`. A reason that may be
@@ -58,16 +59,20 @@ def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, 
     sharing = max(1, min(threads, items))  # more threads than elements need not be busy
     if rounds is None:
         rounds = math.ceil(math.log2(size)) + BESIDE
-    fair = share(items, threads, rounds)
+    fair, own = share(items, threads, rounds), math.inf
     if instructions is None:
         most, span = counters.busiest_accesses, counters.span_accesses
         done, what, each = _accesses(counters), "accesses to memory", accesses
         apart = ACCESSES * slots
         beside = apart + ACCESSES * rounds
+        if alone:
+            own = alone[0].busiest_accesses / alone[1]
     else:  # work that is done in registers
         most, span = counters.busiest_instructions, counters.span_instructions
         done, what, each = counters.thread_instructions, "instructions", instructions
         apart, beside = 0, ROUND * rounds
+        if alone:
+            own = alone[0].busiest_instructions / alone[1]
     for number, bound, words in (
         (most, each * fair + apart,
          f"one thread does the work of many: it makes more than {each:,} {what} for each element "
@@ -75,6 +80,10 @@ def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, 
         (most, even * done / sharing + beside,
          f"one thread does the work of many: it makes more than {even:g} times as many {what} as "
          "an even share would be"),
+        # Nothing that the others do raises this bound: idle work cannot hide one who does all.
+        (most, even * own * share(items, threads, 0) + beside,
+         f"one thread does the work of many: it makes more than {even:g} times as many {what} for "
+         "each element of a thread's even share as the kernel makes when a thread is alone"),
         # Twice as much as one thread: lanes that a branch has parted may meet late again.
         (span, 2 * (each * fair + apart),
          "the threads work one after the other: from barrier to barrier the busiest warps of a "

@@ -177,7 +177,8 @@ def expect_close(
              lambda a, b: np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
 
 
-def expect_parallel(launched: Launched, items: int, **asked: Any) -> None:
+def expect_parallel(launched: Launched, items: int, *,
+                    alone: tuple[Launched, int] | None = None, **asked: Any) -> None:
     """The threads of a launch must have shared the work on `items` elements.
 
     With n elements, N threads in the grid and T in a block, a thread's *share* is n / N elements
@@ -204,12 +205,19 @@ def expect_parallel(launched: Launched, items: int, **asked: Any) -> None:
         are counted in place of accesses.
     even : float
         In place of 1.5, where elements differ in the work that they take.
+    alone : tuple of Launched and int
+        A launch of the same kernel with a single thread (in each block), and how many elements were
+        that thread's: for each element the busiest thread may do 1.5 times (or `even`) what that
+        one did, and what the rounds take beside. Idle work of other threads raises the average,
+        and not this.
     tree : bool
         Whether a queue would defeat the purpose. Then an address may take 4 atomic operations for
         each element of the share, and a warp make 14 shuffles or votes for each element of a
         thread and 14 more.
     """
     counted = launched.counters, launched.grid, launched.block, items
+    if alone and alone[0].counters:
+        asked["alone"] = alone[0].counters, alone[1]
     if found := launched.counters and parallel.uneven(*counted, **asked):
         raise PropertyFailed(f"the kernel '{launched.kernel}' is serial: {found[0]}", found[1])
     if close := launched.counters and parallel.nearly(*counted, **asked):
