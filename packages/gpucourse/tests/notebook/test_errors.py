@@ -81,7 +81,8 @@ SAYS = {
     KERNEL.format("i = cuda.gird(1)"): [
         "line 6: wrong[1, 128](x)", "line 4: i = cuda.gird(1)", "no attribute 'gird'",
         "→ did you mean cuda.grid?"],
-    TRACED.format("x > 1 and x < 3"): ["and x < 3", "→ what JAX traces has no value yet: & for and"],
+    TRACED.format("x > 1 and x < 3"): [
+        "and x < 3", "→ what JAX traces has no value yet: & for and"],
     TRACED.format("np.sin(x)"): ["np.sin(x)", "→ NumPy needs values", "jnp in place of np"],
     LEAKING: ["line 9: seen[0] + 1", "→ what is made while JAX traces", "second result"],
     "add[1, 32](x)": ["line 1: add[1, 32](x)", "→ add(x, y) takes 2 arguments and was given 1"],
