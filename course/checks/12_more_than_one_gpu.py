@@ -116,7 +116,7 @@ def step_time(function):
         require(got is not None, f"{case}, the answer is None")
         told = f"{case}, the step takes {got:.4g} s; it should be {work + talk:.4g} s"
         if devices == 1:
-            clue = "nobody to talk to: only 8 bytes for each of n × n cells"
+            clue = "a single device sends nothing: only 8 bytes for each of n × n cells"
         elif math.isclose(got, 8 * n * n / devices / memory + talk, rel_tol=1e-6):
             clue = "rows come whole: the longest strip is what the others wait for"
         elif math.isclose(got - work, (devices - 1) * (latency + 4 * n / link), rel_tol=1e-6):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -27,8 +28,9 @@ def masked_sum(kernel):
     random = np.random.default_rng(161)
     for n, block in ((1000, 256), (256, 256), (257, 256), (1, 64), (129, 64)):
         values = random.uniform(1, 2, n).astype(np.float32)
-        got = _in_blocks(partial(kernel, n=n), values, block)
         case = f"with {n} values in blocks of {block}"
+        with _noted(case):
+            got = _in_blocks(partial(kernel, n=n), values, block)
         right = [values[k:k + block].sum(dtype=np.float64) for k in range(0, n, block)]
         bad = ~np.isclose(got, right, rtol=1e-5)
         k = int(np.argmax(bad))
@@ -58,6 +60,16 @@ def masked_sum(kernel):
     )
     _require_no_loop(partial(_in_blocks, partial(kernel, n=n), fetch=False), values,
                      look="a mask for the whole block, and `.sum()` of what it leaves")
+
+
+@contextmanager
+def _noted(case: str) -> Iterator[None]:
+    """An error within says in which case it came up: the shape of a block is not always the same."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(case)
+        raise
 
 
 def _in_blocks(kernel: Callable, values: np.ndarray, block: int = 64, *, fetch: bool = True):
@@ -111,7 +123,8 @@ def softmax(kernel):
         scores[:4] -= shift  # rows of one block need not be alike
         rows = pl.BlockSpec((8, columns), lambda i: (i, 0))
         run = partial(_called, partial(kernel, kinds=kinds), (2,), [rows], rows, scores.shape)
-        got = run(scores)
+        with _noted(f"in blocks of 8 rows and {columns} columns"):
+            got = run(scores)
         powers = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
         right = powers / powers.sum(axis=1, keepdims=True)
         bad = ~np.isclose(got, right, rtol=1e-4, atol=1e-6)

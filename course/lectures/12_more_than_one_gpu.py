@@ -329,8 +329,8 @@ Picture(figure, f"Map of the error: bands along the seams between strips, bright
 # ### Exercise: a step with a halo
 #
 # Write `step_with_halo(mine)`: what one device does for a step. It sends its last row down to the next device and
-# its first row up to the one before, with `ppermute`; the first device has nobody above, the last one nobody
-# below, and there it is cold. Columns are padded with zeros as before. The check expects the exact result for
+# its first row up to the one before, with `ppermute`; the first device has none above it, the last one none
+# below it, and there it is cold. Columns are padded with zeros as before. The check expects the exact result for
 # 1, 2, 4 and 8 devices, and two rows in flight, not the plate.
 
 # %% id="halo-exercise" tags=["exercise"]
@@ -641,7 +641,7 @@ check("pipeline", pipeline)
 from distributed import Client, LocalCluster
 
 cluster = LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="500 MiB",
-                       dashboard_address=":0", silence_logs="ERROR")
+                       dashboard_address=":0", silence_logs="CRITICAL")
 client = Client(cluster)
 print(f"{len(client.scheduler_info()['workers'])} workers, in processes of their own:",
       len({os.getpid(), *client.run(os.getpid).values()}) == 3)

@@ -341,7 +341,7 @@ for blocks in (1, 8):
         with virtualgpu.schedule(seed):
             shares_at_once[blocks, THREADS](d_values, cuda.to_device(np.zeros(1)))
         sums.append(f"{d_values.copy_to_host().sum():.4f}")
-    print(blocks, "blocks, six orders:", *sums)
+    print(f"blocks: {blocks}, six orders:", *sums)
 
 # %% id="days-found"
 with virtualgpu.check() as report:

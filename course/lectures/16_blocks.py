@@ -350,7 +350,7 @@ for name, kind, kept, style in (("float16, sum in float16", half, half, "o-"),
                                 ("float16, sum in float32", half, jnp.float32, "s-"),
                                 ("float32", jnp.float32, jnp.float32, "v-")):
     off = np.abs(np.asarray(running(x, y, kind, kept), np.float64) / exact - 1).mean(axis=1)[lengths - 1]
-    axes.plot(lengths, off, style, label=name, color=COLOURS[len(errors)])
+    axes.plot(lengths, off, style, label=name, color=COLOURS[(0, 1, 2, 5)[len(errors)]])
     errors[name] = off
 axes.set(xscale="log", yscale="log", xlabel="products added up", ylabel="relative error, mean of 32")
 axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -358,7 +358,7 @@ Picture(figure, "Relative error of a sum of products against their number. At 16
         "; ".join(f"{name} {off[-1]:.1g}" for name, off in errors.items()) + ".")
 
 # %% [markdown] id="sums-why" tags=["why"]
-# The sum. Kept in `float16` it stops growing: once it's past 1,024, a product below a half is less than half a step, and is rounded away.
+# The sum. Kept in `float16` it stops at 2,048: the next number is 2,050, so a product below 1 is less than half a step, and is rounded away.
 # Rounded *inputs* cost less the longer the sum is, because their errors cancel. So tensor cores take tiles of 16 bits and **add in
 # `float32`**. In JAX you ask for it: `preferred_element_type=jnp.float32`.
 

@@ -122,10 +122,8 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="divergence-why"
-# Both, one after the other. During each, the lanes that went the other way are **masked**: they sit it
-# out. That is **divergence**. From `run = 32` on, all lanes of a warp agree, and it skips the other way: the
-# same answer with fewer instructions, and no lane idle. Divergence is slow but not wrong, as long as no
-# barrier stands in one of the ways.
+# The lanes that sit a way out are **masked**, and that is **divergence**. On the right no lane is pale: the same
+# answer with fewer instructions. Divergence is slow but not wrong, as long as no barrier stands in one of the ways.
 
 # %% [markdown] id="short-if-predict" tags=["predict"]
 # Should you avoid every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
@@ -350,7 +348,8 @@ for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.
     print(f"{name:9} lanes did {worked_so:4.0%} of what they were there for; {used_so:4.0%} of the bytes moved were read")
 
 # %% [markdown] id="mended-why"
-# The kernel is the same, to the letter. What changed is where its data lie.
+# The kernel is the same, to the letter. What changed is where its data lie. (Why are not all bytes read at once? A warp
+# whose events have two muons each reads every second number, then the ones between.)
 #
 # That leaves the question how to *turn* a table from rows into columns on the device: a warp that reads a row side by side
 # writes down a column, far apart, and the other way round. The way out is shared memory, and shared memory has a trap of its own.
@@ -660,7 +659,7 @@ check("warp-max", warp_maxima)
 # possible warps that fit is the **occupancy**.
 #
 # How many registers a thread takes is decided by NVIDIA's assembler, `ptxas`, which turns PTX into machine
-# code. It needs no GPU, and it is installed with this course. Let us ask it.
+# code. It needs no GPU, and it is installed with this course. Let's ask it.
 
 # %% id="registers"
 import re

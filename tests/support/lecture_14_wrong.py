@@ -140,8 +140,9 @@ def python_finds_them(values):
 # --- hang ---------------------------------------------------------------------------------------
 
 
-def keeping(release=True, fences=True, at_least=True):
+def keeping(release=True, fences=(True, True), at_least=True):
     """A kernel that keeps the best one under a lock."""
+    first, last = fences
 
     @cuda.jit
     def keep(values, cut, best, lock):
@@ -149,14 +150,14 @@ def keeping(release=True, fences=True, at_least=True):
         if i < values.size:
             while cuda.atomic.cas(lock, 0, 0, 1) != 0:
                 pass
-            if fences:
+            if first:
                 cuda.threadfence()
             enough = values[i] >= cut if at_least else values[i] <= cut
             if not enough and not release:
                 return
             if enough and values[i] > best[0]:
                 best[0] = values[i]
-            if fences:
+            if last:
                 cuda.threadfence()
             cuda.atomic.exch(lock, 0, 0)
 
@@ -164,7 +165,8 @@ def keeping(release=True, fences=True, at_least=True):
 
 
 wrong("hang", "no thread can go on", "as reported")(keeping(release=False))
-wrong("hang", "race", "no fences")(keeping(fences=False))
+wrong("hang", "one of its two fences is not", "no fences")(keeping(fences=(False, False)))
+wrong("hang", "one of its two fences is not", "no last fence")(keeping(fences=(True, False)))
 wrong("hang", "what lies below the cut left out", "keeps what is below")(keeping(at_least=False))
 
 
@@ -324,6 +326,21 @@ def one_thread(values):
     d_values = cuda.to_device(values)
     alone[1, 1](d_values)
     return d_values.copy_to_host()
+
+
+@wrong("most-days", "1,?025")
+def one_block_for_all(values):
+    d_values, d_total = cuda.to_device(values), cuda.to_device(np.zeros(1))
+    in_one_block[1, values.size](d_values, d_total)
+    return d_values.copy_to_host()
+
+
+@cuda.jit
+def in_one_block(values, total):
+    t = cuda.threadIdx.x
+    cuda.atomic.add(total, 0, values[t])
+    cuda.syncthreads()
+    values[t] /= total[0]
 
 
 @wrong("most-days", "share 0 is")

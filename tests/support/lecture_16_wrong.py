@@ -45,6 +45,12 @@ def nansum(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.nansum(x_ref[...], keepdims=True)
 
 
+@wrong("masked-sum", "Incompatible shapes.*in blocks of 64")
+def blocks_of_256(x_ref, sum_ref, *, n):
+    exists = pl.program_id(0) * 256 + jnp.arange(256) < n
+    sum_ref[...] = jnp.where(exists, x_ref[...], 0.0).sum(keepdims=True)
+
+
 @wrong("masked-sum", "one part of the block after the other, in a loop.*`.sum\\(\\)`")
 def adds_in_a_loop(x_ref, sum_ref, *, n):
     left = jnp.minimum(n - pl.program_id(0) * x_ref.shape[0], x_ref.shape[0])

@@ -32,6 +32,8 @@ for word in sys.argv[1:]:
         double[3, 32](values)
     elif word == "clean":
         double[2, 32](values)
+    elif word == "wide":
+        double[1, 2048](values)
     else:
         sys.exit(int(word))
 """
@@ -93,6 +95,13 @@ def test_a_fault_is_an_exit_status_and_no_traceback(script: Path):
     assert "sums.py line 7" in ran.stderr and "Traceback" not in ran.stderr
     # Nor Numba's warning of an empty GPU: here is none.
     assert ran.stderr.startswith("virtual GPU: 1 launch checked, 1 finding\n1. race: ")
+
+
+def test_a_launch_that_is_refused_is_told_with_its_line(script: Path):
+    ran = virtualgpu("run", script, "race", "wide")
+    assert ran.returncode == 1
+    assert "sums.py\", line 22" in ran.stderr and "a block has at most 1024" in ran.stderr
+    assert "virtual GPU: 1 launch checked, 1 finding" in ran.stderr
 
 
 def test_ptx_stands_beside_its_source(script: Path):

@@ -65,11 +65,26 @@ total({"a": 1.0})"""
 TREES = """import jax
 jax.tree.map(max, {"swing": {"size": 1, "decay": 2, "phase": 3}}, {"swing": {"size": 1}})"""
 
+LEAKING = """import jax
+seen = []
+
+def body(carry, x):
+    seen.append(x)
+    return carry, None
+
+jax.lax.scan(body, 0.0, np.ones(3))
+seen[0] + 1"""
+TRACED = "import jax\njax.jit(lambda x: {})(2.0)"
+
 # cell → what its error says: the learner's lines, the reason, the mend
 SAYS = {
     KERNEL.format("i = cuda.gird(1)"): [
         "line 6: wrong[1, 128](x)", "line 4: i = cuda.gird(1)", "no attribute 'gird'",
         "→ did you mean cuda.grid?"],
+    TRACED.format("x > 1 and x < 3"): [
+        "and x < 3", "→ what JAX traces has no value yet: & for and"],
+    TRACED.format("np.sin(x)"): ["np.sin(x)", "→ NumPy needs values", "jnp in place of np"],
+    LEAKING: ["line 9: seen[0] + 1", "→ what is made while JAX traces", "second result"],
     "add[1, 32](x)": ["line 1: add[1, 32](x)", "→ add(x, y) takes 2 arguments and was given 1"],
     KERNEL.format("print(f'thread {i}')"): [
         "line 6: wrong[1, 128](x)", "line 4: print(f'thread {i}')", 'print("thread", i)'],

@@ -72,8 +72,11 @@ def run(script: Path, streams: bool = False) -> int:
             status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
             if isinstance(leaving.code, str):
                 print(leaving.code, file=sys.stderr)
-        except virtualgpu.VirtualGPUError:
-            status = 1  # the report has it, with its line
+        except virtualgpu.VirtualGPUError as error:
+            status = 1
+            if not any(error.message in finding.message for finding in report.findings):
+                # Refused before it ran: PTX that is not valid, a block that is too large.
+                sys.excepthook(type(error), error, error.__traceback__)
     launches = len(profile.launches)
     said = f"{launches} launch{'' if launches == 1 else 'es'} checked"
     found = str(report).partition(": ")[2] if report.findings else "clean"

@@ -74,6 +74,14 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
      "a launch takes its arguments by their order, without names"),
     (r"Cannot determine Numba type of <class '([\w.]+)'>",
      r"kernels and compiled functions take arrays and numbers, not a \1"),
+    (r"^Attempted boolean conversion of traced array",
+     "what JAX traces has no value yet: & for and, jnp.where or jax.lax.cond for if, "
+     "jax.lax.while_loop for while; in Pallas, pl.ds(start, size) for start:stop"),
+    (r"__array__\(\) was called on traced array",
+     "NumPy needs values, and what JAX traces has none yet: jnp in place of np"),
+    (r"^Encountered an unexpected tracer",
+     "what is made while JAX traces can't be kept in a list or a global: return it (from the body "
+     "of a scan as its second result)"),
     (r"<intrinsic (\w+)> is not usable in pure-python",
      r"\1 tells a thread its place: call it in a function under @cuda.jit"),
 )

@@ -28,6 +28,8 @@ _MOST_PLACES, _MOST_REASON, _LENGTH = 3, 7, 300
 
 # Colours, where in this process's memory a function happens to be, Numba's own names for values.
 _IRRELEVANT = re.compile(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+| for '\$\w+\.\d+', defined at None")
+# A cell, as IPython names its file; JAX's messages have it.
+_CELL = re.compile(r"(\S*ipykernel_\d+\S*\.py):(\d+)(:\d+)?")
 _NUMBAS_PLACE = re.compile(r'File "([^"]+)", line (\d+):| at (\S+) \((\d+)\)$', re.MULTILINE)
 _NO_IMPLEMENTATION = re.compile(
     r"No implementation of function .* found for signature:\s+>>> (.+)")
@@ -76,6 +78,7 @@ def advised(error: BaseException) -> list[str]:
 def reason(error: BaseException) -> str:
     """What ``error`` says, less what a compiler adds about itself."""
     text = _IRRELEVANT.sub("", str(error))
+    text = _CELL.sub(lambda found: f"{sources.name(found[1])} line {found[2]}", text)
     if not is_compilers(error):
         return text
     if missing := _NO_IMPLEMENTATION.match(_FAILED.sub("", text)):
