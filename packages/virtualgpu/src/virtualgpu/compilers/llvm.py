@@ -9,6 +9,7 @@ What was compiled before, by this process or another, is loaded (:mod:`.cache`).
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
 import re
@@ -101,10 +102,18 @@ def _load(codes: dict[str, bytes]) -> None:
     _loaded.update(map(_key_of, codes))
 
 
+_word_at = ctypes.c_size_t.from_address
+_HEAD = object.__basicsize__  # bytes
+
+
 def pointer(array: np.ndarray) -> int:
-    """Where an array's elements start; the caller keeps the array alive."""
-    address: int = array.__array_interface__["data"][0]
-    return address
+    """Where an array's elements start; the caller keeps the array alive.
+
+    Read from the array's object, as NumPy's header does for every extension (``PyArray_DATA``):
+    the first field behind Python's. ``__array_interface__`` takes 10 times as long, and observers
+    ask several times an access.
+    """
+    return _word_at(id(array) + _HEAD).value
 
 
 @functools.cache

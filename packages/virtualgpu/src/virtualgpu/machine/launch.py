@@ -127,7 +127,8 @@ class Launch:
         # Looks whether the launch can end; when next to begin or to stop looking.
         self.standstill: standstill.Standstill | None = None
         self._began = time.thread_time()
-        self.look_at = self._began + standstill.FIRST
+        self.look_at = self._began + standstill.FIRST * (
+            standstill.WATCHED if self.observers else 1)
         self.unstarted, self._over = 0, 0  # blocks that have yet to begin, where they will; ended
         self.resident: list[Wave] = []
         self._ticks = 0

@@ -7,7 +7,8 @@ wait at a barrier. What is stored where no loop looks changes nothing, nor does 
 there already.
 
 Looking costs much more than running, so it is done for a while, now and then: :data:`FIRST`
-seconds after a launch has begun, and again whenever twice as much time has passed.
+seconds after a launch has begun (:data:`WATCHED` times as many where observers listen), and
+again whenever twice as much time has passed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ Launch: TypeAlias = Any  # machine.launch's, whose module is made of this one
 
 WORD = 8  # bytes
 FIRST = 0.1  # seconds of processor time
+WATCHED = 5  # times as late where observers listen: they make a launch so much slower, or more
 PART = 0.2  # of a launch's time is spent looking, at most; twice that where half is proven
 
 _PRIME = np.uint64(0x9E37_79B9_7F4A_7C15)

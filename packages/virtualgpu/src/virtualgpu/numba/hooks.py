@@ -45,7 +45,7 @@ from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.interprocess_api import MemoryHandle
 from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.machine import array_names
-from virtualgpu.numba import arguments
+from virtualgpu.numba import arguments, remembered
 from virtualgpu.numba.core import (
     CoreDevice,
     CoreStream,
@@ -100,6 +100,8 @@ def activate() -> None:
         _replace(user, "LaunchConfig", SimpleNamespace)
     _replace(nrt, "_Linker", module._Linker)
     _replace(dispatcher._Kernel, "__init__", _kernel_init(dispatcher._Kernel.__init__))
+    for owner, name, method in remembered.replacements():
+        _replace(owner, name, method)
     # Numba warns of grids that leave a GPU empty: here is none.
     _replace(dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
     _replace(nvrtc, "Program", Program)

@@ -33,7 +33,9 @@ MAGICS = 20
 def preload() -> None:
     """Import, and use once, what solution cells need, so that a fork has it for nothing.
 
-    The first compilation in a process costs 1-2 s (registries, NVVM); later ones 0.2 s.
+    The first compilation in a process costs 1-2 s (registries, NVVM); later ones 0.2 s. What Numba
+    has typed is found again only under the same options: with the line information that the virtual
+    GPU asks for.
     """
     from numba import cuda
     from numba.cuda import (
@@ -47,17 +49,28 @@ def preload() -> None:
     # Looks for its library by means that a worker is refused.
     compile_cuda("")
 
-    def touch(values: np.ndarray, out: np.ndarray) -> None:
+    def touch(values: np.ndarray, low: float, counts: np.ndarray, rows: np.ndarray) -> None:
         own = cuda.shared.array(64, types.float64)
-        i = cuda.grid(1)
-        for j in range(i, values.size, cuda.gridsize(1)):
-            own[cuda.threadIdx.x] += values[j]
-        cuda.syncthreads()
-        if i < values.size:
-            cuda.atomic.add(out, 0, own[cuda.threadIdx.x])
+        t = cuda.threadIdx.x
+        own[t] = 0.0
+        for j in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+            if values[j] < low or values[j] >= 2 * low:
+                own[t] += (values[j] - low) / low
+            else:
+                cuda.atomic.add(counts, min(int(values[j]) + 1, counts.size - 1), 1)
+        half = cuda.blockDim.x // 2
+        while half > 0:
+            cuda.syncthreads()
+            if t < half:
+                own[t] += own[t + half]
+            half //= 2
+        if t == 0 and cuda.blockIdx.x < rows.shape[0]:
+            rows[cuda.blockIdx.x, 0] += 1
+            cuda.atomic.add(values, 0, own[0])
 
-    signature = (types.Array(types.float64, 1, "C"), types.Array(types.float64, 1, "C"))
-    cuda.compile_ptx(touch, signature, cc=(9, 0))
+    signature = (types.Array(types.float64, 1, "C"), types.float64,
+                 types.Array(types.int32, 1, "C"), types.Array(types.int32, 2, "C"))
+    cuda.compile_ptx(touch, signature, cc=(9, 0), lineinfo=True)
 
 
 def describe_error(error: BaseException) -> dict:
