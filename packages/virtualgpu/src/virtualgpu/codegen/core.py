@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from virtualgpu.codegen import provided
 from virtualgpu.codegen.circles import Circles
 from virtualgpu.codegen.context import (
     ADDRESSES,
@@ -27,6 +28,7 @@ from virtualgpu.codegen.context import (
     SPAN,
     STOPPED,
     TABLE,
+    TICK,
     WORD,
     size,
 )
@@ -187,7 +189,7 @@ class Core:
         self.helpers: list[Core] = []
         self._own = own = Tables()
         self.context = own.words(size(len(record.sites)))
-        tick = ctypes.CFUNCTYPE(None)(self._tick)
+        tick = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self._tick)
         own.kept.append(tick)
         self.circles = Circles(own.words(record.shown // WORD + WORD).view(np.uint8))
         self.set({"seen": pointer(self.circles.room)})
@@ -260,19 +262,28 @@ class Core:
             self._note()
         return result
 
-    def _tick(self) -> None:
-        """From within a loop. Native code stops unless this comes to its end."""
-        before = self.spent
+    def _tick(self, context: int, number: int) -> None:
+        """From within a loop, or for a function that the device provides, by its number. Native
+        code stops unless this comes to its end."""
         try:
             self._note()
-            self.circles.look(self)
-            if self._look(self):
-                if self.spent - before < OFTEN:
-                    self._rounds = min(2 * self._rounds, MOST_ROUNDS)
-                self.context[AT["fuel"]] = self._rounds
-                self.context[AT["ended"]] = 0
+            if number != TICK:
+                provided.serve(self, number)
+            elif not self._goes_on():
+                return
+            self.context[AT["ended"]] = 0
         except BaseException as error:  # it must pass through native code
             self.error = error
+
+    def _goes_on(self) -> bool:
+        before = self.spent
+        self.circles.look(self)
+        if not self._look(self):
+            return False
+        if self.spent - before < OFTEN:
+            self._rounds = min(2 * self._rounds, MOST_ROUNDS)
+        self.context[AT["fuel"]] = self._rounds
+        return True
 
     @contextmanager
     def _hearing_signals(self) -> Iterator[None]:

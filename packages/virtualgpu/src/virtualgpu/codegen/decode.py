@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from virtualgpu import operations
+from virtualgpu.codegen import provided
 from virtualgpu.codegen.control_flow import Passing, Place, chosen
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import access, memory_access
@@ -115,6 +116,13 @@ class Stop(Step):
     """An assertion that failed: the interpreting machine finds the words for it."""
 
 
+@dataclass(slots=True, kw_only=True)
+class Provided(Step):
+    """A call of a function that the device provides (:mod:`.provided`)."""
+
+    function: str
+
+
 def decode(program: Program, place: Place) -> list[Step]:
     """The steps of a place's block; Refused for what native code does not do."""
     if any(dtype.kind == "V" for dtype in program.dtypes):
@@ -164,6 +172,8 @@ class _Decoder:
         if opcode == "call" and operands[1:2] == (Symbol("cudaCGGetIntrinsicHandle"),):
             return self.handed_back(1)
         names = [operand.name for operand in operands if isinstance(operand, Symbol)]
+        if opcode == "call" and names[:1] and names[0] in provided.NAMES:
+            return self.provided(names[0])
         raise Refused(" ".join([instruction.name, *names]))
 
     def made(self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand],
@@ -188,6 +198,19 @@ class _Decoder:
         slots = [self.code.slots[one.name] for one in _items(result) if isinstance(one, Symbol)]
         step = self.made(Move, (), (Immediate(number),), dtype=self.program.dtypes[slots[0]])
         step.targets = (slots[0],)
+        return step
+
+    def provided(self, name: str) -> Provided:
+        """The interpreting machine says what is wrong with a call that does not fit."""
+        slots = self.code.slots
+        *results, _, given = [_items(operand) for operand in self.instruction.operands]
+        held = [one.name for one in (*given, *(results[0] if results else ()))
+                if isinstance(one, Register | Symbol)]
+        if len(given) != provided.takes(name) or not all(name in slots for name in held):
+            raise Refused(f"a call of {name} that does not fit")
+        step = self.made(Provided, (), [Register(name) for name in held[: len(given)]],
+                         function=name)
+        step.targets = tuple(slots[name] for name in held[len(given) :])
         return step
 
     def barrier(self) -> Barrier:

@@ -22,7 +22,7 @@ from virtualgpu.codegen.apart import Apart
 from virtualgpu.codegen.context import DONE
 from virtualgpu.codegen.control_flow import Place, chosen
 from virtualgpu.codegen.counting import Counting
-from virtualgpu.codegen.decode import Access, Stop, decode
+from virtualgpu.codegen.decode import Access, Provided, Stop, decode
 from virtualgpu.codegen.lanes import (
     EVERYONE,
     I1,
@@ -309,6 +309,8 @@ class Lowering(Ways):
             elif isinstance(step, Stop):
                 build.branch(self._stop(-1 - place.index, mask))
                 build.position_at_end(self.function.append_basic_block("never"))
+            elif isinstance(step, Provided):
+                self._provided(place, step, mask)
             else:
                 data.emit(registers, step, mask)
         taken = None

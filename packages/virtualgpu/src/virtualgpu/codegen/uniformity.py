@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from virtualgpu.codegen import control_flow
 from virtualgpu.codegen.control_flow import Place, chosen
-from virtualgpu.codegen.decode import Access, Barrier, Copy, Parameter, Step
+from virtualgpu.codegen.decode import Access, Barrier, Copy, Parameter, Provided, Step
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
@@ -50,7 +50,7 @@ class Uniformity:
             return not step.reads & self.varying
         if isinstance(step, Barrier):
             return step.grid
-        if step.instruction.opcode in WARP_SYNC:
+        if step.instruction.opcode in WARP_SYNC or isinstance(step, Provided):
             return False
         # A thread's own memory, or an address that may lie there.
         if isinstance(step, Access) and (
