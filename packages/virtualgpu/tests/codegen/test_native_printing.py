@@ -11,7 +11,7 @@ import virtualgpu
 from native_lab import after, counted
 from ptx_lab import entry
 from virtualgpu import codegen
-from virtualgpu.codegen import run, sharing, stuck
+from virtualgpu.codegen import provided, run, sharing, stuck
 from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.machine import intrinsics, standstill
 
@@ -189,7 +189,7 @@ def test_control_c_in_the_midst_of_a_line_stops_the_kernel(monkeypatch):
     def interrupted(*_):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setitem(intrinsics.INTRINSICS, "vprintf", lambda group, text, values: interrupted())
+    monkeypatch.setitem(provided.FUNCTIONS, "vprintf", lambda group, text, values: interrupted())
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt) as stop:

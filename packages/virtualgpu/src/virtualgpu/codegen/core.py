@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from virtualgpu.codegen import provided
 from virtualgpu.codegen.circles import Circles
@@ -33,6 +32,7 @@ from virtualgpu.codegen.context import (
     size,
 )
 from virtualgpu.codegen.native import NativeKernel
+from virtualgpu.codegen.tables import Tables
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.errors import Location
 from virtualgpu.machine import barriers
@@ -48,30 +48,6 @@ ROUNDS, MOST_ROUNDS = 20_000, 160_000
 OFTEN = 0.0025  # seconds of processor time between two looks
 SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between launches
 SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have together
-
-
-class Tables:
-    """Memory that native code reaches by its address, for as long as this object lives."""
-
-    def __init__(self) -> None:
-        self.kept: list[Any] = []
-
-    def table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
-        """The address of an array with these values."""
-        array = np.array(values, dtype)
-        if not array.size:
-            array = np.zeros(1, dtype)
-        self.kept.append(array)
-        return pointer(array)
-
-    def words(self, count: int) -> np.ndarray:
-        """int64, zero, aligned to 64 bytes."""
-        raw = np.zeros(count + 8, np.int64)
-        self.kept.append(raw)
-        return raw[(-pointer(raw) // WORD) % 8 :][:count]
-
-    def room(self, nbytes: int) -> int:
-        return pointer(self.words(-(-nbytes // WORD) + 1))
 
 
 class Common:

@@ -151,6 +151,9 @@ class _Decoder:
             want = REGISTER_DTYPES.get(instruction.modifiers[-1])
             if want is None:
                 raise Refused(instruction.name)
+            source = operands[1]
+            if isinstance(source, Register) and source.name in provided.NAMES:
+                return self.made(Provided, operands[:1], (), function=source.name)
             return self.made(Move, _items(operands[0]), _items(operands[1]), dtype=want)
         if self.place.block.kind == "barrier" and instruction is self.place.block.last:
             return self.barrier()

@@ -44,6 +44,7 @@ _BY_LANE = {
     "%lanemask_gt": ~((2 << IOTA) - 1),
     "%lanemask_ge": ~((1 << IOTA) - 1),
 }
+CLOCKS = {"%clock", "%clock_hi", "%clock64"}
 
 
 HOME_ALIGN = 64
@@ -187,7 +188,8 @@ class Registers:
             return adapt(*self.read(self.program.register(code, operand)), want)
         if name in code.slots:  # a function's parameter
             return adapt(*self.read(code.slots[name]), want)
-        return adapt(self._special(name), U32, want)
+        value = self._special(name)
+        return adapt(value, U32 if value.kind == "u32" else U64, want)
 
     def _number(self, number: int, bits: int) -> Value:
         node = ir.Constant(ir.IntType(bits), number & ((1 << bits) - 1))
@@ -217,6 +219,11 @@ class Registers:
         context = self.context
         if name in _FIELDS:
             return context.word32(_FIELDS[name])
+        if name == "%clock64":
+            return Value(self.build, context.load("clock"), "u64")
+        if name in CLOCKS:
+            count = self._special("%clock64")
+            return (count >> 32 if name == "%clock_hi" else count).to("u32")
         if name in ("%smid", "%nsmid"):
             return self._number(name == "%nsmid", 32)
         if name in _BY_LANE:

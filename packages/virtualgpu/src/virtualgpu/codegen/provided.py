@@ -10,39 +10,39 @@ from __future__ import annotations
 import ctypes
 import inspect
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from virtualgpu.codegen.context import LANES, VALUES
 from virtualgpu.machine.intrinsics import INTRINSICS
+from virtualgpu.machine.special import SPECIAL
 from virtualgpu.machine.wave import Wave
 
 if TYPE_CHECKING:
     from virtualgpu.codegen.core import Core
 
-NAMES = ("vprintf",)
+# And registers that tell the time of day.
+NAMES = ("vprintf", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
+
+FUNCTIONS: dict[str, Any] = {name: (INTRINSICS | SPECIAL)[name] for name in NAMES}
 
 
 @cache
 def takes(name: str) -> int:
     """How many arguments."""
-    function = INTRINSICS[name]
-    assert function is not None
-    return len(inspect.signature(function).parameters) - 1  # the group comes first
+    return len(inspect.signature(FUNCTIONS[name]).parameters) - 1  # the group comes first
 
 
 def serve(core: Core, number: int) -> None:
     """Do what the lanes that stand at a call ask for."""
     name = NAMES[number]
-    function = INTRINSICS[name]
-    assert function is not None
     wave, group = core.stand()
     _lend_local(core, wave)
     lanes = group.lanes % LANES
     values = core.context[VALUES:].view(np.uint64)[: LANES * max(takes(name), 1)]
     values = values.reshape(-1, LANES)
-    result = function(group, *(row[lanes] for row in values[: takes(name)]))
+    result = FUNCTIONS[name](group, *(row[lanes] for row in values[: takes(name)]))
     if result is not None:
         values[0, lanes] = result
 
@@ -53,5 +53,5 @@ def _lend_local(core: Core, wave: Wave) -> None:
     if stride:
         nbytes = wave.lanes * stride
         memory = (ctypes.c_uint8 * nbytes).from_address(core.word("local"))
-        wave.local, wave.local_stride = np.frombuffer(memory, np.uint8), stride
+        wave.local, wave.local_stride = np.ctypeslib.as_array(memory), stride
         wave.frame_bytes = stride

@@ -11,6 +11,7 @@ from __future__ import annotations
 from virtualgpu.codegen import control_flow
 from virtualgpu.codegen.control_flow import Place, chosen
 from virtualgpu.codegen.decode import Access, Barrier, Copy, Parameter, Provided, Step
+from virtualgpu.codegen.operands import CLOCKS
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
@@ -43,7 +44,7 @@ class Uniformity:
         code = place.block.function
         if name in code.slots:
             return code.slots[name] not in self.varying
-        return name in SPECIALS
+        return name in SPECIALS or name in CLOCKS
 
     def result_is_uniform(self, place: Place, step: Step) -> bool:
         if isinstance(step, Parameter | Copy):

@@ -14,6 +14,7 @@ from virtualgpu.codegen.apart import Apart
 from virtualgpu.codegen.circles import Head
 from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, LANES, STOPPED, TICK, VALUES
 from virtualgpu.codegen.control_flow import Place
+from virtualgpu.codegen.counting import Counting
 from virtualgpu.codegen.decode import Provided
 from virtualgpu.codegen.lanes import (
     I32,
@@ -50,6 +51,8 @@ class Ways:
         The end of the warp's turn.
     waiting : list of int
         For each place: where others may wait meanwhile, a set.
+    timed :
+        Whether an instruction asks for the clock.
     heads, shown :
         The loops whose deciding registers are shown, and the bytes that these take at most.
     """
@@ -76,6 +79,8 @@ class Ways:
     heads: dict[int, Head]
     shown: int
     sums: bool
+    counting: Counting | None
+    timed: bool
 
     def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
         """A block that leaves the kernel for good: site ``number``, or a place as -1 - index.
@@ -113,6 +118,14 @@ class Ways:
         self._rest(pending)
         build.position_at_end(onward)
         return here
+
+    def _executed(self, place: Place, lanes: ir.Value) -> None:
+        """Count a place, where somebody does."""
+        if self.counting is not None:
+            self.counting.executed(place, lanes)
+        if self.timed:
+            spent = I64(len(place.block.instructions))
+            self.context.store("clock", self.build.add(self.context.load("clock"), spent))
 
     def _leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
         build, kind = self.build, place.block.kind
