@@ -39,6 +39,8 @@ FIELDS = (
     # how many bytes it has (0: none) and one of its elements; and how many memory instructions
     # there are.
     "own_room", "own_start", "own_span", "own_width", "sites",
+    # Device addresses that a launch gives a kernel which asks for them (`core.given`).
+    "workspace", "parameter_address",
     "clock",  # instructions that warps of the block have run, in a kernel that asks for them
     "seen",  # where a loop's head leaves the registers that decide how it goes on (`circles`)
 )

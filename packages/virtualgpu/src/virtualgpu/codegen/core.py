@@ -50,6 +50,13 @@ SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between la
 SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have together
 
 
+def given(launch: Launch, names: list[str]) -> dict[str, int]:
+    """Addresses in global memory that a kernel asks for: allocated now, unless they are there."""
+    known = {"workspace": launch.workspace,
+             "parameter_address": lambda: int(launch.parameter_address(0)[0])}
+    return {name: known[name]() for name in names}
+
+
 class Common:
     """What the contexts of all cores of a launch have in common, and later launches with the same
     dimensions too.
@@ -93,6 +100,8 @@ class Common:
             self.fields[f"ntid_{letter}"] = launch.block[axis]
             self.fields[f"nctaid_{letter}"] = launch.grid[axis]
         self.fields |= {f"{name}_room": nbytes for name, nbytes in self.rooms.items()}
+        self._given = record.given
+        self.fields |= given(launch, record.given)
         self.fields |= self.allocations(launch)
 
     @property
@@ -120,6 +129,7 @@ class Common:
     def renew(self, launch: Launch) -> None:
         """Go over to another launch that fits."""
         self._parameters[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
+        self.fields |= given(launch, self._given)  # another version of memory, if there are any
         if self.version != launch.memory.version:
             self.fields |= self.allocations(launch)
 

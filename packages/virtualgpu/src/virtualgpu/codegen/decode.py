@@ -265,9 +265,10 @@ class _Decoder:
         if not isinstance(where, Address):
             raise Refused("an address of an unknown form")
         if site.space == "param":
-            if not isinstance(where.base, Symbol) or where.base.name not in self.code.frame:
-                return self.parameter(site, where, targets, values)
-            site.space = "local"
+            if isinstance(where.base, Symbol) and where.base.name not in self.code.frame:
+                return self.parameter(site, where.base, where.offset, targets, values)
+            entry = self.code.function.is_entry and isinstance(where.base, Register)
+            site.space = "global" if entry else "local"
         if site.kind == "atomic" and (site.operation not in OPERATIONS or site.width > 1
                                       or site.dtype.itemsize < 4 or site.dtype == np.float16):
             raise Refused(instruction.name)
@@ -278,13 +279,11 @@ class _Decoder:
             base, site.offset = Symbol(base.name, base.offset + where.offset), 0
         return self.made(Access, targets, (base, *values), site=site)
 
-    def parameter(self, site: access.Site, where: Address, targets: Sequence[Operand],
+    def parameter(self, site: access.Site, base: Symbol, offset: int, targets: Sequence[Operand],
                   values: Sequence[Operand]) -> Step:
         """The kernel's own, or one of a function that a register holds."""
-        program, code, base = self.program, self.code, where.base
-        if not isinstance(base, Symbol):
-            raise Refused("parameters that lie in memory")
-        offset = base.offset + where.offset
+        program, code = self.program, self.code
+        offset += base.offset
         if code is program.entry_code and base.name in program.parameter_offsets:
             if site.kind != "load":
                 raise Refused("a store to a kernel's parameter")

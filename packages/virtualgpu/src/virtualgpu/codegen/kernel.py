@@ -216,7 +216,7 @@ def build(program: Program, name: str) -> Record:
         atomics=any(step.site.kind == "atomic" and step.site.space != "shared"
                     for step, _ in sites),
         grid_barrier=any(barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
-        row=lowering.row, shown=lowering.shown,
+        given=sorted(lowering.registers.given), row=lowering.row, shown=lowering.shown,
         heads=[(place, head.sees, sorted(head.slots), [
                    (offset, dtype.str, own) for offset, dtype, own in head.registers])
                for place, head in lowering.heads.items()],

@@ -20,6 +20,7 @@ from virtualgpu.ptx.module import Operand
 SPECIALS = {
     *(f"%{name}.{axis}" for name in ("ctaid", "ntid", "nctaid") for axis in "xyz"),
     "%warpid", "%nwarpid", "%dynamic_smem_size", "%total_smem_size", "%smid", "%nsmid",
+    *(f"%envreg{i}" for i in range(32)),
 }
 
 
