@@ -52,8 +52,9 @@ SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have t
 
 def given(launch: Launch, names: list[str]) -> dict[str, int]:
     """Addresses in global memory that a kernel asks for: allocated now, unless they are there."""
-    known = {"workspace": launch.workspace,
-             "parameter_address": lambda: int(launch.parameter_address(0)[0])}
+    known: dict[str, Callable[[], int]] = {
+        "workspace": launch.workspace,
+        "parameter_address": lambda: int(launch.parameter_address(0)[0])}
     return {name: known[name]() for name in names}
 
 

@@ -17,7 +17,6 @@ from virtualgpu.codegen import provided
 from virtualgpu.codegen.control_flow import Passing, Place, chosen
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import access, memory_access
-from virtualgpu.machine.atomics import OPERATIONS
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.operations import Operation
 from virtualgpu.operations.expression import Results
@@ -269,9 +268,6 @@ class _Decoder:
                 return self.parameter(site, where.base, where.offset, targets, values)
             entry = self.code.function.is_entry and isinstance(where.base, Register)
             site.space = "global" if entry else "local"
-        if site.kind == "atomic" and (site.operation not in OPERATIONS or site.width > 1
-                                      or site.dtype.itemsize < 4 or site.dtype == np.float16):
-            raise Refused(instruction.name)
         base, site.offset = where.base, where.offset
         if isinstance(base, Immediate):
             base, site.offset = Immediate(base.value + where.offset), 0

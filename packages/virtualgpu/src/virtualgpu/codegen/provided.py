@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from virtualgpu.machine.intrinsics import INTRINSICS
 from virtualgpu.machine.special import SPECIAL
 from virtualgpu.machine.wave import Wave
 
-if TYPE_CHECKING:
-    from virtualgpu.codegen.core import Core
+Core: TypeAlias = Any  # codegen.core's, whose module is made of this one
 
 # And registers that tell the time of day.
 NAMES = ("vprintf", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")

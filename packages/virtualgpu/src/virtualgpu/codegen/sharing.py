@@ -279,7 +279,7 @@ class Run:
                 access.store(site, group, addresses, *values[: site.width])
             else:
                 access.atomic(site, group, addresses,
-                              *values[: 1 + (site.operation == "cas")])
+                              *values[: site.width + (site.operation == "cas")])
         finally:
             site.offset = offset
 
