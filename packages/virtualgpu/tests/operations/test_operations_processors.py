@@ -56,7 +56,10 @@ def results() -> dict[str, str]:
         bits[3] |= 3  # another payload
         value = np.array([-np.nan, -np.inf, np.nan, 1], dtype)
         with np.errstate(all="ignore"):
-            atomics.run("add", memory, np.arange(4), value)
+            if dtype is np.float16:
+                atomics.run("add_f16", bits, np.arange(4), value.view(np.uint16))
+            else:
+                atomics.run("add", memory, np.arange(4), value)
         digests[f"atom.add.{memory.dtype}"] = bits.tobytes().hex()
     return digests
 

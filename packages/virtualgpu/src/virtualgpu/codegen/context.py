@@ -22,6 +22,7 @@ FIELDS = (
     "dynamic_smem_size", "total_smem_size",
     # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on. Where it
     # was then, or has stopped: a memory instruction's number or a place as -1 - index, the lanes.
+    # `tick` is called for functions that the device provides (`provided`) too, by their number.
     "fuel", "tick", "ended", "fault", "fault_mask",
     "several",  # whether other cores run blocks of the same launch
     # Blocks that run side by side (`resident`): whether they have started, where each memory of the
@@ -38,6 +39,9 @@ FIELDS = (
     # how many bytes it has (0: none) and one of its elements; and how many memory instructions
     # there are.
     "own_room", "own_start", "own_span", "own_width", "sites",
+    # Device addresses that a launch gives a kernel which asks for them (`core.given`).
+    "workspace", "parameter_address",
+    "clock",  # instructions that warps of the block have run, in a kernel that asks for them
     "seen",  # where a loop's head leaves the registers that decide how it goes on (`circles`)
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
@@ -62,6 +66,7 @@ SITE_WORDS = 6
 APART, LINE, ROWS, SAME = range(4)
 ROW = 8
 
+TICK = -1  # what `tick` is called with from within a loop
 ROOM = 1 << 15  # bytes of `own_room`, as many as a core's nearest cache has
 WORD = 8
 assert len(FIELDS) <= ADDRESSES

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine.program import Block, FunctionCode, Program
 from virtualgpu.ptx import Register, Symbol
@@ -201,6 +203,13 @@ def _handed_over(origin: tuple[FunctionCode, int, Sequence[str]],
         else:
             raise Refused("a parameter that is a register here and memory there")
     return passing
+
+
+def ends_others(place: Place) -> bool:
+    """Whether lanes wait here for all others of their warp that have not ended."""
+    mask = place.block.warp_mask
+    everyone = isinstance(mask, np.ndarray) and int(mask[0]) == 0xFFFF_FFFF
+    return place.block.kind == "barrier" or everyone
 
 
 def members(numbers: int) -> Iterable[int]:

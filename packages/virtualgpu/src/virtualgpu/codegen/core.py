@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from virtualgpu.codegen import provided
 from virtualgpu.codegen.circles import Circles
 from virtualgpu.codegen.context import (
     ADDRESSES,
@@ -27,10 +27,12 @@ from virtualgpu.codegen.context import (
     SPAN,
     STOPPED,
     TABLE,
+    TICK,
     WORD,
     size,
 )
 from virtualgpu.codegen.native import NativeKernel
+from virtualgpu.codegen.tables import Tables
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.errors import Location
 from virtualgpu.machine import barriers
@@ -48,28 +50,12 @@ SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between la
 SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have together
 
 
-class Tables:
-    """Memory that native code reaches by its address, for as long as this object lives."""
-
-    def __init__(self) -> None:
-        self.kept: list[Any] = []
-
-    def table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
-        """The address of an array with these values."""
-        array = np.array(values, dtype)
-        if not array.size:
-            array = np.zeros(1, dtype)
-        self.kept.append(array)
-        return pointer(array)
-
-    def words(self, count: int) -> np.ndarray:
-        """int64, zero, aligned to 64 bytes."""
-        raw = np.zeros(count + 8, np.int64)
-        self.kept.append(raw)
-        return raw[(-pointer(raw) // WORD) % 8 :][:count]
-
-    def room(self, nbytes: int) -> int:
-        return pointer(self.words(-(-nbytes // WORD) + 1))
+def given(launch: Launch, names: list[str]) -> dict[str, int]:
+    """Addresses in global memory that a kernel asks for: allocated now, unless they are there."""
+    known: dict[str, Callable[[], int]] = {
+        "workspace": launch.workspace,
+        "parameter_address": lambda: int(launch.parameter_address(0)[0])}
+    return {name: known[name]() for name in names}
 
 
 class Common:
@@ -115,6 +101,8 @@ class Common:
             self.fields[f"ntid_{letter}"] = launch.block[axis]
             self.fields[f"nctaid_{letter}"] = launch.grid[axis]
         self.fields |= {f"{name}_room": nbytes for name, nbytes in self.rooms.items()}
+        self._given = record.given
+        self.fields |= given(launch, record.given)
         self.fields |= self.allocations(launch)
 
     @property
@@ -142,6 +130,7 @@ class Common:
     def renew(self, launch: Launch) -> None:
         """Go over to another launch that fits."""
         self._parameters[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
+        self.fields |= given(launch, self._given)  # another version of memory, if there are any
         if self.version != launch.memory.version:
             self.fields |= self.allocations(launch)
 
@@ -187,7 +176,7 @@ class Core:
         self.helpers: list[Core] = []
         self._own = own = Tables()
         self.context = own.words(size(len(record.sites)))
-        tick = ctypes.CFUNCTYPE(None)(self._tick)
+        tick = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self._tick)
         own.kept.append(tick)
         self.circles = Circles(own.words(record.shown // WORD + WORD).view(np.uint8))
         self.set({"seen": pointer(self.circles.room)})
@@ -260,19 +249,28 @@ class Core:
             self._note()
         return result
 
-    def _tick(self) -> None:
-        """From within a loop. Native code stops unless this comes to its end."""
-        before = self.spent
+    def _tick(self, context: int, number: int) -> None:
+        """From within a loop, or for a function that the device provides, by its number. Native
+        code stops unless this comes to its end."""
         try:
             self._note()
-            self.circles.look(self)
-            if self._look(self):
-                if self.spent - before < OFTEN:
-                    self._rounds = min(2 * self._rounds, MOST_ROUNDS)
-                self.context[AT["fuel"]] = self._rounds
-                self.context[AT["ended"]] = 0
+            if number != TICK:
+                provided.serve(self, number)
+            elif not self._goes_on():
+                return
+            self.context[AT["ended"]] = 0
         except BaseException as error:  # it must pass through native code
             self.error = error
+
+    def _goes_on(self) -> bool:
+        before = self.spent
+        self.circles.look(self)
+        if not self._look(self):
+            return False
+        if self.spent - before < OFTEN:
+            self._rounds = min(2 * self._rounds, MOST_ROUNDS)
+        self.context[AT["fuel"]] = self._rounds
+        return True
 
     @contextmanager
     def _hearing_signals(self) -> Iterator[None]:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from virtualgpu import operations
+from virtualgpu.codegen import provided
 from virtualgpu.codegen.control_flow import Passing, Place, chosen
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import access, memory_access
-from virtualgpu.machine.atomics import OPERATIONS
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.operations import Operation
 from virtualgpu.operations.expression import Results
@@ -115,6 +115,13 @@ class Stop(Step):
     """An assertion that failed: the interpreting machine finds the words for it."""
 
 
+@dataclass(slots=True, kw_only=True)
+class Provided(Step):
+    """A call of a function that the device provides (:mod:`.provided`)."""
+
+    function: str
+
+
 def decode(program: Program, place: Place) -> list[Step]:
     """The steps of a place's block; Refused for what native code does not do."""
     if any(dtype.kind == "V" for dtype in program.dtypes):
@@ -143,6 +150,9 @@ class _Decoder:
             want = REGISTER_DTYPES.get(instruction.modifiers[-1])
             if want is None:
                 raise Refused(instruction.name)
+            source = operands[1]
+            if isinstance(source, Register) and source.name in provided.NAMES:
+                return self.made(Provided, operands[:1], (), function=source.name)
             return self.made(Move, _items(operands[0]), _items(operands[1]), dtype=want)
         if self.place.block.kind == "barrier" and instruction is self.place.block.last:
             return self.barrier()
@@ -164,6 +174,8 @@ class _Decoder:
         if opcode == "call" and operands[1:2] == (Symbol("cudaCGGetIntrinsicHandle"),):
             return self.handed_back(1)
         names = [operand.name for operand in operands if isinstance(operand, Symbol)]
+        if opcode == "call" and names[:1] and names[0] in provided.NAMES:
+            return self.provided(names[0])
         raise Refused(" ".join([instruction.name, *names]))
 
     def made(self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand],
@@ -188,6 +200,19 @@ class _Decoder:
         slots = [self.code.slots[one.name] for one in _items(result) if isinstance(one, Symbol)]
         step = self.made(Move, (), (Immediate(number),), dtype=self.program.dtypes[slots[0]])
         step.targets = (slots[0],)
+        return step
+
+    def provided(self, name: str) -> Provided:
+        """The interpreting machine says what is wrong with a call that does not fit."""
+        slots = self.code.slots
+        *results, _, given = [_items(operand) for operand in self.instruction.operands]
+        held = [one.name for one in (*given, *(results[0] if results else ()))
+                if isinstance(one, Register | Symbol)]
+        if len(given) != provided.takes(name) or not all(name in slots for name in held):
+            raise Refused(f"a call of {name} that does not fit")
+        step = self.made(Provided, (), [Register(name) for name in held[: len(given)]],
+                         function=name)
+        step.targets = tuple(slots[name] for name in held[len(given) :])
         return step
 
     def barrier(self) -> Barrier:
@@ -239,12 +264,10 @@ class _Decoder:
         if not isinstance(where, Address):
             raise Refused("an address of an unknown form")
         if site.space == "param":
-            if not isinstance(where.base, Symbol) or where.base.name not in self.code.frame:
-                return self.parameter(site, where, targets, values)
-            site.space = "local"
-        if site.kind == "atomic" and (site.operation not in OPERATIONS or site.width > 1
-                                      or site.dtype.itemsize < 4 or site.dtype == np.float16):
-            raise Refused(instruction.name)
+            if isinstance(where.base, Symbol) and where.base.name not in self.code.frame:
+                return self.parameter(site, where.base, where.offset, targets, values)
+            entry = self.code.function.is_entry and isinstance(where.base, Register)
+            site.space = "global" if entry else "local"
         base, site.offset = where.base, where.offset
         if isinstance(base, Immediate):
             base, site.offset = Immediate(base.value + where.offset), 0
@@ -252,13 +275,11 @@ class _Decoder:
             base, site.offset = Symbol(base.name, base.offset + where.offset), 0
         return self.made(Access, targets, (base, *values), site=site)
 
-    def parameter(self, site: access.Site, where: Address, targets: Sequence[Operand],
+    def parameter(self, site: access.Site, base: Symbol, offset: int, targets: Sequence[Operand],
                   values: Sequence[Operand]) -> Step:
         """The kernel's own, or one of a function that a register holds."""
-        program, code, base = self.program, self.code, where.base
-        if not isinstance(base, Symbol):
-            raise Refused("parameters that lie in memory")
-        offset = base.offset + where.offset
+        program, code = self.program, self.code
+        offset += base.offset
         if code is program.entry_code and base.name in program.parameter_offsets:
             if site.kind != "load":
                 raise Refused("a store to a kernel's parameter")

@@ -229,23 +229,32 @@ def form() -> str:
 
 
 @cache
-def atomic(operation: str, dtype: np.dtype, space: str, kept: bool) -> str:
+def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) -> str:
     """An atomic: ``(context, site, space, mask)`` → 0, or 1 for an illegal access. Values and
     what is compared with lie in the context; where the old ones are ``kept``, they take the values'
-    place. Lanes come one after the other, the lowest first, as on the interpreting machine."""
-    name = f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{space}" + "_kept" * kept
+    place. Lanes come one after the other, the lowest first, as on the interpreting machine. Of a
+    vector each element is an atomic, the vector has to lie in global memory."""
+    name = (f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{width}_{space}"
+            + "_kept" * kept)
     kind = atomic_kind(operation, dtype)
     element = llvm_type(kind, None)
     build, (pointer, site, number, mask) = function(name, [POINTER, POINTER, I64, I32])
     context = Context(build, pointer)
-    hosts = _places(context, site, number, mask, I64(dtype.itemsize))
+    if width > 1 and space == "generic":
+        with each_bit(build, mask) as lane:
+            address = item(build, context.at(ADDRESSES), lane, I64)
+            with build.if_then(build.icmp_unsigned("<", address, I64(BASE)), likely=False):
+                build.ret(I64(1))
+    hosts = _places(context, site, number, mask, I64(width * dtype.itemsize))
     if space != "shared" and operation in COMMUTATIVE and kind[0] != "f":
         _across_cores(context, hosts, mask, operation, kind)
-    with each_bit(build, mask) as lane:
-        place = pointer_to(build, item(build, hosts, lane, I64))
+    with count_to(build, I64(width)) as part, each_bit(build, mask) as lane:
+        place = pointer_to(build, build.add(
+            item(build, hosts, lane, I64), build.mul(part, I64(dtype.itemsize))))
+        row = build.gep(context.at(VALUES), [build.mul(part, I64(LANES))], source_etype=element)
         old = Value(build, build.load(place, typ=element), kind)
-        value, compare = (Value(build, item(build, context.at(where), lane, element), kind)
-                          for where in (VALUES, COMPARES))
+        value, compare = (Value(build, item(build, where, lane, element), kind)
+                          for where in (row, context.at(COMPARES)))
         new = ATOMICS[operation](old, value, compare)
         # PTX ISA, "atom": float32 sums flush subnormal numbers in global memory, not in shared.
         if operation == "add" and dtype == np.float32 and space != "shared":
@@ -254,7 +263,7 @@ def atomic(operation: str, dtype: np.dtype, space: str, kept: bool) -> str:
             new = flushed if space == "global" else select(address >= BASE, flushed, new)
         build.store(new.node, place)
         if kept:
-            build.store(old.node, build.gep(context.at(VALUES), [lane], source_etype=element))
+            build.store(old.node, build.gep(row, [lane], source_etype=element))
     build.ret(I64(0))
     return linkable(str(build.module), name, "few")
 

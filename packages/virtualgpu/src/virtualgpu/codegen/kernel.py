@@ -165,6 +165,9 @@ _FIELDS = {"threads": "threads", "warps": "warps_n", "nctaid_x": "nctaid_x",
            "nctaid_y": "nctaid_y", "shared": "shared", "local": "local",
            "shared_bytes": "shared_bytes", "local_bytes": "local_bytes", "states": "states",
            "state_size": "state_size"}
+_CLOCK = f"""
+  %clock_p = getelementptr i64, ptr %ctx, i64 {AT["clock"]}
+  store i64 0, ptr %clock_p"""
 _STORED = ("ctaid_x", "ctaid_y", "ctaid_z", "block", "warp")
 
 
@@ -183,6 +186,7 @@ def build(program: Program, name: str) -> Record:
     apart, watching, places = lowering.apart, lowering.watching, lowering.places
     begun, passed, more = ("", _PASSED, _STRETCH) if counts else ("", "", "") if (
         watching is None) else watching.texts()
+    begun += _CLOCK * lowering.timed
     merge = ""
     if lowering.sums:
         merge = f'  call i64 @"{sums.merge()}"(ptr %ctx)'
@@ -212,7 +216,7 @@ def build(program: Program, name: str) -> Record:
         atomics=any(step.site.kind == "atomic" and step.site.space != "shared"
                     for step, _ in sites),
         grid_barrier=any(barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
-        row=lowering.row, shown=lowering.shown,
+        given=sorted(lowering.registers.given), row=lowering.row, shown=lowering.shown,
         heads=[(place, head.sees, sorted(head.slots), [
                    (offset, dtype.str, own) for offset, dtype, own in head.registers])
                for place, head in lowering.heads.items()],

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from llvmlite import ir
 
 from virtualgpu.codegen import apart, circles, control_flow, data, order, spins, sums
 from virtualgpu.codegen.apart import Apart
 from virtualgpu.codegen.context import DONE
-from virtualgpu.codegen.control_flow import Place, chosen
+from virtualgpu.codegen.control_flow import Place, chosen, ends_others
 from virtualgpu.codegen.counting import Counting
-from virtualgpu.codegen.decode import Access, Stop, decode
+from virtualgpu.codegen.decode import Access, Provided, Stop, decode
 from virtualgpu.codegen.lanes import (
     EVERYONE,
     I1,
@@ -32,7 +31,7 @@ from virtualgpu.codegen.lanes import (
     mask_of_bits,
 )
 from virtualgpu.codegen.memory import Accesses
-from virtualgpu.codegen.operands import BOOL, U32, U64, Registers
+from virtualgpu.codegen.operands import BOOL, CLOCKS, U32, U64, Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.regular import Regular, Term
 from virtualgpu.codegen.shadow.watching import Watching
@@ -42,6 +41,7 @@ from virtualgpu.codegen.uniformity import Uniformity
 from virtualgpu.codegen.ways import Ways
 from virtualgpu.machine.loops import cycles
 from virtualgpu.machine.program import Program
+from virtualgpu.ptx import Register
 
 KINDS = {"next", "goto", "branch", "indexed", "exit", "barrier", "trap", "call", "return"}
 
@@ -69,7 +69,9 @@ class Lowering(Ways):
         spinning = spins.spinning(self.places, self.steps)
         endings = control_flow.endings(self.places)
         # How an ending place runs nobody can tell, except who counts.
-        self.ending: set[int] = set() if counts else endings
+        self.timed = any(isinstance(source, Register) and source.name in CLOCKS
+                         for steps in self.steps for step in steps for source in step.sources)
+        self.ending: set[int] = set() if counts or self.timed else endings
         self.counted_out = endings - self.ending
         self.uniformity = Uniformity(program, self.places, self.steps, self.ending)
         parted = apart.needed(self.places, self._companions(), self.steps,
@@ -101,7 +103,7 @@ class Lowering(Ways):
     def _companions(self) -> list[int]:
         """For each place: where lanes may wait for whom a meeting has to wait."""
         alone = sum(1 << place for place in self.counted_out)
-        return [waiting & ~alone if _ends_others(self.places[index]) else waiting
+        return [waiting & ~alone if ends_others(self.places[index]) else waiting
                 for index, waiting in enumerate(self.uniformity.waiting)]
 
     def _check(self) -> None:
@@ -228,10 +230,10 @@ class Lowering(Ways):
             mask = self._guard(place, block.guard, mask, pending)
         if self.apart is not None and block.warp_mask is not None:
             mask = self.apart.meet(place, mask)
-        if self.counting is not None:
-            if _ends_others(place):
+        if self.counting is not None or self.timed:
+            if ends_others(place):
                 self._count_out(pending)
-            self.counting.executed(place, mask)
+            self._executed(place, mask)
         if self.regular is not None:
             self._in_rows(place, mask, pending, self.regular)
             return
@@ -309,6 +311,8 @@ class Lowering(Ways):
             elif isinstance(step, Stop):
                 build.branch(self._stop(-1 - place.index, mask))
                 build.position_at_end(self.function.append_basic_block("never"))
+            elif isinstance(step, Provided):
+                self._provided(place, step, mask)
             else:
                 data.emit(registers, step, mask)
         taken = None
@@ -329,7 +333,6 @@ class Lowering(Ways):
     def _count_out(self, pending: int) -> None:
         """The lanes that wait only to end do so before the others meet."""
         build = self.build
-        assert self.counting is not None
         for index in sorted(self.counted_out & set(control_flow.members(pending))):
             place, word = self.places[index], self.words[index]
             if place.block.kind == "goto":
@@ -337,11 +340,4 @@ class Lowering(Ways):
             lanes = build.load(word)
             with build.if_then(build.icmp_unsigned("!=", lanes, I32(0))):
                 build.store(I32(0), word)
-                self.counting.executed(place, lanes)
-
-
-def _ends_others(place: Place) -> bool:
-    """Whether lanes wait here for all others of their warp that have not ended."""
-    mask = place.block.warp_mask
-    everyone = isinstance(mask, np.ndarray) and int(mask[0]) == 0xFFFF_FFFF
-    return place.block.kind == "barrier" or everyone
+                self._executed(place, lanes)

@@ -246,14 +246,19 @@ class Accesses(Rows):
         build.store((base + site.offset).node, self.context.at(ADDRESSES), align=8)
         if self.counting is not None:
             self.counting.apart(step, number, mask)
-        places = [build.gep(self.context.at(VALUES), [I64(part * LANES * element)],
-                            source_etype=ir.IntType(8)) for part in range(site.width)]
+        places = self._value_places(step)
         for place, value in zip(places, values, strict=False):
             build.store(value.node, place, align=8)
         self._ask(step, number, helpers.mover(site.kind, element), mask, I64(site.width))
         if site.kind == "store":
             return []
         return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
+
+    def _value_places(self, step: Access) -> list[ir.Value]:
+        """Where a shared function finds or leaves each element's values of all lanes."""
+        nbytes = LANES * step.site.dtype.itemsize
+        return [self.build.gep(self.context.at(VALUES), [I64(part * nbytes)],
+                               source_etype=ir.IntType(8)) for part in range(step.site.width)]
 
     # -- atomics -------------------------------------------------------------------------------
 
@@ -264,13 +269,14 @@ class Accesses(Rows):
         if self.counting is not None:
             self.counting.apart(step, number, mask)
         kept = bool(self.used & set(step.writes))
-        # Of `cas`, operand b is what is compared with, and comes first.
-        value, compare = (values[0], values[0]) if len(values) == 1 else (values[1], values[0])
-        build.store(spread(value).node, self.context.at(VALUES), align=8)
-        if len(values) == 2:
+        if site.operation == "cas":  # operand b is what is compared with, and comes first
+            compare, *values = values
             build.store(spread(compare).node, self.context.at(COMPARES), align=8)
+        places = self._value_places(step)
+        for place, value in zip(places, values, strict=True):
+            build.store(spread(value).node, place, align=8)
         self._ask(step, number, helpers.atomic(
-            site.operation, site.dtype, site.space, kept), mask)
+            site.operation, site.dtype, site.width, site.space, kept), mask)
         if kept:
-            old = build.load(self.context.at(VALUES), typ=self._element(step, LANES), align=8)
-            self._results(step, [old])
+            self._results(step, [build.load(place, typ=self._element(step, LANES), align=8)
+                                 for place in places])

@@ -44,6 +44,7 @@ _BY_LANE = {
     "%lanemask_gt": ~((2 << IOTA) - 1),
     "%lanemask_ge": ~((1 << IOTA) - 1),
 }
+CLOCKS = {"%clock", "%clock_hi", "%clock64"}
 
 
 HOME_ALIGN = 64
@@ -75,6 +76,7 @@ class Registers:
         # What gives the values of registers that are not in `current`, nor in their homes.
         self.later: dict[int, Callable[[], tuple[Value, np.dtype]]] = {}
         self.written: set[int] = set()
+        self.given: set[str] = set()  # words of the context that a launch has to fill
         self.variables: dict[str, int] = {}  # whose addresses stand in the code
         for slot in sorted(slots):
             name = kind(program.dtypes[slot])
@@ -176,7 +178,7 @@ class Registers:
         if isinstance(operand, Immediate):
             return self._literal(literal(operand, want))
         if isinstance(operand, Symbol):
-            return adapt(self._number(self._symbol(operand), 64), U64, want)
+            return adapt(self._symbol(operand), U64, want)
         if not isinstance(operand, Register):
             raise Refused(f"an operand that is {operand}")
         name = operand.name
@@ -187,7 +189,8 @@ class Registers:
             return adapt(*self.read(self.program.register(code, operand)), want)
         if name in code.slots:  # a function's parameter
             return adapt(*self.read(code.slots[name]), want)
-        return adapt(self._special(name), U32, want)
+        value = self._special(name)
+        return adapt(value, U32 if value.kind == "u32" else U64, want)
 
     def _number(self, number: int, bits: int) -> Value:
         node = ir.Constant(ir.IntType(bits), number & ((1 << bits) - 1))
@@ -199,7 +202,14 @@ class Registers:
         bits = int(array.view(UNSIGNED[array.itemsize])[0])
         return self._number(bits, 8 * array.itemsize).view(kind(array.dtype))
 
-    def _symbol(self, symbol: Symbol) -> int:
+    def _symbol(self, symbol: Symbol) -> Value:
+        program, code = self.program, self.place.block.function
+        if symbol.name in program.parameter_offsets and code is program.entry_code:
+            at = program.parameter_offsets[symbol.name] + symbol.offset
+            return self._given("parameter_address") + at
+        return self._number(self._address(symbol), 64)
+
+    def _address(self, symbol: Symbol) -> int:
         program = self.program
         if symbol.name == "WARP_SZ":
             return WARP + symbol.offset
@@ -208,8 +218,6 @@ class Registers:
         code = self.place.block.function
         if symbol.name in code.frame:
             return self.place.frame + code.frame[symbol.name] + symbol.offset
-        if symbol.name in program.parameter_offsets and code is program.entry_code:
-            raise Refused("the address of a parameter")
         address = self.variables[symbol.name] = program.module.address(symbol.name)
         return address + symbol.offset
 
@@ -217,6 +225,13 @@ class Registers:
         context = self.context
         if name in _FIELDS:
             return context.word32(_FIELDS[name])
+        if name == "%clock64":
+            return Value(self.build, context.load("clock"), "u64")
+        if name.startswith("%envreg"):
+            return self._environment(name)
+        if name in CLOCKS:
+            count = self._special("%clock64")
+            return (count >> 32 if name == "%clock_hi" else count).to("u32")
         if name in ("%smid", "%nsmid"):
             return self._number(name == "%nsmid", 32)
         if name in _BY_LANE:
@@ -228,3 +243,14 @@ class Registers:
                                    align=4)
             return Value(self.build, node, "u32")
         raise Refused(f"the special register {name}")
+
+    def _given(self, field: str) -> Value:
+        self.given.add(field)
+        return Value(self.build, self.context.load(field), "u64")
+
+    def _environment(self, name: str) -> Value:
+        """The driver's registers, as :mod:`virtualgpu.machine.special` has them."""
+        if name not in ("%envreg1", "%envreg2"):
+            return self._number(0, 32)
+        address = self._given("workspace")
+        return (address >> 32 if name == "%envreg1" else address).to("u32")

@@ -2,15 +2,16 @@
 
 Their blocks run one after the other, on one core, so that the same launch gives the same bits each
 time: sums of floats by atomics (rounded in another order, another sum), atomics whose old value
-somebody uses (a ticket, a place in a list), exchanges, and loads that may see what another block
-has stored meanwhile. What integers add up to, or the largest of them, is the same in any order.
+somebody uses (a ticket, a place in a list), exchanges, loads that may see what another block has
+stored meanwhile, and what is printed. What integers add up to, or the largest of them, is the same
+in any order.
 """
 
 from __future__ import annotations
 
 from virtualgpu.codegen import spins
 from virtualgpu.codegen.control_flow import Place
-from virtualgpu.codegen.decode import Access, Step
+from virtualgpu.codegen.decode import Access, Provided, Step
 from virtualgpu.machine.access import Site
 
 COMMUTATIVE = {"add", "and", "or", "xor", "min", "max"}
@@ -24,6 +25,8 @@ def is_commutative(site: Site) -> bool:
 def is_ordered(places: list[Place], steps: list[list[Step]]) -> bool:
     """Whether a kernel's blocks have to run in their order."""
     used = spins.used_registers(places, steps)
+    if any(isinstance(step, Provided) for some in steps for step in some):
+        return True
     for step in (step for some in steps for step in some if isinstance(step, Access)):
         if step.site.space in ("shared", "local"):
             continue

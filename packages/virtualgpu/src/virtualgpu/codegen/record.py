@@ -52,6 +52,8 @@ class Record:
         Whether blocks may meet in atomics.
     grid_barrier : bool
         Whether it waits for the whole grid.
+    given : list of str
+        Words of the context that a launch has to fill (:func:`.core.given`).
     row : int
         Lanes of a row (:mod:`.regular`).
     shown : int
@@ -75,6 +77,7 @@ class Record:
     ordered: bool
     atomics: bool
     grid_barrier: bool
+    given: list[str]
     row: int
     shown: int
     heads: list[Any]

@@ -148,8 +148,8 @@ class Resident:
             fill(context.load(f"{name}_all"), byte,
                  build.mul(self.count, context.load(f"{name}_room")))
         fill(context.load("tables"), 0, build.mul(self.count, I64(8 * TABLE)))
-        context.store("at_grid", I64(0))
-        context.store("finished", I64(0))
+        for word in ("at_grid", "finished", "clock"):
+            context.store(word, I64(0))
         with self._each_block() as (number, _), self._each_warp(number) as (warp, state):
             left = build.sub(context.load("threads"), build.mul(warp, I64(LANES)))
             some = build.trunc(build.sub(build.shl(I64(1), left), I64(1)), I32)

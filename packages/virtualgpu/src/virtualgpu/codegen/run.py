@@ -11,6 +11,7 @@ import warnings
 
 from virtualgpu.codegen import record
 from virtualgpu.codegen.beside import SideBySide
+from virtualgpu.codegen.core import given
 from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.sharing import Run
@@ -68,6 +69,7 @@ def _checked(launch: Launch, first: int) -> bool:
     space = space_of(launch.memory)
     if space is None:
         return False
+    given(launch, kernel.record.given)
     while True:
         watch = Watch(launch, kernel, space, first)
         launch.deadline += time.thread_time() - start

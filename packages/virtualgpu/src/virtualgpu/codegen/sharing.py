@@ -279,7 +279,7 @@ class Run:
                 access.store(site, group, addresses, *values[: site.width])
             else:
                 access.atomic(site, group, addresses,
-                              *values[: 1 + (site.operation == "cas")])
+                              *values[: site.width + (site.operation == "cas")])
         finally:
             site.offset = offset
 
@@ -292,6 +292,7 @@ class Run:
         own error must do, which knows the lanes of one warp.
         """
         self.launch.deadline = time.thread_time() + REPLAY
+        printed = self.launch.lines[:], self.launch.printed
         if self.counts is not None:  # who watches hears all from the other machine
             self.counts = None
             self.launch.observers[0].launch_started(self.launch)
@@ -301,3 +302,5 @@ class Run:
             raise
         except VirtualGPUError:
             pass
+        finally:
+            self.launch.lines, self.launch.printed = printed

@@ -60,6 +60,7 @@ def look(launch: Launch, found: Kept, cores: Sequence[Core], seconds: float) -> 
     must be no blocks that have yet to begin, or no room for them."""
     waves = [_Handover(launch, found, core).wave for core in cores]
     before = launch.deadline, launch.look_at, launch.resident, launch.instructions
+    printed = launch.lines[:], launch.printed
     watch = launch.standstill = Standstill(launch, takes_back=True)
     launch.deadline, launch.look_at = time.thread_time() + seconds, math.inf
     launch.resident, launch.unstarted = waves, 0
@@ -73,6 +74,7 @@ def look(launch: Launch, found: Kept, cores: Sequence[Core], seconds: float) -> 
     finally:
         watch.take_back()
         launch.standstill = None
+        launch.lines, launch.printed = printed
         launch.deadline, launch.look_at, launch.resident, launch.instructions = before
 
 

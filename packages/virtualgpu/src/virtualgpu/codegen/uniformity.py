@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from virtualgpu.codegen import control_flow
 from virtualgpu.codegen.control_flow import Place, chosen
-from virtualgpu.codegen.decode import Access, Barrier, Copy, Parameter, Step
+from virtualgpu.codegen.decode import Access, Barrier, Copy, Parameter, Provided, Step
+from virtualgpu.codegen.operands import CLOCKS
 from virtualgpu.machine.program import WARP_SYNC, Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
@@ -19,6 +20,7 @@ from virtualgpu.ptx.module import Operand
 SPECIALS = {
     *(f"%{name}.{axis}" for name in ("ctaid", "ntid", "nctaid") for axis in "xyz"),
     "%warpid", "%nwarpid", "%dynamic_smem_size", "%total_smem_size", "%smid", "%nsmid",
+    *(f"%envreg{i}" for i in range(32)),
 }
 
 
@@ -43,14 +45,14 @@ class Uniformity:
         code = place.block.function
         if name in code.slots:
             return code.slots[name] not in self.varying
-        return name in SPECIALS
+        return name in SPECIALS or name in CLOCKS
 
     def result_is_uniform(self, place: Place, step: Step) -> bool:
         if isinstance(step, Parameter | Copy):
             return not step.reads & self.varying
         if isinstance(step, Barrier):
             return step.grid
-        if step.instruction.opcode in WARP_SYNC:
+        if step.instruction.opcode in WARP_SYNC or isinstance(step, Provided):
             return False
         # A thread's own memory, or an address that may lie there.
         if isinstance(step, Access) and (

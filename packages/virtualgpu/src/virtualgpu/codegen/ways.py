@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from virtualgpu.codegen import control_flow, sums
+from virtualgpu.codegen import control_flow, provided, sums
 from virtualgpu.codegen.apart import Apart
 from virtualgpu.codegen.circles import Head
-from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, STOPPED
+from virtualgpu.codegen.context import ADDRESSES, AT_BARRIER, LANES, STOPPED, TICK, VALUES
 from virtualgpu.codegen.control_flow import Place
-from virtualgpu.codegen.lanes import I32, I64, Context, bits_of_mask, pointer_to, spread
+from virtualgpu.codegen.counting import Counting
+from virtualgpu.codegen.decode import Provided
+from virtualgpu.codegen.lanes import (
+    I32,
+    I64,
+    POINTER,
+    Context,
+    bits_of_mask,
+    pointer_to,
+    spread,
+)
 from virtualgpu.codegen.operands import Registers
 from virtualgpu.codegen.regular import Regular
 from virtualgpu.codegen.stale import Stale
@@ -22,6 +32,8 @@ from virtualgpu.codegen.state import State
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.machine.program import Program
 from virtualgpu.operations.expression import Value
+from virtualgpu.operations.types import kind
+from virtualgpu.ptx import Register
 
 
 class Ways:
@@ -39,6 +51,8 @@ class Ways:
         The end of the warp's turn.
     waiting : list of int
         For each place: where others may wait meanwhile, a set.
+    timed :
+        Whether an instruction asks for the clock.
     heads, shown :
         The loops whose deciding registers are shown, and the bytes that these take at most.
     """
@@ -65,6 +79,8 @@ class Ways:
     heads: dict[int, Head]
     shown: int
     sums: bool
+    counting: Counting | None
+    timed: bool
 
     def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
         """A block that leaves the kernel for good: site ``number``, or a place as -1 - index.
@@ -102,6 +118,14 @@ class Ways:
         self._rest(pending)
         build.position_at_end(onward)
         return here
+
+    def _executed(self, place: Place, lanes: ir.Value) -> None:
+        """Count a place, where somebody does."""
+        if self.counting is not None:
+            self.counting.executed(place, lanes)
+        if self.timed:
+            spent = I64(len(place.block.instructions))
+            self.context.store("clock", self.build.add(self.context.load("clock"), spent))
 
     def _leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
         build, kind = self.build, place.block.kind
@@ -280,14 +304,39 @@ class Ways:
         ask, onward = (self.function.append_basic_block(name) for name in ("ask", "onward"))
         build.cbranch(build.icmp_signed("<", fuel, I64(0)), ask, onward)
         build.position_at_end(ask)
-        context.store("ended", I64(1))
-        context.store("fault", I64(-1 - place.index))
-        context.store("fault_mask", build.zext(mask, I64))
         self._show(target, mask)
         if self.sums:  # what others wait to see
             intrinsic(build, sums.merge(), I64, [context.pointer])
-        callback = ir.FunctionType(ir.VoidType(), []).as_pointer()
-        build.call(build.inttoptr(context.load("tick"), callback), [])
-        build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),
-                      self._stop(-1 - place.index, mask), onward)
+        self._call_back(place, mask, TICK)
+        build.branch(onward)
         build.position_at_end(onward)
+
+    def _call_back(self, place: Place, mask: ir.Value, number: int) -> None:
+        """Have Python do something for these lanes, and leave the kernel where it does not."""
+        build, context = self.build, self.context
+        context.store("ended", I64(1))
+        context.store("fault", I64(-1 - place.index))
+        context.store("fault_mask", build.zext(mask, I64))
+        callback = ir.FunctionType(ir.VoidType(), [POINTER, I64]).as_pointer()
+        # It is handed the context so that LLVM knows who may write there.
+        build.call(build.inttoptr(context.load("tick"), callback), [context.pointer, I64(number)])
+        done = self.function.append_basic_block("done")
+        build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),
+                      self._stop(-1 - place.index, mask), done)
+        build.position_at_end(done)
+
+    def _provided(self, place: Place, step: Provided, mask: ir.Value) -> None:
+        """A function that the device provides: the lanes' arguments and results lie in the context,
+        64 bits each."""
+        build, registers, dtypes = self.build, self.registers, self.program.dtypes
+        slots = place.block.function.slots
+        rows = [self.context.at(VALUES + LANES * i) for i in range(max(len(step.sources), 1))]
+        for row, source in zip(rows, step.sources, strict=False):
+            assert isinstance(source, Register)
+            declared = dtypes[slots[source.name]]
+            value = spread(registers.get(source, declared).view(kind(declared)).to("u64"))
+            build.store(value.node, row, align=8)
+        self._call_back(place, mask, provided.NAMES.index(step.function))
+        for slot in step.writes:
+            node = build.load(rows[0], typ=ir.VectorType(I64, LANES), align=8)
+            registers.write(slot, Value(build, node, "u64").to(kind(dtypes[slot])), dtypes[slot])

@@ -1,7 +1,6 @@
 """Atomic read-modify-write, lane after lane (PTX ISA, "atom" and "red").
 
-Integers, float32 and float64 run in a compiled loop. Half-precision sums go in rounds of
-distinct addresses: rare, and NumPy has the arithmetic.
+A compiled loop for each operation and type.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from virtualgpu.operations.expression import (
     select,
     smaller,
 )
-from virtualgpu.operations.formats import NAN_16, canonical, flush
+from virtualgpu.operations.formats import DECODE, ENCODE, canonical, flush, on_halves
 
 
 def run(operation: str, memory: np.ndarray, index: np.ndarray, first: np.ndarray,
@@ -37,8 +36,6 @@ def run(operation: str, memory: np.ndarray, index: np.ndarray, first: np.ndarray
     element has other bits now.
     """
     value, compare = (first, first) if second is None else (second, first)
-    if operation in HALF_SUMS and (memory.dtype == np.float16 or operation != "add"):
-        return _rounds(operation, memory, index, value)
     return _in_turn(operation, memory, index, value, compare)
 
 
@@ -47,6 +44,13 @@ def _sum(old: Value, value: Value, compare: Value) -> Value:
     return canonical(total) if is_float(total.kind) else total
 
 
+def _half_sum(kind: str) -> Body:
+    """Of 16-bit floats, each rounded once: f32 holds the sum well enough."""
+    return lambda old, value, compare: ENCODE[kind](DECODE[kind](old) + DECODE[kind](value))
+
+
+HALF_SUMS = {f"add_{kind}": _half_sum(kind) for kind in DECODE}
+HALF_SUMS |= {f"{name}x2": on_halves(body) for name, body in HALF_SUMS.items()}
 # What memory holds afterwards, from what it held, the operand and, of `cas`, what is compared with.
 # `add_ftz` is a float32 sum that takes and gives zero for subnormal numbers.
 ATOMICS: dict[str, Body] = {
@@ -61,10 +65,11 @@ ATOMICS: dict[str, Body] = {
     "inc": lambda old, value, compare: select(old < value, old + 1, 0),
     "dec": lambda old, value, compare: select((old == 0) | (old > value), value, old - 1),
     "cas": lambda old, value, compare: select(old == compare, value, old),
+    **HALF_SUMS,
 }
 
 
-OPERATIONS = ATOMICS.keys() - {"add_ftz"}
+OPERATIONS = ATOMICS.keys() - {"add_ftz"} - HALF_SUMS.keys()
 
 
 def atomic_kind(operation: str, dtype: np.dtype) -> str:
@@ -108,56 +113,3 @@ def _in_turn(operation: str, memory: np.ndarray, index: np.ndarray, value: np.nd
         pointer(memory), pointer(index), pointer(value), pointer(compare), pointer(old),
         len(index))
     return old, bool(changed)
-
-
-def _rounds(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray
-            ) -> tuple[np.ndarray, bool]:
-    """Half-precision sums: in each round, the first lane left at every address."""
-    old = np.empty(len(index), memory.dtype)
-    changed = False
-    left = np.arange(len(index))
-    while len(left):
-        _, first = np.unique(index[left], return_index=True)
-        lanes = left[first]
-        before = memory[index[lanes]]
-        after = HALF_SUMS[operation](before, value[lanes])
-        memory[index[lanes]] = after
-        old[lanes] = before
-        bits = f"u{after.itemsize}"
-        changed |= bool((after.view(bits) != before.view(bits)).any())
-        left = np.delete(left, first)
-    return old, changed
-
-
-def _f16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    total = a + b
-    return np.where(np.isnan(total), np.uint16(NAN_16), total.view(np.uint16)).view(np.float16)
-
-
-def _packed_f16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    return _f16(a.view(np.float16), b.view(np.float16)).view(np.uint32)
-
-
-def _bf16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    total = _widen(a) + _widen(b)
-    bits = total.view(np.uint32)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to nearest, ties to even
-    return np.where(np.isnan(total), NAN_16, rounded).astype(np.uint16)
-
-
-def _widen(bf16: np.ndarray) -> np.ndarray:
-    return (bf16.astype(np.uint32) << 16).view(np.float32)
-
-
-def _packed_bf16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    return _bf16(a.view(np.uint16), b.view(np.uint16)).view(np.uint32)
-
-
-HALF_SUMS = {
-    "add": _f16,
-    "packed_f16": _packed_f16,
-    "packed_one_bf16": _bf16,
-    "packed_bf16": _packed_bf16,
-}

@@ -11,7 +11,7 @@ from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import access
 from virtualgpu.machine.access import Site
 from virtualgpu.machine.atomics import HALF_SUMS, OPERATIONS
-from virtualgpu.operations.types import DTYPES
+from virtualgpu.operations.types import DTYPES, UNSIGNED
 from virtualgpu.ptx import Address, Immediate, Instruction, Symbol, Vector
 from virtualgpu.ptx.module import Operand
 
@@ -90,9 +90,8 @@ def _atomic_type(instruction: Instruction, operation: str, element: str,
     bitwise = {"b32", "b64", "u32", "s32", "u64", "s64"}
     if element not in allowed.get(operation, bitwise) or not operation:
         raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type")
-    packed = {"f16x2": "packed_f16", "bf16": "packed_one_bf16", "bf16x2": "packed_bf16"}
-    operation = packed.get(element, operation)
-    assert operation in OPERATIONS or operation in HALF_SUMS
+    if (half := f"{operation}_{element}") in HALF_SUMS:
+        return UNSIGNED[dtype.itemsize], half
     return dtype, operation
 
 
