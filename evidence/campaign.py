@@ -1,10 +1,9 @@
-"""Fuzz the virtual GPU with random and mutated PTX.
+"""Numbered trials in worker processes, kept in a file from which the next run goes on.
 
-``python -m evidence.fuzz --cases 1000000`` runs cases 0 to 999,999 in worker processes and
-writes ``benchmarks/results/fuzz.json`` as it goes; stopped and started again, it tries what failed
-once more and goes on where it was. ``--show NUMBER`` prints a case. A failure is an exception that
-is not one of ``virtualgpu.errors``, a worker that dies or hangs, or memory that changed outside
-every allocation; the command ends with status 1 where there was one.
+A worker is a module that runs as ``python -m WORKER FIRST STOP``. It writes ``> NUMBER`` before
+each trial and ``< NUMBER [SECONDS, ENDED, WHY]`` after it, the list in JSON: how many of its cases
+ended how, and what there is to say if it ``FAILED``, which counts as one case. A worker that dies
+or hangs is a failure too.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from pathlib import Path
 from benchmarks.report import machine, versions
 from gpucourse.system.atomic import write_atomically
 
-CHUNK = 2000  # cases per worker process: what a worker leaks is bounded by its life
-# Seconds without a line from a worker: it hangs.
-PATIENCE = float(os.environ.get("FUZZ_PATIENCE", "60"))
+# Seconds without a line from a worker: it hangs. Busy machines take five times a trial's own time.
+PATIENCE = float(os.environ.get("FUZZ_PATIENCE", "180"))
 START = 60.0  # seconds that a worker may take to start: it compiles its corpus
-RESULTS = Path("benchmarks/results/fuzz.json")
 
 
 class Run:
     """What is known so far, and the file it is kept in."""
 
-    def __init__(self, path: Path, cases: int, chunk: int):
-        self.path, self.cases, self.chunk = path, cases, chunk
+    def __init__(self, worker: str, what: str, command: str, path: Path, trials: int, chunk: int):
+        self.worker, self.what, self.command = worker, what, command
+        self.path, self.trials, self.chunk = path, trials, chunk
         self.done: set[int] = set()  # chunks
         self.ended: Counter[str] = Counter()
         self.failures: dict[str, str] = {}
@@ -44,7 +42,7 @@ class Run:
         self.lock = threading.Lock()
         if path.exists():
             known = json.loads(path.read_text())
-            if known["chunk"] == chunk:
+            if known.get("chunk") == chunk:
                 self.done = {c for a, b in known["chunks_done"] for c in range(a, b)}
                 self.ended.update(known["outcomes"])
                 self.failures = known["failures"]
@@ -52,7 +50,7 @@ class Run:
                 self.seconds = known["worker_seconds"]
 
     def left(self) -> list[int]:
-        return [c for c in range(-(-self.cases // self.chunk)) if c not in self.done]
+        return [c for c in range(-(-self.trials // self.chunk)) if c not in self.done]
 
     def save(self) -> None:
         spans: list[list[int]] = []
@@ -63,8 +61,9 @@ class Run:
                 spans.append([chunk, chunk + 1])
         total = sum(self.ended.values())
         record = {
-            "what": "random and mutated PTX against the virtual GPU",
-            "command": f"python -m evidence.fuzz --cases {self.cases}",
+            "what": self.what,
+            "command": self.command,
+            "trials": sum(min(self.chunk, self.trials - chunk * self.chunk) for chunk in self.done),
             "cases": total,
             "failed": len(self.failures),
             "outcomes": dict(self.ended.most_common()),
@@ -83,7 +82,7 @@ class Run:
     def try_again(self) -> None:
         """Run the cases that failed: one that no longer does counts as what it is now."""
         for number in list(self.failures):
-            ended, failures, _ = run_cases(int(number), int(number) + 1)
+            ended, failures, _ = run_trials(self.worker, int(number), int(number) + 1)
             if not failures:
                 del self.failures[number]
                 self.ended.subtract(["FAILED"])
@@ -103,45 +102,46 @@ class Run:
 
 def run_chunk(run: Run, chunk: int) -> None:
     started = time.monotonic()
-    ran = run_cases(chunk * run.chunk, min((chunk + 1) * run.chunk, run.cases))
+    ran = run_trials(run.worker, chunk * run.chunk, min((chunk + 1) * run.chunk, run.trials))
     run.add(*ran, time.monotonic() - started, chunk)
 
 
-def run_cases(begin: int, stop: int) -> tuple[Counter[str], dict[str, str], tuple[float, int]]:
-    """How the cases ended, which failed and why, and the slowest with its seconds.
+def run_trials(worker: str, begin: int, stop: int
+               ) -> tuple[Counter[str], dict[str, str], tuple[float, int]]:
+    """How the cases ended, which trials failed and why, and the slowest with its seconds.
 
-    Where a worker dies, a new one goes on after the case that killed it.
+    Where a worker dies, a new one goes on after the trial that killed it.
     """
     ended: Counter[str] = Counter()
     failures, slowest, at = {}, (0.0, -1), begin
     while at < stop:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "evidence.fuzz.worker", str(at), str(stop)],
+        process = subprocess.Popen(
+            [sys.executable, "-m", worker, str(at), str(stop)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         lines: queue.SimpleQueue = queue.SimpleQueue()
-        threading.Thread(target=_pump, args=(worker.stdout, lines), daemon=True).start()
-        threading.Thread(target=_pump, args=(worker.stderr, errors := queue.SimpleQueue()),
+        threading.Thread(target=_pump, args=(process.stdout, lines), daemon=True).start()
+        threading.Thread(target=_pump, args=(process.stderr, errors := queue.SimpleQueue()),
                          daemon=True).start()
         current, why = at - 1, ""
         while True:
             try:
                 line = lines.get(timeout=PATIENCE if current >= at else START + PATIENCE)
             except queue.Empty:
-                worker.send_signal(signal.SIGKILL)
+                process.send_signal(signal.SIGKILL)
                 why = f"no end after {PATIENCE:g} s"
                 break
             if line is None:
                 break
-            sign, number, *rest = line.split(" ", 5)
+            sign, number, *rest = line.split(" ", 2)
             current = int(number)
             if sign == "<":
-                _, how, seconds, said = rest
-                ended[how] += 1
-                slowest = max(slowest, (float(seconds), current))
-                if how == "FAILED":
-                    failures[number] = said.strip()
+                seconds, how, why_failed = json.loads(rest[0])
+                ended.update(how)
+                slowest = max(slowest, (seconds, current))
+                if "FAILED" in how:
+                    failures[number] = why_failed
                 at = current + 1
-        code = worker.wait()
+        code = process.wait()
         if at < stop:
             if current < at:
                 heard = "".join(iter(lambda: errors.get(timeout=5), None))
@@ -160,24 +160,21 @@ def _pump(stream, lines: queue.SimpleQueue) -> None:
     lines.put(None)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m evidence.fuzz", description=__doc__,
+def options(command: str, words: str, what: str, trials: int, chunk: int) -> argparse.Namespace:
+    """What a campaign is asked for: how many of ``what``, by how many workers, to which file."""
+    parser = argparse.ArgumentParser(prog=f"python -m {command}", description=words,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=1_000_000)
+    parser.add_argument(f"--{what}", type=int, default=trials, dest="trials")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--chunk", type=int, default=CHUNK)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--show", type=int, metavar="NUMBER", help="print a case and stop")
-    options = parser.parse_args()
-    if options.show is not None:
-        from evidence.fuzz import worker
+    parser.add_argument("--chunk", type=int, default=chunk, help="of one worker process")
+    parser.add_argument("--results", type=Path,
+                        default=Path(f"benchmarks/results/{command.split('.')[1]}.json"))
+    parser.add_argument("--show", type=int, metavar="NUMBER", help="run and print one, and stop")
+    return parser.parse_args()
 
-        case = worker.make(options.show)
-        print(case.text)
-        print({k: v for k, v in vars(case).items() if k != "text"}, file=sys.stderr)
-        print(*worker.outcome(case, worker.Bench(), options.show), file=sys.stderr)
-        return 0
-    run = Run(options.results, options.cases, options.chunk)
+
+def go_on(run: Run, jobs: int) -> int:
+    """Run the chunks that are left; the status to end with, 1 where something failed."""
     run.try_again()
     todo: queue.SimpleQueue = queue.SimpleQueue()
     for chunk in run.left():
@@ -196,7 +193,7 @@ def main() -> int:
             print(f"\r{sum(run.ended.values()):,} cases, {len(run.failures)} failed", end="",
                   file=sys.stderr, flush=True)
 
-    workers = [threading.Thread(target=work) for _ in range(max(1, options.jobs))]
+    workers = [threading.Thread(target=work) for _ in range(max(1, jobs))]
     for one in workers:
         one.start()
     for one in workers:
@@ -205,9 +202,5 @@ def main() -> int:
         print(broken[0], file=sys.stderr)
         return 2
     run.save()
-    print(f"\n{options.results}: {dict(run.ended)}", file=sys.stderr)
+    print(f"\n{run.path}: {dict(run.ended)}", file=sys.stderr)
     return 1 if run.failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
