@@ -131,6 +131,7 @@ evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, t
 	$(IN_VENV) -m evidence.cuda_samples
 	$(IN_VENV) -m evidence.numba_suite
 	$(IN_VENV) -m evidence.fuzz --cases 1000000
+	$(IN_VENV) -m evidence.native --kernels 4000
 	$(IN_VENV) -m evidence.grader_threats
 	$(IN_VENV) -m benchmarks.grader_throughput
 	$(IN_VENV) -m evidence.grader_soak

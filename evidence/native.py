@@ -1,100 +1,171 @@
 """Native code against the interpreting machine, on random kernels: the same bytes, the same words.
 
-    python -m evidence.native [seeds] [first seed]
-
-Each seed makes two kernels (``packages/virtualgpu/tests/support/structured_kernels.py``), one in
-which lanes never have to wait, one with meetings and barriers, and runs both machines on one warp.
-Lanes that wait for others go on in an order that nothing fixes: of a deadlock, the groups may come
-in another order, and where ``check()`` finds a race (as in seed 3031) words may differ.
-Ends with status 1 where they differ; writes ``benchmarks/results/native.json``.
+``python -m evidence.native --kernels 4000`` makes kernels 0 to 3999
+(``packages/virtualgpu/tests/support/structured_kernels.py``), compiles each once and launches it on
+250 blocks; a case is one block on words of its own. It writes ``benchmarks/results/native.json`` as
+it goes; stopped and started again, it tries what failed once more and goes on where it was.
+``--show NUMBER`` prints a kernel and how it ended. Blocks with an error are launched one by one,
+four of a kernel; those that remain after them are left out. One kernel in fifty runs under
+``check()`` too. Where ``check()`` finds a race between lanes that wait for others, bytes may
+differ. A failure is any other difference, or a process that dies or hangs; the command ends with
+status 1 where there was one.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import subprocess
+import resource
 import sys
 import time
+import traceback
 from collections import Counter
+from random import Random
 
 import numpy as np
 
 import benchmarks.support  # noqa: F401
-from benchmarks.report import write
-from native_lab import after, checked
-from structured_kernels import WORDS, Structured
+from evidence import campaign
+from native_lab import Loaded, checked
+from structured_kernels import STATEMENTS, Structured
+from structured_words import by_block, inputs
 from virtualgpu import codegen
+from virtualgpu.codegen import run as native_run
+from virtualgpu.codegen.native import NativeKernel
+from virtualgpu.errors import BudgetExceeded, VirtualGPUError
 
-CHUNK = 25  # seeds for one process: compiled code stays in memory until its end
-
-
-def outcome(seed: int, meetings: bool) -> str:
-    """How one kernel ended: ``equal``, ``equal errors``, ``refused``, or ``DIFFERENT`` and how."""
-    arrays = np.random.default_rng(seed).integers(0, 1 << 32, (2, WORDS), dtype=np.uint32)
-    text = Structured(seed, meetings).text()
-    options = {"grid": 1, "block": [32, 32, 20][seed % 3]}
-    there, wrong, _ = after(text, None, arrays, **options)
-    here, error, code = after(text, codegen.natively, arrays, **options)
-    if isinstance(code, str):
-        return f"refused: {code}"
-    if said(error) != said(wrong):
-        return f"DIFFERENT words, {error!r} for {wrong!r}"
-    if wrong is not None:
-        return "equal errors"
-    same = all((a == b).all() for a, b in zip(here, there, strict=True))
-    if same:
-        return "equal"
-    if meetings:
-        (_, findings, *_), _ = checked(text, None, arrays, **options)
-        if any(kind == "race" for kind, *_ in findings):
-            return "different where lanes race"
-    return "DIFFERENT bytes"
+BLOCKS = 250
+WATCHED = 6  # blocks under check()
+WIDTHS = (1, 20, 32, 32, 33, 64, 77, 96)  # threads of a block
+WRONG = 4  # blocks of a kernel whose errors are compared; blocks beside the next are left out
+SECONDS = 30.0  # processor time of a launch
 
 
-def said(words: str | None) -> list[str] | None:
+class Different(Exception):
+    """What one machine does and the other does not."""
+
+
+class Pair:
+    """A kernel on both machines."""
+
+    def __init__(self, seed: int):
+        self.seed, self.meetings = seed, bool(seed % 2)
+        self.watched = seed % 100 in (3, 54)  # this variant takes up to 10 s to compile
+        self.text = Structured(seed, self.meetings, 3 if self.watched else STATEMENTS).text()
+        self.width = Random(seed).choice(WIDTHS)
+        self.loaded = Loaded(self.text, inputs(seed, BLOCKS, self.width))
+        self.ended = Counter[str]()
+
+    def run(self) -> Counter[str]:
+        """How the kernel's blocks ended. Raises Different."""
+        self.compare(0, BLOCKS)
+        reason = self.loaded.program.native
+        if isinstance(reason, str):
+            return Counter([f"refused: {reason}"])
+        if self.watched:
+            self.watch()
+        return self.ended
+
+    def compare(self, first: int, stop: int) -> None:
+        """The blocks from ``first`` to ``stop``, in as many launches as it needs."""
+        if first >= stop or self.ended["equal errors"] >= WRONG:
+            return
+        options = {"grid": stop - first, "block": self.width, "numbers": [first],
+                   "seconds": SECONDS}
+        there, wrong = self.loaded.run(None, **options)
+        here, error = self.loaded.run(codegen.natively, **options)
+        if isinstance(wrong, BudgetExceeded) or isinstance(error, BudgetExceeded):
+            self.ended["took too long"] += 1
+        elif (found := wrong or error) is None:
+            self.same_bytes(first, stop, there, here)
+        elif stop - first == 1:
+            if said(error) != said(wrong):
+                raise Different(f"block {first}: {error!s} for {wrong!s}")
+            self.ended["equal errors"] += 1
+        else:
+            place = found.location and found.location.block
+            at = first + place[0] if place else (first + stop) // 2
+            for some in ((at, at + 1), (first, at), (at + 1, stop)):
+                self.compare(*some)
+
+    def same_bytes(self, first: int, stop: int, there: list, here: list) -> None:
+        one, other = (by_block(contents, BLOCKS, self.width) for contents in (there, here))
+        for block in np.flatnonzero((one != other).any(axis=1)):
+            if not (self.meetings and first <= block < stop and self.races(int(block))):
+                where = np.flatnonzero(one[block] != other[block])
+                raise Different(f"block {block}: bytes {where[:8]} of {len(where)}")
+            self.ended["different where lanes race"] += 1
+            self.ended["equal"] -= 1
+        self.ended["equal"] += stop - first
+
+    def races(self, block: int) -> bool:
+        (_, findings, *_), _ = checked(self.text, None, self.loaded.arrays, grid=1,
+                                       block=self.width, numbers=[block])
+        return any(kind == "race" for kind, *_ in findings)
+
+    def watch(self) -> None:
+        """The same report under ``check()``, the same bytes, and the same of them written."""
+        options = {"grid": WATCHED, "block": self.width, "numbers": [0]}
+        there, _ = checked(self.text, None, self.loaded.arrays, **options)
+        here, code = checked(self.text, codegen.natively, self.loaded.arrays, **options)
+        if here != there:
+            raise Different(f"under check(): {here[0]}\n{here[1]} {here[4]}\nfor {there[0]}\n"
+                            f"{there[1]} {there[4]}")
+        how = "native" if isinstance(code, NativeKernel) else "interpreted"
+        self.ended[f"check(), {how}, {'findings' if there[1] else 'clean'}"] += 1
+
+
+def said(error: VirtualGPUError | None) -> list[str]:
     """An error's words; of a deadlock, the groups that wait in no order, without the first's
     thread."""
-    if words is None or not words.startswith("deadlock"):
-        return None if words is None else [words]
+    words = str(error)
+    if not words.startswith("deadlock"):
+        return [words]
     what, _, groups = words.split("\n")[0].partition(" waits for ever: ")
     waiting, _, advice = groups.partition(". Every")
     return [what, *sorted(waiting.split("; ")), advice]
 
 
+def outcome(seed: int) -> tuple[Counter[str], str]:
+    """How the cases of a kernel ended, or that it ``FAILED``, and why."""
+    try:
+        return +Pair(seed).run(), ""
+    except Different as difference:
+        return Counter(["FAILED"]), str(difference)
+    except Exception:
+        return Counter(["FAILED"]), traceback.format_exc(limit=-4)
+
+
 def serve(first: int, stop: int) -> None:
+    os.environ["VIRTUALGPU_CACHE"] = "0"
+    native_run.STRICT = True
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for seed in range(first, stop):
-        for meetings in (False, True):
-            print(seed, int(meetings), outcome(seed, meetings), flush=True)
+        print(f"> {seed}", flush=True)
+        begin = time.process_time()
+        ended, why = outcome(seed)
+        seconds = round(time.process_time() - begin, 4)
+        print(f"< {seed} {json.dumps([seconds, ended, why])}", flush=True)
 
 
-def main(seeds: int, first: int) -> int:
-    start, ended, different = time.perf_counter(), Counter[str](), []
-    for begin in range(first, first + seeds, CHUNK):
-        stop = min(begin + CHUNK, first + seeds)
-        done = subprocess.run(
-            [sys.executable, "-m", "evidence.native", "--serve", str(begin), str(stop)],
-            env={**os.environ, "VIRTUALGPU_CACHE": "0"}, capture_output=True, text=True,
-            check=False)
-        lines = done.stdout.splitlines()
-        for line in lines:
-            _, meetings, how = line.split(" ", 2)
-            kind = "with meetings" if meetings == "1" else "without"
-            ended[f"{kind}: {how.split(',')[0]}"] += 1
-            if "DIFFERENT" in how:
-                different.append(line)
-        if done.returncode:
-            different.append(f"the process died after {lines[-1:]}: {done.stderr[-500:]}")
-        print(write("native", {
-            "command": f"python -m evidence.native {seeds} {first}",
-            "seeds": [first, stop], "kernels": sum(ended.values()), "ended": dict(ended),
-            "different": different, "seconds": round(time.perf_counter() - start),
-        }), dict(ended), flush=True)
-    return bool(different)
+def main() -> int:
+    # Compiled code stays in memory until its process ends.
+    options = campaign.options("evidence.native", __doc__ or "", "kernels", 4000, chunk=20)
+    if options.show is not None:
+        native_run.STRICT = True
+        pair = Pair(options.show)
+        print(pair.text)
+        print(pair.width, "threads a block:", *outcome(options.show), file=sys.stderr)
+        return 0
+    run = campaign.Run(
+        "evidence.native", "native code against the interpreting machine, on random kernels",
+        f"python -m evidence.native --kernels {options.trials}", options.results, options.trials,
+        options.chunk)
+    return campaign.go_on(run, options.jobs)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--serve"]:
-        serve(int(sys.argv[2]), int(sys.argv[3]))
+    if len(sys.argv) == 3 and sys.argv[1].isdigit():
+        serve(int(sys.argv[1]), int(sys.argv[2]))
     else:
-        seeds, first = [*map(int, sys.argv[1:]), *(1000, 0)[len(sys.argv) - 1 :]]
-        sys.exit(main(seeds, first))
+        sys.exit(main())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from evidence.fuzz.templates import CLUSTER, CONTROL, DATA, MEMORY, TENSOR
+import benchmarks.support  # noqa: F401
+from evidence.fuzz.templates import CLUSTER, CONTROL, MEMORY, TENSOR
+from ptx_instructions import DATA, LITERALS, chosen
 
 # Classes of registers: letter → (type, how many).
 CLASSES = {
@@ -12,31 +14,12 @@ CLASSES = {
     "x": ("f64", 5), "w": ("b128", 3),
 }
 
-LITERALS = {
-    "p": ("1", "0"),
-    "h": ("0", "1", "-1", "0x7fff", "0x3c00"),
-    "r": ("0", "1", "-1", "4", "31", "32", "63", "0x7fffffff", "0x80000000", "4294967295"),
-    "d": ("0", "8", "-1", "0x7fffffffffffffff", "0x8000000000000000", "0x100000000",
-          "0x200000010", "0x700100000"),
-    "f": ("0f00000000", "0f3F800000", "0f7F800000", "0f7FC00000", "0fFF7FFFFF", "0f00000001"),
-    "x": ("0d0000000000000000", "0d3FF0000000000000", "0d7FF0000000000000",
-          "0dFFF8000000000000", "0d0000000000000001"),
-}
 SPECIAL = ("%tid.x", "%tid.y", "%ntid.x", "%ctaid.x", "%nctaid.x", "%laneid", "%warpid",
            "%lanemask_lt", "%dynamic_smem_size", "%cluster_ctarank", "%cluster_nctaid.x")
 OFFSETS = (0, 0, 0, 4, 8, 16, -4, 60, 64, 1 << 20, -(1 << 31), 1 << 40, 1 << 63)
 VARIABLES = ("buffer", "table4", "tile", "spill", "p1", "p2")
 PLACES = {"global": "%ga", "const": "%ga", "param": "%ga", "shared": "%sa", "local": "%la"}
 RARE = ("trap", "exit", "ret", "call g")
-
-
-def _choices(random: Random, template: str) -> str:
-    while (at := template.find("{")) >= 0:
-        end = template.index("}", at)
-        words = template[at + 1 : end]
-        chosen = {"open": "\1", "close": "\2"}.get(words) or random.choice(words.split("/"))
-        template = template[:at] + chosen + template[end + 1 :]
-    return template.replace("\1", "{").replace("\2", "}")
 
 
 def _register(random: Random, letter: str) -> str:
@@ -75,7 +58,7 @@ def instruction(random: Random, labels: int) -> str:
                              TENSOR if kind < 0.76 else CLUSTER if kind < 0.8 else CONTROL)
     if template in RARE and random.random() < 0.8:
         template = "bra ~"
-    text, out, at = _choices(random, template), [], 0
+    text, out, at = chosen(random, template), [], 0
     while at < len(text):
         sign = text[at]
         if sign == "@":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import json
 import os
 import resource
 import sys
@@ -161,7 +162,7 @@ def serve(first: int, stop: int) -> None:
         if ended != "FAILED" and most is not None and used - most > GREEDY:
             ended, why = "FAILED", f"took {(used - most) >> 10} MB of memory"
         most = used
-        out.write(f"< {number} {case.kind} {ended} {seconds:.4f} {why!r}\n")
+        out.write(f"< {number} {json.dumps([round(seconds, 4), {ended: 1}, why])}\n")
         if ended == "FAILED":
             del bench
             gc.collect()

@@ -118,3 +118,14 @@ def test_a_chain_of_a_thousand_sums():
     sums = "add.s32 %r3, %r3, 1;" * 1000
     agree(entry(LOOP.format(before="", index=f"sub.s32 %r3, %r1, 990; {sums}"), 2), *arrays(),
           grid=1, block=32)
+
+
+@pytest.mark.parametrize("result", [
+    "add.f16x2 %r3, 31, %r1;", "sub.f16x2 %r3, %r1, 31;", "neg.f16x2 %r3, %r1;",
+    "mul.f16x2 %r3, %r1, 3;", "neg.bf16 %h2, %h1; cvt.u32.u16 %r3, %h2;",
+    "cvt.rn.bf16.u32 %h2, %r1; cvt.u32.u16 %r3, %h2;",
+    "cvt.rn.satfinite.e4m3x2.f16x2 %h2, %r1; cvt.u32.u16 %r3, %h2;"])
+def test_what_lies_in_a_register_as_an_integer_does_and_is_none(result):
+    text = entry(f"""add.u32 %r1, %gid, 2035; cvt.u16.u32 %h1, %r1; {result}
+        mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r3;""", 1)
+    agree(text, np.zeros(128, np.uint32))

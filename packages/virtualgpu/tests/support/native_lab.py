@@ -6,7 +6,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,27 +21,44 @@ from virtualgpu.observers.instruments import checkers
 from virtualgpu.observers.profiling import Profile, Profiler
 
 
-def after(text: str, native, arrays, grid=2, block=64, shared=0, seconds=10.0,
-          cores=1, cooperative=False, observers=()):
+class Loaded:
+    """A module whose kernel ``k`` is launched many times, each time on arrays as they are given.
+
+    It takes the arrays' addresses, then the launch's ``numbers`` of 64 bits.
+    """
+
+    def __init__(self, text: str, arrays: Sequence[np.ndarray]):
+        self.memory = GlobalMemory(1 << 28)
+        self.program = LoadedModule(self.memory, [text], None).program("k", False)
+        self.places = [self.memory.allocate(array.nbytes) for array in arrays]
+        self.arrays = arrays
+
+    def run(self, native, grid=2, block=64, shared=0, seconds=10.0, cores=1, cooperative=False,
+            observers=(), numbers=()) -> tuple[list[np.ndarray], VirtualGPUError | None]:
+        """The arrays after a launch, and its error."""
+        for place, array in zip(self.places, self.arrays, strict=True):
+            self.memory.write(place, array)
+        launch = Launch(self.memory, self.program, (grid, 1, 1),
+                        block if isinstance(block, tuple) else (block, 1, 1),
+                        [struct.pack("<Q", one) for one in (*self.places, *numbers)], shared,
+                        cooperative, observers, native=native, budget=Budget(seconds=seconds),
+                        cores=cores)
+        error = None
+        try:
+            launch.run()
+        except VirtualGPUError as problem:
+            error = problem
+        return [self.memory.read(p, a.nbytes)
+                for p, a in zip(self.places, self.arrays, strict=True)], error
+
+
+def after(text: str, native, arrays, observers=(), **options):
     """The arrays after a launch of ``k``, the error's words or None, and the native code."""
-    memory = GlobalMemory(1 << 28)
-    module = LoadedModule(memory, [text], None)
-    program = module.program("k", False)
-    places = []
-    for array in arrays:
-        places.append(memory.allocate(array.nbytes))
-        memory.write(places[-1], array)
-    launch = Launch(memory, program, (grid, 1, 1), block if isinstance(block, tuple) else (
-                        block, 1, 1),
-                    [struct.pack("<Q", place) for place in places], shared, cooperative,
-                    observers, native=native, budget=Budget(seconds=seconds), cores=cores)
-    error = None
-    try:
-        launch.run()
-    except VirtualGPUError as problem:
-        error = str(problem)
-    contents = [memory.read(p, a.nbytes) for p, a in zip(places, arrays, strict=True)]
-    return contents, error, program.counting if observers else program.native
+    loaded = Loaded(text, arrays)
+    contents, error = loaded.run(native, observers=observers, **options)
+    program = loaded.program
+    return contents, None if error is None else str(error), (
+        program.counting if observers else program.native)
 
 
 def counted(text: str, native, arrays, **options):
@@ -63,7 +80,7 @@ def agree(text: str, *arrays: np.ndarray, refused: bool = False, **options) -> N
 
 
 def checked(text: str, native, arrays, empty: tuple[int, ...] = (), grid=2, block=64, launches=1,
-            shared=0):
+            shared=0, numbers=()):
     """What ``check()`` reports of launches of ``k``; the arrays after them, how many bytes of each
     count as unwritten, the error's words, and the native code or why there is none. The arrays
     whose numbers are in ``empty`` are not written before."""
@@ -77,7 +94,7 @@ def checked(text: str, native, arrays, empty: tuple[int, ...] = (), grid=2, bloc
     with checkers(report) as observers:
         for _ in range(launches):
             launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
-                            [struct.pack("<Q", place) for place in places], shared,
+                            [struct.pack("<Q", one) for one in (*places, *numbers)], shared,
                             observers=observers, native=native, budget=Budget(seconds=20.0))
             try:
                 launch.run()

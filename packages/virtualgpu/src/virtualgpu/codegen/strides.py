@@ -19,6 +19,8 @@ from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 
 THREAD = {"%tid.x": 1, "%tid.y": 0, "%tid.z": 0}
+# By name: pairs of halves and bfloat16 lie in registers as integers do.
+INTEGERS = {f"{sign}{bits}" for sign in "bsu" for bits in (8, 16, 32, 64)} | {"pred"}
 SMALL = 1 << 20  # strides of which a row spans less than half of what 32 bits hold
 
 
@@ -49,7 +51,8 @@ def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
     modifiers, last = step.instruction.modifiers, step.sources[-1]
     narrow, wide = step.operation.sources[0].itemsize, step.operation.destinations[0].itemsize
     number = last.value if isinstance(last, Immediate) else None
-    if "sat" in modifiers:
+    types = modifiers[-2:] if name == "cvt" else modifiers[-1:]
+    if "sat" in modifiers or not INTEGERS.issuperset(types):
         return None
     if name in ("add", "sub"):
         return strides[0] + (strides[1] if name == "add" else -strides[1]), ""

@@ -159,6 +159,9 @@ class Emitter:
                                  "mov of .b128, which take no others")
         if have.itemsize != want.itemsize:
             middle = UNSIGNED[want.itemsize]
+            if have == np.float16:  # of a register of 16 bits: none is declared as a float of them
+                bits = UNSIGNED[2]
+                return self.cast(f"{name}.view({self.dtype(bits)})", bits, want)
             if have.kind not in "uib":
                 raise PTXSyntaxError(f"a {have} value where {want} is wanted")
             return self.cast(f"{name}.astype({self.dtype(middle)})", middle, want)
