@@ -34,7 +34,6 @@ from virtualgpu.codegen.context import (
 )
 from virtualgpu.codegen.lanes import (
     EVERYONE,
-    I1,
     I32,
     I64,
     IOTA,
@@ -43,7 +42,9 @@ from virtualgpu.codegen.lanes import (
     alike,
     any_bits,
     constant_vector,
+    first_lane,
     mask_of_bits,
+    out_of,
     pointer_to,
     splat,
 )
@@ -153,7 +154,7 @@ def _move_at_once(context: Context, site: ir.Value, hosts: ir.Value, mask: ir.Va
     vector, pointers = ir.VectorType(element, LANES), ir.VectorType(POINTER, LANES)
     lanes, align, room = mask_of_bits(build, mask), I32(size), context.at(VALUES)
     suffix, nothing = f"v{LANES}i{element.width}", ir.Constant(vector, None)
-    number = _first(build, mask)
+    number = first_lane(build, mask)
     start = build.add(Context(build, site).load(DELTA), build.sub(
         item(build, context.at(ADDRESSES), number, I64), build.mul(number, I64(size))))
     line = build.add(splat(build, start), constant_vector(size * IOTA, 64))
@@ -172,23 +173,11 @@ def _move_at_once(context: Context, site: ir.Value, hosts: ir.Value, mask: ir.Va
     if kind == "load":
         everyone = ir.Constant(lanes.type, [1] * LANES)
         with count_to(build, width) as number:
-            away = splat(build, build.mul(number, I64(size)))
-            places = build.inttoptr(build.add(hosts, away), pointers)
+            places = build.add(hosts, splat(build, build.mul(number, I64(size))))
             build.store(intrinsic(build, f"llvm.masked.gather.{suffix}.v{LANES}p0", vector, [
-                places, align, everyone, nothing]),
+                build.inttoptr(places, pointers), align, everyone, nothing]),
                 build.gep(room, [number], source_etype=vector), align=8)
         build.ret(I64(0))
-
-
-def _first(build: ir.IRBuilder, mask: ir.Value) -> ir.Value:
-    """The number of the first lane of ``mask``."""
-    return build.zext(build.cttz(mask, I1(0)), I64)
-
-
-def _beyond(build: ir.IRBuilder, far: ir.Value, span: ir.Value) -> ir.Value:
-    """Negative for each element of ``far`` that is not below ``span``, itself below 2**63."""
-    last = splat(build, build.sub(span, I64(1)))
-    return build.or_(far, build.sub(last, far))
 
 
 def _known(context: Context, site: ir.Value, mask: ir.Value, size: ir.Value
@@ -199,9 +188,9 @@ def _known(context: Context, site: ir.Value, mask: ir.Value, size: ir.Value
     table = context.at(ADDRESSES)
     addresses = build.select(
         mask_of_bits(build, mask), build.load(table, typ=ir.VectorType(I64, LANES), align=8),
-        splat(build, item(build, table, _first(build, mask), I64)))
+        splat(build, item(build, table, first_lane(build, mask), I64)))
     far = build.sub(addresses, splat(build, words.load(LOW)))
-    beyond = any_bits(build, _beyond(build, far, words.load(SPAN)))
+    beyond = any_bits(build, out_of(build, far, words.load(SPAN)))
     odd = build.and_(any_bits(build, addresses), build.sub(size, I64(1)))
     known = build.and_(build.icmp_signed(">=", beyond, I64(0)),
                        build.icmp_unsigned("==", odd, I64(0)))
@@ -297,7 +286,7 @@ def _to_own_sums(context: Context, hosts: ir.Value, mask: ir.Value, element: ir.
     places = build.load(hosts, typ=ir.VectorType(I64, LANES), align=8)
     start = context.load("own_start")
     far = build.sub(places, splat(build, start))
-    beyond = any_bits(build, _beyond(build, far, context.load("own_span")))
+    beyond = any_bits(build, out_of(build, far, context.load("own_span")))
     with build.if_then(build.icmp_signed(">=", beyond, I64(0))):
         away = build.sub(context.load("own_room"), start)
         with each_bit(build, mask) as lane:

@@ -78,6 +78,17 @@ def alike(build: ir.IRBuilder, one: ir.Value, other: ir.Value) -> ir.Value:
     return build.icmp_unsigned("==", differing, differing.type(0))
 
 
+def first_lane(build: ir.IRBuilder, mask: ir.Value) -> ir.Value:
+    """The number of the first lane of ``mask``."""
+    return build.zext(build.cttz(mask, I1(0)), I64)
+
+
+def out_of(build: ir.IRBuilder, far: ir.Value, span: ir.Value) -> ir.Value:
+    """Negative for each element of ``far`` that is not below ``span``, itself below 2**63."""
+    last = splat(build, build.sub(span, I64(1)))
+    return build.or_(far, build.sub(last, far))
+
+
 def zero(kind: str, lanes: int | None) -> ir.Constant:
     number = 0.0 if kind[0] == "f" else 0
     scalar = ir.Constant(llvm_type(kind, None), number)
