@@ -34,15 +34,17 @@ from virtualgpu.codegen.context import (
 )
 from virtualgpu.codegen.lanes import (
     EVERYONE,
-    I1,
     I32,
     I64,
     IOTA,
     POINTER,
     Context,
-    bits_of_mask,
+    alike,
+    any_bits,
     constant_vector,
+    first_lane,
     mask_of_bits,
+    out_of,
     pointer_to,
     splat,
 )
@@ -124,13 +126,17 @@ def mover(kind: str, size: int) -> str:
     element = ir.IntType(8 * size)
     build, (pointer, site, space, mask, width) = function(
         name, [POINTER, POINTER, I64, I32, I64])
-    context = Context(build, pointer)
-    _move_at_once(context, site, mask, width, kind, element)
-    hosts = _places(context, site, space, mask, build.mul(width, I64(size)))
+    context, nbytes = Context(build, pointer), build.mul(width, I64(size))
+    hosts, known = _known(context, site, mask, nbytes)
+    with build.if_then(known, likely=True):
+        _move_at_once(context, site, hosts, mask, width, kind, element)
+    table = _table(build, hosts)
+    with build.if_then(build.not_(known), likely=kind == "load"):
+        _locate_each(context, site, space, mask, nbytes, table)
     with count_to(build, width) as number:
         row = build.gep(context.at(VALUES), [build.mul(number, I64(LANES))], source_etype=element)
         with each_bit(build, mask) as lane:
-            host = item(build, hosts, lane, I64)
+            host = item(build, table, lane, I64)
             place = pointer_to(build, build.add(host, build.mul(number, I64(size))))
             value = build.gep(row, [lane], source_etype=element)
             origin, target = (place, value) if kind == "load" else (value, place)
@@ -139,57 +145,56 @@ def mover(kind: str, size: int) -> str:
     return linkable(str(build.module), name, "few")
 
 
-def _move_at_once(context: Context, site: ir.Value, mask: ir.Value, width: ir.Value, kind: str,
-                  element: ir.IntType) -> None:
-    """Single elements, all in the variable that was used last: one load or store of the lanes that
-    are here where they are neighbours, else one gather or scatter."""
+def _move_at_once(context: Context, site: ir.Value, hosts: ir.Value, mask: ir.Value,
+                  width: ir.Value, kind: str, element: ir.IntType) -> None:
+    """One load or store of the lanes that are here, where they are neighbours; else loads are
+    gathered, which fetches an element for the absent lanes too: a branch for each of them, as
+    where AVX-512 is missing, is often guessed wrong."""
     build, size = context.build, element.width // 8
-    addresses, hosts, known = _known(context, site, mask, I64(size))
-    good = build.and_(known, build.icmp_unsigned("==", width, I64(1)))
-    with build.if_then(good, likely=True):
-        vector, pointers = ir.VectorType(element, LANES), ir.VectorType(POINTER, LANES)
-        lanes, align, room = mask_of_bits(build, mask), I32(size), context.at(VALUES)
-        suffix = f"v{LANES}i{element.width}"
-        number = build.zext(build.cttz(mask, I1(0)), I64)
-        first = item(build, context.at(ADDRESSES), number, I64)
-        first = build.sub(first, build.mul(number, I64(size)))  # where lane 0 would be
-        line = build.add(splat(build, first), constant_vector(size * IOTA, 64))
-        alike = bits_of_mask(build, build.icmp_unsigned("==", addresses, line))
-        missing = build.and_(mask, build.not_(alike))
-        places = {
-            f"p0.{suffix}": pointer_to(build, build.add(first, Context(build, site).load(DELTA))),
-            f"v{LANES}p0.{suffix}": build.inttoptr(hosts, pointers)}
-        verbs = (("load", "gather") if kind == "load" else ("store", "scatter"))
-        with build.if_else(build.icmp_unsigned("==", missing, I32(0))) as branches:
-            for branch, verb, (names, place) in zip(branches, verbs, places.items(), strict=True):
-                name = f"llvm.masked.{verb}." + ".".join(reversed(names.split(".")))
-                with branch:
-                    if kind == "load":
-                        nothing = ir.Constant(vector, None)
-                        build.store(intrinsic(build, name, vector, [
-                            place, align, lanes, nothing]), room, align=8)
-                    else:
-                        intrinsic(build, name, ir.VoidType(), [
-                            build.load(room, typ=vector, align=8), place, align, lanes])
+    vector, pointers = ir.VectorType(element, LANES), ir.VectorType(POINTER, LANES)
+    lanes, align, room = mask_of_bits(build, mask), I32(size), context.at(VALUES)
+    suffix, nothing = f"v{LANES}i{element.width}", ir.Constant(vector, None)
+    number = first_lane(build, mask)
+    start = build.add(Context(build, site).load(DELTA), build.sub(
+        item(build, context.at(ADDRESSES), number, I64), build.mul(number, I64(size))))
+    line = build.add(splat(build, start), constant_vector(size * IOTA, 64))
+    differing = any_bits(build, build.select(
+        lanes, build.xor(hosts, line), ir.Constant(line.type, None)))
+    with build.if_then(build.and_(build.icmp_unsigned("==", differing, I64(0)),
+                                  build.icmp_unsigned("==", width, I64(1)))):
+        place = pointer_to(build, start)
+        if kind == "load":
+            build.store(intrinsic(build, f"llvm.masked.load.{suffix}.p0", vector, [
+                place, align, lanes, nothing]), room, align=8)
+        else:
+            intrinsic(build, f"llvm.masked.store.{suffix}.p0", ir.VoidType(), [
+                build.load(room, typ=vector, align=8), place, align, lanes])
+        build.ret(I64(0))
+    if kind == "load":
+        everyone = ir.Constant(lanes.type, [1] * LANES)
+        with count_to(build, width) as number:
+            places = build.add(hosts, splat(build, build.mul(number, I64(size))))
+            build.store(intrinsic(build, f"llvm.masked.gather.{suffix}.v{LANES}p0", vector, [
+                build.inttoptr(places, pointers), align, everyone, nothing]),
+                build.gep(room, [number], source_etype=vector), align=8)
         build.ret(I64(0))
 
 
 def _known(context: Context, site: ir.Value, mask: ir.Value, size: ir.Value
-           ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The lanes' addresses, the host's, and whether all of ``mask`` lie in the variable that was
-    used last."""
-    build, site_words = context.build, Context(context.build, site)
-    addresses = Value(build, build.load(
-        context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8), "u64")
-
-    def spread(word: int) -> Value:
-        return Value(build, splat(build, site_words.load(word)), "u64")
-
-    odd = addresses & Value(build, splat(build, build.sub(size, I64(1))), "u64")
-    legal = (addresses - spread(LOW) < spread(SPAN)) & (odd == 0)
-    wrong = build.and_(build.not_(bits_of_mask(build, legal.node)), mask)
-    hosts = (addresses + spread(DELTA)).node
-    return addresses.node, hosts, build.icmp_unsigned("==", wrong, I32(0))
+           ) -> tuple[ir.Value, ir.Value]:
+    """The lanes' addresses as the host has them, those of absent lanes the same as of the first
+    that is here; and whether all lie in the variable that was used last."""
+    build, words = context.build, Context(context.build, site)
+    table = context.at(ADDRESSES)
+    addresses = build.select(
+        mask_of_bits(build, mask), build.load(table, typ=ir.VectorType(I64, LANES), align=8),
+        splat(build, item(build, table, first_lane(build, mask), I64)))
+    far = build.sub(addresses, splat(build, words.load(LOW)))
+    beyond = any_bits(build, out_of(build, far, words.load(SPAN)))
+    odd = build.and_(any_bits(build, addresses), build.sub(size, I64(1)))
+    known = build.and_(build.icmp_signed(">=", beyond, I64(0)),
+                       build.icmp_unsigned("==", odd, I64(0)))
+    return build.add(addresses, splat(build, words.load(DELTA))), known
 
 
 @cache
@@ -208,8 +213,8 @@ def form() -> str:
                                  constant_vector(IOTA // ROW * ROW))
     above = build.sub(address, heads)
     line = build.mul(splat(build, size), constant_vector(IOTA % ROW, 64))
-    rows, same = (build.icmp_unsigned("==", bits_of_mask(build, build.icmp_unsigned(
-        "==", above, expected)), EVERYONE) for expected in (line, constant_vector(0 * IOTA, 64)))
+    rows, same = (alike(build, above, expected)
+                  for expected in (line, constant_vector(0 * IOTA, 64)))
     low, high, odd = starts[0], starts[0], I64(0)
     for start in starts:
         low = build.select(build.icmp_unsigned("<", start, low), start, low)
@@ -289,10 +294,9 @@ def _to_own_sums(context: Context, hosts: ir.Value, mask: ir.Value, element: ir.
     build = context.build
     places = build.load(hosts, typ=ir.VectorType(I64, LANES), align=8)
     start = context.load("own_start")
-    near = build.icmp_unsigned("<", build.sub(places, splat(build, start)),
-                               splat(build, context.load("own_span")))
-    far = build.and_(build.not_(bits_of_mask(build, near)), mask)
-    with build.if_then(build.icmp_unsigned("==", far, I32(0))):
+    far = build.sub(places, splat(build, start))
+    beyond = any_bits(build, out_of(build, far, context.load("own_span")))
+    with build.if_then(build.icmp_signed(">=", beyond, I64(0))):
         away = build.sub(context.load("own_room"), start)
         with each_bit(build, mask) as lane:
             place = pointer_to(build, build.add(item(build, hosts, lane, I64), away))
@@ -309,18 +313,29 @@ def _places(context: Context, site: ir.Value, space: ir.Value, mask: ir.Value,
     """The host addresses of all lanes of the mask, in a table; the function answers 1 where a
     lane may not have its own."""
     build = context.build
-    with build.goto_entry_block():
-        hosts = build.alloca(I64, LANES)
-    _, together, known = _known(context, site, mask, size)
-    build.store(together, pointer_to(build, build.ptrtoint(hosts, I64)), align=8)
-    with build.if_then(build.not_(known), likely=False), each_bit(build, mask) as lane:
+    hosts, known = _known(context, site, mask, size)
+    table = _table(build, hosts)
+    with build.if_then(build.not_(known), likely=False):
+        _locate_each(context, site, space, mask, size, table)
+    return table
+
+
+def _locate_each(context: Context, site: ir.Value, space: ir.Value, mask: ir.Value,
+                 size: ir.Value, table: ir.Value) -> None:
+    """The same, lane by lane, where the ``table`` has nothing that can be used."""
+    build = context.build
+    with each_bit(build, mask) as lane:
         address = item(build, context.at(ADDRESSES), lane, I64)
         host = intrinsic(
             build, locate(), I64, [context.pointer, site, space, lane, address, size])
         with build.if_then(build.icmp_unsigned("==", host, I64(0)), likely=False):
             build.ret(I64(1))
-        build.store(host, build.gep(hosts, [lane], source_etype=I64))
-    return hosts
+        build.store(host, build.gep(table, [lane], source_etype=I64))
+
+
+def _table(build: ir.IRBuilder, values: ir.Value) -> ir.Value:
+    """The elements of a vector in memory, to be reached by their numbers."""
+    return pointer_to(build, build.ptrtoint(variable(build, values), I64))
 
 
 def _search(module: ir.Module) -> ir.Function:

@@ -9,6 +9,7 @@ import numpy as np
 from llvmlite import ir
 
 from virtualgpu.codegen.context import AT, LANES, WORD
+from virtualgpu.compilers.building import intrinsic
 from virtualgpu.operations.expression import Splat, Value, llvm_type
 
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
@@ -61,6 +62,31 @@ def bits_of_mask(build: ir.IRBuilder, predicate: ir.Value) -> ir.Value:
 
 def mask_of_bits(build: ir.IRBuilder, word: ir.Value) -> ir.Value:
     return build.bitcast(word, MASK)
+
+
+def any_bits(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
+    """The bits that are set in some element of a vector of integers. To ask it of all lanes takes
+    half the instructions of making a word with a bit for each, without AVX-512."""
+    of = node.type
+    return intrinsic(build, f"llvm.vector.reduce.or.v{of.count}i{of.element.width}", of.element,
+                     [node])
+
+
+def alike(build: ir.IRBuilder, one: ir.Value, other: ir.Value) -> ir.Value:
+    """Whether two vectors of integers are equal in all elements."""
+    differing = any_bits(build, build.xor(one, other))
+    return build.icmp_unsigned("==", differing, differing.type(0))
+
+
+def first_lane(build: ir.IRBuilder, mask: ir.Value) -> ir.Value:
+    """The number of the first lane of ``mask``."""
+    return build.zext(build.cttz(mask, I1(0)), I64)
+
+
+def out_of(build: ir.IRBuilder, far: ir.Value, span: ir.Value) -> ir.Value:
+    """Negative for each element of ``far`` that is not below ``span``, itself below 2**63."""
+    last = splat(build, build.sub(span, I64(1)))
+    return build.or_(far, build.sub(last, far))
 
 
 def zero(kind: str, lanes: int | None) -> ir.Constant:

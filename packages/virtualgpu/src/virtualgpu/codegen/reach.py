@@ -29,7 +29,7 @@ from virtualgpu.codegen.lanes import (
     I64,
     IOTA,
     Context,
-    bits_of_mask,
+    alike,
     constant_vector,
     splat,
 )
@@ -146,8 +146,7 @@ class Forms:
         between = reach.highest - reach.lowest
         first = build.extract_element(address, I32(0))
         line = build.add(splat(build, first), constant_vector(size * IOTA, 64))
-        alike = bits_of_mask(build, build.icmp_unsigned("==", address, line))
-        good = build.icmp_unsigned("==", build.and_(alike, mask), EVERYONE)
+        good = build.and_(build.icmp_unsigned("==", mask, EVERYONE), alike(build, address, line))
         lowest = build.add(first, I64(reach.lowest))
         good = build.and_(good, self.inside(number, lowest, size * (LANES - 1) + between))
         good = build.and_(good, self.aligned(lowest, size))

@@ -17,7 +17,7 @@ from virtualgpu.codegen.context import LANES
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.data import converted, parameters
 from virtualgpu.codegen.decode import Access, Data, Move, Parameter, Step
-from virtualgpu.codegen.lanes import I1, I32, IOTA, constant_vector, pointer_to, splat, zero
+from virtualgpu.codegen.lanes import I1, I32, IOTA, alike, constant_vector, pointer_to, splat, zero
 from virtualgpu.codegen.operands import U32, Registers
 from virtualgpu.codegen.strides import THREAD, Strides
 from virtualgpu.operations.expression import Value, adapt, llvm_type
@@ -119,9 +119,7 @@ class Regular(Strides):
         starts = self.starts(value)
         heads = constant_vector(IOTA // self.row * self.row)
         node = build.shuffle_vector(value.node, ir.Constant(value.node.type, ir.Undefined), heads)
-        alike = build.icmp_unsigned("==", value.node, node)
-        same = build.icmp_unsigned("==", build.bitcast(alike, I32), I32(0xFFFFFFFF))
-        self.remember(slot, Built(starts, dtype, (same,)), full)
+        self.remember(slot, Built(starts, dtype, (alike(build, value.node, node),)), full)
 
     def starts(self, value: Value) -> Value:
         """The first lane of each row."""
