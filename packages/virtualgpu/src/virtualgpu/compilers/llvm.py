@@ -110,8 +110,8 @@ def pointer(array: np.ndarray) -> int:
     """Where an array's elements start; the caller keeps the array alive.
 
     Read from the array's object, as NumPy's header does for every extension (``PyArray_DATA``):
-    the first field behind Python's. ``__array_interface__`` takes 10 times as long, and observers
-    ask several times an access.
+    the first field behind Python's. ``__array_interface__`` takes 7 times as long (3.5 µs), and
+    observers ask several times an access.
     """
     return _word_at(id(array) + _HEAD).value
 
