@@ -75,7 +75,7 @@ def test_across_cores_the_processor_s_own_atomics_are_used(monkeypatch):
     for operation, dtype, space in (("add", "u4", "global"), ("max", "i8", "generic"),
                                     ("min", "u4", "global"), ("add", "u4", "shared"),
                                     ("add", "f4", "global"), ("exch", "u4", "global")):
-        helpers.atomic.__wrapped__(operation, np.dtype(dtype), space, kept=False)
+        helpers.atomic.__wrapped__(operation, np.dtype(dtype), 1, space, kept=False)
     found = [re.findall(r"atomicrmw (\w+) ptr", text) for text in texts]
     assert found == [["add"], ["max"], ["umin"], [], [], []]
 

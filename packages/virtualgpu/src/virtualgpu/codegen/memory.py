@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from llvmlite import ir
 
-from virtualgpu.codegen import helpers
+from virtualgpu.codegen import helpers, locate
 from virtualgpu.codegen.context import (
     ADDRESSES,
     COMPARES,
@@ -91,7 +91,7 @@ class Accesses(Rows):
         build, context = self.build, self.context
         answer = intrinsic(build, helper, I64, [
             context.pointer, context.at(site_at(number)),
-            I64(helpers.SPACES[step.site.space]), mask, *more])
+            I64(locate.SPACES[step.site.space]), mask, *more])
         onward = build.append_basic_block()
         build.cbranch(build.icmp_unsigned("!=", answer, I64(0)), self.stop(number, mask), onward)
         build.position_at_end(onward)
@@ -110,9 +110,9 @@ class Accesses(Rows):
         build.branch(onward)
         build.position_at_end(search)
         build.store(splat(build, address.node), self.context.at(ADDRESSES), align=8)
-        found = intrinsic(build, helpers.locate(), I64, [
+        found = intrinsic(build, locate.locate(), I64, [
             self.context.pointer, self.context.at(site_at(number)),
-            I64(helpers.SPACES[site.space]), I64(0), address.node, I64(site.size)])
+            I64(locate.SPACES[site.space]), I64(0), address.node, I64(site.size)])
         searched = build.block
         build.cbranch(build.icmp_unsigned("==", found, I64(0)), self.stop(number, mask), onward)
         build.position_at_end(onward)

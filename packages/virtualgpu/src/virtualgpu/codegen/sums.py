@@ -7,7 +7,7 @@ looks up. Sums of integers, which wrap, are the same in any order.
 
 One allocation at a time has such sums: the first of at most ROOM bytes that an instruction adds to
 whose result nobody uses. Nothing else may see it meanwhile. Each instruction asks
-:func:`.helpers.locate` before it goes over to another allocation, and that tells :func:`claim`: an
+:func:`.locate.locate` before it goes over to another allocation, and that tells :func:`claim`: an
 instruction that does something else there, or did so last, ends it.
 """
 

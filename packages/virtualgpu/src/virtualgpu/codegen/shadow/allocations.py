@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from virtualgpu.codegen import helpers
+from virtualgpu.codegen import locate
 from virtualgpu.codegen.context import LANES
 from virtualgpu.codegen.lanes import I32, I64, POINTER, Context, bits_of_mask, pointer_to, splat
 from virtualgpu.codegen.shadow.look import BAD, Kind, Looker, words_of
@@ -84,7 +84,7 @@ def know_into(module: ir.Module, kind: Kind) -> ir.Function:
     name, size = "know", kind.size
     if (known := module.globals.get(name)) is not None:
         return known
-    search = helpers._search(module)
+    search = locate.search(module)
     build, (pointer, site_pointer, address) = function(name, [POINTER, POINTER, I64], module)
     context, site = Context(build, pointer), Context(build, site_pointer)
     words = words_of(context)
