@@ -18,7 +18,6 @@ import os
 import resource
 import sys
 import time
-import traceback
 from collections import Counter
 from random import Random
 
@@ -132,8 +131,8 @@ def outcome(seed: int) -> tuple[Counter[str], str]:
         return +Pair(seed).run(), ""
     except Different as difference:
         return Counter(["FAILED"]), str(difference)
-    except Exception:
-        return Counter(["FAILED"]), traceback.format_exc(limit=-4)
+    except Exception as error:
+        return Counter(["FAILED"]), repr(error)
 
 
 def serve(first: int, stop: int) -> None:
