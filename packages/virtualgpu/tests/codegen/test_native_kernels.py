@@ -40,6 +40,18 @@ def test_lanes_that_a_partner_s_barrier_lets_go():
     agree((Path(__file__).parent / "lanes_let_go.ptx").read_text(), *arrays, grid=1, block=20)
 
 
+def test_a_loop_of_reductions_that_change_nothing_waits_for_nobody():
+    """Four lanes go round eight times; the others wait for them, and all take tickets together."""
+    text = entry("""
+      mov.u32 %r1, 0;  setp.gt.u32 %p1, %tid, 3;  @%p1 bra B;
+      A: red.global.min.u32 [%rd1+128], -1;
+      add.u32 %r1, %r1, 1;  setp.lt.u32 %p2, %r1, 8;  @%p2 bra A;
+      B: atom.global.add.u32 %r2, [%rd1+132], 1;
+      mul.wide.u32 %rd3, %tid, 4;  add.u64 %rd3, %rd1, %rd3;  st.global.u32 [%rd3], %r2;
+    """, 1)
+    agree(text, np.zeros(WORDS, np.uint32), grid=1, block=32)
+
+
 def test_lanes_of_a_warp_lose_updates_together():
     text = entry("ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1; st.global.u32 [%rd1], %r1;", 1)
     agree(text, np.zeros(4, np.uint32), grid=1, block=32)

@@ -148,7 +148,7 @@ def _update(site: Site, group: Group, space: str, address: np.ndarray, view: np.
         group.changed = True
         if watch is not None:
             watch.wrote(group, space, address, before, view[index])
-    else:
+    elif site.instruction.opcode != "red":  # which tells a lane nothing that it could wait for
         group.waited = ALL
     return old
 
