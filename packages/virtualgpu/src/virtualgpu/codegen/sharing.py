@@ -222,7 +222,11 @@ class Run:
     def _is_endless(self, core: Core, head: Head) -> bool:
         """Whether lanes that go in a circle will do so for ever. Where memory has a say, all cores
         that work must have been seen to, each twice since any of them was not: so none has changed
-        memory meanwhile, as these loops do not store."""
+        memory meanwhile, as these loops do not store. A lower block that goes on elsewhere comes
+        first, as it may end with an error."""
+        block = core.word("block")
+        if any(not other.done and other.word("block") < block for other in self.cores):
+            return False
         if not head.sees:
             return True
         with self._hand:
