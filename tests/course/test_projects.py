@@ -15,7 +15,8 @@ PROJECTS = {
     "01_fill_a_histogram": ("5e" * 16, 1, 2),
     "02_area_by_sampling": ("5e" * 16, 1, 1),
     "03_z_mass": ("", 0, 1),
-    "04_a_compiler": ("", 0, 1),
+    # With this seed one result of the energy's step is a small difference of larger numbers.
+    "04_a_compiler": ("38d38778b7049de5641006af6323ced1", 0, 1),
 }
 
 

@@ -647,10 +647,12 @@ def same(program, *args, otherwise, schedules=0):
         expect(launched.counters.threads_at_work >= most, "some threads do the work of others: each "
                "has an element of every result to compute and to store, if there is one for it")
     reasons = [otherwise] * len(outputs) if isinstance(otherwise, str) else otherwise
+    # One for all results: what is small in one may be the difference of numbers as large as another's.
+    size = max(np.abs(array[np.isfinite(array)]).max(initial=0) if array.dtype.kind == "f" else 0
+               for array in expected)
     for got, wanted, otherwise in zip(outputs, expected, reasons, strict=True):
         if wanted.dtype.kind == "f":
             step = 40 * np.finfo(wanted.dtype).eps
-            size = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
             expect_close(got, wanted, otherwise, rtol=step, atol=step * size)
         else:
             expect_equal(got, wanted, otherwise)
