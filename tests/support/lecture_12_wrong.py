@@ -136,7 +136,7 @@ def keeps_the_halo(mine):
 # --- step-time ----------------------------------------------------------------------------------
 
 
-@wrong("step-time", "nobody to talk to")
+@wrong("step-time", "a single device sends nothing")
 def one_device_talks(n, devices, memory, link, latency):
     return 8 * n * math.ceil(n / devices) / memory + 2 * (latency + 4 * n / link)
 

@@ -714,8 +714,8 @@ expect(source_of("def f(x): return jnp.sort(x)", x) == {"refused": "sort"},
        "a primitive without a rule is not refused")
 ### BEGIN HIDDEN TESTS
 # Beside a thread that has one element and is alone: two elements are too many for one of several.
-ones, text = np.ones((5, 29)), source_of("def f(x): return x / 3 - 1", np.ones((5, 29)))
-first = launch_source(source_of("def f(x): return x / 3 - 1", np.ones(1)), "kernel", 1, 1, np.ones(1),
+ones, text = np.ones((5, 29)), source_of("def f(x): return x / 7 - 3", np.ones((5, 29)))
+first = launch_source(source_of("def f(x): return x / 7 - 3", np.ones(1)), "kernel", 1, 1, np.ones(1),
                       unwritten(1, np.float64), schedules=0)
 launched = launch_source(text, "kernel", 2, 128, ones, unwritten((5, 29), np.float64), schedules=0)
 expect_parallel(launched, ones.size, rounds=0, alone=(first, 1))
