@@ -17,6 +17,7 @@ PROJECTS = [lesson.id for lesson in load_course(REPOSITORY).lessons if isinstanc
 
 
 @pytest.mark.rehearsal
+@pytest.mark.usefixtures("active")
 @pytest.mark.parametrize("id", PROJECTS)
 def test_no_hidden_test_repeats_a_public_input(id, tmp_path):
     assert repeated(ProjectClass(id, tmp_path).assignment, secrets.token_bytes(16)) == []

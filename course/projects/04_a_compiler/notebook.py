@@ -714,12 +714,12 @@ expect(source_of("def f(x): return jnp.sort(x)", x) == {"refused": "sort"},
        "a primitive without a rule is not refused")
 ### BEGIN HIDDEN TESTS
 # Beside a thread that has one element and is alone: two elements are too many for one of several.
-ones, text = np.ones((5, 29)), source_of("def f(x): return x / 7 - 3", np.ones((5, 29)))
-first = launch_source(source_of("def f(x): return x / 7 - 3", np.ones(1)), "kernel", 1, 1, np.ones(1),
-                      unwritten(1, np.float64), schedules=0)
-launched = launch_source(text, "kernel", 2, 128, ones, unwritten((5, 29), np.float64), schedules=0)
-expect_parallel(launched, ones.size, rounds=0, alone=(first, 1))
 rng = secret_rng()
+program, one, many = "def f(x): return x / 7 - 3", rng.normal(size=1), rng.normal(size=(5, 29))
+first = launch_source(source_of(program, one), "kernel", 1, 1, one, unwritten(1, np.float64), schedules=0)
+launched = launch_source(source_of(program, many), "kernel", 2, 128, many,
+                         unwritten((5, 29), np.float64), schedules=0)
+expect_parallel(launched, many.size, rounds=0, alone=(first, 1))
 same("def f(x): return x * 2", rng.normal(size=33), schedules=1,
      otherwise="wrong for another number of elements")
 same("def f(x, y): return y * y, 2 * y", rng.normal(size=5), np.array(rng.normal()),
