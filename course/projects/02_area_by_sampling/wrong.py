@@ -869,7 +869,7 @@ def mandelbrot_hits(seed, first, n, limit, total):
     {
         "name": "one-in-two-makes-states",
         "kind": "threads that look busy",
-        "fails": ["test-seed-states"],
+        "fails": ["test-seed-states", "test-sample-disc"],
         "reason": "when a thread is alone",
         "cells": {"seed-states": '''@cuda.jit
 def seed_states(seed, states):
