@@ -493,7 +493,8 @@ expect_formulas([
 #   pointer for each constant, input and result, *in this order*, `const` for those that are only read. A
 #   thread computes one element of each result: thread n the n-th, if there is one. There are more threads
 #   than elements. The work of the busiest is counted: where one array goes in and one comes out, at most 4
-#   loads and stores, for a single element.
+#   loads and stores, for a single element. The grader also launches such a kernel with a single thread for a
+#   single element: the busiest thread of many may do 1.5 times what that one does.
 #
 # `stored("in0", aval)` is the Array of what lies in memory at the pointer `in0`; `unravel("thread", shape)`
 # is the index of the n-th element, `ravel(index, shape)` the way back. Names of pointers are yours, but
