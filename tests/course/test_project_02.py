@@ -89,6 +89,7 @@ def test_philox_is_what_jax_and_numpy_would_not_give_but_random123_does(solution
         "0xd16cfe09", "0x94fdcceb", "0x5001e420", "0x24126ea1"]
 
 
+@pytest.mark.rehearsal
 def test_undecided_points_make_the_area_too_large_by_what_the_text_says(setup, solution):
     """About 0.003 at limit 500: with other points, and the exact answer for the same points."""
     n = 40_000
@@ -102,6 +103,7 @@ def test_undecided_points_make_the_area_too_large_by_what_the_text_says(setup, s
     assert abs(setup["z_score"](totals[1], n, setup["AREA"] / setup["BOX_AREA"])) < 4
 
 
+@pytest.mark.rehearsal
 def test_the_fast_kernel_gives_the_same_and_costs_what_the_text_says(solution):
     cost, totals = {}, set()
     for name in ("mandelbrot_hits", "mandelbrot_fast"):

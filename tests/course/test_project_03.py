@@ -140,6 +140,7 @@ def test_the_shares_that_the_tests_name(setup, solved):
         assert round(float(other(np.array([91.25, 2.5, 1.0, 0.0]), setup["EDGES"])[62]), 3) == share
 
 
+@pytest.mark.rehearsal
 def test_the_fit_is_unbiased_and_its_errors_are_right(solved):
     """100 histograms from the model itself: pulls of mean 0 and width 1."""
     truth = np.array([Z_MASS, Z_WIDTH, 9000.0, 350.0])

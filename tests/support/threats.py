@@ -13,7 +13,7 @@ process that ends by itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -289,8 +289,14 @@ def rows(attempts: list[Attempt], row: int) -> list[Attempt]:
     return found
 
 
-def each_attempt(attempts: list[Attempt], row: int):
-    """A mark that makes a test for each attempt of one row of the list."""
+def each_attempt(attempts: list[Attempt], row: int, rehearsed: Collection[str] = ()):
+    """A mark that makes a test for each attempt of one row of the list.
+
+    Those called ``rehearsed`` are graded by ``make rehearse``: they take long and are stopped by
+    what stops the others of their row.
+    """
     import pytest
 
-    return pytest.mark.parametrize("attempt", rows(attempts, row), ids=lambda one: one.name)
+    return pytest.mark.parametrize("attempt", [
+        pytest.param(one, id=one.name, marks=[pytest.mark.rehearsal] * (one.name in rehearsed))
+        for one in rows(attempts, row)])

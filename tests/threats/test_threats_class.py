@@ -7,16 +7,16 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 
 import nbformat
-import pytest
 from rich.console import Console
 
 from gpucourse.grading.classes import classroom, report
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT
-from threats import Attempt, Course, holds, rows
+from threats import Attempt, Course, each_attempt, holds
 from threats_class import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
@@ -41,8 +41,7 @@ UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u
                         "\ud800-\udfff]")
 
 
-def attempts(row: int):
-    return pytest.mark.parametrize("attempt", rows(ATTEMPTS, row), ids=lambda a: a.name)
+attempts = partial(each_attempt, ATTEMPTS)
 
 
 def ingested_with_a_classmate(course: Course, attempt: Attempt) -> dict:

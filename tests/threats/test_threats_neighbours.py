@@ -60,7 +60,7 @@ def test_threat_25_memory_bomb(attempt, threat_course, server):
     holds(attempt, threat_course, server)
 
 
-@attempts(26)
+@attempts(26, ["deaf", "slow-drip"])
 def test_threat_26_endless_loops_and_a_total_budget(attempt, threat_course, server):
     holds(attempt, threat_course, server)
 

@@ -6,14 +6,20 @@ import multiprocessing
 import re
 import resource
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-
-import pytest
 
 from gpucourse.grading.classes.batch import Job
 from gpucourse.grading.commands.grade_class import repeated
 from gpucourse.grading.verdict import GRADED, Verdict
-from threats import SEED, Attempt, assert_as_told, holds, honest_work_is_unharmed, rows
+from threats import (
+    SEED,
+    Attempt,
+    assert_as_told,
+    each_attempt,
+    holds,
+    honest_work_is_unharmed,
+)
 from threats_replies import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
@@ -23,8 +29,7 @@ pytest_plugins = ("threats_fixtures",)
 MEGABYTES, STOP = 1500, 6000
 
 
-def attempts(row: int):
-    return pytest.mark.parametrize("attempt", rows(ATTEMPTS, row), ids=lambda a: a.name)
+attempts = partial(each_attempt, ATTEMPTS)
 
 
 def private_bytes() -> int:
@@ -51,7 +56,7 @@ def test_threat_69_memory_that_no_limit_counts(attempt, threat_course, protectin
     holds(attempt, threat_course, protecting)
 
 
-@attempts(70)
+@attempts(70, ["kept-reads", "many-claims"])
 def test_threat_70_claims_and_copies_that_are_kept(attempt, threat_course, server):
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)

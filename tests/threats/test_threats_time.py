@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from threats import holds, rows
+from threats import each_attempt, holds
 from threats_time import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
@@ -18,10 +18,7 @@ SECONDS = 60
 # The clock may ring inside one of hypothesis's callbacks of the collector, where an error is only
 # printed. It rings again.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("attempt", [
-    # Two more on which the same clock runs out as on `ptx-straight`.
-    pytest.param(one, id=one.name, marks=[pytest.mark.rehearsal] * (
-        one.name in ("ptx-labels", "ptx-branches"))) for one in rows(ATTEMPTS, 71)])
+@each_attempt(ATTEMPTS, 71, ["ptx-straight", "ptx-labels", "ptx-branches"])
 def test_threat_71_text_that_takes_long_to_look_through(attempt, threat_course, server):
     began = time.process_time()
     verdict = holds(attempt, threat_course, server)

@@ -308,6 +308,6 @@ def bits(x):
     )
 
 
-@pytest.mark.parametrize("name", program)
+@pytest.mark.parametrize("name", program.each(rehearsed=["prng", "sorts"]))
 def test_program(name):
     assert_as_jax(*program[name])

@@ -323,6 +323,7 @@ def test_the_report_ends_with_what_to_do(capsys: pytest.CaptureFixture[str]):
     assert "1 to mend" in said
 
 
+@pytest.mark.rehearsal
 def test_the_command_gives_the_exit_code():
     """A module hidden from the whole interpreter, as if it had never been installed."""
     code = (

@@ -43,6 +43,7 @@ def grader():
         yield grader
 
 
+@pytest.mark.rehearsal
 def test_a_class_with_wrong_and_hostile_submissions(grader, source):
     assignment = toy()
     wrong = "def double(values):\n    return values\n"

@@ -103,6 +103,7 @@ def test_summary_plot_and_csv(course):
     assert (table["ann"]["score"], table["ann"]["max_score"]) == ("5.0", "5.0")
 
 
+@pytest.mark.rehearsal
 def test_it_is_what_nbgraders_own_command_writes(course, tmp_path):
     """From the same verdicts: equal rows, equal notebooks, equal files."""
     other = tmp_path / "course"

@@ -108,6 +108,7 @@ with Sandbox() as sandbox:
 """
 
 
+@pytest.mark.rehearsal
 def test_a_worker_has_the_packages_of_the_grader_wherever_they_come_from(tmp_path, repository):
     """A checkout on PYTHONPATH would else be graded with by the package that is installed."""
     for package in PACKAGES:

@@ -115,6 +115,7 @@ app.io_loop.run_sync(save)
 """
 
 
+@pytest.mark.rehearsal
 def test_a_jupyter_server_keeps_what_it_replaces(path: Path):
     def save(*sources: str) -> None:
         done = subprocess.run(

@@ -228,6 +228,7 @@ def test_the_project_solution_is_the_release_with_the_answers_in(course: Path):
     assert "            return 2 * count(things)" in sources_of(solved)
 
 
+@pytest.mark.rehearsal
 @pytest.mark.slow
 def test_the_released_project_is_what_nbgrader_releases(course: Path, tmp_path: Path):
     commands.build()

@@ -211,6 +211,7 @@ def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
     assert (view / "jupyter_server_config.json").is_file()
 
 
+@pytest.mark.rehearsal
 def test_idle_kernels_are_stopped_on_binder(repository: Path) -> None:
     """Jupyter reads the file, under names that its kernel manager has."""
     from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxpile
 
@@ -18,6 +21,11 @@ class Programs(dict):
             return function
 
         return keep
+
+    def each(self, rehearsed: Collection[str]) -> list:
+        """Their names, for a test of each; those that compile for 5 s are for `make rehearse`."""
+        return [pytest.param(name, marks=[pytest.mark.rehearsal] * (name in rehearsed))
+                for name in self]
 
 
 def assert_as_jax(function, args) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+import pytest
+
 from beside_a_gpu import AWKWARD, run
 
 
+@pytest.mark.rehearsal
 def test_awkward_arrays_run_beside_a_real_gpu_too():
     """Their extension would ask CuPy for addresses in the real GPU's memory."""
     run(AWKWARD + dedent("""

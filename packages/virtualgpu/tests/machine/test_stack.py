@@ -157,7 +157,7 @@ def test_recursion_overflows_by_what_it_allocates():
         { .param .b32 a; .param .b32 b; .param .b32 c;
           st.param.b32 [a], %r10; st.param.b32 [b], %r11;
           call.uni (c), down, (a, b); ld.param.b32 %r0, [c]; }""",
-                  before=RECURSION.replace(HEADER, ""), block=2)
+                  before=RECURSION.replace(HEADER, "").replace(scoped(FILL), ""), block=2)
     assert "stack overflow" in words and "alloca" in words
 
 

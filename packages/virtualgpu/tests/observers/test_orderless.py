@@ -149,7 +149,7 @@ steps = st.lists(st.one_of(
 ), min_size=1, max_size=8)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much])
 @given(steps, st.integers(1, 1 << 30))
 def test_no_order_changes_an_orderless_program_without_findings(program, seed):
     """Programs of random accesses and barriers; a thread's loads add up to what it leaves."""

@@ -46,6 +46,7 @@ def missing(found):
     return names
 
 
+@pytest.mark.rehearsal
 def test_what_numba_writes_is_in_the_table(only_names):
     found = data_instructions(operations_corpus.numba_corpus())
     assert not missing(found)
@@ -55,6 +56,7 @@ def test_what_numba_writes_is_in_the_table(only_names):
         "madc", "mul", "popc", "prmt", "rcp", "rem", "rsqrt", "selp", "setp", "sqrt", "tanh"}
 
 
+@pytest.mark.rehearsal
 def test_what_nvrtc_writes_is_in_the_table(only_names):
     found = data_instructions(operations_corpus.cuda_corpus())
     assert not missing(found)

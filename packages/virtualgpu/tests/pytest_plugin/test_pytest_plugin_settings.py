@@ -119,6 +119,7 @@ def test_a_run_without_launches_fails_where_launches_are_required(tmp_path: Path
         "virtual GPU: 0 launches checked, 0 findings: --virtual-gpu-require fails the run")
 
 
+@pytest.mark.rehearsal
 def test_the_launches_of_xdist_s_workers_count(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-require", "-p", "xdist.plugin", "-n1",
               "-k", "by_luck or error_is")
@@ -187,6 +188,7 @@ def test_nothing():
         ran.text)
 
 
+@pytest.mark.rehearsal
 def test_a_race_in_a_conftest_stops_the_run(tmp_path: Path):
     from cuda_project import KERNELS
 
@@ -200,6 +202,7 @@ turned[1, 64](np.ones(64, np.float32), np.ones(64, np.float32))
     assert "in a conftest.py, race at kernels.py:" in ran.text
 
 
+@pytest.mark.rehearsal
 def test_a_race_in_a_module_that_is_imported_fails_its_collection(tmp_path: Path):
     from cuda_project import KERNELS
 

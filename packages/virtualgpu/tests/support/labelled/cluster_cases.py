@@ -10,47 +10,55 @@ VALUES = np.random.default_rng(7).integers(0, 64, 300, dtype=np.int32)
 HISTOGRAM = [np.zeros(64, np.int32), 32, VALUES, 300]
 X, Y = np.arange(128, dtype=np.int32), np.zeros(128, np.int32)
 
-# Two blocks have half of the bins each, and count what falls into them for all.
-COUNTS = r"""
+# By the headers, which NVRTC reads for seconds, and by the compiler's own functions.
+HEADERS = r"""
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
+#define SYNC cg::this_cluster().sync()
+#define of(s, rank) cg::this_cluster().map_shared_rank(s, rank)
+#define RANK cg::this_cluster().block_rank()
+"""
+BUILT_IN = r"""
+#define SYNC __cluster_barrier_arrive(), __cluster_barrier_wait()
+#define of(s, rank) static_cast<int *>(__cluster_map_shared_rank(s, rank))
+#define RANK __clusterRelativeBlockRank()
+"""
+
+# Two blocks have half of the bins each, and count what falls into them for all.
+COUNTS = r"""
 extern "C" __global__ void __cluster_dims__(2) k(int *bins, int mine, const int *values, int n) {
   __shared__ int own[32];
-  cg::cluster_group cluster = cg::this_cluster();
   for (int i = threadIdx.x; i < mine; i += blockDim.x) own[i] = 0;%s
   %s;
-  for (int i = cg::this_grid().thread_rank(); i < n; i += gridDim.x * blockDim.x) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
     int bin = values[i];
-    int *whose = cluster.map_shared_rank(own, bin / mine);
+    int *whose = of(own, bin / mine);
     atomicAdd(&whose[bin %% mine], 1);%s
   }
   %s;
   for (int i = threadIdx.x; i < mine; i += blockDim.x)
-    atomicAdd(&bins[cluster.block_rank() * mine + i], own[i]);%s
+    atomicAdd(&bins[RANK * mine + i], own[i]);%s
 }
 """
 FAULT = "  // fault"
 
 cuda_case("cluster_histogram", "clean",
-          COUNTS % ("", "cluster.sync()", "", "cluster.sync()", ""),
+          HEADERS + COUNTS % ("", "SYNC", "", "SYNC", ""),
           HISTOGRAM, grid=4, block=64, result=lambda bins, *_: (
               bins == np.bincount(VALUES, minlength=64)).all())
 
 cuda_case("cluster_histogram_without_its_last_barrier", "race",
-          COUNTS % ("", "cluster.sync()", FAULT, "__syncthreads()", FAULT),
+          BUILT_IN + COUNTS % ("", "SYNC", FAULT, "__syncthreads()", FAULT),
           HISTOGRAM, grid=4, block=64, instead="memory")
 
 cuda_case("cluster_histogram_without_its_first_barrier", "race",
-          COUNTS % (FAULT, "__syncthreads()", FAULT, "cluster.sync()", ""),
+          BUILT_IN + COUNTS % (FAULT, "__syncthreads()", FAULT, "SYNC", ""),
           HISTOGRAM, grid=4, block=64, also=["uninitialised"])
 
-# The compiler's own functions: the headers take seconds.
-PASSES_ON = r"""
-#define SYNC __cluster_barrier_arrive(), __cluster_barrier_wait()
-#define of(s, rank) static_cast<int *>(__cluster_map_shared_rank(s, rank))
+PASSES_ON = BUILT_IN + r"""
 extern "C" __global__ void __cluster_dims__(2) k(const int *x, int *y) {
   __shared__ int s[64];
-  int t = threadIdx.x, rank = __clusterRelativeBlockRank(), place = rank * 64 + t;
+  int t = threadIdx.x, rank = RANK, place = rank * 64 + t;
 """
 
 cuda_case("cluster_reads_its_neighbour", "clean", PASSES_ON + r"""
