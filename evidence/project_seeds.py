@@ -5,8 +5,9 @@
 
 Hidden inputs, random orders of threads and random points all come from the seed. Beside the starter
 as it was released, which needs no run, the same with a comment in each answer cell is graded: its
-tests run, and must fail. The solution is graded with each seed, the answers in other styles
-(``right.py``) with the first five. Ends with status 1 where any verdict was another than expected.
+tests run, and must fail. The solution is graded with each seed, the starters, which end before any
+seed is drawn on, and the answers in other styles (``right.py``) with the first five. Ends with
+status 1 where any verdict was another than expected.
 """
 
 from __future__ import annotations
@@ -85,12 +86,12 @@ def main() -> int:
             for start in track([*singly, *range(max(done, STYLES), asked.seeds, BATCH)], id):
                 stop = start + 1 if start < STYLES else min(start + BATCH, asked.seeds)
                 seeds = [seed_number(index) for index in range(start, stop)]
-                graded = [*people, *styles] if start < STYLES else people
+                graded = [*people, *styles] if start < STYLES else people[:1]
                 state["wrong"] += project.outcomes(graded, seeds)
                 state |= {"seeds": stop, "in every style": min(stop, STYLES)}
                 write(NAME, {
                     "command": "python -m evidence.project_seeds",
-                    "graded with each seed": [person.student for person in people],
+                    "graded with each seed": people[0].student,
                     "projects": found,
                 })
     for id, state in found.items():
