@@ -33,6 +33,7 @@ def test_the_generated_notebooks_are_current(built):
     assert (built.changed, built.superfluous) == ([], []), "run `make build` and commit the result"
 
 
+@pytest.mark.rehearsal
 def test_a_fresh_build_gives_the_same_text(built):
     assert plan(REPOSITORY).texts == built.texts
 

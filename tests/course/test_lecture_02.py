@@ -14,6 +14,8 @@ from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
 from gpucourse.publish.source import read_source
 
+pytestmark = pytest.mark.rehearsal
+
 
 def test_paths_are_circles_of_the_radius_that_the_text_gives(shown):
     names = shown["the-question"].names

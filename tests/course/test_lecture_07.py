@@ -11,6 +11,8 @@ import pytest
 from gpucourse.exercises.checks import load_lesson
 from lecture_07_wrong import OTHER_COUNTERS
 
+pytestmark = pytest.mark.rehearsal
+
 
 def test_one_seed_misses_by_ten_to_a_hundred_times_the_error(shown):
     text = shown["the-estimates"].text

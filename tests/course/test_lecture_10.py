@@ -15,6 +15,8 @@ from gpucourse.data import Z_MASS, dimuons, opendata
 from gpucourse.publish.source import read_source
 from lecture_cells import solved, without_gpu
 
+pytestmark = pytest.mark.rehearsal
+
 ID = "10_awkward_and_the_z"
 
 

@@ -7,6 +7,8 @@ import re
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.rehearsal
+
 
 def test_tickets_give_the_right_ones_in_another_order(shown):
     lines = shown["the-question"].text.splitlines()

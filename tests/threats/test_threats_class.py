@@ -10,6 +10,7 @@ import sys
 from functools import partial
 
 import nbformat
+import pytest
 from rich.console import Console
 
 from gpucourse.grading.classes import classroom, report
@@ -20,6 +21,8 @@ from threats import Attempt, Course, each_attempt, holds
 from threats_class import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
+
+pytestmark = pytest.mark.rehearsal
 
 # What ingest may take of the trusted process: Python and nbformat alone take 0.1 GB.
 MEGABYTES, SECONDS = 500, 20

@@ -13,6 +13,8 @@ from threats_files import ATTEMPTS, MALFORMED
 
 pytest_plugins = ("threats_fixtures",)
 
+pytestmark = pytest.mark.rehearsal
+
 
 attempts = partial(each_attempt, ATTEMPTS)
 

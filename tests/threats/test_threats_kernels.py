@@ -12,6 +12,8 @@ from threats_kernels import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
 
+pytestmark = pytest.mark.rehearsal
+
 
 attempts = partial(each_attempt, ATTEMPTS)
 

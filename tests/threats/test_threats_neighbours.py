@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import psutil
+import pytest
 
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox.wire import within
@@ -15,6 +16,8 @@ from threats import Attempt, Course, each_attempt, holds, rows
 from threats_neighbours import ATTEMPTS, SCRIPT
 
 pytest_plugins = ("threats_fixtures",)
+
+pytestmark = pytest.mark.rehearsal
 
 
 attempts = partial(each_attempt, ATTEMPTS)

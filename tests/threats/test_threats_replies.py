@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from gpucourse.grading.classes.batch import Job
 from gpucourse.grading.commands.grade_class import repeated
 from gpucourse.grading.verdict import GRADED, Verdict
@@ -23,6 +25,8 @@ from threats import (
 from threats_replies import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
+
+pytestmark = pytest.mark.rehearsal
 
 # What an attempt may add to the memory of the process that judges it; one that may succeed is
 # stopped at the second.

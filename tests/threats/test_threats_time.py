@@ -11,6 +11,8 @@ from threats_time import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
 
+pytestmark = pytest.mark.rehearsal
+
 # Of processor time, for two submissions: attempt and control.
 SECONDS = 60
 

@@ -15,6 +15,8 @@ from benchmarks.gpu_cells import Missing, code_cells, take
 from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, remove_regions, unwrap_regions
 from gpucourse.publish.source import read_course
 
+pytestmark = pytest.mark.rehearsal
+
 # Rows that need what only a GPU has; each is named in the report of a trial.
 ON_A_GPU = {"reduction/cupy-own", "reduction/cub", "histogram.peaks/cupy-own",
             "histogram.peaks/cub", "histogram.even/cupy-own", "histogram.even/cub"}

@@ -14,7 +14,7 @@ import gpu_driver_stub
 from conftest import REPOSITORY
 from virtualgpu_fixtures import SUPPORT
 
-pytestmark = pytest.mark.compiler
+pytestmark = [pytest.mark.compiler, pytest.mark.rehearsal]
 
 START = """
 import sys, warnings

@@ -17,6 +17,8 @@ from virtualgpu.devices.gpu_process import VIRTUAL, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
 from virtualgpu.errors import LinkError
 
+pytestmark = pytest.mark.rehearsal
+
 NAMES = ("exact", "approximate", "total", "collect", "racing", "fused")
 
 

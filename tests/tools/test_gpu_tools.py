@@ -20,6 +20,8 @@ from tools.gpu_check.nsight import COUNTS, Profiled
 from tools.gpu_check.rows import Row
 from virtualgpu.errors import VirtualGPUError
 
+pytestmark = pytest.mark.rehearsal
+
 NAMES = ["no_guard", "swap", "votes", "add_all"]
 
 # Compute Sanitizer's manual, sections "Understanding Memcheck Errors" to "Using Synccheck", in the

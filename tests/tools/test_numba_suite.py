@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from evidence.numba_suite import run
+
+pytestmark = pytest.mark.rehearsal
 
 
 def test_a_module_of_the_suite_passes():

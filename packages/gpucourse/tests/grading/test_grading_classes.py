@@ -23,7 +23,7 @@ from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT, TestOutcome,
 from gpucourse.system.programs import search_path
 from grading_toy import submission, toy_course, write_submission
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearsal
 
 WRONG = "def double(values):\n    return values\n"
 FORMULA = "def double(values):\n    raise ValueError('=HYPERLINK(1)')\n"

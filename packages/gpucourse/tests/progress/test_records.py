@@ -172,6 +172,7 @@ def run_in_kernel(course: Path, ids: list[str | None], notebook: str = "lectures
     return "\n".join(texts)
 
 
+@pytest.mark.rehearsal
 def test_a_learners_passes_are_recorded_and_nobody_elses(course: Path, file: Path):
     cell = cell_id(PROJECT, "test-count")
     assert "✓ half" in run_in_kernel(course, [None] * 4)  # a script's, or a test's

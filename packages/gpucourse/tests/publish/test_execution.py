@@ -26,6 +26,7 @@ def outputs(one: Shown) -> str:
     return str([cell.get("outputs") for cell in one.notebook.cells])
 
 
+@pytest.mark.rehearsal
 def test_a_second_time_runs_nothing_until_something_changes(tmp_path: Path):
     write_course(tmp_path)
     first, ran = shown(tmp_path)
@@ -54,6 +55,7 @@ def test_a_cell_that_fails_is_named_and_nothing_is_kept(tmp_path: Path):
     assert not (tmp_path / CACHE).exists()
 
 
+@pytest.mark.rehearsal
 def test_an_error_does_not_tell_where_this_machine_keeps_things(tmp_path: Path):
     write_course(tmp_path, {
         f"course/lectures/{LECTURE}.py": (

@@ -149,6 +149,7 @@ def test_the_course_itself_is_right():
         assert list(map(str, inspect(course, source))) == []
 
 
+@pytest.mark.rehearsal
 @pytest.mark.slow
 def test_the_command_tells_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

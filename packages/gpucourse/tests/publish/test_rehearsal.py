@@ -34,6 +34,7 @@ def test_a_right_course_has_no_problems(
     assert "2 rehearsed: everything as it should be." in capsys.readouterr().out
 
 
+@pytest.mark.rehearsal
 def test_every_defect_of_a_lecture_is_found(tmp_path: Path):
     write_course(tmp_path)
     source = tmp_path / "course" / "lectures" / f"{LECTURE}.py"
@@ -77,6 +78,7 @@ def test_every_defect_of_a_lecture_is_found(tmp_path: Path):
         assert "mind the gap" in warning
 
 
+@pytest.mark.rehearsal
 def test_every_defect_of_a_project_is_found(tmp_path: Path):
     write_course(tmp_path)
     source = tmp_path / "course" / "projects" / PROJECT / "notebook.py"
@@ -101,6 +103,7 @@ def test_an_unknown_lesson_is_named(
     assert f"it lists: {LECTURE}, {PROJECT}" in capsys.readouterr().out
 
 
+@pytest.mark.rehearsal
 def test_one_lesson_can_be_rehearsed_while_another_is_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -211,6 +211,7 @@ def test_activate_is_all_that_is_needed():
     assert ran.stdout.split("\n")[0] == "[3.5] [3.5, 4.0] False", ran.stderr
 
 
+@pytest.mark.rehearsal
 def test_iteration_needs_the_mend():
     """Where this fails numba-cuda or Awkward no longer needs it: remove ``mend_iteration``."""
     ran = in_fresh_python("from virtualgpu.awkward import kernels; kernels.stop_waiting()")

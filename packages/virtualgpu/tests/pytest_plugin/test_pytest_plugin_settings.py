@@ -92,6 +92,7 @@ ORDERED = {"ordered": "PASSED", "unchecked": "PASSED", "two_tests_are_not_two_st
            "two_tests_are_not_two_streams[2]": "PASSED"}
 
 
+@pytest.mark.rehearsal
 def test_streams_by_a_marker(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", files=STREAMS)
     assert ran.outcomes == ORDERED | {"unordered": "PASSED", "marked": "FAILED"}, ran.text
@@ -105,6 +106,7 @@ def test_streams_by_an_option(tmp_path: Path):
     assert "FAILED test_kernels.py::test_unordered - stream at test_kernels.py:21 (add)" in ran.text
 
 
+@pytest.mark.rehearsal
 def test_streams_by_the_configuration(tmp_path: Path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nvirtual_gpu_streams = true\n")
     ran = run(tmp_path, "--virtual-gpu", "-k", "ordered", files=STREAMS)
