@@ -28,7 +28,7 @@ from virtualgpu.codegen.lanes import (
 )
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.compilers.building import intrinsic, item
-from virtualgpu.machine.access import Site
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.expression import Value, select
 

@@ -16,8 +16,9 @@ from virtualgpu import operations
 from virtualgpu.codegen import provided
 from virtualgpu.codegen.control_flow import Passing, Place, chosen
 from virtualgpu.codegen.refusal import Refused
-from virtualgpu.machine import access, memory_access
+from virtualgpu.machine import memory_access
 from virtualgpu.machine.program import WARP_SYNC, Program
+from virtualgpu.machine.site import Site
 from virtualgpu.operations import Operation
 from virtualgpu.operations.expression import Results
 from virtualgpu.operations.types import REGISTER_DTYPES
@@ -81,7 +82,7 @@ class Parameter(Step):
 class Access(Step):
     """A load, store or atomic; the address comes first among its sources."""
 
-    site: access.Site
+    site: Site
 
 
 @dataclass(slots=True, kw_only=True)
@@ -275,7 +276,7 @@ class _Decoder:
             base, site.offset = Symbol(base.name, base.offset + where.offset), 0
         return self.made(Access, targets, (base, *values), site=site)
 
-    def parameter(self, site: access.Site, base: Symbol, offset: int, targets: Sequence[Operand],
+    def parameter(self, site: Site, base: Symbol, offset: int, targets: Sequence[Operand],
                   values: Sequence[Operand]) -> Step:
         """The kernel's own, or one of a function that a register holds."""
         program, code = self.program, self.code

@@ -12,7 +12,7 @@ from __future__ import annotations
 from virtualgpu.codegen import spins
 from virtualgpu.codegen.control_flow import Place
 from virtualgpu.codegen.decode import Access, Provided, Step
-from virtualgpu.machine.access import Site
+from virtualgpu.machine.site import Site
 
 COMMUTATIVE = {"add", "and", "or", "xor", "min", "max"}
 

@@ -8,65 +8,22 @@ Generic addresses are sorted into global, shared and local by the windows they l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
-from virtualgpu.errors import Location, MemoryAccessError, MisalignedAddressError
-from virtualgpu.languages import language_of
-from virtualgpu.machine import array_names, atomics, clusters, wide
+from virtualgpu.errors import MemoryAccessError
+from virtualgpu.machine import access_words, atomics, clusters, wide
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import ALL, Group
 from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.registers import Registers
-from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, SHARED_WINDOW, STACK_TOP, WINDOW, Wave
-from virtualgpu.ptx import Instruction
+from virtualgpu.machine.site import Site
+from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, SHARED_WINDOW, WINDOW, Wave
 
 _BASE = np.uint64(BASE)
 _WINDOWS = {"shared": np.uint64(SHARED_BASE), "local": np.uint64(LOCAL_BASE)}
 _SPANS = {"shared": SHARED_WINDOW, "local": WINDOW}  # bytes
-
-
-@dataclass(slots=True, eq=False)
-class Site:
-    """One load, store or atomic instruction, decoded.
-
-    ``dtype`` is that of one element, ``width`` the number of vector elements.
-    """
-
-    instruction: Instruction
-    kernel: str
-    kind: str
-    space: str
-    dtype: np.dtype
-    width: int = 1
-    offset: int = 0
-    strong: bool = False
-    order: str = ""
-    scope: str = ""
-    quiet: bool = False  # named .const or .param: no event where that is what it reads
-    operation: str = ""  # of an atomic
-    whole: bool = False  # .b128: both elements are one value, also to an atomic
-    cluster: bool = False  # may reach the shared memory of other blocks of its cluster
-    shift: np.uint64 = field(init=False)
-    size: int = field(init=False)
-    # The allocation that the last access fell in: most accesses of one site fall in one.
-    low: int = field(init=False, default=1)
-    high: int = field(init=False, default=0)
-    version: int = field(init=False, default=-1)
-
-    def __post_init__(self) -> None:
-        self.shift = np.uint64(self.dtype.itemsize.bit_length() - 1)
-        self.size = self.dtype.itemsize * self.width
-
-    def location(self, group: Group, lane: int | None = None) -> Location:
-        source = self.instruction.source
-        block, thread = (None, None) if lane is None else group.wave.where(lane)
-        return Location(
-            self.kernel, source.filename if source else None, source.line if source else None,
-            block, thread,
-        )
 
 
 def load(site: Site, group: Group, address: np.ndarray) -> Any:
@@ -239,7 +196,7 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
         low, high = int(address.min()), int(address.max())
         merged = int(np.bitwise_or.reduce(address)) if site.size > 1 else 0
     if merged & (site.size - 1):
-        misaligned(site, group, space, address)
+        access_words.misaligned(site, group, space, address)
     if space == "global":
         memory = wave.launch.memory
         if not (site.low <= low and high <= site.high and site.version == memory.version):
@@ -250,7 +207,7 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
             else:
                 bad = memory.bad_lanes(address, site.size)
                 if bad.any():
-                    _illegal(site, group, space, address, bad)
+                    access_words.illegal(site, group, space, address, bad)
         index = ((address - _BASE) >> site.shift).view(np.int64)
         view = memory.views[site.dtype]
     elif space == "shared":
@@ -259,7 +216,7 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
             low, high = int(address.min()), int(address.max())
         bad = wave.launch.shared_layout.outside(address, low, high, site.size)
         if bad is not None:
-            _illegal(site, group, space, address, bad)
+            access_words.illegal(site, group, space, address, bad)
         index = address.view(np.int64)
         if wave.blocks > 1:
             owner = group.take(wave.block_of) if blocks is None else blocks
@@ -275,7 +232,7 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
                 address = group.spread(address)
                 bad = bad & ~wave.on_stack(address, group.lanes, site.size)
             if bad.any():
-                _illegal(site, group, space, address, bad)
+                access_words.illegal(site, group, space, address, bad)
         wave.grow_local(limit)
         own = wave.local_offset(address).view(np.int64)
         index = (group.lanes * wave.local_stride + own) >> np.int64(site.shift)
@@ -305,53 +262,3 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
                    group.spread(address), site.size, site.strong, site.order, site.scope, blocks)
     for observer in observers:
         observer.accessed(event)
-
-
-def _verb(site: Site) -> str:
-    return {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
-
-
-def _illegal(site: Site, group: Group, space: str, address: np.ndarray,
-             bad: np.ndarray) -> NoReturn:
-    position = int(np.flatnonzero(np.broadcast_to(bad, address.shape))[0])
-    wrong = int(address[position])
-    lane = int(group.lanes[position])
-    several = int(np.count_nonzero(bad))
-    language = language_of(site.instruction.source)
-    launch, named, numbered = group.wave.launch, None, None
-    if space == "global":
-        where = launch.memory.describe(wrong, site.size)
-        other = launch.memory.elsewhere(wrong)
-        named = None if other else array_names.element(launch, wrong)
-        numbered = None if named else array_names.argument(launch, wrong, site.size)
-        help_ = language.guard
-        if other:
-            help_ = "copy the array to the device that launches, or launch on the one that has it"
-    elif space == "shared":
-        where = launch.shared_layout.describe(wrong)
-        help_ = f"check the index against the size {language.shared}"
-    else:
-        where = f"offset {wrong}, outside the thread's local arrays"
-        if wrong > STACK_TOP >> 1:
-            where = (f"offset {wrong}, outside what the thread has of alloca: past its end, or "
-                     "given back since by stackrestore or a return")
-        help_ = f"check the index against the size {language.local}"
-    others = ("" if several == 1 else " (1 more thread does the same)" if several == 2
-              else f" ({several - 1} more threads do the same)")
-    what = named or f"{site.size} bytes of {space} memory, {where}"
-    which = f", element {numbered}" if numbered else ""
-    raise MemoryAccessError(
-        f"illegal address: the thread {_verb(site)} {what}{others}{which}; {help_}",
-        site.location(group, lane), address=wrong, space=space,
-    )
-
-
-def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:
-    position = int(np.flatnonzero(address & np.uint64(site.size - 1))[0])
-    wrong = int(address[position])
-    raise MisalignedAddressError(
-        f"misaligned address: the thread {_verb(site)} {site.size} bytes of {space} memory at "
-        f"{wrong:#x}, which is not a multiple of {site.size}; records and vector types must "
-        "start at a multiple of their alignment",
-        site.location(group, int(group.lanes[position])), address=wrong, space=space,
-    )

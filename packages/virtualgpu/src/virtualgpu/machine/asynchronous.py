@@ -12,8 +12,8 @@ import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import copies, mbarrier
-from virtualgpu.machine.access import Site
 from virtualgpu.machine.memory_access import address_of
+from virtualgpu.machine.site import Site
 from virtualgpu.ptx import Immediate, Instruction, Register
 
 Emitter: TypeAlias = Any  # machine.emit's, whose module is made of this one

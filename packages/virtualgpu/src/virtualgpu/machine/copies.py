@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from virtualgpu.machine import access, mbarrier
-from virtualgpu.machine.access import Site
+from virtualgpu.machine import access, access_words, mbarrier
 from virtualgpu.machine.events import Access
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.mapping import BASE
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.wave import Wave
 
 _PIECES = {16: ("u4", 4), 8: ("u4", 2), 4: ("u4", 1), 2: ("u2", 1), 1: ("u1", 1)}
@@ -157,7 +157,7 @@ def _begin(source: Site, group: Group, copy: Copy) -> Copy:
         access.checked(to, some, copy.targets[row], tell=False)
         origin = copy.sources[row]
         if (origin & np.uint64(to.size - 1)).any():
-            access.misaligned(source, some, "global", origin)
+            access_words.misaligned(source, some, "global", origin)
         read = copy.read[row]
         for nbytes in np.unique(read).tolist():
             chosen, ahead = np.flatnonzero(read == nbytes), 0

@@ -19,9 +19,9 @@ import numpy as np
 from virtualgpu import operations
 from virtualgpu.errors import BarrierError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.machine import access
-from virtualgpu.machine.access import Site
 from virtualgpu.machine.fragments import Fragment
 from virtualgpu.machine.group import Group
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.warp import lane_ids
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WARP, WINDOW
 

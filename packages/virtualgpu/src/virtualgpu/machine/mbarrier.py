@@ -20,8 +20,8 @@ import numpy as np
 
 from virtualgpu.errors import BarrierError
 from virtualgpu.machine import access
-from virtualgpu.machine.access import Site
 from virtualgpu.machine.group import ALL, Group
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.wave import Wave
 
 LARGEST = (1 << 20) - 1  # of counts; of the bytes' count either way

@@ -9,8 +9,8 @@ import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import access
-from virtualgpu.machine.access import Site
 from virtualgpu.machine.atomics import HALF_SUMS, OPERATIONS
+from virtualgpu.machine.site import Site
 from virtualgpu.operations.types import DTYPES, UNSIGNED
 from virtualgpu.ptx import Address, Immediate, Instruction, Symbol, Vector
 from virtualgpu.ptx.module import Operand

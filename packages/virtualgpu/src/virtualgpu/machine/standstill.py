@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from virtualgpu.machine import barriers, clusters, loops, standstill_words
-from virtualgpu.machine.access import Site
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.mapping import BASE
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.wave import WINDOW, Wave
 
 Launch: TypeAlias = Any  # machine.launch's, whose module is made of this one

@@ -8,8 +8,8 @@ import numpy as np
 
 from virtualgpu.errors import EndlessError
 from virtualgpu.machine import array_names, barriers, clusters
-from virtualgpu.machine.access import Site
 from virtualgpu.machine.group import Group
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.wave import Wave
 
 Standstill: TypeAlias = Any  # machine.standstill's, whose module is made of this one

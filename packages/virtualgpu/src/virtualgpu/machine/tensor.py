@@ -13,9 +13,9 @@ import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import matrices
-from virtualgpu.machine.access import Site
 from virtualgpu.machine.fragments import Fragment, Shape, registers_of
 from virtualgpu.machine.memory_access import address_of
+from virtualgpu.machine.site import Site
 from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.ptx import Instruction, Register, Vector
 

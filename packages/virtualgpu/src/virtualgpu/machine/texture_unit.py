@@ -19,9 +19,9 @@ import numpy as np
 
 from virtualgpu.errors import MemoryAccessError, MisalignedAddressError
 from virtualgpu.machine import access, textures
-from virtualgpu.machine.access import Site
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.memory import POISON
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.textures import Surface, Texels, Texture
 from virtualgpu.ptx import Instruction
 

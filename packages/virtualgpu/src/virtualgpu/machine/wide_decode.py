@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from virtualgpu.errors import PTXSyntaxError
 from virtualgpu.machine import access, memory_access
-from virtualgpu.machine.access import Site
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.wide import U64, WIDE, halves, join
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
 
