@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
+from traitlets.config.loader import PyFileConfigLoader
 
 from gpucourse.grading.verdict import Verdict
 from grading_toy import (
@@ -249,3 +250,16 @@ def test_an_infrastructure_fault_is_not_a_zero(course):
     assert "the grader failed, not the student" in said
     assert "ZeroDivisionError" in said
     assert not (course.root / "autograded" / "alice" / "ps2").exists()
+
+
+def test_a_teachers_server_finds_the_course_in_a_checkout_and_on_a_hub(
+        repository, tmp_path, monkeypatch):
+    def root() -> str:
+        loader = PyFileConfigLoader("nbgrader_config.py", path=str(repository / "hub" / "teacher"))
+        return loader.load_config()["CourseDirectory"]["root"]
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(repository)
+    assert root() == str(repository / "grading")
+    monkeypatch.chdir(tmp_path)
+    assert root() == str(tmp_path / "gpu-course" / "grading")
