@@ -218,11 +218,15 @@ def _show_jax_device(its: Any, printer: Any, cycle: bool) -> None:
         printer.text(f": JAX itself runs on the CPU; kernels on the {found.name}")
 
 
+#: How a line of a launch that takes long ends.
+STOPS_IT = "; ■ stops it"
+
+
 def still_running(location: Location, seconds: float) -> None:
     """Say where a launch is that has taken so many seconds."""
     place = location.place().split("\n")[0]  # native code does not know it
     print(f"kernel {location.kernel} after {seconds:.0f} s: "
-          f"still {f'in {place}' if place else 'running'}; ■ stops it", file=sys.stderr, flush=True)
+          f"still {f'in {place}' if place else 'running'}{STOPS_IT}", file=sys.stderr, flush=True)
 
 
 def tick_cells(shell: InteractiveShell) -> None:
