@@ -97,7 +97,7 @@ class Case:
                  and {f.line, _other_line(f)} - {None} <= self.lines]
         if not found:
             return f"not found: {self.kind} at {sorted(self.lines)}; instead: {report}"
-        if self.kind == "race" and not any(
+        if self.kind == "race" and not any(f.kind == self.instead or
                 {f.line, _other_line(f)} - {None} == set(self.lines) for f in found):
             return f"not all of {sorted(self.lines)} found: {report}"
         for finding in report.findings:
