@@ -6,8 +6,8 @@
 Hidden inputs, random orders of threads and random points all come from the seed. Beside the starter
 as it was released, which needs no run, the same with a comment in each answer cell is graded: its
 tests run, and must fail. The solution is graded with each seed; the starters, whose answers raise
-whatever they are given, and the answers in other styles (``right.py``) with the first five. Ends with
-status 1 where any verdict was another than expected.
+whatever they are given, and the answers in other styles (``right.py``) with the first five. Ends
+with status 1 where any verdict was another than expected.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from gpucourse.course.registry import load_course
 from gpucourse.publish.gallery import LESSON, read_gallery
 from gpucourse.publish.notebooks import cell_id
 
+pytestmark = pytest.mark.rehearsal
+
 #: Bytes of one cell's output: two pictures side by side count as one.
 LIMIT = 300_000
 

@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.rehearsal
+
 SOURCE = Path(__file__).parents[2] / "course" / "lectures" / "12_more_than_one_gpu.py"
 
 PROGRAM = """

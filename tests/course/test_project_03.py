@@ -106,6 +106,7 @@ def test_histogram_is_the_one_of_hist_without_nan(setup):
 # --- the model and the fit ------------------------------------------------------------------------
 
 
+@pytest.mark.rehearsal
 def test_the_model_is_what_the_generator_does(setup, solved):
     """Two million masses drawn as the generator draws them, against expected_counts."""
     u = np.random.default_rng(11).uniform(0, 1, (3, 2_000_000))

@@ -7,6 +7,8 @@ from nbclient import NotebookClient
 
 from tools import docs_notebooks
 
+pytestmark = pytest.mark.rehearsal
+
 SOURCES = docs_notebooks.sources()
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from gpucourse.grading.sandbox import levels
 from threats import SEED, control, each_attempt, holds
 from threats_answers import ATTEMPTS
 
 pytest_plugins = ("threats_fixtures",)
+
+pytestmark = pytest.mark.rehearsal
 
 
 attempts = partial(each_attempt, ATTEMPTS)

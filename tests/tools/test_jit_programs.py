@@ -55,7 +55,8 @@ def test_right_on_the_cpu(name):
     assert too_wrong(PROGRAMS[name], args, jaxpile.jit(PROGRAMS[name])(*args)) == []
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [pytest.param(
+    name, marks=[pytest.mark.rehearsal] * (name == "isoneutral_mixing")) for name in PROGRAMS])
 def test_right_on_the_virtual_gpu_without_a_finding(name):
     args = arguments(name, SIZE)
     active = virtualgpu.is_active()

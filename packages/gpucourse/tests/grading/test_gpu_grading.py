@@ -22,6 +22,8 @@ from tools.gpu_check import grading_run
 from tools.gpu_check.rows import Row
 from virtualgpu.devices.gpu_process import VIRTUAL, GPUProcess
 
+pytestmark = pytest.mark.rehearsal
+
 LIMITS = Limits(request_seconds=30.0, gpu=True)
 
 WRONG = {

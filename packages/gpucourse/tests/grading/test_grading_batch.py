@@ -168,6 +168,7 @@ def test_other_peoples_work_needs_a_floor():
         batch.Grader(level=LIMITS).__enter__()
 
 
+@pytest.mark.rehearsal
 def test_one_may_grade_ones_own_work_anywhere(source):
     with batch.Grader(level=LIMITS, own_work=True, workers=1) as grader:
         assert grader.level in (LIMITS, NONE)

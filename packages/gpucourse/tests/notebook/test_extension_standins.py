@@ -79,7 +79,8 @@ def test_unloading_the_extension_leaves_nothing_behind(installed_cupy: Path):
     assert result == [[True, False, False], False, True, True, ["cupy"], True, [], False]
 
 
-@pytest.mark.parametrize("order", ["cupy numba.cuda", "numba.cuda cupy"])
+@pytest.mark.parametrize("order", [
+    "cupy numba.cuda", pytest.param("numba.cuda cupy", marks=pytest.mark.rehearsal)])
 def test_after_the_first_cell_the_order_of_imports_does_not_matter(order: str):
     result = in_fresh_python(
         "from IPython.core.interactiveshell import InteractiveShell\n"

@@ -44,8 +44,9 @@ def said(outputs: list) -> str:
     return "".join(output.get("text", "") for output in outputs)
 
 
-@pytest.mark.parametrize("run", [run_cells, lambda *cells: run_alone(
-    "import virtualgpu; virtualgpu.activate()", *cells)], ids=["extension", "activate"])
+@pytest.mark.parametrize("run", [run_cells, pytest.param(lambda *cells: run_alone(
+    "import virtualgpu; virtualgpu.activate()", *cells), marks=pytest.mark.rehearsal)],
+    ids=["extension", "activate"])
 def test_a_script_finds_the_virtual_gpu(run):
     *_, first, second = run(
         SCRIPT, RUN, f"{PYTHON} -c \"import cupy; print(cupy.arange(4).sum())\"")

@@ -69,6 +69,7 @@ def long_loop(x):
         cuda.syncthreads()
 
 
+@pytest.mark.rehearsal
 def test_a_long_kernel_makes_no_large_picture():
     view = timeline(long_loop, 2, 1024, np.zeros(2048), warps=99, steps=10_000)
     assert "further steps are left out" in view.text

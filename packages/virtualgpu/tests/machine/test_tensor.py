@@ -106,7 +106,8 @@ WMMA = [
 
 @pytest.mark.parametrize(("layouts", "space"), [
     (("row", "col", "row"), ".shared"), (("col", "row", "col"), ".global"),
-    (("row", "row", "row"), ""), (("col", "col", "col"), ".shared")])
+    *(pytest.param(*one, marks=pytest.mark.rehearsal) for one in (
+        (("row", "row", "row"), ""), (("col", "col", "col"), ".shared")))])
 @pytest.mark.parametrize(("shape", "d", "a", "b", "c"), WMMA)
 def test_wmma_of_matrices_in_memory(shape, d, a, b, c, layouts, space):
     chance = np.random.default_rng([len(shape + d + c), len(a + space), layouts[0] == "row"])
