@@ -10,6 +10,8 @@ from jax import lax
 
 from alike import Programs, assert_as_jax
 
+pytestmark = pytest.mark.rehearsal
+
 RANDOM = np.random.default_rng(98)
 N, D = 7, 12
 A_ = RANDOM.uniform(0, 1, (D, N))

@@ -143,6 +143,7 @@ def test_pictures_that_cells_show():
     assert not _is_wordless({"text/plain": "3"})
 
 
+@pytest.mark.rehearsal
 def test_the_course_itself_is_right():
     course, sources = read_course(REPOSITORY)
     for source in [*sources, read_gallery(course)]:
