@@ -249,7 +249,9 @@ def settings(path: Path) -> Config:
     return PyFileConfigLoader(path.name, path=str(path.parent)).load_config()
 
 
-def test_nbgrader_finds_projects_where_the_links_put_them(repository: Path) -> None:
+def test_nbgrader_finds_projects_where_the_links_put_them(
+        repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a checkout's own course directory would come first
     everybody = settings(repository / "hub" / "nbgrader_config.py")
     teacher = settings(repository / "hub" / "teacher" / "nbgrader_config.py")
     assert Path(everybody.Exchange.assignment_dir) == Path.home() / hub.FOLDER / "projects"
