@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from virtualgpu.errors import MemoryAccessError, MisalignedAddressError
 from virtualgpu.languages import language_of
 from virtualgpu.machine import array_names
+from virtualgpu.machine.group import Group
+from virtualgpu.machine.site import Site
 from virtualgpu.machine.wave import STACK_TOP
-
-if TYPE_CHECKING:
-    from virtualgpu.machine.group import Group
-    from virtualgpu.machine.site import Site
 
 
 def _verb(site: Site) -> str:
     return {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
 
 
-def illegal(site: Site, group: Group, space: str, address: np.ndarray,
-             bad: np.ndarray) -> NoReturn:
+def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.ndarray) -> NoReturn:
+    """Raise a MemoryAccessError for the first of the group's lanes that is ``bad``."""
     position = int(np.flatnonzero(np.broadcast_to(bad, address.shape))[0])
     wrong = int(address[position])
     lane = int(group.lanes[position])
@@ -56,6 +54,8 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray,
 
 
 def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:
+    """Raise a MisalignedAddressError for the first lane whose address is no multiple of the
+    site's size."""
     position = int(np.flatnonzero(address & np.uint64(site.size - 1))[0])
     wrong = int(address[position])
     raise MisalignedAddressError(
