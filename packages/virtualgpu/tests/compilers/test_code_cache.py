@@ -90,8 +90,8 @@ def test_code_for_another_processor_or_version_is_other_code(monkeypatch):
     assert key == llvm._key("text", "symbol", "none")
     others = {llvm._key("text ", "symbol", "none"), llvm._key("text", "symbols", "none"),
               llvm._key("text", "symbol", "few")}
-    for name, value in (("_processor", lambda: ("x86-64-v2", "")),
-                        ("_processor", lambda: ("x86-64-v2", "+avx"))):
+    for name, value in (("_processor", lambda: ("x86-64", "")),
+                        ("_processor", lambda: ("x86-64", "+avx"))):
         with monkeypatch.context() as patch:
             patch.setattr(llvm, name, value)
             patch.setattr(llvm, "compiler", llvm.compiler.__wrapped__)
