@@ -6,9 +6,9 @@
 it goes; stopped and started again, it tries what failed once more and goes on where it was.
 ``--show NUMBER`` prints a kernel and how it ended. Blocks with an error are launched one by one,
 four of a kernel; those that remain after them are left out. One kernel in fifty runs under
-``check()`` too. Where ``check()`` finds a race between lanes that wait for others, bytes may
-differ. A failure is any other difference, or a process that dies or hangs; the command ends with
-status 1 where there was one.
+``check()`` too. Where ``check()`` finds a race, bytes may differ; where warps wait for others and
+two of them err, either may be told. A failure is any other difference, or a process that dies or
+hangs; the command ends with status 1 where there was one.
 """
 
 from __future__ import annotations
@@ -78,9 +78,12 @@ class Pair:
         elif (found := wrong or error) is None:
             self.same_bytes(first, stop, there, here)
         elif stop - first == 1:
-            if said(error) != said(wrong):
+            if said(error) == said(wrong):
+                self.ended["equal errors"] += 1
+            elif self.meetings and type(error) is type(wrong) and warp(error) != warp(wrong):
+                self.ended["an error of another warp"] += 1
+            else:
                 raise Different(f"block {first}: {error!s} for {wrong!s}")
-            self.ended["equal errors"] += 1
         else:
             place = found.location and found.location.block
             at = first + place[0] if place else (first + stop) // 2
@@ -90,10 +93,10 @@ class Pair:
     def same_bytes(self, first: int, stop: int, there: list, here: list) -> None:
         one, other = (by_block(contents, BLOCKS, self.width) for contents in (there, here))
         for block in np.flatnonzero((one != other).any(axis=1)):
-            if not (self.meetings and first <= block < stop and self.races(int(block))):
+            if not (first <= block < stop and self.races(int(block))):
                 where = np.flatnonzero(one[block] != other[block])
                 raise Different(f"block {block}: bytes {where[:8]} of {len(where)}")
-            self.ended["different where lanes race"] += 1
+            self.ended["different where threads race"] += 1
             self.ended["equal"] -= 1
         self.ended["equal"] += stop - first
 
@@ -123,6 +126,12 @@ def said(error: VirtualGPUError | None) -> list[str]:
     what, _, groups = words.split("\n")[0].partition(" waits for ever: ")
     waiting, _, advice = groups.partition(". Every")
     return [what, *sorted(waiting.split("; ")), advice]
+
+
+def warp(error: VirtualGPUError | None) -> int | None:
+    """Of the thread that an error names, in blocks of one dimension."""
+    place = error and error.location
+    return place.thread[0] // 32 if place and place.thread else None
 
 
 def outcome(seed: int) -> tuple[Counter[str], str]:
