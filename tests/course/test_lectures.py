@@ -41,7 +41,7 @@ def wrong_answers() -> list:
 
 
 WRONG = wrong_answers()
-# Lectures but these take 5 to 20 s: they are run whole by `make rehearse`, and by `make check` as all are.
+# Lectures but these take 5 to 20 s: `make rehearse` runs them whole, and `make check` as all.
 SHORT = {"01", "03", "05", "09"}
 SOLVED = [pytest.param(id, marks=[] if id[:2] in SHORT else [pytest.mark.rehearsal])
           for id in LECTURES]
