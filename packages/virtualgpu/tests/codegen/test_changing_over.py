@@ -11,6 +11,7 @@ import pytest
 from native_lab import interrupt_when
 from ptx_lab import entry
 from virtualgpu import codegen
+from virtualgpu.codegen import core
 from virtualgpu.codegen.native import NativeKernel
 from virtualgpu.compilers import llvm
 from virtualgpu.devices import VirtualDevice, virtual
@@ -141,12 +142,14 @@ def test_a_kernel_with_faults_is_not_compiled_for_check(first_blocks, monkeypatc
     assert "faults" in kernel.module.program("k", False).watching
 
 
+ENDLESS = entry("Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0; @%p1 bra Again;", 1)
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.1])
 def test_control_c_stops_native_code(delay, monkeypatch):
     """The signal mostly arrives while native code runs, and is heard as its callback begins."""
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
-    kernel = Kernel(entry("Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0;"
-                          "@%p1 bra Again;", 1), 64, seconds=3.0)
+    kernel = Kernel(ENDLESS, 64, seconds=3.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = interrupt_when(lambda: isinstance(kernel.native, NativeKernel), delay)
     try:
@@ -156,6 +159,27 @@ def test_control_c_stops_native_code(delay, monkeypatch):
         timer.join()
         signal.signal(signal.SIGINT, before)
     assert isinstance(kernel.native, NativeKernel)
+
+
+class Last:
+    """Python gives what ``__del__`` raises to nobody."""
+
+    def __del__(self):
+        raise KeyboardInterrupt
+
+
+def test_control_c_as_an_object_goes_stops_native_code(monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    kernel = Kernel(ENDLESS, 64, seconds=3.0)
+    note, objects = core.Core._note, [Last()]
+
+    def with_an_object(self):
+        note(self)
+        objects.clear()
+
+    monkeypatch.setattr(core.Core, "_note", with_an_object)
+    with pytest.raises(KeyboardInterrupt):
+        kernel(1, 32)
 
 
 FAILING = {

@@ -167,6 +167,14 @@ PRODUCER = """
     On:"""
 
 
+# Threads 32 to 51 wait for those of their warp to end, then let the first warp go.
+ENDED = """ mov.u32 %r5, 0; mov.u32 %r0, 1; setp.lt.u32 %p1, %tid, 32; @%p1 bra Second;
+    and.b32 %r1, %tid, 31; setp.lt.u32 %p2, %r1, 20; @%p2 bra Wait; {linger} exit;
+    Wait: bar.sync 1, 32; bar.arrive 2, 64; exit;
+    Second: bar.sync 2, 64; mov.u32 %r0, 2;"""
+LINGER = "Linger: add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 50; @%p3 bra Linger;"
+
+
 @pytest.mark.parametrize(("body", "block"), [
     (EXCHANGE.format(barrier="bar.sync 5;"), 128),
     (EXCHANGE.format(barrier="mov.u32 %r7, %ctaid.x; bar.sync %r7;"), 128),
@@ -177,8 +185,11 @@ PRODUCER = """
     (EXCHANGE.format(barrier="mov.u32 %r7, 44; bar.sync 1, %r7;"), 64),
     (EXCHANGE.format(barrier="bar.sync 1, 96;"), 70),
     (EXCHANGE.format(barrier="bar.sync 1, 128;"), 64),
+    (ENDED.format(linger=""), 56), (ENDED.format(linger=LINGER), 64),
+    (ENDED.format(linger=LINGER).replace("exit", "bra On", 1).replace(
+        "mov.u32 %r0, 2", "mov.u32 %r0, 2; On: mov.u32 %r5, 3"), 64),
 ], ids=["number", "register", "count", "zero", "pairs", "producer", "bad count", "bad number",
-        "bad register", "part of a warp", "for ever"])
+        "bad register", "part of a warp", "for ever", "ended", "ended late", "ended further on"])
 def test_barriers_with_numbers(body, block):
     text = entry(PLACE + body + OUT, 1, variables=TILE)
     agree(text, np.zeros(512, np.uint32), grid=2, block=block)

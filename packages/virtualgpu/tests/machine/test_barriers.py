@@ -170,6 +170,30 @@ def test_a_partial_warp_counts_as_a_whole_one():
     assert out.tolist() == [1] * 32 + [2] * 48
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("linger", ["", "Linger: add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 50;"
+                                        "@%p3 bra Linger;"], ids=["at once", "late"])
+def test_ended_threads_fill_a_warp_up(linger, seed):
+    """PTX ISA, "bar": a warp has come when all of its threads that have not exited have."""
+    out = run(seed, f"""
+        mov.u32 %r5, 0; mov.u32 %r0, 1; setp.lt.u32 %p1, %tid, 32; @%p1 bra Second;
+        and.b32 %r1, %tid, 31; setp.lt.u32 %p2, %r1, 20; @%p2 bra Wait; {linger} exit;
+        Wait: bar.sync 1, 32; bar.arrive 2, 64; exit;
+        Second: bar.sync 2, 64; mov.u32 %r0, 2;""", grid=3, block=56)
+    # Threads 32 to 51 wait for 52 to 55, and their arrival lets the first warp go.
+    first = [2] * 32 + [0xABABABAB] * 24
+    assert out.tolist() == first * 3
+
+
+def test_a_warp_whose_threads_neither_come_nor_end_is_awaited():
+    with pytest.raises(DeadlockError, match="16 of its threads"):
+        per_thread("""
+            mov.u32 %r0, 1; setp.lt.u32 %p1, %tid, 16; @%p1 bra Half;
+            bar.sync 2, 64; bra Out;
+            Half: bar.sync 1, 32;
+            Out:""", block=32)
+
+
 def test_a_count_that_differs_between_blocks():
     out = per_thread("""
         setp.eq.u32 %p1, %block, 0; selp.b32 %r1, 32, 64, %p1; mul.lo.u32 %r2, %block, 32;

@@ -82,10 +82,12 @@ PHASE, LANES_AT, READY = 0, 4, 8
 PARKED, COUNTED, PREDICATE, NUMBER, COUNT, RESULT, GIVEN = range(7)
 ARRIVAL_WORDS = 7
 GRID = 16  # the number of the grid's barrier, after the block's own
-# Words of a block that lies beside others: per barrier the threads that have come, that are awaited
-# (0: all) and that a partial last warp counts as more; and the threads that have ended.
-ARRIVED, EXPECTED, PADDING, EXITED = 0, BARRIERS, 2 * BARRIERS, 3 * BARRIERS
-TABLE = 64
+# Words of a block that lies beside others: per barrier the threads that have come and that are
+# awaited (0: all), the threads that have ended; and per barrier which lanes of each warp have come,
+# two warps in a word, where a barrier of the kernel awaits a number.
+ARRIVED, EXPECTED, EXITED, CAME = 0, BARRIERS, 2 * BARRIERS, 2 * BARRIERS + 1
+WARPS = 32  # of a block at most
+TABLE = CAME + BARRIERS * WARPS // 2
 
 
 def site_at(number: int) -> int:

@@ -258,7 +258,8 @@ class Core:
                 provided.serve(self, number)
             elif not self._goes_on():
                 return
-            self.context[AT["ended"]] = 0
+            if self.error is None:
+                self.context[AT["ended"]] = 0
         except BaseException as error:  # it must pass through native code
             self.error = error
 
@@ -275,8 +276,9 @@ class Core:
     @contextmanager
     def _hearing_signals(self) -> Iterator[None]:
         """Keep what Ctrl-C raises in :meth:`_tick`. A signal's handler runs as a function of
-        Python begins, before any ``try`` in it, and what leaves a callback ctypes gives to
-        ``sys.unraisablehook`` alone. Only the main thread runs handlers."""
+        Python begins, before any ``try`` in it or in an object's ``__del__``, and what leaves a
+        callback of ctypes, or that, goes to ``sys.unraisablehook`` alone. Only the main thread
+        runs handlers."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -284,7 +286,8 @@ class Core:
 
         def heard(unraisable: Any) -> None:
             trace = unraisable.exc_traceback
-            if trace is not None and trace.tb_frame.f_code is Core._tick.__code__:
+            if isinstance(unraisable.exc_value, KeyboardInterrupt) or (
+                    trace is not None and trace.tb_frame.f_code is Core._tick.__code__):
                 self.error = unraisable.exc_value
             else:
                 before(unraisable)

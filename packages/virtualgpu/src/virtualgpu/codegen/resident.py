@@ -16,6 +16,7 @@ from llvmlite import ir
 from virtualgpu.codegen.apart import Apart, Arrival
 from virtualgpu.codegen.context import (
     ARRIVED,
+    CAME,
     COUNT,
     COUNTED,
     DEADLOCK,
@@ -28,7 +29,6 @@ from virtualgpu.codegen.context import (
     LANES,
     LANES_AT,
     NUMBER,
-    PADDING,
     PARKED,
     PHASE,
     PREDICATE,
@@ -40,6 +40,7 @@ from virtualgpu.codegen.context import (
     STOPPED,
     TABLE,
     WAITING,
+    WARPS,
     YIELDED,
 )
 from virtualgpu.codegen.lanes import I1, I32, I64, POINTER, Context, pointer_to
@@ -59,6 +60,7 @@ class Resident:
         if len(apart.arrivals) > MOST:
             raise Refused("more barriers than are worth compiling")
         self.apart, self.sites, self.warp = apart, sites, warp
+        self.counts = any(arrival.step.count is not None for arrival in apart.arrivals)
         module = warp.module
         self.release = self._release(module)
         self.build, (pointer, self.first, self.count) = function(
@@ -220,6 +222,9 @@ class Resident:
             barrier = build.zext(self._load(state, at[NUMBER]), I64)
             self._check(arrival, build.icmp_unsigned("<", barrier, I64(BARRIERS)), new)
             self._raise(table, barrier, self._lanes(new))
+            if self.counts:
+                came = self._came(table, barrier, warp)
+                build.store(build.or_(build.load(came, typ=I32), new), came)
             if arrival.step.count is not None:
                 wanted = build.zext(self._load(state, at[COUNT]), I64)
                 warps = build.icmp_unsigned("==", build.and_(wanted, I64(LANES - 1)), I64(0))
@@ -227,17 +232,6 @@ class Resident:
                 self._check(arrival, build.and_(warps, some), new)
                 build.store(wanted, build.gep(
                     table, [build.add(barrier, I64(EXPECTED))], source_etype=I64))
-                threads = context.load("threads")
-                last = build.sub(threads, I64(1))
-                bit = build.shl(I32(1), build.trunc(build.and_(last, I64(LANES - 1)), I32))
-                here = build.and_(
-                    build.icmp_unsigned("==", warp, build.lshr(last, I64(5))),
-                    build.icmp_unsigned("!=", build.and_(new, bit), I32(0)))
-                with build.if_then(here):
-                    # Hardware counts a partial last warp as a whole one.
-                    more = build.and_(build.sub(I64(0), threads), I64(LANES - 1))
-                    build.store(more, build.gep(
-                        table, [build.add(barrier, I64(PADDING))], source_etype=I64))
             if arrival.step.onward:
                 given = self._load(state, at[GIVEN])
                 self._store(state, at[GIVEN], build.or_(given, new))
@@ -258,19 +252,44 @@ class Resident:
         build, context = self.build, self.context
         threads, exited = context.load("threads"), item(build, table, I64(EXITED), I64)
         with count_to(build, I64(BARRIERS)) as barrier:
-            arrived, expected, padding = (
+            arrived, expected = (
                 item(build, table, build.add(barrier, I64(start)), I64)
-                for start in (ARRIVED, EXPECTED, PADDING))
+                for start in (ARRIVED, EXPECTED))
             everyone = build.icmp_unsigned("==", expected, I64(0))
-            present = build.add(arrived, build.select(everyone, exited, padding))
+            ended = variable(build, exited)
+            if self.counts:
+                with build.if_then(build.not_(everyone)):
+                    self._fill_up(number, table, barrier, ended)
+            present = build.add(arrived, build.load(ended))
             wanted = build.select(everyone, threads, expected)
             whole = build.and_(build.icmp_unsigned("!=", arrived, I64(0)),
                                build.icmp_unsigned(">=", present, wanted))
             with build.if_then(whole):
                 build.call(self.release, [context.pointer, number, build.trunc(barrier, I32)])
-                for start in (ARRIVED, EXPECTED, PADDING):
+                for start in (ARRIVED, EXPECTED):
                     build.store(I64(0), build.gep(
                         table, [build.add(barrier, I64(start))], source_etype=I64))
+                if self.counts:
+                    with count_to(build, context.load("warps")) as warp:
+                        build.store(I32(0), self._came(table, barrier, warp))
+
+    def _came(self, table: ir.Value, barrier: ir.Value, warp: ir.Value) -> ir.Value:
+        """Where the lanes of a warp are that have come to a barrier."""
+        build = self.build
+        at = build.add(build.mul(barrier, I64(WARPS)), build.add(warp, I64(2 * CAME)))
+        return build.gep(table, [at], source_etype=I32)
+
+    def _fill_up(self, number: ir.Value, table: ir.Value, barrier: ir.Value,
+                 more: ir.Value) -> None:
+        """Lanes that count though they never come (``machine.barriers.Waiting.filling``)."""
+        build = self.build
+        build.store(I64(0), more)
+        with self._each_warp(number) as (warp, state):
+            came = build.load(self._came(table, barrier, warp), typ=I32)
+            gone = build.not_(build.or_(came, self._load(state, LANES_AT)))
+            some = build.icmp_unsigned("!=", came, I32(0))
+            build.store(build.add(build.load(more), self._lanes(
+                build.select(some, gone, I32(0)))), more)
 
     def _release_the_grid(self, moved: ir.Value) -> None:
         build, context = self.build, self.context

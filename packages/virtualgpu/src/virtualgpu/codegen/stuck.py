@@ -13,6 +13,7 @@ import numpy as np
 
 from virtualgpu.codegen.context import (
     ARRIVED,
+    CAME,
     COUNTED,
     EXPECTED,
     GIVEN,
@@ -20,12 +21,12 @@ from virtualgpu.codegen.context import (
     LANES,
     LANES_AT,
     NUMBER,
-    PADDING,
     PARKED,
     PHASE,
     PREDICATE,
     RESULT,
     TABLE,
+    WARPS,
 )
 from virtualgpu.codegen.core import Core
 from virtualgpu.errors import EndlessError, VirtualGPUError
@@ -149,9 +150,12 @@ class _Handover:
                 if key not in wave.waiting:
                     state = wave.waiting[key] = barriers.Waiting(wave)
                     if key != "grid":
-                        for array, start in ((state.arrived, ARRIVED), (state.padding, PADDING),
+                        for array, start in ((state.arrived, ARRIVED),
                                              (state.expected, EXPECTED)):
                             array[:] = self.tables[:, start + int(number)]
+                        came = np.ascontiguousarray(self.tables[:, CAME:]).view(np.uint32)
+                        came = came.reshape(wave.blocks, -1, WARPS)[:, int(number)]
+                        state.came[self._lanes(came)[0]] = True
                 state = wave.waiting[key]
                 if key == "grid":
                     state.arrived += np.bincount(block, minlength=wave.blocks)

@@ -24,15 +24,26 @@ Operands = tuple[str | np.ndarray, np.ndarray | None, np.ndarray | None]
 class Waiting:
     """Who waits at one barrier of the wave's blocks."""
 
-    __slots__ = ("arrived", "expected", "groups", "padding", "predicates")
+    __slots__ = ("arrived", "came", "expected", "groups", "predicates")
 
     def __init__(self, wave: Wave):
         self.groups: list[Group] = []
         self.predicates: list[np.ndarray | None] = []
         self.arrived = np.zeros(wave.blocks, np.int64)
         self.expected = np.zeros(wave.blocks, np.int64)  # 0: every thread of the block
-        # Hardware counts warps, 32 threads each: a partial last warp counts as a whole one.
-        self.padding = np.zeros(wave.blocks, np.int64)
+        self.came = np.zeros(wave.lanes, bool)
+
+    def filling(self, wave: Wave) -> np.ndarray:
+        """What counts, beside who has arrived, where a number is awaited: int64, shape (blocks,).
+
+        Barriers count warps, 32 threads each, and a warp has come when its threads that have not
+        ended have: ended ones, and those that a partial last warp never had, fill it up.
+        """
+        some = np.zeros(wave.warps, bool)
+        some[wave.warp_of[self.came]] = True
+        more = np.bincount(wave.block_of[wave.has_exited & ~self.came & some[wave.warp_of]],
+                           minlength=wave.blocks)
+        return more + some.reshape(wave.blocks, -1)[:, -1] * (-wave.threads % WARP)
 
 
 def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
@@ -75,14 +86,13 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
         state = wave.waiting[barrier] = Waiting(wave)
     blocks = group.take(wave.block_of)
     state.arrived += np.bincount(blocks, minlength=wave.blocks)
+    state.came[group.lanes] = True
     if threads is not None:
         if ((threads % WARP != 0) | (threads == 0)).any():
             raise LaunchError(
                 f"a barrier of {int(threads.max())} threads: the number must be a multiple of "
                 f"{WARP}", location(wave, group))
         state.expected[blocks] = threads
-        last = blocks[group.take(wave.thread_of) == wave.threads - 1]
-        state.padding[last] = -wave.threads % WARP
     onward: list[Group] = []
     if "arrive" in instruction.modifiers:
         if (watch := wave.launch.standstill) is not None:
@@ -102,7 +112,9 @@ def release(wave: Wave, barrier: int | str) -> list[Group]:
         complete = np.full(wave.blocks, state.arrived.sum() + wave.finished >= wave.lanes)
     else:
         everyone = state.expected == 0
-        present = state.arrived + np.where(everyone, wave.exited, state.padding)
+        ended = wave.exited if everyone.all() else np.where(
+            everyone, wave.exited, state.filling(wave))
+        present = state.arrived + ended
         complete = present >= np.where(everyone, wave.threads, state.expected)
     here = state.arrived > 0
     if not (complete & here).any():
@@ -127,7 +139,7 @@ def release(wave: Wave, barrier: int | str) -> list[Group]:
         state.groups, state.predicates = keep, keep_predicates
         state.arrived[complete] = 0
         state.expected[complete] = 0
-        state.padding[complete] = 0
+        state.came[complete[wave.block_of]] = False
     missing = None
     if wave.finished and wave.launch.observers:
         concerned = complete if barrier == "grid" else complete & here
