@@ -41,9 +41,10 @@ class Waiting:
         """
         some = np.zeros(wave.warps, bool)
         some[wave.warp_of[self.came]] = True
-        more = np.bincount(wave.block_of[wave.has_exited & ~self.came & some[wave.warp_of]],
-                           minlength=wave.blocks)
-        return more + some.reshape(wave.blocks, -1)[:, -1] * (-wave.threads % WARP)
+        ended = wave.has_exited & ~self.came & some[wave.warp_of]
+        more: np.ndarray = np.bincount(wave.block_of[ended], minlength=wave.blocks)
+        more += some.reshape(wave.blocks, -1)[:, -1] * (-wave.threads % WARP)
+        return more
 
 
 def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
