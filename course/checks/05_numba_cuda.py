@@ -14,6 +14,7 @@ from gpucourse.exercises.trials import (
     launched,
     require_equal,
     require_parallel,
+    require_shared,
 )
 
 
@@ -153,6 +154,9 @@ def stencil(kernel):
         f"{counts.global_store_sectors} pieces: a warp's threads lie in a column",
         look="cuda.grid(2) gives x first, and x should be the column",
     )
+    # 6 accesses a cell; 10 where a cell is read again in each branch.
+    require_shared(counts, (2, 16), (32, 4), values.size, "each thread makes one cell", rounds=0,
+                   accesses=10)
 
 
 def _judge_map(out, expected, case):
@@ -211,6 +215,10 @@ def tiled_matmul(kernel):
         f"memory where {3 * a.size * 2:,} are enough",
         look="each thread loads one number of each tile, and the block shares them",
     )
+    # 109 accesses an element; 205 where the sum is kept in the product.
+    require_shared(counts, (3, 3), (16, 16), a.size,
+                   "each thread loads its number of each tile, and makes one element", rounds=0,
+                   accesses=240)
 
 
 def _close(got, expected, case, look, tolerance=1e-12):

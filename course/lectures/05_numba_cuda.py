@@ -487,7 +487,8 @@ scale_map[(2, 1), (32, 64)](d_momentum, 0.5, d_out)
 # A *stencil* makes each cell from its neighbours. Write `smooth`: `out[row, column]` is the mean of five
 # cells: the cell itself, those left and right of it, and those above and below. In `phi` the map is a ring:
 # the last column and the first are neighbours. In `eta` it ends: a neighbour that does not exist counts
-# as 0 (still divide by 5). The check tests the map, and that warps lie along the rows.
+# as 0 (still divide by 5). The check tests the map, that warps lie along the rows, and that each thread has
+# one cell.
 
 # %% id="stencil-exercise" tags=["exercise"]
 @cuda.jit
@@ -639,7 +640,8 @@ print(report)
 #
 # `matmul_tiled` reads out of bounds unless all sides are multiples of 16. Mend it: outside of a matrix, a
 # tile holds zeros, which add nothing; and only threads that have an element write one. Every thread of
-# the block must still come to both barriers, so no early `return`.
+# the block must still come to both barriers, so no early `return`. The check counts what is loaded from global
+# memory, and what the busiest thread does.
 
 # %% id="tiled-matmul-exercise" tags=["exercise"]
 @cuda.jit

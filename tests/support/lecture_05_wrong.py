@@ -190,6 +190,22 @@ def own_numbering_crosswise(values, out):
         i += threads
 
 
+@wrong("stencil", "the work is not shared.*each thread makes one cell")
+@cuda.jit
+def one_thread_for_each_row(values, out):
+    rows, columns = values.shape
+    x, row = cuda.grid(2)
+    if x == 0 and row < rows:
+        for column in range(columns):
+            total = values[row, column]
+            total += values[row, (column + 1) % columns] + values[row, (column - 1) % columns]
+            if row > 0:
+                total += values[row - 1, column]
+            if row + 1 < rows:
+                total += values[row + 1, column]
+            out[row, column] = total / 5
+
+
 # --- tiled-matmul -------------------------------------------------------------------------------
 
 TILE = 16
@@ -234,6 +250,31 @@ wrong("tiled-matmul", "illegal address|race: ", "store without guard")(product(g
 wrong("tiled-matmul", "race: ", "no first barrier")(product(first=False))
 wrong("tiled-matmul", "race: ", "no second barrier")(product(second=False))
 wrong("tiled-matmul", "barrier|unwritten|wait", "leaves early")(product(leave=True))
+
+
+@wrong("tiled-matmul", "the work is not shared.*each thread loads its number")
+@cuda.jit
+def one_thread_fills_the_tiles(a, b, out):
+    tile_a = cuda.shared.array((TILE, TILE), float32)
+    tile_b = cuda.shared.array((TILE, TILE), float32)
+    column, row = cuda.grid(2)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    total = float32(0)
+    for start in range(0, a.shape[1], TILE):
+        if x == 0 and y == 0:
+            for i in range(TILE):
+                for j in range(TILE):
+                    tile_a[i, j] = tile_b[i, j] = 0
+                    if row + i < a.shape[0] and start + j < a.shape[1]:
+                        tile_a[i, j] = a[row + i, start + j]
+                    if start + i < b.shape[0] and column + j < b.shape[1]:
+                        tile_b[i, j] = b[start + i, column + j]
+        cuda.syncthreads()
+        for k in range(TILE):
+            total += tile_a[y, k] * tile_b[k, x]
+        cuda.syncthreads()
+    if row < out.shape[0] and column < out.shape[1]:
+        out[row, column] = total
 
 
 @wrong("tiled-matmul", "numbers were loaded from global")
