@@ -10,6 +10,8 @@ from pathlib import Path
 import jupytext
 import nbformat
 
+from gpucourse.course.released import digest
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -24,6 +26,8 @@ def notebook(source: Path) -> nbformat.NotebookNode:
     made.metadata = {"kernelspec": made.metadata["kernelspec"]}
     for cell in made.cells:
         cell.id = cell.metadata.pop("id")
+    # As in a lesson, so that nobody's `gpucourse save` takes it for work of their own.
+    made.metadata["gpucourse"] = {"released": digest(made)}
     nbformat.validate(made)
     return made
 

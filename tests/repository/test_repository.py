@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpucourse.course.projects import COURSE, VIRTUALGPU, read_projects
+from gpucourse.progress.bundle import changed_notebooks
 
 # What virtualgpu may import beside itself and the standard library.
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
@@ -105,6 +106,14 @@ def imported(path: Path, package: str) -> set[str]:
 
 def modules(repository: Path, package: str) -> list[Path]:
     return sorted((repository / "packages" / package / "src" / package).rglob("*.py"))
+
+
+def test_no_notebook_of_a_fresh_checkout_counts_as_somebodys_work(repository, tmp_path):
+    """`gpucourse save` would take it along. As committed: here somebody may have worked."""
+    archive = subprocess.run(["git", "archive", "HEAD", "*.ipynb"], cwd=repository,
+                             stdout=subprocess.PIPE, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", tmp_path], input=archive, check=True)
+    assert [path for path, _ in changed_notebooks(tmp_path)] == []
 
 
 def test_imports_are_found_in_every_spelling(tmp_path: Path) -> None:
