@@ -235,10 +235,10 @@ def test_the_feedback_can_be_read_and_shows_no_hidden_test(feedback: Tab, reposi
     feedback.picture("9-feedback")
     text = page.locator("body").inner_text()
     assert "Score: 4.0 / 36.0" in text
-    assert "nothing is written here yet" in text
+    assert "nothing is written in" in text
     hidden = [one for one in release.secrets(read_course(repository)[1])
               if one.place.startswith(f"hidden tests of {PROJECT}")]
     assert len(hidden) > 30
     assert not [one for one in hidden if one.text in release.squeeze(text)]
-    page.get_by_text("nothing is written here yet").first.scroll_into_view_if_needed()
+    page.get_by_text("nothing is written in").first.scroll_into_view_if_needed()
     feedback.picture("10-feedback-of-an-answer")

@@ -59,6 +59,20 @@ def test_a_slice_of_what_a_kernel_wrote_is_its_result(reasons):
     assert reasons(count=source) == ["", ""]
 
 
+def test_who_calls_what_is_not_written_hears_its_name(reasons):
+    stub = "@cuda.jit\ndef scale(values, out):\n    raise NotImplementedError()\n"
+    first, second = reasons(scale=stub)
+    assert first == "raises NotImplementedError: nothing is written in 'scale' yet"
+    assert second == ""
+
+
+def test_a_stub_of_no_name_of_the_course_is_not_named(reasons):
+    own = "\n\ndef own_secret(values):\n    raise NotImplementedError()\n\n\nhistogram = own_secret\n"
+    first, second = reasons(count=COUNT + own)
+    assert first == ""
+    assert second == "raises NotImplementedError: nothing is written here yet"
+
+
 def test_a_kernel_with_other_arguments(reasons):
     source = "@cuda.jit\ndef scale(values, out):\n    pass\n"
     assert "cannot be compiled for the arguments" in reasons(scale=source)[0]
