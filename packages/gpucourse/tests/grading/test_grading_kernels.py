@@ -67,7 +67,7 @@ def test_who_calls_what_is_not_written_hears_its_name(reasons):
 
 
 def test_a_stub_of_no_name_of_the_course_is_not_named(reasons):
-    own = "\n\ndef own_secret(values):\n    raise NotImplementedError()\n\n\nhistogram = own_secret\n"
+    own = "\n\ndef secret(values):\n    raise NotImplementedError()\n\n\nhistogram = secret\n"
     first, second = reasons(count=COUNT + own)
     assert first == ""
     assert second == "raises NotImplementedError: nothing is written here yet"
