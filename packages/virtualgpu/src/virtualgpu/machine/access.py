@@ -246,12 +246,10 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
           blocks: np.ndarray | None) -> None:
     """Let observers know of a legal access."""
     launch = group.wave.launch
-    observers, watch = launch.observers, launch.standstill
-    if not observers and watch is None:
-        return
+    told, watch = launch.told.accessed, launch.standstill
     if watch is not None and site.kind != "store":
         watch.looked(site, group, space, address, blocks)
-    if not observers:
+    if not told:
         return
     if site.quiet and (space in ("local", "param") or (site.kind == "load" and launch.is_constant(
             int(address.min()), int(address.max())))):
@@ -260,5 +258,5 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
         address = group.wave.local_offset(address)
     event = Access(site.kind, space, group, site.instruction, group.lanes,
                    group.spread(address), site.size, site.strong, site.order, site.scope, blocks)
-    for observer in observers:
-        observer.accessed(event)
+    for tell in told:
+        tell(event)

@@ -128,7 +128,7 @@ class Emitter:
             for s in sorted(live_out) if s in self.written
         ]
         return "\n".join(
-            ["def run(group):", " old = group.registers", " get = old.get", *loads, *self.lines,
+            ["def run(group):", " old = group.registers", " get = old.reader", *loads, *self.lines,
              f" group.registers = old.carry({tuple(kept)!r}, {{{', '.join(made)}}})",
              f" return {self.result}"]
         )

@@ -12,7 +12,7 @@ memories are laid out (``shared_stride``, ``local_stride``, both in bytes).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -220,3 +220,17 @@ class Observer:
 
     def exited(self, group: Group) -> None:
         """The group's lanes ended."""
+
+
+class Told(NamedTuple):
+    """Whom to tell of what happens most: the observers' methods that are not this module's own."""
+
+    executed: list[Callable[[Group, list[Instruction]], None]]
+    branched: list[Callable[[Group, Instruction, np.ndarray], None]]
+    accessed: list[Callable[[Access], None]]
+
+    @classmethod
+    def of(cls, observers: list[Observer]) -> Told:
+        return cls(*([getattr(one, event) for one in observers
+                      if getattr(type(one), event) is not getattr(Observer, event)]
+                     for event in cls._fields))

@@ -18,7 +18,7 @@ from virtualgpu.errors import (
     VirtualGPUError,
 )
 from virtualgpu.machine import barriers, clusters, simt, standstill
-from virtualgpu.machine.events import Observer
+from virtualgpu.machine.events import Observer, Told
 from virtualgpu.machine.group import Group
 from virtualgpu.machine.intrinsics import PRINTED
 from virtualgpu.machine.limits import (
@@ -103,6 +103,7 @@ class Launch:
         self.blocks = self.grid[0] * self.grid[1] * self.grid[2]
         self.dynamic_shared, self.cooperative = int(dynamic_shared), cooperative
         self.observers = list(observers)
+        self.told = Told.of(self.observers)
         self.schedule: Schedule = schedule or Lockstep()
         self.budget = budget or Budget()
         self.native, self.cores = native, cores

@@ -9,7 +9,7 @@ an ``if`` around two instructions costs what these two write, not what the kerne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -58,15 +58,21 @@ class Registers:
             return value
         return value.take(self.lanes)
 
+    @property
+    def reader(self) -> Callable[[int, np.ndarray], np.ndarray]:
+        """:meth:`get`, for many slots: where the lanes are the whole wave, at a dict's cost."""
+        return self.base.get if len(self.lanes) == self.whole else self.get
+
     def carry(self, kept: tuple[int, ...], made: Values) -> Registers:
         """After a block: the slots ``kept`` as they were, and what the block has made."""
-        if len(self.lanes) == self.whole:
-            old = self.base
-            made.update((s, old[s]) for s in kept if s in old)
+        full = len(self.lanes) == self.whole
+        old = self.base if full else self.own
+        if old:
+            for slot in kept:
+                if slot in old:
+                    made[slot] = old[slot]
+        if full:
             return Registers(self.lanes, self.whole, made, NOTHING)
-        own = self.own
-        if own:
-            made.update((s, own[s]) for s in kept if s in own)
         return Registers(self.lanes, self.whole, self.base, made)
 
     def updated(self, made: Values) -> Registers:

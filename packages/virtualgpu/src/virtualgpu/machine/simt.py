@@ -34,7 +34,7 @@ def start(wave: Wave) -> None:
 def run(wave: Wave) -> bool:
     """Run until the wave has ended (True) or all its lanes only wait for others (False)."""
     launch = wave.launch
-    program, schedule, observers = launch.program, launch.schedule, launch.observers
+    program, schedule, executed = launch.program, launch.schedule, launch.told.executed
     blocks = program.blocks
     while True:
         if not wave.pending and not wave.met:
@@ -59,9 +59,8 @@ def run(wave: Wave) -> bool:
                 group = warp_sync.meet(wave, group, block)
                 if group is None:
                     break
-            if observers:
-                for observer in observers:
-                    observer.executed(group, block.instructions)
+            for tell in executed:
+                tell(group, block.instructions)
             wave.steps += len(block.instructions)
             launch.spend(len(block.instructions) * group.count, wave, group)
             result = block.run(group)
@@ -120,11 +119,10 @@ def _spins(group: Group, head: int) -> bool:
 
 def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Group | None:
     """Where the lanes go; the group itself where they stay together, else None."""
-    observers = wave.launch.observers
-    if observers:
+    if told := wave.launch.told.branched:
         taken = group.spread(~predicate if block.negated else predicate)
-        for observer in observers:
-            observer.branched(group, block.last, taken)
+        for tell in told:
+            tell(group, block.last, taken)
     true = (group.count if predicate[0] else 0) if len(predicate) == 1 else int(
         np.count_nonzero(predicate))
     if true == 0 or true == group.count:

@@ -70,6 +70,27 @@ class _Block:
         self.instructions, self.warps, self.lanes = instructions, 0, 0
 
 
+class _Accesses:
+    """What an instruction did to one memory, in one way, so far: see :func:`.add_access`."""
+
+    __slots__ = ("access", "hottest", "lanes", "least", "moved", "requests")
+
+    def __init__(self, access: Access):
+        self.access = access
+        self.lanes = self.requests = self.moved = self.least = self.hottest = 0
+
+
+class _Places:
+    """Where the arrays of a wave's lanes start."""
+
+    __slots__ = ("blocks", "threads", "warps", "wave")
+
+    def __init__(self, wave):
+        self.wave = wave
+        self.warps, self.threads, self.blocks = map(
+            pointer, (wave.warp_of, wave.thread_of, wave.block_of))
+
+
 class Profiler(Observer):
     """Adds each launch to a profile."""
 
@@ -79,11 +100,15 @@ class Profiler(Observer):
         self._banks, self._many = np.zeros(32, np.int64), np.zeros(32, np.int64)
         self._result = np.zeros(4, np.int64)
         self._output = pointer(self._result)
+        # Where they start, looked up once: 1 µs each, many times an access.
+        self._room = [pointer(one) for one in (self._seen, self._more, self._banks, self._many)]
+        self._places: _Places | None = None
 
     def launch_started(self, launch) -> None:
         self.launch = launch
         self.counters = Counters()
         self.blocks: dict[int, _Block] = {}
+        self.accesses: dict[tuple, _Accesses] = {}
         self.shares = Shares()
         self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
         self._last: tuple = (None, 0)
@@ -96,6 +121,10 @@ class Profiler(Observer):
     def launch_finished(self, launch) -> None:
         for block in self.blocks.values():
             self._issued(block)
+        for one in self.accesses.values():
+            access = one.access
+            add_access(self._counters_of(access.instruction), access.space, access.kind,
+                       access.size, one.lanes, one.requests, one.moved, one.least, one.hottest)
         total = Counters()
         for counters in self.counters.by_line.values():
             total.add(counters)
@@ -104,7 +133,7 @@ class Profiler(Observer):
         self.shares.tell(total)
         self.profile.launches.append(
             LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure))
-        self.blocks, self.hot = {}, {}
+        self.blocks, self.accesses, self.hot, self._places = {}, {}, {}, None
 
     def _issued(self, block: _Block) -> None:
         """The instructions of a block were issued for so many warps, and lanes of them."""
@@ -218,28 +247,41 @@ class Profiler(Observer):
 
     def accessed(self, access: Access) -> None:
         space, kind, many = access.space, access.kind, len(access.lanes)
-        requests = moved = least = hottest = 0
-        if space != "local":
-            self.shares.accessed(access.group.wave, access.lanes)
-            addresses, lanes = _arrays(access)
-            wave, seen = access.group.wave, pointer(self._seen)
-            start = (pointer(addresses), pointer(lanes), pointer(wave.warp_of))
-            if kind == "atomic":
-                requests, moved, least = self._count(lambda result: warp_loops.contention(
-                    *start, many, seen, pointer(self._many), result))[:3]
-                hottest = self._hottest(access, addresses, lanes)
-            elif space == "global":
-                requests, moved, least = self._count(lambda result: warp_loops.sectors(
-                    *start, many, access.size, seen, pointer(self._more), result))[:3]
-            else:
-                share = WARP if access.size <= 4 else 128 // access.size
-                requests, moved, least = self._count(lambda result: warp_loops.banks(
-                    *start, pointer(wave.thread_of), many, access.size, share, seen,
-                    pointer(self._banks), result))[:3]
-        add_access(self._counters_of(access.instruction), space, kind, access.size, many, requests,
-                   moved, least, hottest)
+        key = (id(access.instruction), space, kind, access.size)
+        sums = self.accesses.get(key)
+        if sums is None:
+            sums = self.accesses[key] = _Accesses(access._replace(
+                group=None, lanes=None, addresses=None, blocks=None))  # type: ignore[arg-type]
+        sums.lanes += many
+        if space == "local":
+            return
+        wave = access.group.wave
+        self.shares.accessed(wave, access.lanes)
+        addresses, lanes = _arrays(access)
+        places = self._places
+        if places is None or places.wave is not wave:
+            places = self._places = _Places(wave)
+        start = pointer(addresses), pointer(lanes), places.warps
+        seen, more, banks, each = self._room
+        result, output = self._result, self._output
+        result[:] = 0
+        if kind == "atomic":
+            warp_loops.contention(*start, many, seen, each, output)
+        elif space == "global":
+            warp_loops.sectors(*start, many, access.size, seen, more, output)
+        else:
+            share = WARP if access.size <= 4 else 128 // access.size
+            warp_loops.banks(*start, places.threads, many, access.size, share, seen, banks, output)
+        requests, moved, least, _ = result.tolist()
+        sums.requests += requests
+        sums.moved += moved
+        if kind == "atomic":
+            sums.least = max(sums.least, least)
+            sums.hottest = max(sums.hottest, self._hottest(access, addresses, lanes, places))
+        else:
+            sums.least += least
 
-    def _hottest(self, access: Access, addresses, lanes) -> int:
+    def _hottest(self, access: Access, addresses, lanes, places: _Places) -> int:
         """The most updates that a word has had up to now in this launch."""
         wave, done, most = access.group.wave, 0, 0
         while done < len(lanes):
@@ -250,23 +292,19 @@ class Profiler(Observer):
             else:
                 key, end = self.launch.memory.extent(int(addresses[done]))
                 start, span, stride, words = key, end - key, 0, (end - key) // 4 + 1
-            part_of = wave.block_of
+            parts = places.blocks
             if access.blocks is not None:
-                part_of = part_of.copy()
+                part_of = wave.block_of.copy()
                 part_of[access.lanes] = access.blocks
+                parts = pointer(part_of)
             counts = self.hot.get(key)
             if counts is None:
                 counts = self.hot[key] = np.zeros(words, np.uint32)
             rest, their = addresses[done:], lanes[done:]
-
-            def tally(result, rest=rest, their=their, start=start, span=span, stride=stride,
-                      counts=counts, part_of=part_of):
-                return warp_loops.tally(
-                    pointer(rest), pointer(their), pointer(part_of), len(rest), start,
-                    span, stride, pointer(counts), result)
-
             self._result[:] = 0
-            done += tally(self._output)
+            done += warp_loops.tally(
+                pointer(rest), pointer(their), parts, len(rest), start, span, stride,
+                pointer(counts), self._output)
             most = max(most, int(self._result[0]))
         return most
 

@@ -52,13 +52,16 @@ class Racecheck(RaceOrder):
         self.result = np.zeros(1, np.int64)
         self._outputs = (*map(pointer, self.found), ROOM, pointer(self.result))
         self.active = False
+        self.recorded = False  # whether somebody asks what a launch has touched
         self.generation = _time.generation
 
     # -- launches ------------------------------------------------------------------------------
 
     def launch_started(self, launch) -> None:
-        self.active = launch.blocks * launch.threads <= race_loop.MAXIMUM_THREAD
-        if not self.active:
+        threads = launch.blocks * launch.threads
+        # Nobody races alone.
+        self.active = 1 - self.recorded < threads <= race_loop.MAXIMUM_THREAD
+        if threads > race_loop.MAXIMUM_THREAD:
             self.report.notes.append(
                 f"launch {self.report.launches}: races were not looked for, since it has more "
                 f"than {race_loop.MAXIMUM_THREAD:,} threads")

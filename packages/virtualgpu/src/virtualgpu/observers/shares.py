@@ -66,6 +66,8 @@ class _Counts:
         self.warps = np.zeros((wave.blocks, -(-wave.threads // WARP)), np.uint32)
         self.before = self.warps.copy()  # at each block's last barrier
         self.span = np.zeros(wave.blocks, np.int64)  # up to there
+        self._warp_of = wave.warp_of
+        self._places = pointer(self._warp_of), pointer(self.threads), pointer(self.warps)
 
     def add(self, wave, lanes: np.ndarray, amount: int) -> None:
         if len(lanes) == wave.lanes:
@@ -73,8 +75,7 @@ class _Counts:
             self.warps += np.uint32(amount)
         else:
             lanes = np.ascontiguousarray(lanes)
-            warp_loops.raise_by(amount, pointer(lanes), len(lanes), pointer(wave.warp_of),
-                                pointer(self.threads), pointer(self.warps))
+            warp_loops.raise_by(amount, pointer(lanes), len(lanes), *self._places)
 
     def end_stretch(self, blocks: np.ndarray) -> None:
         # Even one in which nothing is done costs the barrier.

@@ -84,6 +84,7 @@ class Streamcheck(Observer):
 
     def __init__(self, report: Report, races: Racecheck, number_of, device_address):
         self.report, self._races = report, races
+        races.recorded = True
         self._number_of, self._device_address = number_of, device_address
         self._lock = threading.RLock()
         self.streams: dict[Key, Clock] = {}

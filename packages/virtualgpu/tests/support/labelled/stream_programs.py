@@ -190,6 +190,15 @@ def right_memory_used_again():
     cuda.synchronize()
 
 
+def wrong_single_threads():
+    """Kernels in which nobody could race with another thread of the launch."""
+    x, y = _arrays()
+    a, b = cuda.stream(), cuda.stream()
+    add[1, 1, a](x, 1)  # first
+    move[1, 1, b](x, y)  # second
+    cuda.synchronize()
+
+
 def wrong_kernel_reads_too_early():
     x, y = _arrays()
     a, b = cuda.stream(), cuda.stream()
