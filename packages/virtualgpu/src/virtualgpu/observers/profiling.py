@@ -261,18 +261,7 @@ class Profiler(Observer):
         places = self._places
         if places is None or places.wave is not wave:
             places = self._places = _Places(wave)
-        start = pointer(addresses), pointer(lanes), places.warps
-        seen, more, banks, each = self._room
-        result, output = self._result, self._output
-        result[:] = 0
-        if kind == "atomic":
-            warp_loops.contention(*start, many, seen, each, output)
-        elif space == "global":
-            warp_loops.sectors(*start, many, access.size, seen, more, output)
-        else:
-            share = WARP if access.size <= 4 else 128 // access.size
-            warp_loops.banks(*start, places.threads, many, access.size, share, seen, banks, output)
-        requests, moved, least, _ = result.tolist()
+        requests, moved, least = self._turns(access, addresses, lanes, places)
         sums.requests += requests
         sums.moved += moved
         if kind == "atomic":
@@ -280,6 +269,27 @@ class Profiler(Observer):
             sums.hottest = max(sums.hottest, self._hottest(access, addresses, lanes, places))
         else:
             sums.least += least
+
+    def _turns(self, access: Access, addresses, lanes, places: _Places) -> tuple[int, int, int]:
+        """Requests, sectors or wavefronts or passes, and those that would do: see
+        :func:`.add_access`."""
+        kind, size, many = access.kind, access.size, len(lanes)
+        in_global = access.space == "global"
+        if many == 1:  # nobody to share with or to wait for
+            return 1, 1, -(-size // warp_loops.SECTOR) if in_global and kind != "atomic" else 1
+        start = pointer(addresses), pointer(lanes), places.warps
+        seen, more, banks, each = self._room
+        self._result[:] = 0
+        if kind == "atomic":
+            warp_loops.contention(*start, many, seen, each, self._output)
+        elif in_global:
+            warp_loops.sectors(*start, many, size, seen, more, self._output)
+        else:
+            share = WARP if size <= 4 else 128 // size
+            warp_loops.banks(
+                *start, places.threads, many, size, share, seen, banks, self._output)
+        requests, moved, least, _ = self._result.tolist()
+        return requests, moved, least
 
     def _hottest(self, access: Access, addresses, lanes, places: _Places) -> int:
         """The most updates that a word has had up to now in this launch."""
