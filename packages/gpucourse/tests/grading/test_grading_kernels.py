@@ -59,7 +59,7 @@ def test_a_slice_of_what_a_kernel_wrote_is_its_result(reasons):
     assert reasons(count=source) == ["", ""]
 
 
-def test_who_calls_what_is_not_written_hears_its_name(reasons):
+def test_what_is_not_written_yet_is_named(reasons):
     stub = "@cuda.jit\ndef scale(values, out):\n    raise NotImplementedError()\n"
     first, second = reasons(scale=stub)
     assert first == "raises NotImplementedError: nothing is written in 'scale' yet"
