@@ -143,6 +143,12 @@ def test_reasons_say_what_to_do(course):
     assert "mine (2).ipynb" in course.feedback("renamed")
     assert "is a link" in course.feedback("linked")
     assert "occurs 3 times" in course.feedback("twice")
+    # What kept everything from running is said once, above the table of tests.
+    above, table = course.feedback("cut").split('<table class="gpuc-results">')
+    assert "not valid JSON" in above and "not valid JSON" not in table.split("</table>")[0]
+    above, table = course.feedback("wrong").split('<table class="gpuc-results">')
+    assert "wrong for three numbers" not in above
+    assert "wrong for three numbers" in table.split("</table>")[0]
 
 
 def test_feedback_shows_no_hidden_test_and_no_solution(course, me):

@@ -113,6 +113,13 @@ def test_time_is_told_slowest_first():
     assert "test-double: 20.0" in text
 
 
+def test_what_had_nothing_to_run_takes_no_time():
+    broken = dataclasses.replace(verdict("eve", "not valid JSON", seconds=0), kind=STUDENT_FAULT)
+    text = Seen(page("ps1", [verdict("ann", seconds=2), broken, broken])).text
+    assert "A submission took 2.0 s (median), all together 2 s" in text and "eve" not in text
+    assert "There was nothing to run." in Seen(page("ps1", [broken])).text
+
+
 @pytest.mark.parametrize(("accesses", "near", "refused"), [
     (12, False, False), (13, True, False), (16, True, False), (17, True, True)])
 def test_an_answer_within_a_fifth_of_a_bound_is_near_it(accesses, near, refused):

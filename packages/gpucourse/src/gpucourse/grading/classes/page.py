@@ -86,9 +86,12 @@ def _tests(graded: Sequence[Verdict]) -> Iterable[tuple[str, int, int, list[str]
 
 
 def _time(graded: Sequence[Verdict]) -> list[str]:
-    seconds = [verdict.seconds for verdict in graded]
+    ran = [verdict for verdict in graded if verdict.kind == GRADED]
+    if not ran:
+        return [_paragraph("There was nothing to run.")]
+    seconds = [verdict.seconds for verdict in ran]
     rows = []
-    for verdict in sorted(graded, key=lambda verdict: -verdict.seconds)[:SLOWEST]:
+    for verdict in sorted(ran, key=lambda verdict: -verdict.seconds)[:SLOWEST]:
         longest = max(verdict.tests, key=lambda outcome: outcome.seconds, default=None)
         rows.append((verdict.student, f"{verdict.seconds:.1f}", "" if longest is None else
                      f"{longest.test}: {longest.seconds:.1f}"))

@@ -45,14 +45,17 @@ def as_plain_text(source: str) -> str:
 def results(nb: NotebookNode, late_penalty: float) -> str:
     """The table of what is graded, as HTML: test, points, and which property fails.
 
-    ``nb`` has the scores and comments that nbgrader's GetGrades writes into its cells.
+    ``nb`` has the scores and comments that nbgrader's GetGrades writes into its cells. What kept
+    everything from running, the same reason for each of several tests, stands above the table.
     """
+    told_of_tests = [reason(cell) for cell in nb.cells if role_of(cell) == TEST]
+    common = told_of_tests[0] if len(told_of_tests) > 1 and len(set(told_of_tests)) == 1 else ""
     rows = []
     for cell in nb.cells:
         found = cell.metadata.get("nbgrader", {})
         if not (found.get("grade") or found.get("task") or found.get("comment")):
             continue
-        name, told = found["grade_id"], reason(cell)
+        name, told = found["grade_id"], "" if common else reason(cell)
         points = ""
         if found.get("grade") or found.get("task"):
             points = f"{found.get('score', 0):g}/{found.get('points', 0):g}"
@@ -65,7 +68,9 @@ def results(nb: NotebookNode, late_penalty: float) -> str:
                     f"<td>{told}</td></tr>")
     if late_penalty > 0:
         rows.append(f"<tr><td>handed in late</td><td>-{late_penalty:g}</td><td></td></tr>")
-    return (f'<style>{_STYLE}</style><table class="gpuc-results"><tr><th>test</th><th>points</th>'
+    above = f"<p><strong>{common}</strong></p>" if common else ""
+    return (f'<style>{_STYLE}</style>{above}'
+            '<table class="gpuc-results"><tr><th>test</th><th>points</th>'
             f"<th>which property fails</th></tr>{''.join(rows)}</table>")
 
 
