@@ -133,8 +133,10 @@ class Program:
         self.watching: object = None  # ... that is checked
         self.watched = 0  # the part of `work` that somebody watched
         self.loops: Any = None  # see `machine.loops`
-        # What observers find out of its instructions once (`observers.orderless`, `.profiling`).
+        # What observers find out of its instructions once (`observers.orderless`, `.racecheck`,
+        # `.profiling`).
         self.orderless: bool | None = None
+        self.ordering: tuple[bool, bool] | None = None
         self.kinds: dict[int, Any] = {}
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)

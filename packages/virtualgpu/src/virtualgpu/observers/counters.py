@@ -184,7 +184,8 @@ class Counters:
     def add(self, other: Counters) -> None:
         """Add another's counts; maxima become the larger."""
         for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            if more := getattr(other, name):  # of one line most are 0
+                setattr(self, name, getattr(self, name) + more)
         for name in LARGEST:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
         for name in _BY_CLASS:

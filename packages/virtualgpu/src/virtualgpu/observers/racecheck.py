@@ -29,6 +29,7 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.machine.events import Access
+from virtualgpu.machine.program import Program
 from virtualgpu.observers import race_loop
 from virtualgpu.observers.clocks import TIME as _time
 from virtualgpu.observers.clocks import joins_some
@@ -74,10 +75,8 @@ class Racecheck(RaceOrder):
         self.recent: list[tuple | None] = []
         self.races = Races(self.report)
         self.races.launch_started(launch)
-        instructions = [i for code in launch.program.functions.values()
-                        for i in code.function.body]
-        self.exact = any(map(joins_some, instructions))
-        self.messages = Messages(self) if orders_memory(instructions) else None
+        self.exact, fences = _ordering(launch.program)
+        self.messages = Messages(self) if fences else None
         self.one_store = ONE_STORE in launch.program.entry_code.function.pragmas
         self._drop_old_areas()
 
@@ -263,3 +262,12 @@ class Racecheck(RaceOrder):
             return
         older, thread = older_party(self.recent, older, record, now.thread, area, granule)
         self.races.tell(now.key(older), now, Party(older, thread, None), area, len(chosen))
+
+
+def _ordering(program: Program) -> tuple[bool, bool]:
+    """Whether barriers may join less than a whole warp or block, and whether fences, releases or
+    acquires order memory: looked up once for all launches of a program."""
+    if program.ordering is None:
+        instructions = [i for code in program.functions.values() for i in code.function.body]
+        program.ordering = any(map(joins_some, instructions)), orders_memory(instructions)
+    return program.ordering
