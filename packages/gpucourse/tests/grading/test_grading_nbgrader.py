@@ -146,6 +146,8 @@ def test_reasons_say_what_to_do(course):
     # What kept everything from running is said once, above the table of tests.
     above, table = course.feedback("cut").split('<table class="gpuc-results">')
     assert "not valid JSON" in above and "not valid JSON" not in table.split("</table>")[0]
+    # Nor is it news that answers which nobody could read are as they were released.
+    assert '"#test-double"' in table and '"#double"' not in table.split("</table>")[0]
     above, table = course.feedback("wrong").split('<table class="gpuc-results">')
     assert "wrong for three numbers" not in above
     assert "wrong for three numbers" in table.split("</table>")[0]

@@ -16,6 +16,8 @@ from gpucourse.grading.submission.assignment import SETUP, SOLUTION, TEST, role_
 
 BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
 INSTEAD = "# (hidden tests ran here)"
+# nbgrader's comment on an answer that is as it was released.
+UNTOUCHED = "No response."
 # nbgrader's own list of links says less.
 _STYLE = ("#toc{display:none}.gpuc-results{width:100%}.gpuc-results td{vertical-align:top}"
           ".gpuc-results td,.gpuc-results th{text-align:left;padding:.15em .8em .15em 0}"
@@ -53,11 +55,12 @@ def results(nb: NotebookNode, late_penalty: float) -> str:
     rows = []
     for cell in nb.cells:
         found = cell.metadata.get("nbgrader", {})
-        if not (found.get("grade") or found.get("task") or found.get("comment")):
+        graded = found.get("grade") or found.get("task")
+        if not graded and found.get("comment") in (None, "", UNTOUCHED):
             continue
         name, told = found["grade_id"], "" if common else reason(cell)
         points = ""
-        if found.get("grade") or found.get("task"):
+        if graded:
             points = f"{found.get('score', 0):g}/{found.get('points', 0):g}"
             if role_of(cell) == TEST:
                 name = ("✓ " if found.get("score") == found.get("points") else "✗ ") + name
