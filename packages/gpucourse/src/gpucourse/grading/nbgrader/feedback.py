@@ -47,18 +47,17 @@ def as_plain_text(source: str) -> str:
 def results(nb: NotebookNode, late_penalty: float) -> str:
     """The table of what is graded, as HTML: test, points, and which property fails.
 
-    ``nb`` has the scores and comments that nbgrader's GetGrades writes into its cells. What kept
-    everything from running, the same reason for each of several tests, stands above the table.
+    ``nb`` has the scores and comments that nbgrader's GetGrades writes into its cells. Why nothing
+    of a file could be run, every test's reason, stands once, above the table.
     """
-    told_of_tests = [reason(cell) for cell in nb.cells if role_of(cell) == TEST]
-    common = told_of_tests[0] if len(told_of_tests) > 1 and len(set(told_of_tests)) == 1 else ""
+    nothing_ran = html.escape((nb.metadata.get("gpucourse") or {}).get("nothing_ran", ""))
     rows = []
     for cell in nb.cells:
         found = cell.metadata.get("nbgrader", {})
         graded = found.get("grade") or found.get("task")
         if not graded and found.get("comment") in (None, "", UNTOUCHED):
             continue
-        name, told = found["grade_id"], "" if common else reason(cell)
+        name, told = found["grade_id"], "" if nothing_ran else reason(cell)
         points = ""
         if graded:
             points = f"{found.get('score', 0):g}/{found.get('points', 0):g}"
@@ -71,7 +70,7 @@ def results(nb: NotebookNode, late_penalty: float) -> str:
                     f"<td>{told}</td></tr>")
     if late_penalty > 0:
         rows.append(f"<tr><td>handed in late</td><td>-{late_penalty:g}</td><td></td></tr>")
-    above = f"<p><strong>{common}</strong></p>" if common else ""
+    above = f"<p><strong>{nothing_ran}</strong></p>" if nothing_ran else ""
     return (f'<style>{_STYLE}</style>{above}'
             '<table class="gpuc-results"><tr><th>test</th><th>points</th>'
             f"<th>which property fails</th></tr>{''.join(rows)}</table>")

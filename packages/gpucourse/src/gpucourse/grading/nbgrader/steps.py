@@ -23,7 +23,7 @@ from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import TEST, Assignment, role_of
 from gpucourse.grading.submission.ingest import read_back
-from gpucourse.grading.verdict import TestOutcome, Verdict
+from gpucourse.grading.verdict import STUDENT_FAULT, TestOutcome, Verdict
 
 REBUILT = "rebuilt"
 _prepared: set[tuple[str, str]] = set()
@@ -126,6 +126,8 @@ def fill_in(notebook: NotebookNode, verdict: Verdict) -> None:
         if role_of(cell) == TEST:
             cell.outputs = outputs_for(outcomes[cell.metadata.nbgrader.grade_id])
     notebook.metadata.gpucourse["verdict_notices"] = verdict.notices
+    if verdict.kind == STUDENT_FAULT:
+        notebook.metadata.gpucourse["nothing_ran"] = verdict.reason
     notebook.metadata.gpucourse["isolation"] = verdict.isolation
 
 
