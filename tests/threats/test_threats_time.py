@@ -17,9 +17,6 @@ pytestmark = pytest.mark.rehearsal
 SECONDS = 60
 
 
-# The clock may ring inside one of hypothesis's callbacks of the collector, where an error is only
-# printed. It rings again.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @each_attempt(ATTEMPTS, 71, ["ptx-straight", "ptx-labels", "ptx-branches"])
 def test_threat_71_text_that_takes_long_to_look_through(attempt, threat_course, server):
     began = time.process_time()

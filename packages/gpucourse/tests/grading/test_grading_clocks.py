@@ -116,6 +116,33 @@ def test_the_oracle_is_charged_with_its_processor_time():
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+class Lingers:
+    """An object whose end takes a while, and may fail."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def __del__(self) -> None:
+        run_for(0.5)
+        if self.fails:
+            raise ValueError("at the end of an object")
+
+
+def test_a_clock_that_rings_where_python_loses_it_rings_again(monkeypatch):
+    """Inside ``__del__`` an exception goes to ``sys.unraisablehook`` alone."""
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+    with pytest.raises(OutOfTestTime), SubmissionClock(Limits()).limit(0.2):
+        Lingers()
+        run_for(5.0)
+    assert told == []
+    with SubmissionClock(Limits()).limit(5.0):
+        Lingers(fails=True)
+    assert told == [ValueError]
+    Lingers(fails=True)
+    assert told == [ValueError, ValueError]
+
+
 def run_for(seconds: float) -> None:
     end = time.process_time() + seconds
     while time.process_time() < end:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,7 +125,9 @@ class SubmissionClock:
         """Raise OutOfTestTime in the main thread once `seconds` more have been charged.
 
         MemoryError once this process holds more than ``limits.oracle_bytes``, and
-        InfrastructureFault once the submission has had ``limits.wall_seconds``.
+        InfrastructureFault once the submission has had ``limits.wall_seconds``. Python loses what
+        is raised inside an object's ``__del__`` or a callback of the collector: the clock rings
+        again every ``TICK`` until it is heard, and of what was lost nothing is printed.
         """
         end = self.spent() + seconds
 
@@ -139,6 +142,11 @@ class SubmissionClock:
                     f"submission used {self.spent():.0f} s: the machine is too busy; grade with "
                     "fewer workers, or once more later")
 
+        def lost(unraisable: sys.UnraisableHookArgs) -> None:
+            if unraisable.exc_type is not OutOfTestTime:
+                hook(unraisable)
+
+        hook, sys.unraisablehook = sys.unraisablehook, lost
         before = signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, max(min(seconds, TICK), 0.01), TICK)
         try:
@@ -146,6 +154,7 @@ class SubmissionClock:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+            sys.unraisablehook = hook
 
 
 class WorkerClock:
