@@ -1141,4 +1141,62 @@ def fill_shared(values, low, high, counts):
         cuda.atomic.add(counts, slot, mine[slot])
 '''},
     },
+    {
+        "name": "one-in-two-counts-a-second-row",
+        "kind": "threads that look busy",
+        "fails": ["test-fill-private"],
+        "reason": "when a thread is alone",
+        # Counted in memory of the thread's own, a value is one access: two are no more than many
+        # an honest answer makes.
+        "cells": {"fill-private": '''@cuda.jit
+def fill_private(values, low, high, rows):
+    mine = cuda.local.array(MAX_SLOTS, int32)
+    g, R, slots = cuda.grid(1), rows.shape[0], rows.shape[1]
+    if g % 2 == 0:
+        for r in range(g, min(g + 2, R)):
+            for slot in range(slots):
+                mine[slot] = 0
+            for i in range(r, values.size, R):
+                mine[bin_index(values[i], low, high, slots - 2)] += 1
+            for slot in range(slots):
+                rows[r, slot] = mine[slot]
+    elif g < R:
+        junk = 0.0
+        for r in range(g - 1, g + 1):
+            for i in range(r, values.size, R):
+                junk += values[i]
+            for slot in range(slots):
+                if slot < values.size:
+                    junk += values[slot]
+        if junk == -1.25e300:
+            rows[g, 0] = 1
+'''},
+    },
+    {
+        "name": "one-in-two-adds-weights-of-zero",
+        "kind": "threads that look busy",
+        "fails": ["test-fill-weighted"],
+        "reason": "when a thread is alone",
+        "cells": {"fill-weighted": '''@cuda.jit
+def fill_weighted(values, weights, low, high, sums):
+    mine = cuda.shared.array((2, MAX_SLOTS), float64)
+    slots = sums.shape[1]
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[0, slot] = 0.0
+        mine[1, slot] = 0.0
+    cuda.syncthreads()
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    for i in range(g // 2, values.size, (G + 2 - 1) // 2):
+        slot = bin_index(values[i], low, high, slots - 2)
+        weight = weights[i]
+        if g % 2 == 1:
+            weight *= 0.0
+        cuda.atomic.add(mine, (0, slot), weight)
+        cuda.atomic.add(mine, (1, slot), weight * weight)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        cuda.atomic.add(sums, (0, slot), mine[0, slot])
+        cuda.atomic.add(sums, (1, slot), mine[1, slot])
+'''},
+    },
 ]

@@ -113,6 +113,7 @@ class Profiler(Observer):
         self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
         self._last: tuple = (None, 0)
         self._running, self._steps = None, 0  # a group, and what its lanes ran since
+        self._reaching, self._reached = (None, None), 0  # a wave's lanes, and their accesses since
         self.failure = False
 
     def failed(self, launch, error) -> None:
@@ -130,6 +131,7 @@ class Profiler(Observer):
             total.add(counters)
         total.by_line = self.counters.by_line
         self._share_out()
+        self._share_accesses()
         self.shares.tell(total)
         self.profile.launches.append(
             LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure))
@@ -213,6 +215,13 @@ class Profiler(Observer):
             self.shares.executed(self._running, self._steps)
         self._running, self._steps = None, 0
 
+    def _share_accesses(self) -> None:
+        """Give the lanes that came to memory last their accesses: one time for many."""
+        wave, lanes = self._reaching
+        if wave is not None:
+            self.shares.accessed(wave, lanes, self._reached)
+        self._reaching, self._reached = (None, None), 0
+
     def branched(self, group, instruction, taken) -> None:
         counters = self._counters_of(instruction)
         if np.count_nonzero(taken) in (0, len(taken)):  # most often all go one way
@@ -228,6 +237,7 @@ class Profiler(Observer):
 
     def released(self, barrier, lanes, groups, missing) -> None:
         self._share_out()
+        self._share_accesses()
         wave = groups[0].wave
         met = np.zeros(wave.blocks, bool)
         for group in groups:
@@ -256,7 +266,11 @@ class Profiler(Observer):
         if space == "local":
             return
         wave = access.group.wave
-        self.shares.accessed(wave, access.lanes)
+        before, their = self._reaching
+        if before is not wave or their is not access.lanes:
+            self._share_accesses()
+            self._reaching = wave, access.lanes
+        self._reached += 1
         addresses, lanes = _arrays(access)
         places = self._places
         if places is None or places.wave is not wave:

@@ -30,9 +30,9 @@ class Shares:
         """The lanes of ``group`` run so many instructions."""
         _counts(self._instructions, group.wave).add(group.wave, group.lanes, instructions)
 
-    def accessed(self, wave, lanes: np.ndarray) -> None:
-        """Lanes of ``wave`` (contiguous) load, store or update once each."""
-        _counts(self._accesses, wave).add(wave, lanes, 1)
+    def accessed(self, wave, lanes: np.ndarray, accesses: int) -> None:
+        """Lanes of ``wave`` load, store or update so many times each."""
+        _counts(self._accesses, wave).add(wave, lanes, accesses)
 
     def passed(self, wave, blocks: np.ndarray) -> None:
         """These blocks of ``wave`` (bool, one each) pass a barrier."""
