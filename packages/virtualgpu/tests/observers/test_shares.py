@@ -103,6 +103,19 @@ def test_the_span_adds_up_the_busiest_warps_between_barriers():
 
 
 @cuda.jit
+def before_and_after_a_barrier(out):
+    out[cuda.grid(1)] = 1
+    cuda.syncthreads()
+    out[cuda.grid(1)] = 2
+
+
+def test_what_the_same_lanes_do_before_and_after_a_barrier_is_told_apart():
+    """Both stores behind the barrier would make 3: the stretch before it costs 1 at least."""
+    counters = profile(before_and_after_a_barrier, 2, 64, np.zeros(128, np.int32))
+    assert (counters.busiest_accesses, counters.span_accesses) == (2, 2)
+
+
+@cuda.jit
 def lanes_in_turns(out):
     for lane in range(32):
         if cuda.laneid == lane:
