@@ -10,7 +10,7 @@ import numpy as np
 
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.machine.events import Access, Observer
-from virtualgpu.machine.wave import WARP
+from virtualgpu.machine.wave import WARP, Wave
 from virtualgpu.observers import warp_loops
 from virtualgpu.observers.counters import Counters, add_access, class_of, flops_of
 from virtualgpu.observers.shares import Shares
@@ -113,7 +113,9 @@ class Profiler(Observer):
         self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
         self._last: tuple = (None, 0)
         self._running, self._steps = None, 0  # a group, and what its lanes ran since
-        self._reaching, self._reached = (None, None), 0  # a wave's lanes, and their accesses since
+        # A wave and its lanes that came to memory last, and how often.
+        self._reaching: tuple[Wave, np.ndarray] | None = None
+        self._reached = 0
         self.failure = False
 
     def failed(self, launch, error) -> None:
@@ -217,10 +219,9 @@ class Profiler(Observer):
 
     def _share_accesses(self) -> None:
         """Give the lanes that came to memory last their accesses: one time for many."""
-        wave, lanes = self._reaching
-        if wave is not None:
-            self.shares.accessed(wave, lanes, self._reached)
-        self._reaching, self._reached = (None, None), 0
+        if self._reaching is not None:
+            self.shares.accessed(*self._reaching, self._reached)
+        self._reaching, self._reached = None, 0
 
     def branched(self, group, instruction, taken) -> None:
         counters = self._counters_of(instruction)
@@ -266,8 +267,8 @@ class Profiler(Observer):
         if space == "local":
             return
         wave = access.group.wave
-        before, their = self._reaching
-        if before is not wave or their is not access.lanes:
+        last = self._reaching
+        if last is None or last[0] is not wave or last[1] is not access.lanes:
             self._share_accesses()
             self._reaching = wave, access.lanes
         self._reached += 1
