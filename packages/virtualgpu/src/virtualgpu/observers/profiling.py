@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -113,9 +112,8 @@ class Profiler(Observer):
         self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
         self._last: tuple = (None, 0)
         self._running, self._steps = None, 0  # a group, and what its lanes ran since
-        # A wave and its lanes that came to memory last, and how often.
-        self._reaching: tuple[Wave, np.ndarray] | None = None
-        self._reached = 0
+        self._reaching: tuple[Wave, np.ndarray] | None = None  # a wave's lanes
+        self._reached = 0  # their accesses since
         self.failure = False
 
     def failed(self, launch, error) -> None:
@@ -230,9 +228,10 @@ class Profiler(Observer):
             return
         wave, lanes = group.wave, np.ascontiguousarray(group.lanes)
         jumped = np.ascontiguousarray(taken, np.uint32)
-        branches, parted = self._count(
-            lambda result: warp_loops.divergent(
-                pointer(jumped), pointer(lanes), pointer(wave.warp_of), len(lanes), result))[:2]
+        self._result[:] = 0
+        warp_loops.divergent(pointer(jumped), pointer(lanes), pointer(wave.warp_of), len(lanes),
+                             self._output)
+        branches, parted = self._result[:2].tolist()
         counters.branches += branches
         counters.divergent_branches += parted
 
@@ -332,11 +331,6 @@ class Profiler(Observer):
                 pointer(counts), self._output)
             most = max(most, int(self._result[0]))
         return most
-
-    def _count(self, loop: Callable[[int], int]) -> list[int]:
-        self._result[:] = 0
-        loop(self._output)
-        return self._result.tolist()
 
 
 def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
