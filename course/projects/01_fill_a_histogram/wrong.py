@@ -1186,7 +1186,7 @@ def fill_weighted(values, weights, low, high, sums):
         mine[1, slot] = 0.0
     cuda.syncthreads()
     g, G = cuda.grid(1), cuda.gridsize(1)
-    for i in range(g // 2, values.size, (G + 2 - 1) // 2):
+    for i in range(g // 2, values.size, (G + 1) // 2):
         slot = bin_index(values[i], low, high, slots - 2)
         weight = weights[i]
         if g % 2 == 1:

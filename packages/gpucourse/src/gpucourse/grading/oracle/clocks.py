@@ -127,7 +127,7 @@ class SubmissionClock:
         MemoryError once this process holds more than ``limits.oracle_bytes``, and
         InfrastructureFault once the submission has had ``limits.wall_seconds``. Python loses what
         is raised inside an object's ``__del__`` or a callback of the collector: the clock rings
-        again every ``TICK`` until it is heard, and of what was lost nothing is printed.
+        again every ``TICK`` until it is heard, and of a lost OutOfTestTime nothing is printed.
         """
         end = self.spent() + seconds
 
