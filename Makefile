@@ -84,8 +84,8 @@ coverage: setup $(SITE_STAMP) ## Run the tests and report the lines that they re
 build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
 	$(IN_VENV) -m gpucourse.publish.environments
 	$(VENV)/bin/gpucourse build
-	$(IN_VENV) -m tools.standins_page docs/standins.md
-	$(IN_VENV) -m tools.docs_notebooks
+	$(IN_VENV) -m lab.pages.standins_page docs/standins.md
+	$(IN_VENV) -m lab.pages.docs_notebooks
 
 check: setup ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/ruff check
@@ -111,32 +111,32 @@ release: setup ## The handout for learners as one zip file, into build/release
 	@$(IN_VENV) -m gpucourse.publish.release build/release
 
 bench: setup ## Measure the virtual GPU, the stand-in for CuPy, the pictures, and jaxpile
-	$(IN_VENV) -m benchmarks.virtualgpu_speed
-	$(IN_VENV) -m benchmarks.native_speed
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m benchmarks.cupy_arrays
-	$(IN_VENV) -m benchmarks.views_speed
-	JAX_PLATFORMS=cpu $(IN_VENV) -m benchmarks.jit_speed --write
+	$(IN_VENV) -m lab.benchmarks.virtualgpu_speed
+	$(IN_VENV) -m lab.benchmarks.native_speed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m lab.benchmarks.cupy_arrays
+	$(IN_VENV) -m lab.benchmarks.views_speed
+	JAX_PLATFORMS=cpu $(IN_VENV) -m lab.benchmarks.jit_speed --write
 
 # What a machine has that a part wants: docs/gpu.md. Without a GPU, GPU_ARGS=--rehearse.
 gpu-check: setup ## Compare this machine's GPU with the virtual one, kernel by kernel
-	$(IN_VENV) -m tools.gpu_check $(GPU_ARGS)
+	$(IN_VENV) -m lab.gpu_check $(GPU_ARGS)
 
 # Needs an NVIDIA GPU and requirements/gpu.txt or gpu12.txt; one run takes ten minutes. Without a GPU,
 # BENCH_ARGS=--try runs every row once, with no times.
 bench-gpu: setup ## Time the kernels against libraries on this machine's GPU
-	$(IN_VENV) -m benchmarks.gpu_bench $(BENCH_ARGS)
+	$(IN_VENV) -m lab.benchmarks.gpu_bench $(BENCH_ARGS)
 
 evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, the grader's
-	$(IN_VENV) -m evidence.labelled
-	$(IN_VENV) -m evidence.cuda_samples
-	$(IN_VENV) -m evidence.numba_suite
-	$(IN_VENV) -m evidence.fuzz --cases 1000000
-	$(IN_VENV) -m evidence.native --kernels 4000
-	$(IN_VENV) -m evidence.grader_threats
-	$(IN_VENV) -m benchmarks.grader_throughput
-	$(IN_VENV) -m evidence.grader_soak
-	$(IN_VENV) -m evidence.grader_kills
-	$(IN_VENV) -m evidence.project_seeds
+	$(IN_VENV) -m lab.evidence.labelled
+	$(IN_VENV) -m lab.evidence.cuda_samples
+	$(IN_VENV) -m lab.evidence.numba_suite
+	$(IN_VENV) -m lab.evidence.fuzz --cases 1000000
+	$(IN_VENV) -m lab.evidence.native --kernels 4000
+	$(IN_VENV) -m lab.evidence.grader_threats
+	$(IN_VENV) -m lab.benchmarks.grader_throughput
+	$(IN_VENV) -m lab.evidence.grader_soak
+	$(IN_VENV) -m lab.evidence.grader_kills
+	$(IN_VENV) -m lab.evidence.project_seeds
 
 # The locks name no index, so that any index or mirror serves them.
 # A pin moves only where pyproject.toml asks, unless LOCK_ARGS=--upgrade.

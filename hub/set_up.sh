@@ -1,6 +1,6 @@
 #!/bin/sh
 # What the image has outside Python: settings of Jupyter and nbgrader, and numbers for users.
-# Run by hub/Dockerfile, and by trials/hub.py.
+# Run by hub/Dockerfile, and by lab/trials/hub.py.
 set -e
 course="${1:-/srv/course}"
 mkdir -p /etc/jupyter

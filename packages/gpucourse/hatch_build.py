@@ -11,7 +11,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 TAKEN = {
     "course/checks": "gpucourse/lessons",
     "course/course.toml": "gpucourse/lessons/course.toml",
-    "benchmarks/results": "gpucourse/recorded",
+    "lab/results": "gpucourse/recorded",
 }
 
 

@@ -1,6 +1,6 @@
 """What a JupyterHub is given: hub/, its links and the command that prints them.
 
-That a class works with it on a real hub is tried by ``python -m trials.hub``.
+That a class works with it on a real hub is tried by ``python -m lab.trials.hub``.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def amount(text: str) -> float:
 
 
 def test_memory_fits_what_was_measured(values: dict, repository: Path) -> None:
-    measured = json.loads((repository / "benchmarks/results/binder_size.json").read_text())
+    measured = json.loads((repository / "lab/results/binder_size.json").read_text())
     notebooks = measured["results"]["notebooks"].values()
     peak = "peak MB of server and kernel"
     lecture = max(one[peak] for one in notebooks if "graded in its kernel" not in one)

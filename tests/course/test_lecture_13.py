@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import jit_programs
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
 from gpucourse.publish.source import read_source
+from lab.benchmarks import jit_programs
 
 pytestmark = pytest.mark.rehearsal
 

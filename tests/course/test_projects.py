@@ -53,7 +53,7 @@ def test_a_small_class_comes_out_as_expected(project):
 
 @pytest.mark.rehearsal
 def test_a_larger_class_comes_out_as_expected(project):
-    """A fresh seed every time; `python -m evidence.project_seeds` takes 200."""
+    """A fresh seed every time; `python -m lab.evidence.project_seeds` takes 200."""
     _, wrong, right = PROJECTS[project.assignment.name]
     assert project.outcomes(project.larger_class(wrong, right)) == []
 

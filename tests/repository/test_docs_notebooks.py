@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from nbclient import NotebookClient
 
-from tools import docs_notebooks
+from lab.pages import docs_notebooks
 
 pytestmark = pytest.mark.rehearsal
 
@@ -15,7 +15,7 @@ SOURCES = docs_notebooks.sources()
 @pytest.mark.parametrize("source", SOURCES, ids=[one.stem for one in SOURCES])
 def test_it_is_made_from_its_source(source):
     assert source.with_suffix(".ipynb").read_text(encoding="utf-8") == docs_notebooks.text(
-        source), "run: python -m tools.docs_notebooks"
+        source), "run: python -m lab.pages.docs_notebooks"
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=[one.stem for one in SOURCES])

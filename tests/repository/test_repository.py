@@ -43,7 +43,7 @@ STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}
 # Packages that JupyterLab is made of; its bounds choose their versions.
 PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "course/README.md",
+DOCUMENTS = ["README.md", "docs/CONTRIBUTING.md", "ARCHITECTURE.md", "course/README.md",
              "grading/README.md", "packages/virtualgpu/README.md", "packages/gpucourse/README.md"]
 
 # README's commands that a test tries, rather than a line of the workflow.
@@ -148,7 +148,7 @@ def test_imports_go_one_way_and_never_in_a_circle(repository: Path) -> None:
 
 
 def test_gpucourse_does_not_import_the_course(repository: Path) -> None:
-    above = {"course", "tests", "benchmarks", "conftest"}
+    above = {"course", "tests", "lab", "conftest"}
     for path in modules(repository, "gpucourse"):
         assert not imported(path, "gpucourse") & above, path
 
@@ -221,7 +221,7 @@ def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str
     holders = {
         path.relative_to(repository).as_posix() for path, text in texts(tracked) if slug in text
     }
-    generated = ("colab/", "hub/", ".github/ISSUE_TEMPLATE/config.yml")
+    generated = ("lectures/colab/", "hub/", ".github/ISSUE_TEMPLATE/config.yml")
     copies = {name for name in holders if name.startswith(generated)}
     assert holders - copies == {str(COURSE), str(VIRTUALGPU), "README.md", "CITATION.cff"}
     readme = (repository / "README.md").read_text()
@@ -317,6 +317,6 @@ def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) ->
 
 
 def test_contributing_opens_with_the_one_rule(repository: Path) -> None:
-    first = (repository / "CONTRIBUTING.md").read_text().split("\n\n")[1]
+    first = (repository / "docs/CONTRIBUTING.md").read_text().split("\n\n")[1]
     assert first.startswith("**Edit `course/` and `packages/`.")
     assert "make build" in first

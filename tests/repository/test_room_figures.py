@@ -15,7 +15,7 @@ def section(repository: Path) -> str:
 
 
 def results(repository: Path, name: str) -> dict:
-    return json.loads((repository / "benchmarks" / "results" / f"{name}.json").read_text())[
+    return json.loads((repository / "lab" / "results" / f"{name}.json").read_text())[
         "results"]
 
 

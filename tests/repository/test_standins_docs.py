@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.standins_differences import DIFFERENCES
+from lab.pages.standins_differences import DIFFERENCES
 
 
 @cache
@@ -33,8 +33,8 @@ def test_differences_are_said_once():
 
 def test_the_page_is_current(repository: Path, tmp_path: Path):
     made = tmp_path / "standins.md"
-    subprocess.run([sys.executable, "-m", "tools.standins_page", str(made)], check=True,
+    subprocess.run([sys.executable, "-m", "lab.pages.standins_page", str(made)], check=True,
                    cwd=repository)
     current = (repository / "docs" / "standins.md").read_text(encoding="utf-8")
     assert made.read_text(encoding="utf-8") == current, (
-        "run: python -m tools.standins_page docs/standins.md")
+        "run: python -m lab.pages.standins_page docs/standins.md")

@@ -1,7 +1,7 @@
 """Workers for tests of the benchmark's parent: they do what a GPU's trouble looks like from there.
 
-Each is what :func:`benchmarks.gpu_worker.main` is: ``(pipe, todo, trial, deadline)`` in a process
-of its own. A module, since that process has to import them.
+Each is what :func:`lab.benchmarks.gpu_worker.main` is: ``(pipe, todo, trial, deadline)`` in a
+process of its own. A module, since that process has to import them.
 """
 
 from __future__ import annotations

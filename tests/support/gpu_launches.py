@@ -14,7 +14,7 @@ virtualgpu.activate(force=True)
 
 from numba import cuda  # noqa: E402
 
-from tools.gpu_check.recorder import RecordingDevice  # noqa: E402
+from lab.gpu_check.recorder import RecordingDevice  # noqa: E402
 from virtualgpu import devices  # noqa: E402
 from virtualgpu.devices.recorded import RecordedLaunch  # noqa: E402
 

@@ -2,7 +2,7 @@
 
 The attempts themselves are in ``threats_verdict``, ``threats_answers``, ``threats_neighbours``,
 ``threats_files`` and ``threats_kernels``. The tests grade each of them with the course's grader;
-``evidence/grader_threats.py`` hands the same files to stock nbgrader too.
+``lab/evidence/grader_threats.py`` hands the same files to stock nbgrader too.
 
 **An attempt is written so that its points tell whether it succeeded**: the answer that it guards
 is right only where the attack works. So "full marks" in a table means that the grader was fooled.

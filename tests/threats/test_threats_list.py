@@ -60,11 +60,11 @@ def test_names_are_students_of_their_own():
 
 def test_the_table_of_the_documentation_is_made_from_the_results(repository):
     """And from results of the attempts that there are."""
-    results = repository / "benchmarks" / "results" / "grader_threats.json"
+    results = repository / "lab" / "results" / "grader_threats.json"
     rows = json.loads(results.read_text())["results"]["rows"]
     assert [row["name"].split("-", 1)[1] for row in rows] == [a.name for a in ATTEMPTS]
     assert all(row["ours"]["as expected"] for row in rows)
-    ran = subprocess.run([sys.executable, "-m", "evidence.grader_threats", "--check"],
+    ran = subprocess.run([sys.executable, "-m", "lab.evidence.grader_threats", "--check"],
                          cwd=repository, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     document = (repository / "docs" / "grader.md").read_text()

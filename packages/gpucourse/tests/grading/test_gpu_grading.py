@@ -18,8 +18,8 @@ from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.verdict import GRADED, INFRASTRUCTURE_FAULT
 from grading_toy import submitted
 from kernel_answers import SEED, kernels, scale
-from tools.gpu_check import grading_run
-from tools.gpu_check.rows import Row
+from lab.gpu_check import grading_run
+from lab.gpu_check.rows import Row
 from virtualgpu.devices.gpu_process import VIRTUAL, GPUProcess
 
 pytestmark = pytest.mark.rehearsal

@@ -22,7 +22,7 @@ from gpucourse.system import device, libraries
 from small_course import LECTURE, PROJECT, write_course
 
 URL = "https://github.com/someone/lessons"
-COLAB = "https://colab.research.google.com/github/someone/lessons/blob/main/colab"
+COLAB = "https://colab.research.google.com/github/someone/lessons/blob/main/lectures/colab"
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 
 def test_a_copy_is_the_notebook_with_a_cell_in_front(course: Path):
-    for original, made in ((f"lectures/{LECTURE}", f"colab/{LECTURE}"),
-                           (f"projects/{PROJECT}/{PROJECT}", f"colab/project_{PROJECT}")):
+    for original, made in ((f"lectures/{LECTURE}", f"lectures/colab/{LECTURE}"),
+                           (f"projects/{PROJECT}/{PROJECT}", f"lectures/colab/project_{PROJECT}")):
         before, after = read(course / f"{original}.ipynb"), read(course / f"{made}.ipynb")
         about, set_up = after.cells[1:3]
         assert f"]({COLAB}/{Path(made).name}.ipynb)" in about.source
@@ -57,17 +57,17 @@ def test_a_copy_is_the_notebook_with_a_cell_in_front(course: Path):
 
 
 def test_a_course_without_an_address_has_no_copies(tmp_path: Path):
-    assert not [path for path in derive(write_course(tmp_path)) if path.parts[0] == "colab"]
+    assert not [path for path in derive(write_course(tmp_path)) if path.parts[1:2] == ("colab",)]
 
 
 def test_a_copy_whose_lesson_is_gone_is_removed(course: Path):
-    old = course / "colab" / "project_99_gone.ipynb"
-    text = (course / "colab" / f"project_{PROJECT}.ipynb").read_text()
+    old = course / "lectures/colab" / "project_99_gone.ipynb"
+    text = (course / "lectures/colab" / f"project_{PROJECT}.ipynb").read_text()
     old.write_text(text.replace(f'"id": "{PROJECT}"', '"id": "99_gone"'))
-    (course / "colab" / "mine.ipynb").write_text(text)
+    (course / "lectures/colab" / "mine.ipynb").write_text(text)
     assert commands.build() == 0
     assert not old.exists()
-    assert (course / "colab" / "mine.ipynb").exists()
+    assert (course / "lectures/colab" / "mine.ipynb").exists()
 
 
 TEXT = """\
@@ -104,7 +104,7 @@ def test_every_link_of_the_copies_leads_to_a_file(repository: Path):
     url = re.compile(r"https://(?:colab\.research\.google\.com/github|github\.com|"
                      r"raw\.githubusercontent\.com)/[\w-]+/[\w-]+/(?:blob/)?main/([^)#\s\"]+)")
     found = 0
-    for path in (repository / "colab").glob("*.ipynb"):
+    for path in (repository / "lectures/colab").glob("*.ipynb"):
         for cell in read(path).cells:
             if cell.cell_type == "markdown":
                 for place in url.findall(cell.source):
@@ -116,13 +116,14 @@ def test_every_link_of_the_copies_leads_to_a_file(repository: Path):
 
 def test_readme_opens_every_copy(repository: Path):
     readme = (repository / "README.md").read_text()
-    linked = set(re.findall(r"\[Colab\]\(https://colab\.\S+?/blob/main/(colab/\S+?)\)", readme))
-    made = {f"colab/{path.name}" for path in (repository / "colab").glob("*.ipynb")}
-    assert linked == made - {"colab/gallery.ipynb", "colab/three_hours.ipynb"}
+    linked = set(re.findall(
+        r"\[Colab\]\(https://colab\.\S+?/blob/main/lectures/colab/(\S+?)\)", readme))
+    made = {path.name for path in (repository / "lectures/colab").glob("*.ipynb")}
+    assert linked == made - {"gallery.ipynb", "three_hours.ipynb"}
 
 
 def test_the_set_up_cell_does_nothing_elsewhere(repository: Path, monkeypatch: pytest.MonkeyPatch):
-    source = read(repository / "colab" / "01_why_gpus.ipynb").cells[2].source
+    source = read(repository / "lectures/colab" / "01_why_gpus.ipynb").cells[2].source
     assert "google.colab" not in sys.modules
     code = "from IPython.core.interactiveshell import InteractiveShell as S\nimport sys\n" \
            f"done = S.instance().run_cell({source!r})\nassert done.success, done\n" \

@@ -251,19 +251,6 @@ def test_binder_post_build_stops_at_the_first_failure(repository: Path, tmp_path
     assert "jupyter" not in done.stdout
 
 
-def test_the_development_container_is_set_up_as_binder_is(repository: Path) -> None:
-    text = (repository / ".devcontainer" / "devcontainer.json").read_text()
-    assert "Not yet tried" in text
-    container = json.loads(re.sub(r"(?m)^ *//.*$", "", text))
-    python = (repository / "binder" / "runtime.txt").read_text().strip().replace("-", ":")
-    assert container["image"] == python
-    install, then = container["postCreateCommand"].split(" && ")
-    assert "--require-hashes" in install
-    assert all((repository / name).is_file() for name in (install.split()[-1], then))
-    (variable, value), = container["containerEnv"].items()
-    assert f"export {variable}={value}\n" in (repository / "binder" / "start").read_text()
-
-
 def test_holes_in_the_wall_are_reported_in_private(repository: Path, project: Projects) -> None:
     config = yaml.safe_load((repository / ".github/ISSUE_TEMPLATE/config.yml").read_text())
     (link,) = config["contact_links"]

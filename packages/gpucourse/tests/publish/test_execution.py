@@ -83,7 +83,7 @@ def test_the_fingerprint_knows_the_library_and_the_lock(
     (tmp_path / "requirements" / "base.txt").write_text("numba==0.64.0\n")
     locked = fingerprint(course, source)
     assert locked != before
-    measured = tmp_path / "benchmarks" / "results" / "gpu_bench.json"
+    measured = tmp_path / "lab" / "results" / "gpu_bench.json"
     measured.parent.mkdir(parents=True)
     measured.write_text("{}")
     assert fingerprint(course, source) != locked, "lessons draw from what was measured on a GPU"

@@ -27,7 +27,7 @@ def always(monkeypatch):
     *range(12), *(pytest.param(seed, marks=pytest.mark.rehearsal) for seed in range(12, 40))])
 @pytest.mark.parametrize("meetings", [False, True])
 def test_structured_kernels(seed, meetings):
-    """Twenty blocks, each on words of its own; ``python -m evidence.native`` has more."""
+    """Twenty blocks, each on words of its own; ``python -m lab.evidence.native`` has more."""
     block = [32, 64, 20, 77][seed % 4]
     agree(Structured(seed, meetings).text(), *inputs(seed, 20, block), grid=20, block=block,
           numbers=[0])

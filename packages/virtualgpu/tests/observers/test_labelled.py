@@ -1,7 +1,7 @@
 """check() finds every fault of the labelled kernels, at its line, and nothing else.
 
 Each runs in lockstep and in random orders: one of the ten in `make test`, another in `make
-rehearse`, all of them under ``python -m evidence.labelled``.
+rehearse`, all of them under ``python -m lab.evidence.labelled``.
 """
 
 from __future__ import annotations

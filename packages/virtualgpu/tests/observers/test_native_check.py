@@ -318,5 +318,5 @@ def test_random_kernels_are_of_both_kinds():
 
 @pytest.mark.parametrize("name", sorted(CASES)[::5])
 def test_labelled_kernels(name, monkeypatch):
-    """The whole report, word for word; all of them under ``python -m evidence.labelled``."""
+    """The whole report, word for word; all of them under ``python -m lab.evidence.labelled``."""
     assert CASES[name].same_in_native_code(devices.current(), monkeypatch.setenv) == ""

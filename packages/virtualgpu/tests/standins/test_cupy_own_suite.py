@@ -1,4 +1,4 @@
-"""Rules of CuPy's that its own tests check (``python -m evidence.cupy_suite``), a case of each."""
+"""Rules that CuPy's own tests check (``python -m lab.evidence.cupy_suite``), a case of each."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def prediction_files(id: str) -> Iterator[Path]:
 def result_files(name: str) -> Iterator[Path]:
     """Where a recorded result may lie, the likeliest first."""
     for folder in checkouts(Path.cwd()):
-        yield folder / "benchmarks" / "results" / name
+        yield folder / "lab" / "results" / name
     yield PACKAGE / "recorded" / name
 
 

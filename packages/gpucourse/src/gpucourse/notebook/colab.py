@@ -7,7 +7,7 @@ holds everything else where it is. The versions are those of ``requirements/base
 the course is tested.
 
 Tried on Colab's versions of packages, without Colab and without a GPU (``python -m
-trials.colab``).
+lab.trials.colab``).
 """
 
 from __future__ import annotations

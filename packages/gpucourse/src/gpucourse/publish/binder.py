@@ -2,8 +2,7 @@
 
 Binder runs repo2docker on the repository; where there is a folder ``binder/``, only its files are
 read: that list, the version of Python, a script that runs once and one that runs at each start. A
-hub takes the same image (docs/hub.md). A development container (``.devcontainer/``: VS Code,
-Codespaces) is set up from the same files.
+hub takes the same image (docs/hub.md).
 """
 
 from __future__ import annotations

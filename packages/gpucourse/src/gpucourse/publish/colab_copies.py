@@ -1,4 +1,4 @@
-"""``colab/``: the notebooks once more, for Google Colab, which opens them straight from GitHub.
+"""``lectures/colab/``: the notebooks once more, for Google Colab, which opens them from GitHub.
 
 A copy is the released notebook with a cell in front that sets Colab up, and with links and pictures
 that lead somewhere from there. Everything else is the same, nbgrader's metadata included, so a
@@ -20,7 +20,7 @@ from gpucourse.course.released import digest
 from gpucourse.publish.links import relinked
 from gpucourse.publish.notebooks import cell_id
 
-FOLDER = Path("colab")
+FOLDER = Path("lectures/colab")
 #: Where the course lies on Colab's machine.
 PLACE = "/content/gpu-course"
 
@@ -66,7 +66,7 @@ def colab_copies(
 
 
 def copy_path(path: Path) -> Path:
-    """``lectures/ID.ipynb`` → ``colab/ID.ipynb``, a project's likewise with ``project_`` before."""
+    """``lectures/ID.ipynb`` → ``lectures/colab/ID.ipynb``; a project's name gets ``project_``."""
     name = path.name if path.parts[0] == "lectures" else f"project_{path.name}"
     return FOLDER / name
 

@@ -110,7 +110,7 @@ def fingerprint(course: Course, source: Source) -> str:
     digest.update(sys.version.encode())
     files = [course.checks(source.lesson), course.predictions(source.lesson),
              course.root / "requirements" / "base.txt",
-             course.root / "benchmarks" / "results" / results.NAME]
+             course.root / "lab" / "results" / results.NAME]
     files += sorted(
         path
         for package in (PACKAGE, Path(virtualgpu.__file__).parent)

@@ -26,7 +26,7 @@ GENERATED = (
     "projects/*/*.ipynb",
     "grading/source/*/*.ipynb",
     "welcome.ipynb",
-    "colab/*.ipynb",
+    "lectures/colab/*.ipynb",
 )
 
 

@@ -29,8 +29,7 @@ from gpucourse.publish.source import ANSWERS, Cell, Source
 
 #: Documents of the repository that are pages, as globs.
 DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "docs/decisions/*.md", "grading/README.md",
-             "course/README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md",
-             "CHANGELOG.md")
+             "course/README.md", "ARCHITECTURE.md", "CHANGELOG.md")
 #: The page with every lecture's notes for the room.
 ROOM_NOTES = Path("docs") / "room_notes.md"
 

@@ -36,7 +36,10 @@ from gpucourse.publish.source import Source, read_course
 #: Pages of docs/ for learners, or that notebooks link to.
 PAGES = ("faq.md", "front_doors.ipynb", "standins.md", "views.md", "virtualgpu.md",
          "when_something_breaks.md")
-LICENCES = ("LICENSE", "LICENSE-teaching", "CITATION.cff")
+#: path in the checkout: path in the handout
+LICENCES = {
+    "LICENSE": "LICENSE", "course/LICENSE": "LICENSE-teaching", "CITATION.cff": "CITATION.cff",
+}
 LOCKS = ("gpu", "gpu12", "pycuda")
 #: What build tools write where there is no date, so that no clock is in the result.
 _DATE = (2020, 2, 2, 0, 0, 0)
@@ -56,8 +59,8 @@ def files(root: Path, wheels: Iterable[Path]) -> dict[str, bytes]:
         found[f"img/{path.name}"] = path.read_bytes()
     for page in PAGES:
         found[f"docs/{page}"] = (root / "docs" / page).read_bytes()
-    for name in LICENCES:
-        found[name] = (root / name).read_bytes()
+    for name, place in LICENCES.items():
+        found[place] = (root / name).read_bytes()
     lock = (root / "requirements" / "base.txt").read_text(encoding="utf-8")
     found["requirements/course.txt"] = course_lock(project, lock).encode()
     for name in LOCKS:

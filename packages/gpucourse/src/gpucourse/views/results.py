@@ -17,7 +17,7 @@ from gpucourse.course.checkout import result_files
 
 NAME = "gpu_bench.json"
 
-#: The clocks of a row, the most exact first; ``benchmarks/gpu_measuring.py`` says what each is.
+#: The clocks of a row, the most exact first; ``lab/benchmarks/gpu_measuring.py`` says what each is.
 CLOCKS = ("device", "queue", "call")
 IN_WORDS = {
     "device": "time on the GPU, by CUDA events",

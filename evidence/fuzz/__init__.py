@@ -1,1 +1,0 @@
-"""Random and mutated PTX against the virtual GPU: ``python -m evidence.fuzz``."""

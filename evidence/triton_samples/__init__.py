@@ -1,1 +1,0 @@
-"""Triton kernels written for :mod:`evidence.triton_kernels`."""

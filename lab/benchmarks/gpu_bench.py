@@ -1,0 +1,128 @@
+"""The course's kernels against what one would take instead, timed on this machine's GPU.
+
+    python -m lab.benchmarks.gpu_bench --minutes 9      (also: make bench-gpu)
+    python -m lab.benchmarks.gpu_bench --try            (without a GPU: every row once, no times)
+    python -m lab.benchmarks.gpu_bench --aims           (what the recorded run says of the aims)
+
+Runs from a plain checkout (``PYTHONPATH=src``). Every contender is checked before it is timed; what
+fails keeps a row that says so, and the run goes on. ``gpu_measuring.py`` says what is measured and
+how, ``gpucourse.views.results`` reads what this writes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gpucourse.views import results
+from lab.benchmarks import gpu_aims, gpu_run, gpu_worker
+from lab.benchmarks.report import RESULTS
+
+#: Where a run in a checkout writes.
+PATH = RESULTS / results.NAME
+
+#: A log has no width of its own, and the tables need one.
+console = Console(soft_wrap=True, highlight=False,
+                  width=None if sys.stdout.isatty() else 150)
+
+
+def main(
+    trial: Annotated[bool, typer.Option(
+        "--try", help="run every row once, small, on the virtual GPU; no times, nothing written",
+    )] = False,
+    minutes: Annotated[float, typer.Option(help="begin nothing after so many minutes")] = 9.0,
+    only: Annotated[list[str] | None, typer.Option(
+        help="groups whose names begin like this; with --results")] = None,
+    path: Annotated[Path, typer.Option("--results", help="where to write")] = PATH,
+    aims: Annotated[bool, typer.Option("--aims", help="the aims by the recorded run")] = False,
+) -> None:
+    """Time the course's kernels against libraries on this machine's GPU."""
+    if aims:
+        show_aims(results.read(path))
+        return
+    groups = [g for g in gpu_worker.GROUPS if not only or g.id.startswith(tuple(only))]
+    if not groups:
+        console.print(f"No group begins like this. There are: {', '.join(gpu_worker.ORDER)}")
+        raise typer.Exit(2)
+    if not trial:
+        refuse_without_gpu()
+        if only and path == PATH:
+            console.print("A part must not stand for the whole: give --only another file to write, "
+                          "with --results.")
+            raise typer.Exit(2)
+    document = gpu_run.run(gpu_worker.tasks(groups, trial), trial, minutes,
+                           None if trial else path, console)
+    failed = [row for row in document["rows"] if "error" in row]
+    if trial:
+        tell_trial(document, failed)
+    else:
+        path.with_name("gpu_aims.md").write_text(
+            gpu_aims.aims_table(results.Results(document)), encoding="utf-8")
+        tell(results.Results(document), failed)
+        console.print(f"Written: {path} and gpu_aims.md beside it, after "
+                      f"{document['minutes']:.1f} minutes")
+    if document["left_out"]:
+        console.print(f"Left out, because time ran out: {', '.join(document['left_out'])}")
+    raise typer.Exit(1 if failed and trial else 0)
+
+
+def refuse_without_gpu() -> None:
+    """End here where the times would not be a GPU's."""
+    from gpucourse.system.device import device
+
+    try:
+        found = device()
+    except Exception as error:  # then the rows will tell
+        console.print(f"The driver was not understood ({type(error).__name__}: {error}); going on.")
+        return
+    if found.virtual:
+        console.print(f"Nothing measured: {found.reason}, and the virtual GPU has no times. --try "
+                      "runs every row once and checks what comes out.")
+        raise typer.Exit(2)
+
+
+def tell_trial(document: dict, failed: list[dict]) -> None:
+    """How a trial went, without any time."""
+    right = sum(row.get("right", False) for row in document["rows"])
+    untried = [row for row in document["rows"] if "untried" in row]
+    for row in untried:
+        console.print(f"untried: {row['id']}: {row['untried']}")
+    console.print(f"{right} rows right, {len(failed)} failed, {len(untried)} need a GPU; nothing "
+                  "timed, nothing written")
+
+
+def tell(found: results.Results, failed: list[dict]) -> None:
+    """Medians of a run, its failures, and the aims."""
+    table = Table("", "device, ms", "queue, ms", "call, ms", "GB/s", title=escape(found.where),
+                  box=None, pad_edge=False)
+    for row in found.rows.values():
+        if not row.measured or row.group.startswith(("scaling.", "histogram.dial")):
+            continue
+        times = [f"{row.median(clock):.4g}" if row.samples(clock) else "" for clock in
+                 results.CLOCKS]
+        rate = f"{row.bandwidth(row.clocks[0]) / 1e9:,.0f}" if row.bytes else ""
+        table.add_row(row.id, *times, rate)
+    console.print(table)
+    for row in failed:
+        console.print(f"failed: {row['id']}: {escape(row['error'])}")
+    show_aims(found)
+
+
+def show_aims(found: results.Results | None) -> None:
+    """The table of aims, as ratios."""
+    table = Table("aim", "at least", "measured", "", box=None, pad_edge=False,
+                  title=escape(found.where) if found else results.NOT_YET)
+    for aim in gpu_aims.aims(found):
+        measured = "–" if aim.value is None else f"{aim.value:.3f}"
+        table.add_row(escape(aim.name), f"{aim.wanted:.2f}", measured, aim.verdict)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)

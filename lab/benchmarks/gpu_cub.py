@@ -1,0 +1,75 @@
+"""NVIDIA's CUB itself, compiled by nvcc while other groups run.
+
+CuPy reaches CUB's sum, but of its histograms only the one that searches a list of edges; the one
+for even bins is what a C++ programmer would take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from lab.benchmarks.gpu_twins import CUB
+from lab.benchmarks.gpu_work import needs_gpu
+
+_compiling: dict[str, object] = {}
+
+
+def nvcc() -> str | None:
+    """The path of NVIDIA's compiler, or None."""
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
+    places = [Path(home) / "bin" / "nvcc" for home in homes if home]
+    found = shutil.which("nvcc") or next((str(p) for p in places if p.is_file()), None)
+    return found
+
+
+def start(capability: tuple[int, int]) -> None:
+    """Begin to compile for a GPU of this compute capability; returns at once."""
+    compiler = nvcc()
+    if compiler is None or _compiling:
+        return
+    folder = tempfile.TemporaryDirectory(prefix="gpu_bench_")
+    source = Path(folder.name, "cub.cu")
+    source.write_text(CUB)
+    command = [compiler, "-O3", "-std=c++17", "-arch=sm_{}{}".format(*capability), "-shared",
+               "-Xcompiler", "-fPIC", "-o", str(source.with_suffix(".so")), str(source)]
+    with contextlib.suppress(OSError):  # library() then says that there is no compiler
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True)
+        _compiling.update(folder=folder, process=process, path=source.with_suffix(".so"))
+
+
+def library() -> ctypes.CDLL:
+    """The compiled functions; waits for the compiler, for a minute at most."""
+    needs_gpu("CUB compiled by nvcc")
+    if not _compiling:
+        raise RuntimeError("no nvcc here: CUB's own functions are left out")
+    if "said" not in _compiling:
+        _compiling["said"], _ = _compiling["process"].communicate(timeout=60)
+    if _compiling["process"].returncode:
+        raise RuntimeError(f"nvcc failed: {_compiling['said'].strip()[-300:]}")
+    return ctypes.CDLL(str(_compiling["path"]))
+
+
+def with_scratch(function, *arguments):
+    """A call of one of :data:`lab.benchmarks.gpu_twins.CUB`'s functions, as a function to time.
+
+    As CUB asks for it: called once with no scratch memory how much it needs, then called with it.
+    ``arguments`` are ctypes values. The returned function raises where CUDA reports an error.
+    """
+    import cupy as cp
+
+    size = ctypes.c_size_t(0)
+
+    def ask(scratch):
+        if status := function(scratch, ctypes.byref(size), *arguments):
+            raise RuntimeError(f"CUB reports CUDA error {status}")
+
+    ask(None)
+    scratch = cp.empty(max(1, size.value), cp.uint8)
+    return lambda: ask(ctypes.c_void_p(scratch.data.ptr))

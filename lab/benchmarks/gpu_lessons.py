@@ -1,0 +1,132 @@
+"""Pairs of kernels whose counts the lectures compare; here are their times.
+
+Coalescing, bank conflicts and turning a table from "Thinking in warps", the matrix product from
+"Numba CUDA: kernels in Python".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lab.benchmarks.gpu_cells import take
+from lab.benchmarks.gpu_work import (
+    Group,
+    Ready,
+    Work,
+    expect_close,
+    expect_number,
+    fitting,
+    full_grid,
+    jax_ready,
+    on_jax,
+    on_numba,
+)
+
+WARPS_LECTURE, NUMBA_LECTURE = "18_thinking_in_warps", "05_numba_cuda"
+
+
+def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check):
+    """``kernel(id, label, name)`` adds the lesson's kernel of that name to ``work``.
+
+    It is launched on the arrays ``given`` and on one that ``fresh()`` makes, which ``check`` gets.
+    """
+    def kernel(id: str, label: str, name: str) -> None:
+        @work.add(id, label)
+        def _():
+            function, out = getattr(take(lesson, name), name), fresh()
+            arrays = [on_numba(array) for array in (*given, out)]
+            return Ready(lambda: function[blocks, threads](*arrays), lambda _: check(out))
+
+    return kernel
+
+
+def coalescing(size: int) -> Work:
+    """Partial sums with neighbours side by side, and with a share that hangs together."""
+    import cupy as cp
+
+    n = fitting(size, 12)
+    work = Work(n, "numbers", bytes=4 * n, flops=n)
+    values = cp.random.default_rng(4).uniform(0, 1, n).astype(np.float32)
+    expected, blocks = float(values.sum(dtype=np.float64)), full_grid(128)
+    kernel = adding(work, WARPS_LECTURE, blocks, 128, (values,), lambda: cp.zeros(blocks * 128),
+                    lambda partial: expect_number(partial.sum(), expected, 1e-9))
+    kernel("side-by-side", "Numba, neighbouring lanes read neighbours", "partial_sums")
+    kernel("shares", "Numba, each lane reads a share of its own", "sums_of_shares")
+    return work
+
+
+def banks(size: int) -> Work:
+    """Folding 128 numbers in shared memory: halves, or neighbours with bank conflicts."""
+    import cupy as cp
+
+    n = fitting(size, 12) // 128 * 128
+    work = Work(n, "numbers", bytes=4 * n, flops=n)
+    values = cp.random.default_rng(4).uniform(0, 1, n).astype(np.float32)
+    expected = values.reshape(-1, 128).sum(axis=1)
+    kernel = adding(work, WARPS_LECTURE, n // 128, 128, (values,),
+                    lambda: cp.full(n // 128, np.nan, np.float32),
+                    lambda sums: expect_close(sums, expected, 1e-5))
+    kernel("halves", "Numba, the far half onto the near half", "fold_halves")
+    kernel("neighbours", "Numba, neighbours, with bank conflicts", "fold_neighbours")
+    return work
+
+
+def turning(size: int) -> Work:
+    """A square table of float32 turned from rows into columns."""
+    import cupy as cp
+
+    work = Work(size * size, "numbers", bytes=8 * size * size, flops=0)
+    table = cp.random.default_rng(4).uniform(0, 1, (size, size)).astype(np.float32)
+    blocks = ((size + 31) // 32,) * 2
+    kernel = adding(work, WARPS_LECTURE, blocks, (32, 32), (table,),
+                    lambda: cp.full((size, size), np.nan, np.float32),
+                    lambda turned: expect_close(turned, table.T, 0.0))
+    kernel("plain", "Numba, writes scattered", "turn_plainly")
+    kernel("tiled", "Numba, by tiles of 32 × 33 in shared memory", "turn")
+
+    @work.add("cupy", "CuPy, ascontiguousarray(table.T)", made_by="CuPy")
+    def _():
+        return Ready(lambda: cp.ascontiguousarray(table.T),
+                     lambda turned: expect_close(turned, table.T, 0.0))
+
+    return work
+
+
+def product(size: int) -> Work:
+    """A square matrix product in float32."""
+    import cupy as cp
+
+    work = Work(size * size, "elements", bytes=12 * size * size, flops=2 * size**3)
+    random = cp.random.default_rng(4)
+    a, b = (random.uniform(0, 1, (size, size)).astype(np.float32) for _ in range(2))
+    blocks = ((size + 15) // 16,) * 2
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    rtol = 1e-4  # float32, sums of positive numbers: no cancellation
+    kernel = adding(work, NUMBA_LECTURE, blocks, (16, 16), (a, b),
+                    lambda: cp.full((size, size), np.nan, np.float32),
+                    lambda out: expect_close(out, expected, rtol))
+    kernel("naive", "Numba, a thread for each element", "matmul")
+    kernel("tiled", "Numba, by tiles of 16 × 16 in shared memory", "matmul_any")
+
+    @work.add("cupy", "cupy.matmul (cuBLAS)", made_by="CuPy")
+    def _():
+        return Ready(lambda: cp.matmul(a, b), lambda out: expect_close(out, expected, rtol))
+
+    @work.add("jax", "JAX, highest precision", "queue", "JAX")
+    def _():
+        jax = jax_ready()
+        # By default JAX may use tf32, which has ten bits.
+        multiply = jax.jit(lambda x, y: jax.numpy.matmul(x, y, precision="highest"))
+        x, y = on_jax(a), on_jax(b)
+        return Ready(lambda: multiply(x, y), lambda out: expect_close(out, expected, rtol))
+
+    return work
+
+
+GROUPS = (
+    Group("lesson.coalescing", "Reading side by side, or in shares", coalescing, (2**28,), (1009,),
+          patience=0.5),
+    Group("lesson.banks", "Bank conflicts in a fold", banks, (2**28,), (1024,), patience=0.5),
+    Group("lesson.turning", "A table turned", turning, (2**14,), (96,), patience=0.5),
+    Group("lesson.product", "Matrix product, float32", product, (4096,), (33,), patience=0.8),
+)

@@ -1,0 +1,209 @@
+"""The process that runs the groups of a benchmark and reports every row as it comes.
+
+Apart from its parent, because a kernel that goes astray takes its process's GPU with it: the parent
+notes the row that failed and starts another worker for the rest.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from types import SimpleNamespace
+
+from lab.benchmarks import (
+    gpu_cub,
+    gpu_histogram,
+    gpu_lessons,
+    gpu_machine,
+    gpu_mandelbrot,
+    gpu_measuring,
+    gpu_provenance,
+    gpu_quadratic,
+    gpu_reduction,
+    gpu_sampling,
+    gpu_work,
+    gpu_zmass,
+)
+from lab.benchmarks.gpu_work import Contender, Group, Work
+
+#: Set before any library starts.
+ENVIRONMENT = {
+    # JAX would take three quarters of the memory at once.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+    "TF_CPP_MIN_LOG_LEVEL": "2",  # XLA's remarks on standard error
+}
+
+_ALL = {group.id: group for module in (
+    gpu_machine, gpu_quadratic, gpu_reduction, gpu_histogram, gpu_mandelbrot, gpu_sampling,
+    gpu_zmass, gpu_lessons) for group in module.GROUPS}
+#: The most valuable first: a run that is cut short has what matters most.
+ORDER = (
+    "copy", "quadratic.float64", "reduction", "histogram.peaks", "mandelbrot.picture", "launch",
+    "sampling.disc", "zmass", "link", "peak.float32", "peak.float64", "quadratic.float32",
+    "scaling.quadratic", "scaling.reduction", "scaling.histogram", "histogram.even",
+    "mandelbrot.area", "lesson.coalescing", "lesson.product", "lesson.turning", "lesson.banks",
+    "sampling.numbers", "histogram.dial", "mandelbrot.cpu",
+)
+GROUPS = tuple(_ALL[id] for id in ORDER)
+assert set(ORDER) == set(_ALL), sorted(set(_ALL) ^ set(ORDER))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A group in one size; ``without`` are contenders that have failed and are not tried again."""
+
+    group: str
+    size: int
+    without: frozenset[str] = frozenset()
+
+
+def tasks(groups: Iterable[Group], trial: bool) -> list[Task]:
+    """What a run does, in order."""
+    return [Task(group.id, size) for group in groups
+            for size in (group.tries if trial else group.sizes)]
+
+
+def prepare_environment(trial: bool) -> None:
+    """Variables that libraries read when they start."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if trial:
+        os.environ["JAX_PLATFORMS"] = "cpu"
+
+
+def main(pipe: Connection, todo: list[Task], trial: bool, deadline: float) -> None:
+    """Do the tasks; send (kind, …) tuples: "machine", "begin", "making", "row", "done",
+    "broken".
+
+    ``deadline`` is a time.time(). Output of libraries goes to standard error.
+    """
+    os.dup2(2, 1)
+    prepare_environment(trial)
+    warnings.simplefilter("ignore")
+    gpu_work.prepare(virtual=trial)
+    watch = None
+    if not trial:
+        pipe.send(("machine", gpu_provenance.gpu()))
+        watch = gpu_measuring.GPUStopwatch()
+        if any(_ALL[task.group].id in ("reduction", "histogram.peaks") for task in todo):
+            gpu_cub.start(_capability())
+    for task in todo:
+        if time.time() > deadline:
+            break
+        pipe.send(("begin", task))
+        do(task, pipe.send, watch, lambda: deadline - time.time())
+        pipe.send(("done", task))
+        _free()
+        if not trial and (trouble := _trouble()):
+            pipe.send(("broken", trouble))
+            return
+
+
+def do(task: Task, send: Callable[[tuple], None], watch: gpu_measuring.Stopwatch | None,
+       time_left: Callable[[], float]) -> None:
+    """One task: rows of its contenders, timed where there is a ``watch``."""
+    group = _ALL[task.group]
+    gpu_work.precision(group.x64)
+    try:
+        work = group.build(task.size)
+    except Exception as error:
+        send(("row", {**named(group, task.size, None, None), "error": gpu_measuring.told(error)}))
+        return
+    timed = []
+    for contender in work.contenders:
+        if contender.id in task.without:
+            continue
+        send(("making", contender.id))
+        row = named(group, task.size, work, contender)
+        try:
+            timed.append(gpu_measuring.make_ready(contender))
+        except gpu_work.Untried as reason:
+            send(("row", {**row, "untried": str(reason)}))
+        except Exception as error:
+            send(("row", {**row, "error": gpu_measuring.told(error)}))
+            if watch is not None and (trouble := _trouble()):
+                send(("broken", trouble))
+                sys.exit(1)
+    send(("making", None))
+    if watch is not None:
+        gpu_measuring.measure(timed, watch, group.patience, time_left)
+    for one in timed:
+        row = named(group, task.size, work, one.contender)
+        send(("row", {**row, **samples(one, measured=watch is not None)}))
+
+
+def named(group: Group, size: int, work: Work | None, contender: Contender | None) -> dict:
+    """What every row says of itself."""
+    row = {"id": f"{group.id}/{contender.id if contender else 'build'}/{size}", "group": group.id,
+           "title": group.title, "size": size}
+    if contender:
+        row |= {"contender": contender.id, "label": contender.label,
+                "made_by": contender.made_by, "clock": contender.clock}
+    if work:
+        row |= {"items": work.items, "unit": work.unit, "bytes": work.bytes, "flops": work.flops}
+    return row
+
+
+def samples(timed: gpu_measuring.Timed, *, measured: bool) -> dict:
+    """A row's outcome: its samples in milliseconds, its error, or that it was right."""
+    if timed.error:
+        return {"error": timed.error}
+    if not measured:
+        return {"right": True}
+    found = {"right": True, "calls_in_a_row": timed.calls}
+    for clock in ("device_ms", "queue_ms", "call_ms"):
+        if values := getattr(timed, clock):
+            found[clock] = [float(f"{value:.5g}") for value in values]
+            if not all(math.isfinite(value) and value > 0 for value in values):
+                return {"error": f"{clock}: the clock gave no time"}
+    return found
+
+
+def _free() -> None:
+    """Memory of the last group back to the driver, as far as libraries give it."""
+    gc.collect()
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and not gpu_work.virtual():
+        cupy.get_default_memory_pool().free_all_blocks()
+        cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+
+def _trouble() -> str:
+    """What the device says if it can no longer be used; an empty text if it can."""
+    import cupy as cp
+
+    try:
+        cp.cuda.runtime.deviceSynchronize()
+        float(cp.ones(1).sum())
+    except Exception as error:
+        return gpu_measuring.told(error)
+    return ""
+
+
+def _capability() -> tuple[int, int]:
+    import cupy as cp
+
+    properties = cp.cuda.runtime.getDeviceProperties(0)
+    return properties["major"], properties["minor"]
+
+
+def trial(group: str, size: int | None = None) -> list[SimpleNamespace]:
+    """For tests: the rows of one group, tried in this process on the virtual GPU."""
+    rows: list[SimpleNamespace] = []
+
+    def send(message: tuple) -> None:
+        if message[0] == "row":
+            rows.append(SimpleNamespace(**message[1]))
+
+    gpu_work.prepare(virtual=True)
+    for one in _ALL[group].tries if size is None else (size,):
+        do(Task(group, one), send, None, lambda: 0.0)
+    return rows

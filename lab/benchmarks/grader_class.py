@@ -1,0 +1,152 @@
+"""Classes of submissions to grade, and the two commands that grade them.
+
+No two submissions of a class are alike, so that nothing is graded once for several.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+
+import lab.benchmarks.support  # noqa: F401
+from gpucourse.grading.commands.demo import solved, wrong_answers
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.system.programs import search_path
+from grading_toy import notebook_of, setup, solution, test_cell
+from lab.benchmarks.support import REPOSITORY
+
+STOCK = "stock"
+OURS = "ours"
+# nbgrader's default gives a cell 30 s; a test of a project takes longer on two busy cores.
+STOCK_CONFIGURATION = """c = get_config()
+c.CourseDirectory.course_id = "gpucourse"
+c.Execute.timeout = 600
+"""
+TRIVIAL_TEST = """assert {double} == 6, "three"
+### BEGIN HIDDEN TESTS
+for n in (0, 1, 7, -4):
+    assert {double_n} == 2 * n, "other numbers"
+### END HIDDEN TESTS
+"""
+# What a submission can do to a class; each is one of twenty in the long run.
+HOSTILE = (
+    "import os; os._exit(0)",
+    "while True:\n        n += 1",
+    "raise SystemExit",
+    "return [0] * 10**9",
+    "import ctypes; ctypes.string_at(0)",
+    "import os\n    while True:\n        os.fork()",
+    "print('x' * 10**8); return 0",
+    "open('/tmp/x', 'w').write('x' * 10**8)",
+)
+
+
+def trivial(kind: str) -> nbformat.NotebookNode:
+    """Plain Python, one point; stock's tests call the function by its name, as usual there."""
+    calls = {STOCK: ("double(3)", "double(n)"), OURS: ('call("double", 3, where="host")',
+                                                      'call("double", n, where="host")')}[kind]
+    start = "import math" if kind == STOCK else "import math\nfrom gpucourse import call"
+    return notebook_of([
+        setup("start", start),
+        solution("double", "def double(n):\n    ### BEGIN SOLUTION\n    return 2 * n\n"
+                           "    ### END SOLUTION\n"),
+        test_cell("test-double", TRIVIAL_TEST.format(double=calls[0], double_n=calls[1]), 1),
+    ])
+
+
+class Course:
+    """A course directory in `folder`, for the course's grader or for stock nbgrader."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.kind = folder, kind
+        folder.mkdir(parents=True)
+        config = STOCK_CONFIGURATION if kind == STOCK else (
+            REPOSITORY / "grading" / "nbgrader_config.py").read_text()
+        (folder / "nbgrader_config.py").write_text(config)
+
+    def trivial_class(self, count: int, hostile_every: int = 0) -> None:
+        """`count` notebooks; a quarter wrong, and every so-and-so-manieth hostile."""
+        source = self.folder / "source" / "trivial" / "trivial.ipynb"
+        source.parent.mkdir(parents=True)
+        nbformat.write(trivial(self.kind), source)
+        assignment = Assignment.load(source)
+        for number in range(count):
+            body = "return 2 * n" if number % 4 else "return 2 * abs(n)"
+            if hostile_every and number % hostile_every == hostile_every - 1:
+                body = HOSTILE[number // hostile_every % len(HOSTILE)]
+            answer = f"# {number}\ndef double(n):\n    {body}\n"
+            self._hand_in(number, "trivial", solved(assignment, {"double": answer}))
+        self.nbgrader("generate_assignment", "trivial")
+
+    def project_class(self, count: int, name: str = "01_fill_a_histogram") -> None:
+        """`count` submissions of a project: its solution and its known-wrong answers in turn."""
+        target = self.folder / "source" / name
+        shutil.copytree(REPOSITORY / "grading" / "source" / name, target)
+        assignment = Assignment.load(target / f"{name}.ipynb")
+        wrong = wrong_answers(assignment, REPOSITORY / "course" / "projects" / name / "wrong.py")
+        notebooks = [solved(assignment), *(json.loads(entry.content) for entry in wrong)]
+        for number in range(count):
+            notebook = json.loads(json.dumps(notebooks[number % len(notebooks)]))
+            for cell in notebook["cells"]:
+                if cell["metadata"].get("nbgrader", {}).get("solution"):
+                    cell["source"] += f"\n# {number}"
+                    break
+            self._hand_in(number, name, notebook)
+        self.nbgrader("generate_assignment", name)
+
+    def _hand_in(self, number: int, name: str, notebook: dict) -> None:
+        path = self.folder / "submitted" / f"s{number:04}" / name / f"{name}.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(notebook), encoding="utf-8")
+
+    def nbgrader(self, *arguments: str) -> None:
+        self._run(sys.executable, "-m", "nbgrader", *arguments)
+
+    def grade(self, assignment: str, *options: str) -> None:
+        """The whole class, gradebook included: `gpucourse grade`, or `nbgrader autograde`."""
+        if self.kind == STOCK:
+            self.nbgrader("autograde", assignment)
+        else:
+            self._run(*self.command(assignment, *options))
+
+    def command(self, assignment: str, *options: str) -> list[str]:
+        return [sys.executable, "-m", "gpucourse", "grade", str(self.folder), "--assignment",
+                assignment, *options]
+
+    def _run(self, *command: str) -> None:
+        ran = subprocess.run(command, cwd=self.folder, env=environment(), text=True,
+                             capture_output=True)
+        # nbgrader's command fails where one notebook has; the others are graded.
+        if ran.returncode and "autograde" not in command:
+            raise RuntimeError((ran.stdout + ran.stderr)[-3000:])
+
+    def scores(self, assignment: str) -> dict[str, float]:
+        """Each student's points in the gradebook."""
+        from nbgrader.api import Gradebook
+
+        with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "gpucourse") as gradebook:
+            return {submission.student.id: float(submission.score)
+                    for submission in gradebook.assignment_submissions(assignment)}
+
+    def verdicts(self, assignment: str) -> Iterator[dict]:
+        for path in sorted((self.folder / "verdicts").glob(f"*/{assignment}/*.json")):
+            yield json.loads(path.read_text())
+
+
+def environment() -> dict[str, str]:
+    """nbgrader finds its programs, and nobody's own settings play a part."""
+    return os.environ | {"PATH": search_path(), "JUPYTER_PLATFORM_DIRS": "1", "COLUMNS": "100"}
+
+
+def deserved(course: Path) -> dict[str, float]:
+    """What each submission of a trivial class must get, from its text: 1 point if it is right."""
+    return {path.parts[-3]: 1.0 if re.search(r"\\n    return 2 \* n\\n", path.read_text()) else 0.0
+            for path in sorted((course / "submitted").glob("*/trivial/trivial.ipynb"))}

@@ -1,0 +1,127 @@
+"""Submissions per minute: the course's grader and stock nbgrader, in one run, one after the other.
+
+    python -m lab.benchmarks.grader_throughput             classes of 100 (45 minutes on two cores)
+    python -m lab.benchmarks.grader_throughput --count 10  smaller ones; printed, not written
+
+Both grade the same class into a gradebook, each with its own command, start-up included:
+
+- trivial notebooks: plain Python and four asserts; what a grader itself costs;
+- the first project: the same submissions, hidden tests and virtual GPU on both sides, solutions
+  and known-wrong answers in turn.
+
+Then the course's grader alone with 1 and with 2 submissions at a time. A ratio is of wall times;
+the processor time of the whole machine stands beside it, because stock nbgrader uses about one
+core. So run it on a machine that does nothing else, where Python may keep its compiled modules
+(PYTHONDONTWRITEBYTECODE not set).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from gpucourse.grading.classes.batch import default_workers
+from lab.benchmarks import report
+from lab.benchmarks.grader_class import OURS, STOCK, Course
+
+PROJECT = "01_fill_a_histogram"
+
+
+def measured(course: Course, assignment: str, *options: str) -> dict:
+    """Grade and time; the class must be graded completely."""
+    before, began = processor_seconds(), time.perf_counter()
+    course.grade(assignment, *options)
+    wall = time.perf_counter() - began
+    graded = len(course.scores(assignment))
+    found = {
+        "submissions": graded, "wall s": round(wall, 1),
+        "processor s of the machine": round(processor_seconds() - before, 1),
+        "submissions per minute": round(60 * graded / wall, 1),
+        "mean score": round(sum(course.scores(assignment).values()) / max(graded, 1), 3),
+    }
+    if course.kind == OURS:
+        found["where the time goes"] = where_the_time_goes(course, assignment, wall, options)
+    return found
+
+
+def processor_seconds() -> float:
+    """Of the whole machine: the children of a fork server are not children of this process.
+
+    Without the time of processes with a positive niceness, which are not this benchmark's.
+    """
+    used = psutil.cpu_times()
+    return used.user + used.system
+
+
+def where_the_time_goes(course: Course, assignment: str, wall: float, options) -> dict:
+    """Seconds of wall time, spread over as many submissions as ran at a time."""
+    workers = int(options[options.index("--workers") + 1]) if "--workers" in options else (
+        default_workers())
+    verdicts = list(course.verdicts(assignment))
+    oracle = sum(verdict["seconds"] for verdict in verdicts)
+    tests = sum(test["seconds"] for verdict in verdicts for test in verdict["tests"])
+    return {
+        "tests: compiling, launching, checking": round(tests / workers, 1),
+        "rest of the oracle: sandbox, set-up cells": round((oracle - tests) / workers, 1),
+        "start, ingest, gradebook, waiting": round(wall - oracle / workers, 1),
+        "mean s of a submission": round(oracle / max(len(verdicts), 1), 2),
+    }
+
+
+def compared(folder: Path, name: str, count: int, assignment: str) -> dict:
+    """Both graders on one class."""
+    found = {}
+    for kind in (OURS, STOCK):
+        course = Course(folder / f"{name}-{kind}", kind)
+        getattr(course, f"{name}_class")(count)
+        found[kind] = measured(course, assignment)
+        print(name, kind, json.dumps(found[kind]), flush=True)
+    found["ratio"] = round(found[OURS]["submissions per minute"]
+                           / found[STOCK]["submissions per minute"], 1)
+    print(name, "ratio", found["ratio"], flush=True)
+    return found
+
+
+def scaling(folder: Path, name: str, count: int, assignment: str) -> dict:
+    """One and two submissions at a time."""
+    found = {}
+    for workers in (1, 2):
+        course = Course(folder / f"scale-{name}-{workers}", OURS)
+        getattr(course, f"{name}_class")(count)
+        found[f"{workers} at a time"] = measured(course, assignment, "--workers", str(workers))
+        print(name, workers, json.dumps(found[f"{workers} at a time"]), flush=True)
+    one, two = (found[f"{n} at a time"]["wall s"] for n in (1, 2))
+    found["speed-up"] = round(one / two, 2)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100, help="submissions of a class")
+    parser.add_argument("--only", choices=["trivial", "project", "scaling"])
+    options = parser.parse_args()
+    results: dict = {}
+    with tempfile.TemporaryDirectory(prefix="throughput-") as name:
+        folder = Path(name)
+        if options.only in (None, "trivial"):
+            results["trivial"] = compared(folder, "trivial", options.count, "trivial")
+        if options.only in (None, "project"):
+            results["project 1"] = compared(folder, "project", options.count, PROJECT)
+        if options.only in (None, "scaling"):
+            results["scaling, trivial"] = scaling(folder, "trivial", options.count, "trivial")
+            results["scaling, project 1"] = scaling(
+                folder, "project", max(2, options.count // 4), PROJECT)
+    print(json.dumps(results, indent=1))
+    if options.count == 100 and options.only is None:
+        print(report.write("grader_throughput", results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Random and mutated PTX against the virtual GPU: ``python -m lab.evidence.fuzz``."""

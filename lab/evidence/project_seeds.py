@@ -1,0 +1,103 @@
+"""Every project's right answers at full marks and its starter at zero, whatever the seed.
+
+    python -m lab.evidence.project_seeds                    200 seeds, going on where it stopped
+    python -m lab.evidence.project_seeds --seeds 5 02_area  some seeds of some projects
+
+Hidden inputs, random orders of threads and random points all come from the seed. Beside the starter
+as it was released, which needs no run, the same with a comment in each answer cell is graded: its
+tests run, and must fail. The solution is graded with each seed; the starters, whose answers raise
+whatever they are given, and the answers in other styles (``right.py``) with the first five. Ends
+with status 1 where any verdict was another than expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.progress import track
+
+import lab.benchmarks.support  # noqa: F401
+from conftest import REPOSITORY
+from gpucourse.course.registry import Project, load_course
+from gpucourse.grading.commands.demo import Expected, right_answers
+from lab.benchmarks.report import RESULTS, write
+from project_class import ProjectClass
+
+NAME = "project_seeds"
+# So many seeds are graded before what was found is written; the first ones in every style, singly.
+BATCH, STYLES = 10, 5
+
+
+def seed_number(index: int) -> str:
+    """128 bits as hexadecimal text, the same each time."""
+    return hashlib.sha256(b"project seed %d" % index).hexdigest()[:32]
+
+
+def everybody(project: ProjectClass) -> list[Expected]:
+    tests = tuple(cell.grade_id for cell in project.assignment.tests)
+    starters = project.assignment.starters
+    code = {cell.grade_id for cell in project.assignment.solutions if cell.cell_type == "code"}
+    touched = {name: starters[name] + "\n# later\n" for name in code}
+    # Written answers do not count before a person has read them.
+    untouched = {name: text for name, text in starters.items() if name not in code}
+    return [
+        project.right("solution"),
+        Expected("starter", json.dumps(project.assignment.released), tests, "no solution"),
+        Expected("touched-starter", project.right("", touched | untouched).content, tests, ""),
+    ]
+
+
+def done_before(project: ProjectClass) -> dict:
+    """What an earlier run found for this very project, else a fresh start."""
+    fresh = {"project": project.assignment.digest, "seeds": 0, "in every style": 0,
+             "wrong": []}
+    try:
+        found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["projects"]
+    except (OSError, ValueError, KeyError):
+        return fresh
+    earlier = found.get(project.lesson.id, fresh)
+    same = earlier["project"] == fresh["project"] and earlier.keys() == fresh.keys()
+    return earlier if same else fresh
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("projects", nargs="*", help="beginnings of their names; default: all")
+    options.add_argument("--seeds", type=int, default=200)
+    asked = options.parse_args()
+
+    lessons = [lesson for lesson in load_course(REPOSITORY).lessons if isinstance(lesson, Project)]
+    with tempfile.TemporaryDirectory() as folder:
+        projects = {lesson.id: ProjectClass(lesson.id, Path(folder)) for lesson in lessons}
+        found = {id: done_before(project) for id, project in projects.items()}
+        for id, project in projects.items():
+            if asked.projects and not id.startswith(tuple(asked.projects)):
+                continue
+            state = found[id]
+            people = everybody(project)
+            styles = right_answers(project.assignment, project.other_right)
+            done = state["seeds"]
+            singly = range(done, min(STYLES, asked.seeds))
+            for start in track([*singly, *range(max(done, STYLES), asked.seeds, BATCH)], id):
+                stop = start + 1 if start < STYLES else min(start + BATCH, asked.seeds)
+                seeds = [seed_number(index) for index in range(start, stop)]
+                graded = [*people, *styles] if start < STYLES else people[:1]
+                state["wrong"] += project.outcomes(graded, seeds)
+                state |= {"seeds": stop, "in every style": min(stop, STYLES)}
+                write(NAME, {
+                    "command": "python -m lab.evidence.project_seeds",
+                    "graded with each seed": people[0].student,
+                    "projects": found,
+                })
+    for id, state in found.items():
+        print(f"{id}: {state['seeds']} seeds, {len(state['wrong'])} verdicts not as expected")
+    return any(state["wrong"] for state in found.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

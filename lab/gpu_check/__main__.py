@@ -1,0 +1,41 @@
+"""``python -m lab.gpu_check``, which ``make gpu-check`` calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.gpu_check.command import check
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    parts: Annotated[
+        list[str] | None, typer.Argument(help="lessons, counters, grading, sanitizer; default: all")
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="when to have finished")] = 9.0,
+    out: Annotated[Path | None, typer.Option(
+        help="where to write the result; default: lab/results/gpu_check.json")] = None,
+    lesson: Annotated[list[str] | None, typer.Option(
+        help="only this lesson, with --out; default: all")] = None,
+    fresh: Annotated[bool, typer.Option(
+        "--fresh", help="do again what an earlier run has done")] = False,
+    rehearse: Annotated[bool, typer.Option(
+        "--rehearse", help="without a GPU: the virtual one plays the part of the real one",
+    )] = False,
+) -> None:
+    """Compare this machine's GPU with the virtual one: lessons, counters, grading, faults.
+
+    Exit status: 0 everything agrees, 1 something does not, 2 nothing could be done, 3 the time was
+    up before the end (the same command goes on).
+    """
+    raise typer.Exit(check(minutes, parts or [], out, "virtual" if rehearse else "gpu",
+                           lesson, fresh))
+
+
+if __name__ == "__main__":
+    app()

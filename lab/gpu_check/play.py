@@ -1,0 +1,45 @@
+"""Recorded launches, one after the other, on the GPU of this process: what tools of NVIDIA watch.
+
+    compute-sanitizer --tool racecheck python -m lab.gpu_check.play A.npz B.npz
+
+Before each launch its file's name is printed after ``#### ``, and what went wrong after ``!!!! ``,
+so that a tool's report can be told apart launch by launch. Nothing else runs on the GPU. A launch
+that spoils the GPU for this process is the last one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lab.gpu_check import jobs
+from virtualgpu.devices.gpu import FATAL
+from virtualgpu.devices.gpu_process import GPU, VIRTUAL, open_device
+from virtualgpu.devices.recorded import RecordedLaunch, play
+from virtualgpu.errors import VirtualGPUError
+
+LAUNCH, WRONG = "#### ", "!!!! "
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
+    parser.add_argument("--unwritten", action="store_true",
+                        help="leave unwritten memory as it is")
+    given = parser.parse_args()
+    jobs.end_with_parent()
+    device = open_device(given.device)
+    for path in given.files:
+        print(f"{LAUNCH}{path.stem}", flush=True)
+        try:
+            play(RecordedLaunch.load(path), device, poison=not given.unwritten)
+        except VirtualGPUError as error:
+            print(f"{WRONG}{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}",
+                  flush=True)
+            if getattr(error, "name", "") in FATAL:
+                raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

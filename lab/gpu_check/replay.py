@@ -1,0 +1,54 @@
+"""Recorded launches of the virtual GPU, done again on the GPU and compared.
+
+    python -m lab.gpu_check.replay FOLDER RESULT.jsonl
+
+writes one row for each ``.npz`` in the folder, as soon as it is known, and leaves alone what the
+file has rows of already.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lab.gpu_check import jobs, rows
+from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, Row
+from virtualgpu.devices import agreement
+from virtualgpu.devices.gpu_process import GPU, VIRTUAL, GPUFault, GPUProcess
+from virtualgpu.devices.recorded import RecordedLaunch
+
+SECONDS = 20.0  # for one launch; on a GPU they take milliseconds
+
+
+def replay(path: Path, gpu: GPUProcess) -> Row:
+    """One launch on the GPU against what the record says the virtual GPU made of it."""
+    launch = RecordedLaunch.load(path)
+    what = f"{launch} ({launch.note})" if launch.note else str(launch)
+    try:
+        got = gpu.play(launch, SECONDS)
+    except GPUFault as fault:
+        return Row(what, FAILS, str(fault), {"bytes": launch.nbytes})
+    found = agreement.compare(launch, got)
+    figures = {"agreement": found.verdict, "bytes": found.nbytes}
+    if found.verdict != agreement.EQUAL:
+        figures |= {"why": found.reasons, "differing": found.differing, "worst": found.worst}
+    return Row(what, AGREES if found.fine else DIFFERS, found.detail, figures)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
+    given = parser.parse_args()
+    jobs.end_with_parent()
+    known = rows.read(given.result)
+    rows.write(given.result, known)
+    # In the order of the files, so the rows that are there are those of the first ones.
+    with GPUProcess(given.device) as gpu:
+        for path in sorted(given.folder.glob("*.npz"))[len(known):]:
+            rows.append(given.result, replay(path, gpu))
+
+
+if __name__ == "__main__":
+    main()

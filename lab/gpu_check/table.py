@@ -1,0 +1,117 @@
+"""The result of ``make gpu-check`` as the tables of ``docs/gpu.md``.
+
+    python -m lab.gpu_check.table
+
+writes them between the page's markers; where there is no result yet, a sentence that says so.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from lab.gpu_check.command import RESULT
+from lab.gpu_check.lesson_run import find_root
+from lab.gpu_check.parts import rows_of
+from lab.gpu_check.rows import DIFFERS, FAILS, NOT_RUN, Row, summary
+
+PAGE = Path("docs") / "gpu.md"
+BEGIN, END = "<!-- gpu-check: python -m lab.gpu_check.table -->", "<!-- /gpu-check -->"
+NONE = "**Not yet run on a GPU:** there is no `lab/results/gpu_check.json`."
+TITLES = {
+    "launches": "launches of the lessons, again on the GPU",
+    "lessons": "lessons on the GPU",
+    "counters": "counters beside Nsight Compute's",
+    "grading": "the class of `make demo`, graded on the GPU",
+    "sanitizer": "labelled kernels under compute-sanitizer",
+}
+_LONGEST = 300  # characters of what is told of one row
+_COUNTED = ("global_load_sectors", "global_store_sectors", "shared_load_wavefronts",
+            "shared_load_conflicts", "divergent_branches", "warp_instructions")
+
+
+def tables(result: dict | None) -> str:
+    """Markdown; ``result`` as the JSON file has it, or None where there is none."""
+    if result is None:
+        return NONE
+    parts = result["parts"]
+    lines = [_machine(result["machine"]), "", "| | rows | of these |", "|---|--:|---|"]
+    for name, part in parts.items():
+        rows = rows_of(part)
+        told = summary(rows) + ("" if part["complete"] else "; not finished")
+        lines.append(f"| {TITLES.get(name, name)} | {len(rows)} | {told} |")
+    for name, part in parts.items():
+        wrong = [row for row in rows_of(part) if row.verdict in (DIFFERS, FAILS, NOT_RUN)]
+        if wrong:
+            lines += ["", f"What does not agree, of {TITLES.get(name, name)}:", "",
+                      "| | | |", "|---|---|---|"]
+            lines += [f"| {_cell(row.what)} | {row.verdict} | {_cell(row.detail)} |"
+                      for row in wrong]
+    if counted := _counters(parts.get("counters")):
+        lines += ["", *counted]
+    return "\n".join(lines)
+
+
+def _machine(machine: dict) -> str:
+    versions = machine["versions"]
+    shown = [f"{name} {versions[name]}" for name in
+             ("numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x", "jax", "numpy", "awkward")
+             if name in versions]
+    tools = [f"{name} ({version})" for name, version in machine.get("tools", {}).items()]
+    return (f"{machine['device']}, driver {machine['driver']}, CUDA {machine['cuda']}, "
+            f"{machine['date'][:10]}, commit `{machine['commit']}`; Python {machine['python']}, "
+            f"{', '.join(shown + tools)}.")
+
+
+def _counters(part: dict | None) -> list[str]:
+    """The two devices' counts side by side: ``virtual GPU / ncu``, equal ones once."""
+    rows = [row for row in rows_of(part) if set(row.figures) & set(_COUNTED)] if part else []
+    if not rows:
+        return []
+    lines = ["Counts, the virtual GPU's / Nsight Compute's (one number where they are equal):", "",
+             "| launch | " + " | ".join(name.replace("_", " ") for name in _COUNTED) + " |",
+             "|---|" + "--:|" * len(_COUNTED)]
+    return lines + [f"| {_cell(row.what)} | "
+                    + " | ".join(_pair(row, name) for name in _COUNTED) + " |" for row in rows]
+
+
+def _pair(row: Row, name: str) -> str:
+    if name not in row.figures:
+        return "–"
+    mine, theirs = row.figures[name]
+    return f"{mine:,}" if mine == theirs else f"{mine:,} / {theirs:,}"
+
+
+def _cell(text: str) -> str:
+    text = " ".join(text.replace("|", "\\|").split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def page(text: str, result: dict | None) -> str:
+    """The page with its tables brought up to date."""
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n{tables(result)}\n{END}{tail}"
+
+
+def read_result(root: Path) -> dict | None:
+    """The committed result, or None. SystemExit for one that no GPU had a part in."""
+    try:
+        result = json.loads((root / RESULT).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    if "rehearsal" in result["machine"]:
+        raise SystemExit(f"{RESULT} is of a rehearsal, which says nothing of a GPU: delete it")
+    return result
+
+
+def main() -> None:
+    root = find_root()
+    path = root / PAGE
+    path.write_text(page(path.read_text(encoding="utf-8"), read_result(root)), encoding="utf-8")
+    print(f"wrote {PAGE}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""The page about the stand-ins, written from the packages themselves.
+
+``python -m lab.pages.standins_page docs/standins.md`` writes it; a test proves it current.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from lab.pages.standins_differences import DIFFERENCES
+from virtualgpu.standins import finder
+
+_HEAD = """\
+# Stand-ins: CuPy, PyCUDA, cuDF and Awkward Arrays without a GPU
+
+<!-- Written by `python -m lab.pages.standins_page docs/standins.md`: edit the code. -->
+
+CuPy, PyCUDA and cuDF cannot work without a GPU. While the virtual GPU is active on a machine that
+has none (`virtualgpu.activate()`, or `%load_ext gpucourse`), `import cupy`, `cupyx`, `pycuda` and
+`cudf` find stand-ins instead. On a machine with a GPU nothing of this page applies: the real
+packages answer.
+
+- **Kernels are real.** CUDA C++ goes through NVRTC, Python through Numba and NVVM, and the PTX
+  that comes out runs on the virtual GPU, watched by its checkers ([what is
+  modelled](virtualgpu.md)).
+- **Array and table work is NumPy's and pandas'**, on arrays that lie in the virtual GPU's memory:
+  CuPy, Numba, PyCUDA, cuDF and Awkward share them without a copy.
+- **What an original refuses, its stand-in refuses**: mixing NumPy and CuPy arrays, handing either
+  to a NumPy function, iterating over a cuDF column.
+- **What a stand-in lacks raises `NotImplementedError`** with the name and what to use instead.
+- **No times.** Events give NaN, and nothing claims to be a GPU's speed.
+- **A stand-in is no installed package**: `pip list` does not show it, `find_spec` says where it
+  lies, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. A package that was imported
+  before is set aside and comes back with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
+
+Where a GPU is there but PyCUDA is not, `%load_ext gpucourse` has `import pycuda` say how to
+install it and find PyCUDA's basic calls on CuPy (`gpucourse.adapters.without_pycuda`). That has
+been tried on CuPy's stand-in only, not on a GPU.
+"""
+
+_OWN_TESTS = ("Its own tests run on it (`python -m lab.evidence.{0}_suite FOLDER`, with {1}'s "
+              "source); `lab/results/{0}_suite.json` has how many pass, and why others fail.")
+_ABOUT = {
+    "cupy": ("CuPy", "Follows CuPy 14.2. " + _OWN_TESTS.format("cupy", "CuPy")),
+    "cupyx": ("cupyx", ""),
+    "pycuda": ("PyCUDA", "Follows PyCUDA 2026.1; kernels are compiled by NVRTC instead of nvcc. "
+               + _OWN_TESTS.format("pycuda", "PyCUDA")),
+    "cudf": ("cuDF", "Follows cuDF 26.10 (nulls are `<NA>` in every dtype), on pandas."),
+    "awkward": (
+        "Awkward Arrays",
+        "Awkward itself is the real one: `ak.to_backend(array, \"cuda\")` gives arrays in the "
+        "virtual GPU's memory, and kernels take them with `extensions=[ak.numba.cuda]`, by index, "
+        "by iteration, by `enumerate` and over slices. `virtualgpu.activate()` sees to it "
+        "(`virtualgpu.awkward`)."),
+}
+
+# Modules whose names are worth listing, package by package.
+_MODULES = {
+    "cupy": ("cupy", "cupy.linalg", "cupy.fft", "cupy.random", "cupy.cuda", "cupy.cuda.texture",
+             "cupy.testing"),
+    "cupyx": ("cupyx", "cupyx.profiler", "cupyx.jit"),
+    "pycuda": ("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.cumath",
+               "pycuda.curandom", "pycuda.elementwise", "pycuda.reduction", "pycuda.tools"),
+    "cudf": (),
+}
+
+
+def page() -> str:
+    """The whole page. Imports the stand-ins, and leaves ``sys.modules`` as it was."""
+    was = finder.is_installed()
+    finder.install()
+    try:
+        return _page()
+    finally:
+        if not was:
+            finder.remove()
+
+
+def _page() -> str:
+    parts = [_HEAD]
+    for package, (title, about) in _ABOUT.items():
+        parts.append(f"\n## {title}\n")
+        if about:
+            parts.append(textwrap.fill(about, 99) + "\n")
+        parts += [_names(one) for one in _surfaces(package)]
+        differences = [one for one in DIFFERENCES if one.package == package]
+        if differences:
+            parts.append(_table(differences))
+    return "\n".join(parts)
+
+
+def _surfaces(package: str) -> list[tuple[str, list[str], list[str]]]:
+    """Each namespace: its name, what it has, what it lacks."""
+    if package == "cudf":
+        return cudf_surfaces()
+    surfaces = []
+    for name in _MODULES.get(package, ()):
+        module = importlib.import_module(name)
+        lacks = getattr(module, "MISSING", None) or getattr(module, "_MISSING", None)
+        if lacks is None and name == "cupy":
+            lacks = importlib.import_module("cupy._table").MISSING
+        surfaces.append((name, public_names(module), sorted(lacks or ())))
+    return surfaces
+
+
+def cudf_surfaces() -> list[tuple[str, list[str], list[str]]]:
+    """cuDF's public names, class by class, against what the stand-in has of them."""
+    cudf = importlib.import_module("cudf")
+    names = importlib.import_module("cudf._names")
+    accessors = importlib.import_module("cudf._accessors")
+    groupby = importlib.import_module("cudf._groupby")
+
+    def of_accessor(cls) -> set[str]:
+        return set(cls._methods | cls._properties) | {
+            name for name in vars(cls) if not name.startswith("_")}
+
+    has = {
+        "cudf": (set(cudf.__all__), names.MODULE),
+        "cudf.Series": (set(dir(cudf.Series)) | {"name"}, names.SERIES),
+        "cudf.Series.str": (of_accessor(accessors.StringMethods), names.STR),
+        "cudf.Series.dt": (of_accessor(accessors.DatetimeProperties), names.DT),
+        "cudf.Series.cat": (of_accessor(accessors.CategoricalAccessor), names.CAT),
+        "cudf.DataFrame": (set(dir(cudf.DataFrame)), names.DATAFRAME),
+        "cudf.DataFrame.groupby(...)": (
+            set(groupby.METHODS) | set(dir(groupby.GroupBy)), names.GROUPBY),
+        "cudf.Index": (set(dir(cudf.Index)) | set(dir(cudf.MultiIndex)), names.INDEX),
+    }
+    return [(name, sorted(mine & theirs), sorted(theirs - mine))
+            for name, (mine, theirs) in has.items()]
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """What ``module`` has to offer: its public names without the bystanders."""
+    listed = getattr(module, "__all__", None)
+    if listed is not None and module.__name__ != "cupy":  # which offers more than it lists
+        return sorted(listed)
+    return sorted(
+        name for name in {*dir(module), *(listed or ())}
+        if not name.startswith("_") and name not in ("annotations", "namespace", "namespaces")
+        and _belongs(getattr(module, name, None), module.__name__.partition(".")[0]))
+
+
+def _belongs(value: object, package: str) -> bool:
+    home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+    if inspect.isclass(value) and issubclass(value, np.generic):
+        return True  # dtypes are NumPy's in CuPy too
+    return not isinstance(home, str) or home.partition(".")[0] in (package, "virtualgpu", "numpy")
+
+
+def _names(surface: tuple[str, list[str], list[str]]) -> str:
+    name, has, lacks = surface
+    lines = [f"<details><summary><code>{name}</code>: {len(has)} names"
+             + (f", {len(lacks)} lacking" if lacks else "") + "</summary>", ""]
+    for word, some in (("Has", has), ("Lacks", lacks)):
+        if some:
+            lines += [textwrap.fill(f"**{word}** " + " ".join(f"`{one}`" for one in some), 99), ""]
+    return "\n".join([*lines, "</details>\n"])
+
+
+def _table(differences) -> str:
+    lines = ["| differs | in the original | here | shown by |", "|---|---|---|---|"]
+    for one in differences:
+        lines.append(f"| {one.what} | {one.original} | {one.here} | `{one.test}` |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m lab.pages.standins_page docs/standins.md")
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

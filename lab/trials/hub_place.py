@@ -1,0 +1,240 @@
+"""The machine that lab/trials/hub.py needs: namespaces of its own, a hub in them, people's servers.
+
+Everything happens in mount and process namespaces: /etc is written to and stays as it is, users are
+lines of a passwd that goes away, and no process outlives the one that asked for them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import requests
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: Where the chart's values say that the course is; in the place, git finds it in UPSTREAM.
+COURSE, EXCHANGE, HOMES = Path("/srv/course"), Path("/srv/nbgrader/exchange"), Path("/srv/homes")
+UPSTREAM = Path("/srv/upstream.git")
+CHECKOUT = "gpu-course"
+TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS = "teacher", "colleague", "ada", "ben", "eve"
+USERS = [TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS]
+PATIENCE = 300
+
+
+class Walk:
+    """The steps so far: seconds of each, and what it showed."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, dict] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict]:
+        begun = time.perf_counter()
+        seen: dict = {}
+        yield seen
+        self.steps[name] = {"s": round(time.perf_counter() - begun, 1), **seen}
+        print(f"{self.steps[name]['s']:6.1f} s  {name} {seen or ''}", flush=True)
+
+
+def expect(held: object, message: object) -> None:
+    if not held:
+        raise RuntimeError(str(message))
+
+
+def lacking(proxy: str | None) -> list[str]:
+    """What this machine lacks for the trial; empty if nothing."""
+    missing = [] if os.getuid() == 0 else ["root's rights: learners are users of the system here"]
+    for program in ("bwrap", "unshare", "setpriv", "git"):
+        if shutil.which(program) is None:
+            missing.append(f"the program {program}")
+    for module in ("jupyterhub", "nbgitpuller"):
+        try:
+            __import__(module)
+        except ImportError:
+            missing.append(f"{module}: pip install --require-hashes -r requirements/hub.txt")
+    if proxy is None:
+        missing.append("JupyterHub's proxy: npm install configurable-http-proxy, and its folder "
+                       "node_modules/.bin on PATH, or --proxy FILE")
+    return missing
+
+
+def enter(arguments: list[str]) -> int:
+    """Run this command again in namespaces of its own; returns its exit code."""
+    return subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable,
+         "-m", "lab.trials.hub", "--inside", *arguments], cwd=REPOSITORY).returncode
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    done = subprocess.run([str(word) for word in command], cwd=cwd, text=True,
+                          capture_output=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def furnish(proxy: Path) -> None:
+    """Lay out the image's files: /etc, /srv/course, an empty /home, and the course's repository."""
+    needed = {Path(sys.base_prefix), Path(sys.prefix), REPOSITORY, proxy.resolve().parents[2]}
+    run("mount", "--make-rprivate", "/")
+    hold = Path("/mnt")
+    run("mount", "-t", "tmpfs", "tmpfs", hold)
+    for number, folder in enumerate(sorted(needed)):
+        (hold / str(number)).mkdir()
+        run("mount", "--bind", folder, hold / str(number))
+    for folder in (Path("/home"), Path("/srv"), Path.home()):
+        run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
+    for number, folder in enumerate(sorted(needed)):
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            run("mount", "--bind", hold / str(number), folder)
+    for folder in (Path("/home/jovyan"), COURSE, EXCHANGE, HOMES):
+        folder.mkdir(parents=True)
+    # hub/grading.yaml's initContainer.
+    EXCHANGE.chmod(0o777)
+    run("mount", "--bind", "-o", "ro", REPOSITORY, COURSE)
+    layers = hold / "etc"
+    for name in ("upper", "work"):
+        (layers / name).mkdir(parents=True)
+    run("mount", "-t", "overlay", "overlay", "-o",
+        f"lowerdir=/etc,upperdir={layers}/upper,workdir={layers}/work", "/etc")
+    run("sh", COURSE / "hub/set_up.sh")
+    run("git", "clone", "-q", "--bare", REPOSITORY, UPSTREAM)
+    run("git", "-C", UPSTREAM, "branch", "-f", "main", "HEAD")
+    run("git", "-C", UPSTREAM, "symbolic-ref", "HEAD", "refs/heads/main")
+    values = yaml.safe_load((COURSE / "hub/values.yaml").read_text())
+    command = values["singleuser"]["lifecycleHooks"]["postStart"]["exec"]["command"][-1]
+    address = next(word for word in command.split() if word.startswith("https://"))
+    # The links stay as learners get them; git goes to the copy. It belongs to root, not to them.
+    Path("/etc/gitconfig").write_text(
+        f'[url "{UPSTREAM}"]\n\tinsteadOf = {address}\n[safe]\n\tdirectory = *\n')
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Hub:
+    """JupyterHub with its proxy, and what an administrator may ask it."""
+
+    def __init__(self, folder: Path, proxy: Path, teacher: str, graders: list[str],
+                 users: list[str]) -> None:
+        self.folder = folder
+        self.password, self.token = secrets.token_hex(16), secrets.token_hex(16)
+        self.address = f"http://127.0.0.1:{free_port()}"
+        trial = {
+            "address": self.address, "hub port": free_port(), "proxy port": free_port(),
+            "proxy": [str(proxy)], "database": str(folder / "hub.sqlite"), "users": users,
+            "password": self.password, "token": self.token,
+            "values": {"custom": {"teacher": teacher, "graders": graders}},
+        }
+        (folder / "trial.yaml").write_text(yaml.safe_dump(trial))
+        environment = {
+            **os.environ, "HUB_TRIAL": str(folder / "trial.yaml"),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        }
+        with (folder / "hub.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "jupyterhub", "-f",
+                 str(Path(__file__).with_name("hub_config.py"))],
+                cwd=folder, env=environment, stdout=log, stderr=log)
+
+    def wait_for(self, there: Callable[[], bool]) -> None:
+        """Until ``there()`` holds. Raises RuntimeError when it never does, or the hub has ended."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                if there():
+                    return
+            except requests.ConnectionError:
+                pass
+            time.sleep(0.3)
+        raise RuntimeError("the hub does not answer")
+
+    def log(self) -> str:
+        """What the hub said, without its proxy."""
+        lines = (self.folder / "hub.log").read_text(errors="replace").splitlines()
+        return "\n".join(line for line in lines if line.startswith(("[", "Trace", " ")) and
+                         "ConfigProxy" not in line)
+
+    def api(self, method: str, path: str, **body: str) -> requests.Response:
+        """A request to the hub by its administrator."""
+        return requests.request(
+            method, f"{self.address}/hub/api/{path}", timeout=PATIENCE, json=body or None,
+            headers={"Authorization": f"token {self.token}"})
+
+    def start(self, user: str) -> float:
+        """Seconds until the user's server answers."""
+        begun = time.perf_counter()
+        answer = self.api("POST", f"users/{user}/servers/")
+        if not answer.ok:
+            raise RuntimeError(f"{user}: {answer.text}")
+        self.wait_for(lambda: self.api("GET", f"users/{user}").json()["servers"]
+                      .get("", {}).get("ready"))
+        return time.perf_counter() - begun
+
+    def stop_server(self, user: str) -> None:
+        self.api("DELETE", f"users/{user}/server")
+        self.wait_for(lambda: not self.api("GET", f"users/{user}").json()["servers"])
+
+    def token_of(self, user: str) -> str:
+        """A token with which a request is that user's."""
+        return self.api("POST", f"users/{user}/tokens", note="trial").json()["token"]
+
+    def page(self, user: str, path: str, token: str, method: str = "GET",
+             **form: str) -> requests.Response:
+        """What the server of ``user`` answers to a request with the token."""
+        return requests.request(
+            method, f"{self.address}/user/{user}/{path}", timeout=PATIENCE, data=form or None,
+            headers={"Authorization": f"token {token}"}, allow_redirects=False)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def server_of(user: str) -> psutil.Process:
+    """The process that is the user's server."""
+    for process in psutil.process_iter():
+        try:
+            if ("jupyterhub-singleuser" in " ".join(process.cmdline()) and
+                    process.name() != "bwrap" and process.environ()["JUPYTERHUB_USER"] == user):
+                return process
+        except (psutil.Error, KeyError):
+            continue
+    raise RuntimeError(f"no server of {user}")
+
+
+def in_pod(user: str, *command: str, cwd: str = "/home/jovyan",
+           within: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+    """Run a command as a terminal of the user's server would; ``within`` is put in front of it."""
+    server = server_of(user)
+    uid, gid = server.uids().real, server.gids().real
+    return subprocess.run(
+        ["bwrap", "--dev-bind", "/", "/", "--tmpfs", str(HOMES),
+         "--bind", str(HOMES / user), "/home/jovyan", *within, "--chdir", cwd, "setpriv",
+         f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs", *command],
+        env=server.environ(), text=True, capture_output=True)
+
+
+def notebook_sources(path: Path) -> str:
+    """All cells of a notebook, one after another."""
+    return "\n".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
+
+
+def memory(user: str) -> float:
+    """Megabytes of the user's server without kernels, proportional."""
+    return round(server_of(user).memory_full_info().pss / 1e6, 1)
