@@ -39,8 +39,8 @@ from virtualgpu.codegen.operands import BOOL, U32
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.codegen.state import State
 from virtualgpu.compilers.building import while_
-from virtualgpu.machine.program import WARP_SYNC
 from virtualgpu.operations.expression import Value, select
+from virtualgpu.ptx.opcodes import COLLECTIVES
 
 Lowering: TypeAlias = Any  # codegen.lowering's, whose module is made of this one
 
@@ -330,7 +330,7 @@ def needed(places: list[Place], waiting: list[int], steps: list[list[Step]], var
 
 
 def _is_warp_barrier(place: Place) -> bool:
-    return place.block.instructions[0].opcode not in WARP_SYNC
+    return place.block.instructions[0].opcode not in COLLECTIVES
 
 
 def _literal(place: Place) -> int | None:

@@ -17,6 +17,7 @@ from virtualgpu.codegen.lanes import I1, I64, pointer_to, together, zero
 from virtualgpu.codegen.operands import BOOL, U64, Registers
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.compilers.building import each_bit, intrinsic
+from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.operations.expression import Value, adapt
 from virtualgpu.operations.types import DTYPES, UNSIGNED, kind
@@ -133,7 +134,7 @@ def _isspacep(registers: Registers, step: Step, mask: ir.Value) -> None:
     if space in _BASES:
         test = (value >= _BASES[space]) & (value < _BASES[space] + WINDOW)
     elif space == "global":
-        test = value >= 1 << 34
+        test = value >= BASE
     else:
         test = value.number(0, "pred")
     registers.write(step.targets[0], test, BOOL)

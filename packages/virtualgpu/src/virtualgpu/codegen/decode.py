@@ -17,22 +17,18 @@ from virtualgpu.codegen import provided
 from virtualgpu.codegen.control_flow import Passing, Place, chosen
 from virtualgpu.codegen.refusal import Refused
 from virtualgpu.machine import memory_access
-from virtualgpu.machine.program import WARP_SYNC, Program
+from virtualgpu.machine.program import Program
 from virtualgpu.machine.site import Site
 from virtualgpu.operations import Operation
 from virtualgpu.operations.expression import Results
 from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
+from virtualgpu.ptx.opcodes import COLLECTIVES, has_result, of_family, traits
 
-MEMORY = {"ld", "ldu", "st", "atom", "red"}
 # Without observers these do nothing that a program can see: lanes of a warp run together, and
 # stores are visible at once.
-NOTHING = {
-    "bra", "brx", "ret", "exit", "brkpt", "membar", "fence", "setmaxnreg", "griddepcontrol",
-    "pmevent", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority", "bar",
-    "barrier", "trap",
-}
+NOTHING = of_family("control", "fence", "idle", "hint", "barrier") - {"call"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,7 +141,7 @@ class _Decoder:
     def step(self) -> Step:
         instruction = self.instruction
         opcode, operands = instruction.opcode, instruction.operands
-        if opcode in MEMORY:
+        if traits(instruction).family == "memory":
             return self.memory()
         if opcode == "mov":
             want = REGISTER_DTYPES.get(instruction.modifiers[-1])
@@ -161,14 +157,14 @@ class _Decoder:
             guard = instruction.guard if opcode == "bra" else None
             way = chosen(self.place) if opcode in ("brx", "call") else None
             return self.made(Step, (), (guard[0],) if guard else () if way is None else (way,))
-        if opcode in ("cvta", "isspacep", "activemask"):
+        if traits(instruction).family == "address" or opcode == "activemask":
             return self.made(Step, operands[:1], operands[1:])
-        if opcode in WARP_SYNC:
+        if opcode in COLLECTIVES:
             if "sync" not in instruction.modifiers:
                 raise Refused(instruction.name)
             second = () if instruction.second is None else (instruction.second,)
             return self.made(Step, (operands[0], *second), operands[1:])
-        if opcode in operations.opcodes():
+        if traits(instruction).family == "data":
             return self.data()
         if opcode == "call" and operands[0] == Symbol("__assertfail"):
             return self.made(Stop, (), ())
@@ -258,7 +254,7 @@ class _Decoder:
             raise Refused(instruction.name)
         operands = list(instruction.operands)
         targets: Sequence[Operand] = ()
-        if instruction.opcode in ("ld", "ldu", "atom"):
+        if has_result(instruction):
             targets = _items(operands.pop(0))
         where = operands.pop(0)
         values = [item for operand in operands for item in _items(operand)]

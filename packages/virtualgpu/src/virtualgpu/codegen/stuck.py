@@ -33,10 +33,10 @@ from virtualgpu.errors import EndlessError, VirtualGPUError
 from virtualgpu.machine import barriers, simt
 from virtualgpu.machine.group import Frame, Group
 from virtualgpu.machine.launch import Launch
-from virtualgpu.machine.program import WARP_SYNC
 from virtualgpu.machine.registers import Registers, Values
 from virtualgpu.machine.standstill import Standstill
 from virtualgpu.machine.wave import Wave
+from virtualgpu.ptx.opcodes import COLLECTIVES
 
 if TYPE_CHECKING:
     from virtualgpu.codegen.apart import Arrival
@@ -120,7 +120,7 @@ class _Handover:
                 self._wait(arrival)
         for place, offset in found.meets:
             for group, _ in self._groups(place, self._word(offset), place.live_in):
-                named = place.block.instructions[0].opcode in WARP_SYNC
+                named = place.block.instructions[0].opcode in COLLECTIVES
                 key = group.key if named else "bar.warp.sync"
                 wave.parked.setdefault(key, []).append(group)
         wave.has_exited[:] = True

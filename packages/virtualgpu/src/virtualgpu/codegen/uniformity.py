@@ -12,9 +12,10 @@ from virtualgpu.codegen import control_flow
 from virtualgpu.codegen.control_flow import Place, chosen
 from virtualgpu.codegen.decode import Access, Barrier, Copy, Parameter, Provided, Step
 from virtualgpu.codegen.operands import CLOCKS
-from virtualgpu.machine.program import WARP_SYNC, Program
+from virtualgpu.machine.program import Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
+from virtualgpu.ptx.opcodes import COLLECTIVES
 
 # Special registers that are one number for a warp.
 SPECIALS = {
@@ -52,7 +53,7 @@ class Uniformity:
             return not step.reads & self.varying
         if isinstance(step, Barrier):
             return step.grid
-        if step.instruction.opcode in WARP_SYNC or isinstance(step, Provided):
+        if step.instruction.opcode in COLLECTIVES or isinstance(step, Provided):
             return False
         # A thread's own memory, or an address that may lie there.
         if isinstance(step, Access) and (

@@ -16,6 +16,7 @@ import numpy as np
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.machine import asynchronous, clusters, stack, tensor, texture_decode, warp
 from virtualgpu.machine.group import ALL, Group
+from virtualgpu.machine.mapping import BASE
 from virtualgpu.machine.memory_access import SPACES
 from virtualgpu.machine.warp_sync import exchange
 from virtualgpu.machine.wave import LOCAL_BASE, SHARED_BASE, WINDOW
@@ -78,7 +79,7 @@ def _isspacep(emitter: Emitter, instruction: Instruction) -> None:
         high = emitter.constant(np.array([_BASES[space] + WINDOW], U64))
         test = f"(({value} >= {low}) & ({value} < {high}))"
     elif space == "global":
-        test = f"({value} >= {emitter.constant(np.array([1 << 34], U64))})"
+        test = f"({value} >= {emitter.constant(np.array([BASE], U64))})"
     else:
         test = "np.zeros(1, bool)"
     emitter.set(target, test, BOOL)

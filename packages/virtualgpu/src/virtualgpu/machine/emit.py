@@ -25,6 +25,7 @@ from virtualgpu.machine.wave import WARP
 from virtualgpu.operations.types import REGISTER_DTYPES, UNSIGNED
 from virtualgpu.ptx import Immediate, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
+from virtualgpu.ptx.opcodes import of_family
 
 # A block's function gives what the block's ending needs (machine.program.Block).
 Run = Callable[[Group], Any]
@@ -32,7 +33,7 @@ Run = Callable[[Group], Any]
 # kind fails on the way, and `prepare` says that the instruction cannot be decoded.
 
 U64 = np.dtype("u8")
-MEMORY = {"ld", "st", "ldu", "atom", "red", "prefetch", "prefetchu", "discard", "applypriority"}
+MEMORY = of_family("memory", "hint")
 
 
 def prepare(program: Program, block: Block) -> None:

@@ -12,19 +12,13 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from virtualgpu import operations
 from virtualgpu.machine.liveness import successors
-from virtualgpu.machine.program import TENSOR, WARP_SYNC, Block, FunctionCode, Program
+from virtualgpu.machine.program import Block, FunctionCode, Program
 from virtualgpu.ptx import Address, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
+from virtualgpu.ptx.opcodes import has_result, traits
 
-LOADS = {"ld", "ldu", "atom", "mbarrier", "ldmatrix", "wmma", "tex", "suld"}
-STORES = {"st", "red", "atom", "call", "mbarrier", "cp", "stmatrix", "wmma", "sust"}
-_NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "call", "ret", "exit", "trap", "membar",
-              "fence", "sust"}
 N = TypeVar("N", bound=Hashable)
-# What depends on nothing but its operands.
-_PURE = operations.opcodes() | {"mov", "cvta", "isspacep"}
 # What depends on time, or on the order in which lanes happen to run.
 _MOMENTARY = ("%clock", "%globaltimer")
 
@@ -77,7 +71,7 @@ def _loop(code: FunctionCode, blocks: list[Block], timely: bool) -> Loop | None:
         slots = frozenset[int]().union(*(block.live_in for block in blocks))
         return None if timely else Loop(
             tuple(sorted(slots)), True, True, frozenset(id(one) for one in body if _looks(one)))
-    if any("cc" in one.modifiers or one.opcode in ("addc", "subc", "madc") for one in body):
+    if any("cc" in one.modifiers or traits(one).carry for one in body):
         return None
     wanted = _slots(code, _deciding(body))
     wanted |= {block.warp_mask for block in blocks if isinstance(block.warp_mask, int)}
@@ -94,7 +88,7 @@ def _loop(code: FunctionCode, blocks: list[Block], timely: bool) -> Loop | None:
         return None
     looks = frozenset(number for number, one in deciding.items() if _looks(one))
     sees = bool(looks) or any(map(_meets, deciding.values()))
-    stores = any(one.opcode in STORES and "param" not in one.modifiers for one in body)
+    stores = any(traits(one).stores and "param" not in one.modifiers for one in body)
     return Loop(tuple(sorted(wanted)), sees, stores, looks)
 
 
@@ -102,16 +96,17 @@ def _loop(code: FunctionCode, blocks: list[Block], timely: bool) -> Loop | None:
 
 
 def _looks(instruction: Instruction) -> bool:
-    return instruction.opcode in LOADS and not {"param", "const"} & set(instruction.modifiers)
+    return traits(instruction).loads and not {"param", "const"} & set(instruction.modifiers)
 
 
 def _meets(instruction: Instruction) -> bool:
-    return instruction.opcode in (WARP_SYNC | TENSOR) - {"elect"} or (
-        instruction.opcode in ("bar", "barrier") and "red" in instruction.modifiers)
+    opcode = traits(instruction)
+    return (opcode.meets and opcode.name != "elect") or (
+        opcode.family == "barrier" and "red" in instruction.modifiers)
 
 
 def _is_pure(instruction: Instruction) -> bool:
-    return instruction.opcode in _PURE or instruction.opcode in ("ld", "ldu", "st")
+    return traits(instruction).pure or instruction.opcode in ("ld", "ldu", "st")
 
 
 def _momentary(instruction: Instruction) -> bool:
@@ -128,8 +123,8 @@ def _deciding(body: Iterable[Instruction]) -> list[Operand]:
     illegal one ends the kernel as well."""
     found: list[Operand] = [
         operand.base for one in body for operand in one.operands if isinstance(operand, Address)]
-    found += [one.operands[one.opcode != "sust"] for one in body
-              if one.opcode in ("tex", "suld", "sust") and len(one.operands) > 1]
+    found += [one.operands[has_result(one)] for one in body
+              if traits(one).family == "texture" and len(one.operands) > 1]
     for one in _branches(body):
         found += [one.guard[0]] if one.guard is not None else []
         found += one.operands[:1] if one.opcode == "brx" else ()
@@ -146,7 +141,7 @@ def _written(instruction: Instruction) -> list[Operand]:
             where.base, Symbol) else []
     if instruction.opcode == "call":
         return [operands[0]] if isinstance(operands[0], Vector) else []
-    if instruction.opcode in _NO_RESULT and "red" not in instruction.modifiers:
+    if not has_result(instruction):
         return []
     return [operands[0], *([] if instruction.second is None else [instruction.second])]
 
@@ -154,7 +149,7 @@ def _written(instruction: Instruction) -> list[Operand]:
 def _read(instruction: Instruction) -> list[Operand]:
     operands = instruction.operands
     return [operand.base if isinstance(operand, Address) else operand
-            for operand in (operands if instruction.opcode in _NO_RESULT else operands[1:])]
+            for operand in (operands[has_result(instruction):])]
 
 
 def _slots(code: FunctionCode, operands: Iterable[Operand]) -> set[int]:

@@ -14,6 +14,7 @@ from virtualgpu.machine.site import Site
 from virtualgpu.operations.types import DTYPES, UNSIGNED
 from virtualgpu.ptx import Address, Immediate, Instruction, Symbol, Vector
 from virtualgpu.ptx.module import Operand
+from virtualgpu.ptx.opcodes import traits
 
 Emitter: TypeAlias = Any  # machine.emit's, whose module is made of this one
 
@@ -116,7 +117,7 @@ def _check_parts(instruction: Instruction, operand: Operand, width: int) -> None
 
 def emit(emitter: Emitter, instruction: Instruction) -> None:
     """Add the lines of a memory instruction to the block of ``emitter``."""
-    if instruction.opcode in ("prefetch", "prefetchu", "discard", "applypriority"):
+    if traits(instruction).family == "hint":
         return  # hints: nothing that a program can see
     site = site_of(emitter.program.display, instruction)
     name = emitter.put(site, "site")

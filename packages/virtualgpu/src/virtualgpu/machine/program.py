@@ -27,14 +27,12 @@ from virtualgpu.ptx import (
     Symbol,
     Vector,
 )
+from virtualgpu.ptx.opcodes import BARRIERS, traits, waits_for_warp
 
 CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or written
 FRAME_ALIGN = 16
 
 LONGEST_BLOCK = 1000  # instructions: budgets and Ctrl-C are looked at between blocks
-BARRIERS = {"bar", "barrier"}
-WARP_SYNC = {"shfl", "vote", "match", "redux", "elect"}
-TENSOR = {"mma", "wmma", "ldmatrix", "stmatrix"}  # by whole warps
 
 
 @dataclass(slots=True, eq=False)
@@ -230,9 +228,9 @@ class Program:
         leaders = {0, *function.labels.values(), *range(LONGEST_BLOCK, len(body), LONGEST_BLOCK)}
         met = shared_accesses(body) if self.fine else set()
         for at, instruction in enumerate(body):
-            if ends_block(instruction) or at in met:
+            if traits(instruction).ends or at in met:
                 leaders.add(at + 1)
-            if brings_warp_together(instruction):
+            if waits_for_warp(instruction):
                 leaders.add(at)
             if instruction.guard is not None and instruction.opcode != "bra":
                 leaders |= {at, at + 1}
@@ -329,16 +327,3 @@ class Program:
         if declared is None:
             raise PTXSyntaxError(f"register {register.name} is not declared")
         return self.slot(code, register.name, REGISTER_DTYPES[declared])
-
-
-def ends_block(instruction: Instruction) -> bool:
-    opcode = instruction.opcode
-    if opcode in BARRIERS:
-        return True
-    return opcode in ("bra", "brx", "ret", "exit", "trap", "call")
-
-
-def brings_warp_together(instruction: Instruction) -> bool:
-    if instruction.opcode in BARRIERS:
-        return "warp" in instruction.modifiers
-    return instruction.opcode in WARP_SYNC | TENSOR and "sync" in instruction.modifiers

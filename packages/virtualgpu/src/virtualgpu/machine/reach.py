@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from virtualgpu.ptx import Instruction, Register, Symbol, Vector
+from virtualgpu.ptx.opcodes import traits
 
 
 def shared_accesses(body: Iterable[Instruction]) -> set[int]:
@@ -19,10 +20,12 @@ def shared_accesses(body: Iterable[Instruction]) -> set[int]:
 
 
 def _reaches_others(instruction: Instruction, stack: set[Register]) -> bool:
-    if instruction.opcode in ("cp", "mbarrier", "ldmatrix", "stmatrix", "wmma", "tex", "suld",
-                              "sust"):
+    opcode = traits(instruction)
+    if not (opcode.loads or opcode.stores) or opcode.family == "control":
+        return False
+    if opcode.family != "memory":
         return True
-    if instruction.opcode not in ("ld", "st", "atom", "red") or "local" in instruction.modifiers:
+    if "local" in instruction.modifiers:
         return False
     bases = [getattr(operand, "base", None) for operand in instruction.operands]
     if any(base in stack for base in bases):

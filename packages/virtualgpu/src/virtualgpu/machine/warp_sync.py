@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.machine.group import Group, merge
-from virtualgpu.machine.program import BARRIERS, WARP_SYNC, Block
+from virtualgpu.machine.program import Block
 from virtualgpu.machine.registers import Registers
 from virtualgpu.machine.wave import Wave
+from virtualgpu.ptx.opcodes import BARRIERS, COLLECTIVES
 
 
 class _Asked(Exception):
@@ -55,7 +56,7 @@ def meet(wave: Wave, group: Group, block: Block) -> Group | None:
         elif group.full:
             return group
         # Products of matrices are `.aligned`: all lanes at one instruction.
-        others = _elsewhere(wave, block) if opcode in WARP_SYNC else []
+        others = _elsewhere(wave, block) if opcode in COLLECTIVES else []
     else:
         others = wave.parked.pop("bar.warp.sync", [])
     waiting = [*others, group]

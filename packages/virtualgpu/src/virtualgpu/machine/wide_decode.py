@@ -11,6 +11,7 @@ from virtualgpu.machine import access, memory_access
 from virtualgpu.machine.site import Site
 from virtualgpu.machine.wide import U64, WIDE, halves, join
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx.opcodes import has_result
 
 Emitter: TypeAlias = Any  # machine.emit's, whose module imports this one
 
@@ -20,12 +21,11 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
     site = memory_access.site_of(emitter.program.display, instruction)
     name = emitter.put(site, "site")
     operands: list[Any] = list(instruction.operands)
-    has_result = instruction.opcode in ("ld", "ldu", "atom")
-    target = operands.pop(0) if has_result else None
+    target = operands.pop(0) if has_result(instruction) else None
     where, *given = operands
     wanted = {"load": 0, "store": 1}.get(site.kind, 1 + (site.operation == "cas"))
     if len(given) != wanted or not all(isinstance(one, Register) for one in (
-            *given, *([target] if has_result else []))):
+            *given, *([target] if target else []))):
         raise PTXSyntaxError(f"{instruction.name} takes {wanted} values, registers of .b128: "
                              f"{instruction.text[:80]}")
     if site.space == "param" and _parameter(emitter, site, target, where, given):
@@ -35,7 +35,7 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
     function = {"load": access.load, "store": access.store}.get(site.kind, access.atomic)
     address = memory_access.address_of(emitter, site, where)
     call = f"{emitter.put(function, 'f')}({name}, group, {address}{arguments})"
-    if has_result:
+    if target:
         emitter.set(target, f"{emitter.put(join, 'f')}(*{call})", WIDE)
     else:
         emitter.lines.append(f" {call}")

@@ -16,6 +16,7 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.machine.wave import WARP, Wave
 from virtualgpu.ptx import Immediate
+from virtualgpu.ptx.opcodes import BARRIERS
 
 _NONE = np.zeros(1, np.int32)
 
@@ -29,7 +30,7 @@ def has_count(groups: list) -> bool:
 
 def joins_some(instruction) -> bool:
     """Whether a barrier may join less than a whole warp or block."""
-    if instruction.opcode not in ("bar", "barrier"):
+    if instruction.opcode not in BARRIERS:
         return False
     if "warp" in instruction.modifiers:
         mask = instruction.operands[0]

@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from virtualgpu.machine.fragments import Shape
+from virtualgpu.ptx.opcodes import traits
 
 Line = tuple[str | None, int | None]
 
@@ -271,45 +272,24 @@ def add_access(counters: Counters, space: str, kind: str, size: int, lanes: int,
 
 # -- classes of instructions --------------------------------------------------------------------
 
-_CLASSES = {
-    "logic": {"and", "or", "xor", "not", "cnot", "shl", "shr", "shf", "lop3", "bfe", "bfi",
-              "prmt", "popc", "clz", "brev", "bfind", "fns", "bmsk", "szext"},
-    "comparison": {"setp", "set", "selp", "slct", "testp"},
-    "conversion": {"cvt", "cvta", "isspacep"},
-    "move": {"mov"},
-    "special": {"sin", "cos", "ex2", "lg2", "rsqrt", "sqrt", "rcp", "tanh"},
-    "memory": {"ld", "ldu", "st", "prefetch", "prefetchu", "cp", "ldmatrix",
-               "stmatrix", "tex", "suld", "sust"},
-    "atomic": {"atom", "red"},
-    "control": {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", "nanosleep"},
-    "synchronisation": {"bar", "barrier", "membar", "fence", "mbarrier"},
-    "tensor": {"mma", "wmma"},
-    "warp": {"shfl", "vote", "match", "redux", "activemask", "elect"},
-}
-_OPCODES = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes}
-_ARITHMETIC = {"add", "sub", "mul", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "sad",
-               "dp4a", "dp2a", "addc", "subc", "madc", "mul24", "mad24", "copysign"}
-_ONE_FLOP = {"add", "sub", "mul", "div", "sqrt", "rsqrt", "rcp", "sin", "cos", "ex2", "lg2", "tanh"}
-
-
 def class_of(instruction) -> str:
     """The class of a PTX instruction; see :class:`Counters`."""
-    known = _OPCODES.get(instruction.opcode)
-    if known == "memory" and "param" in instruction.modifiers:
+    counted = traits(instruction).counted
+    if counted == "memory" and "param" in instruction.modifiers:
         return "parameter"
-    if known is None and instruction.opcode in _ARITHMETIC:
-        known = "float" if _is_float(instruction) else "integer"
-    return known or "other"
+    if counted == "arithmetic":
+        return "float" if _is_float(instruction) else "integer"
+    return counted
 
 
 def flops_of(instruction) -> int:
     """Floating point operations of one lane."""
-    if instruction.opcode in ("mma", "wmma"):
+    opcode = traits(instruction)
+    if opcode.counted == "tensor":
         return _product_flops(instruction)
     if not _is_float(instruction):
         return 0
-    one = 2 if instruction.opcode in ("fma", "mad") else int(instruction.opcode in _ONE_FLOP)
-    return one * (2 if instruction.modifiers[-1].endswith("x2") else 1)
+    return opcode.flops * (2 if instruction.modifiers[-1].endswith("x2") else 1)
 
 
 def _product_flops(instruction) -> int:

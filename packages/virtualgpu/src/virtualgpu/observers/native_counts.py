@@ -32,6 +32,7 @@ from virtualgpu.machine.wave import WINDOW
 from virtualgpu.observers.counters import add_access
 from virtualgpu.observers.loops import I64, U32, U64, compiled
 from virtualgpu.observers.warp_loops import WORD, banks, contention, sectors
+from virtualgpu.ptx.opcodes import BARRIERS, FENCES
 
 if TYPE_CHECKING:
     from virtualgpu.codegen.native import NativeKernel
@@ -204,9 +205,9 @@ def add_branches(kernel: NativeKernel, counts: Counts, of: Any) -> None:
             of(block.last).branches += int(row[BRANCHES])
             of(block.last).divergent_branches += int(row[PARTED])
         for instruction in block.instructions if row[WARPS] else ():
-            if instruction.opcode in ("membar", "fence"):
+            if instruction.opcode in FENCES:
                 of(instruction).fences += int(row[WARPS])
-            elif instruction.opcode in ("bar", "barrier") and "warp" in instruction.modifiers:
+            elif instruction.opcode in BARRIERS and "warp" in instruction.modifiers:
                 of(instruction).warp_barriers += int(row[WARPS]) * (instruction.opcode == "bar")
     for number, place in enumerate(barriers, 1):
         if counts.passes[number]:

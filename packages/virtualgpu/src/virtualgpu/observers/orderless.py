@@ -27,12 +27,8 @@ from virtualgpu.machine.program import Program
 from virtualgpu.machine.special import SPECIAL
 from virtualgpu.observers.race_loop import MAXIMUM_THREAD
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx.opcodes import BARRIERS, FENCES, JUMPS, traits
 
-ARITHMETIC = frozenset("""
-    abs add addc and bfe bfi bfind brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2 fma
-    isspacep lg2 lop3 mad mad24 madc max min mov mul mul24 neg not or popc prmt rcp rem rsqrt
-    sad selp set setp shf shl shr sin slct sqrt sub subc szext tanh testp xor""".split())
-CONTROL = frozenset(["bra", "brx", "ret", "exit", "fence", "membar"])
 WHO = frozenset(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz")
 TELLING = frozenset(SPECIAL) - WHO - {"%laneid"}
 STRONG = frozenset(["volatile", "relaxed", "acquire", "release", "mmio"])
@@ -101,13 +97,13 @@ def _silent(instruction: Instruction, program: Program) -> bool:
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode in ("ld", "ldu", "st"):
         return not STRONG.intersection(modifiers) and "local" not in modifiers
-    if opcode in ("bar", "barrier"):
+    if opcode in BARRIERS:
         return "sync" in modifiers and not {"warp", "red"}.intersection(modifiers) and (
             instruction.operands == (Immediate(0),))
     if opcode == "call":
         target = next(o for o in instruction.operands if not isinstance(o, Vector))
         return isinstance(target, Symbol) and target.name in program.functions
-    return opcode in ARITHMETIC or opcode in CONTROL
+    return traits(instruction).pure or opcode in JUMPS or opcode in FENCES
 
 
 def _names(instruction: Instruction) -> Iterator[str]:

@@ -27,6 +27,7 @@ import numpy as np
 from virtualgpu.machine.events import Access
 from virtualgpu.observers import race_loop
 from virtualgpu.observers.releases import Fences, Known, Log, Release
+from virtualgpu.ptx.opcodes import FENCES
 
 REMEMBERED = 1 << 23  # lanes' accesses kept for the question who exactly read an element
 
@@ -37,7 +38,7 @@ _RELEASES = {"release", "acq_rel", "sc"}
 def orders_memory(instructions) -> bool:
     """Whether a program has fences, releases or acquires, but for those of barriers."""
     return any(
-        i.opcode in ("membar", "fence") or {"acquire", "release", "acq_rel"} & set(i.modifiers)
+        i.opcode in FENCES or {"acquire", "release", "acq_rel"} & set(i.modifiers)
         for i in instructions if i.opcode != "mbarrier" and "proxy" not in i.modifiers)
 
 

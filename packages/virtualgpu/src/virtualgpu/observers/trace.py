@@ -23,10 +23,9 @@ import numpy as np
 
 from virtualgpu import sources
 from virtualgpu.machine.events import Access, Observer
+from virtualgpu.ptx.opcodes import JUMPS, traits
 
 LIMIT = 200_000  # threads' steps that are kept of a launch, about 10 MB
-_FAILING = {"ld", "ldu", "st", "atom", "red", "trap", "bar", "barrier"}
-_JUMPS = {"bra", "brx", "ret", "exit"}
 
 
 class Step(NamedTuple):
@@ -144,7 +143,7 @@ class Tracer(Observer):
         """Of the block in which it happened, what follows the line at fault did not run."""
         at = error.location.line if error.location else None
         reached = next((i for i, known in enumerate(self._queue) if known.source
-                        and known.source.line == at and known.opcode in _FAILING), -1)
+                        and known.source.line == at and traits(known).fails), -1)
         del self._queue[reached + 1 :]
 
     def launch_finished(self, launch) -> None:
@@ -193,7 +192,7 @@ class Tracer(Observer):
         before = None
         for instruction in self._queue[:ahead]:
             if (instruction.source and instruction.source != before
-                    and instruction.opcode not in _JUMPS):
+                    and instruction.opcode not in JUMPS):
                 before = instruction.source
                 assert self._runner is not None
                 self._add("run", before, *self._runner)

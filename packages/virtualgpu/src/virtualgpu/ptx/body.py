@@ -22,6 +22,7 @@ from virtualgpu.ptx.module import (
     Variable,
     Vector,
 )
+from virtualgpu.ptx.opcodes import TEXTURES
 from virtualgpu.ptx.tokens import (
     MAX_DEPTH,
     MAX_REGISTERS,
@@ -35,7 +36,6 @@ from virtualgpu.ptx.tokens import (
 # the instruction is decoded.
 _OTHER_GRAMMAR = {"tcgen05"}
 # [object, {x, y}] is one flat vector (PTX ISA, "Texture Instructions", "Surface Instructions").
-_TEXTURES = {"tex", "tld4", "suld", "sust", "sured"}
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
@@ -289,7 +289,7 @@ class Body:
     def operand(self, opcode: str, depth: int = 0) -> Operand:
         p = self.p
         token, kind = p.peek(), p.kinds[p.at]
-        if token == "[" and opcode not in _TEXTURES:
+        if token == "[" and opcode not in TEXTURES:
             p.next()
             address = self.address()
             p.expect("]")

@@ -25,9 +25,10 @@ from virtualgpu.codegen.shadow import accesses, clock, neighbours
 from virtualgpu.codegen.shadow.look import Kind
 from virtualgpu.codegen.shadow.rules import LARGEST, Grain
 from virtualgpu.compilers.building import intrinsic
-from virtualgpu.machine.program import WARP_SYNC, Program
+from virtualgpu.machine.program import Program
 from virtualgpu.operations.expression import Value
 from virtualgpu.ptx import Immediate, Instruction
+from virtualgpu.ptx.opcodes import FENCES, waits_for_warp
 
 ORDERS = {"acquire", "release", "acq_rel", "sc"}
 # What lanes do beside memory that a second run, after the first was taken back, would do again.
@@ -65,13 +66,12 @@ def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
 
 
 def _demand(instruction: Instruction) -> None:
-    if instruction.opcode in ("membar", "fence") or ORDERS & set(instruction.modifiers):
+    if instruction.opcode in FENCES or ORDERS & set(instruction.modifiers):
         raise Refused("order by fences, and somebody checks")
     names = {getattr(operand, "name", "") for operand in instruction.operands}
     if instruction.opcode == "call" and names & ALOUD:
         raise Refused("what cannot be taken back, and somebody checks")
-    if (instruction.opcode in WARP_SYNC and "sync" in instruction.modifiers) or (
-            _is_warp_barrier(instruction)):
+    if waits_for_warp(instruction):
         mask = instruction.operands[-1]
         if not isinstance(mask, Immediate) or ~mask.value & 0xFFFF_FFFF:
             raise Refused("lanes that name their companions, and somebody checks")

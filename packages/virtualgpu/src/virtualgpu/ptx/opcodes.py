@@ -1,0 +1,179 @@
+"""What each opcode of PTX is, in one table: what decodes it, what it counts as, what it can do.
+
+Everything that asks "is this a load?", "does it end a basic block?", "what class is it counted
+in?" asks here: the decoder, both back ends, the analyses of loops and of order, the counters and
+the trace. What a data instruction *computes* stands in :mod:`virtualgpu.operations`. The groups are
+the chapters of the PTX ISA, "Instruction Set".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from virtualgpu.ptx.module import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """An opcode's traits.
+
+    Attributes
+    ----------
+    name : str
+    section : str
+        The chapter of the PTX ISA that defines it.
+    family : str
+        What decodes it: data, move, address, memory, hint, control, barrier, fence, warp, matrix,
+        copy, mbarrier, texture, cluster, stack or idle (no effect that a program can see).
+    counted : str
+        The class that profiles count it in (``observers.counters.Counters``); "arithmetic" becomes
+        integer or float by the instruction's type.
+    result : bool
+        Whether its first operand is a register that it writes.
+    loads, stores : bool
+        Whether a register gets what memory holds; whether memory may change.
+    meets : bool
+        Whether its ``.sync`` form waits for the lanes of a mask.
+    ends : bool
+        Whether a basic block ends behind it.
+    fails : bool
+        Whether it can end a kernel: a bad address, a barrier that cannot complete, ``trap``.
+    carry : bool
+        Whether it reads the carry flag.
+    flops : int
+        Floating point operations of one lane on one float.
+    """
+
+    name: str
+    section: str
+    family: str
+    counted: str
+    result: bool = True
+    loads: bool = False
+    stores: bool = False
+    meets: bool = False
+    ends: bool = False
+    fails: bool = False
+    carry: bool = False
+    flops: int = 0
+
+    @property
+    def pure(self) -> bool:
+        """Whether its result depends on its operands alone."""
+        return self.family in ("data", "move", "address")
+
+
+def _table() -> dict[str, Opcode]:
+    made: dict[str, Opcode] = {}
+
+    def group(section: str, family: str, counted: str, names: str, **traits: bool | int) -> None:
+        for name in names.split():
+            if name in made:
+                raise ValueError(f"{name} stands twice in the table of opcodes")
+            made[name] = Opcode(name, section, family, counted, **traits)  # type: ignore[arg-type]
+
+    integers = "Integer Arithmetic Instructions", "data", "arithmetic"
+    group(*integers, "rem sad dp4a dp2a mul24 mad24")
+    group("Extended-Precision Integer Arithmetic Instructions", "data", "arithmetic",
+          "addc subc madc", carry=True)
+    both = "Integer Arithmetic Instructions, Floating Point Instructions", "data", "arithmetic"
+    group(*both, "abs neg min max")
+    group(*both, "add sub mul div", flops=1)
+    group(*both, "mad", flops=2)
+    floats = "Floating Point Instructions", "data"
+    group(*floats, "arithmetic", "fma", flops=2)
+    group(*floats, "arithmetic", "copysign")
+    group(*floats, "special", "sin cos ex2 lg2 rsqrt sqrt rcp tanh", flops=1)
+    group(*floats, "comparison", "testp")
+    group("Comparison and Selection Instructions", "data", "comparison", "setp set selp slct")
+    group("Logic and Shift Instructions", "data", "logic",
+          "and or xor not cnot shl shr shf lop3 bfe bfi prmt popc clz brev bfind fns bmsk szext")
+    group("Video Instructions", "data", "arithmetic",
+          "vadd2 vsub2 vabsdiff2 vmin2 vmax2 vadd4 vsub4 vabsdiff4 vmin4 vmax4")
+
+    moves = "Data Movement and Conversion Instructions"
+    group(moves, "data", "conversion", "cvt")
+    group(moves, "move", "move", "mov")
+    group(moves, "address", "conversion", "cvta isspacep")
+    group(moves, "cluster", "other", "mapa getctarank")
+    group(moves, "memory", "memory", "ld ldu", loads=True, fails=True)
+    group(moves, "memory", "memory", "st", result=False, stores=True, fails=True)
+    group(moves, "hint", "memory", "prefetch prefetchu discard applypriority", result=False)
+    group(moves, "copy", "memory", "cp", result=False, stores=True, fails=True)
+    group(moves, "warp", "warp", "shfl", meets=True)
+    group("Texture Instructions", "texture", "memory", "tex tld4", loads=True, fails=True)
+    group("Surface Instructions", "texture", "memory", "suld", loads=True, fails=True)
+    group("Surface Instructions", "texture", "memory", "sust sured", result=False, stores=True,
+          fails=True)
+
+    control = "Control Flow Instructions", "control", "control"
+    group(*control, "bra brx ret exit", result=False, ends=True)
+    group(*control, "call", result=False, ends=True, stores=True)
+
+    together = "Parallel Synchronization and Communication Instructions"
+    group(together, "barrier", "synchronisation", "bar barrier", result=False, ends=True,
+          fails=True)
+    group(together, "fence", "synchronisation", "membar fence", result=False)
+    group(together, "memory", "atomic", "atom", loads=True, stores=True, fails=True)
+    group(together, "memory", "atomic", "red", result=False, stores=True, fails=True)
+    group(together, "warp", "warp", "vote match redux elect", meets=True)
+    group(together, "warp", "warp", "activemask")
+    group(together, "mbarrier", "synchronisation", "mbarrier", loads=True, stores=True, fails=True)
+    group(together, "idle", "other", "griddepcontrol", result=False)
+
+    matrices = "Warp Level Matrix Multiply-Accumulate Instructions", "matrix"
+    group(*matrices, "tensor", "mma", meets=True)
+    # wmma.load and wmma.store are opcodes of their own in all but name.
+    group(*matrices, "tensor", "wmma", meets=True, loads=True, stores=True, fails=True)
+    group(*matrices, "memory", "ldmatrix", meets=True, loads=True, fails=True)
+    group(*matrices, "memory", "stmatrix", result=False, meets=True, stores=True, fails=True)
+
+    group("Stack Manipulation Instructions", "stack", "other", "stacksave alloca")
+    group("Stack Manipulation Instructions", "stack", "other", "stackrestore", result=False)
+
+    miscellaneous = "Miscellaneous Instructions"
+    group(miscellaneous, "control", "control", "trap", result=False, ends=True, fails=True)
+    group(miscellaneous, "control", "control", "brkpt", result=False)
+    group(miscellaneous, "idle", "control", "nanosleep", result=False)
+    group(miscellaneous, "idle", "other", "pmevent setmaxnreg", result=False)
+    return made
+
+
+#: Every opcode that the package knows, by its name.
+OPCODES = _table()
+
+
+def of_family(*families: str) -> frozenset[str]:
+    """The names of the opcodes of some families."""
+    return frozenset(name for name, opcode in OPCODES.items() if opcode.family in families)
+
+
+BARRIERS = of_family("barrier")
+#: Warp operations that wait for the lanes of a mask.
+COLLECTIVES = frozenset(name for name in of_family("warp") if OPCODES[name].meets)
+FENCES = of_family("fence")
+TEXTURES = of_family("texture")
+JUMPS = frozenset(["bra", "brx", "ret", "exit"])
+
+_UNKNOWN = Opcode("", "", "", "other")
+
+
+def traits(instruction: Instruction) -> Opcode:
+    """The traits of an instruction's opcode; of an unknown one, that it does nothing but write its
+    first operand."""
+    return OPCODES.get(instruction.opcode, _UNKNOWN)
+
+
+def has_result(instruction: Instruction) -> bool:
+    """Whether the first operand is written: ``bar.red`` gives a result, ``bar.sync`` none."""
+    opcode = traits(instruction)
+    return opcode.result or (opcode.family == "barrier" and "red" in instruction.modifiers)
+
+
+def waits_for_warp(instruction: Instruction) -> bool:
+    """Whether it runs once the lanes of its mask have met: ``.sync`` forms of warp operations and
+    of matrix instructions, and ``bar.warp.sync``."""
+    opcode = traits(instruction)
+    if opcode.family == "barrier":
+        return "warp" in instruction.modifiers
+    return opcode.meets and "sync" in instruction.modifiers
