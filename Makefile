@@ -62,7 +62,7 @@ test: setup ## Run the tests: the packages, the grader, the lessons' exercises
 
 # What tells a newcomer whether the machine works: a room of each floor.
 QUICK := packages/virtualgpu/tests/ptx packages/virtualgpu/tests/operations/test_operations_integer.py \
-  packages/virtualgpu/tests/machine/test_simt.py packages/virtualgpu/tests/observers/test_racecheck.py \
+  packages/virtualgpu/tests/lanes/test_simt.py packages/virtualgpu/tests/watch/test_racecheck.py \
   packages/virtualgpu/tests/numba/test_numba_frontend.py packages/virtualgpu/tests/cuda \
   packages/virtualgpu/tests/standins/test_cupy_arrays.py packages/gpucourse/tests/data \
   packages/gpucourse/tests/exercises packages/gpucourse/tests/grading/test_grading_ingest.py \

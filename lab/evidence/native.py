@@ -28,10 +28,10 @@ from lab.evidence import campaign
 from native_lab import Loaded, checked
 from structured_kernels import STATEMENTS, Structured
 from structured_words import by_block, inputs
-from virtualgpu import codegen
-from virtualgpu.codegen import run as native_run
-from virtualgpu.codegen.native import NativeKernel
+from virtualgpu import native
 from virtualgpu.errors import BudgetExceeded, VirtualGPUError
+from virtualgpu.native import run as native_run
+from virtualgpu.native.compiled import NativeKernel
 
 BLOCKS = 250
 WATCHED = 6  # blocks under check()
@@ -72,7 +72,7 @@ class Pair:
         options = {"grid": stop - first, "block": self.width, "numbers": [first],
                    "seconds": SECONDS}
         there, wrong = self.loaded.run(None, **options)
-        here, error = self.loaded.run(codegen.natively, **options)
+        here, error = self.loaded.run(native.natively, **options)
         if isinstance(wrong, BudgetExceeded) or isinstance(error, BudgetExceeded):
             self.ended["took too long"] += 1
         elif (found := wrong or error) is None:
@@ -109,7 +109,7 @@ class Pair:
         """The same report under ``check()``, the same bytes, and the same of them written."""
         options = {"grid": WATCHED, "block": self.width, "numbers": [0]}
         there, _ = checked(self.text, None, self.loaded.arrays, **options)
-        here, code = checked(self.text, codegen.natively, self.loaded.arrays, **options)
+        here, code = checked(self.text, native.natively, self.loaded.arrays, **options)
         if here != there:
             raise Different(f"under check(): {here[0]}\n{here[1]} {here[4]}\nfor {there[0]}\n"
                             f"{there[1]} {there[4]}")

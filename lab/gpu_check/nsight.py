@@ -24,8 +24,8 @@ from lab.gpu_check.play import WRONG
 from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, NOT_RUN, Row
 from virtualgpu.devices.recorded import RecordedLaunch, play
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.observers import nsight
-from virtualgpu.observers.nsight import OF_INSTRUCTIONS
+from virtualgpu.watch import nsight
+from virtualgpu.watch.nsight import OF_INSTRUCTIONS
 
 #: Relative difference up to which two counts agree.
 TOLERANCE = 0.01
@@ -123,7 +123,7 @@ def profile(program: str, files: Sequence[Path], seconds: float, device: str = "
 def counted(path: Path) -> dict[str, int]:
     """What the virtual GPU counts of a recorded launch."""
     from virtualgpu.devices import VirtualDevice
-    from virtualgpu.observers import instruments
+    from virtualgpu.watch import instruments
 
     with instruments.profile() as profile:
         play(RecordedLaunch.load(path), VirtualDevice())

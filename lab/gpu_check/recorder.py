@@ -9,9 +9,9 @@ from pathlib import Path
 from virtualgpu.devices import Triple, VirtualDevice
 from virtualgpu.devices.recorded import RecordedLaunch, capture, finish
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine.linker import LoadedModule
-from virtualgpu.machine.schedule import Lockstep
-from virtualgpu.observers import instruments
+from virtualgpu.lanes.schedule import Lockstep
+from virtualgpu.launch.linker import LoadedModule
+from virtualgpu.watch import instruments
 
 #: Launches kept of one kernel, each with another geometry or other sizes than the ones before.
 EACH = 3

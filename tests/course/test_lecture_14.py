@@ -12,8 +12,8 @@ from numba import cuda, float64
 import virtualgpu
 from gpucourse.views.paper_streams import PaperGPU
 from lecture_14_wrong import keeping, program
-from virtualgpu.observers.counters import Counters
-from virtualgpu.observers.nsight import METRICS, OF_INSTRUCTIONS
+from virtualgpu.watch.counters import Counters
+from virtualgpu.watch.nsight import METRICS, OF_INSTRUCTIONS
 
 pytestmark = pytest.mark.rehearsal
 

@@ -82,7 +82,7 @@ def test_the_fuzzer_sees_what_it_is_there_to_see(repository, tmp_path, fault, se
 import sys
 if "lab.evidence.fuzz.worker" in " ".join(sys.orig_argv):
     from virtualgpu.devices import VirtualDevice
-    from virtualgpu.machine.mapping import BASE
+    from virtualgpu.memory.mapping import BASE
     whole = VirtualDevice.launch
     done = []
     def launch(self, *arguments):

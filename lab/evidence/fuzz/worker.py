@@ -19,9 +19,9 @@ import numpy as np
 from lab.evidence.fuzz import grammar, mutation
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine.limits import Budget
-from virtualgpu.machine.textures import Sampler, Texels
-from virtualgpu.observers import instruments
+from virtualgpu.launch.limits import Budget
+from virtualgpu.memory.textures import Sampler, Texels
+from virtualgpu.watch import instruments
 
 MEMORY = 6 << 30  # bytes of address space that a worker may have
 SLOW = 10.0  # processor seconds: a case of a few dozen instructions that takes more has failed

@@ -18,7 +18,7 @@ from gpucourse.exercises.checks import Lesson, exercise, hints, lecture, project
 from notebook_cells import run_cells
 from small_course import LECTURE, PROJECT, write_course
 from virtualgpu import devices
-from virtualgpu.machine.limits import Budget
+from virtualgpu.launch.limits import Budget
 
 
 @exercise("double", hints=("The idea: add `x` to itself.", "The shape: return 2 * …"))

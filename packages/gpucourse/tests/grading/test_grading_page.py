@@ -29,7 +29,7 @@ from gpucourse.grading.verdict import (
     Verdict,
 )
 from grading_toy import submission, submitted, toy_course, write_submission
-from virtualgpu.observers.counters import Counters
+from virtualgpu.watch.counters import Counters
 
 HOSTILE = ('</td><script>alert(1)</script><img src=x onerror="alert(2)">'
            "\x1b]52;c;bXk=\x07\u202e\ud800<a href='javascript:alert(3)'>")

@@ -12,7 +12,7 @@ import virtualgpu
 from gpucourse import expect_parallel, launch
 from gpucourse.exercises import parallel
 from gpucourse.grading.contract import Launched, PropertyFailed
-from virtualgpu.observers.counters import Counters
+from virtualgpu.watch.counters import Counters
 
 SIZE = 4000
 

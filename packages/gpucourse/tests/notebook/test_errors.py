@@ -43,7 +43,7 @@ def endless(x):
 endless[1, 64](-1.0 - x)  # ends, and is compiled
 threading.Timer(0.2, _thread.interrupt_main).start()
 endless[1, 64](x)"""
-LONG = "from virtualgpu.observers import instruments\ninstruments.LONG = 0.05\n" + ENDLESS
+LONG = "from virtualgpu.watch import instruments\ninstruments.LONG = 0.05\n" + ENDLESS
 DEBUGGED = """get_ipython().debugger = lambda force: print("debugging")
 get_ipython().call_pdb = True
 try:

@@ -53,7 +53,7 @@ inner[1, 2](x)""",
     "argument": """%%gpu_report scale
 scale[3, 32](x, 2)""",
     "watched-no-longer": """import virtualgpu
-from virtualgpu.observers import instruments
+from virtualgpu.watch import instruments
 len(instruments.observers())""",
 }
 

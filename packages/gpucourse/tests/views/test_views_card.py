@@ -17,7 +17,7 @@ import virtualgpu
 from gpucourse import beside, report
 from gpucourse.views import listing, words
 from gpucourse.views.runs import Launch, copy_arguments, observe
-from virtualgpu.observers.counters import Counters
+from virtualgpu.watch.counters import Counters
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 import virtualgpu
 from virtualgpu import devices
 from virtualgpu.errors import Index, Location, MemoryAccessError
-from virtualgpu.machine.array_names import registered
+from virtualgpu.memory.array_names import registered
 
 virtualgpu.activate(force=True)
 

@@ -13,7 +13,7 @@ import pytest
 
 import operations_reference as reference
 from operations_reference import FORMATS, call
-from virtualgpu.machine import atomics
+from virtualgpu.lanes import atomics
 from virtualgpu_fixtures import SUPPORT
 
 # A processor of 2009: no AVX, no fused multiply-add, no conversions of half precision.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from virtualgpu import operations
-from virtualgpu.machine import control, emit
-from virtualgpu.observers import counters, orderless
+from virtualgpu.lanes import control, emit
 from virtualgpu.ptx import Immediate, Instruction, Register
 from virtualgpu.ptx.opcodes import BARRIERS, COLLECTIVES, OPCODES, has_result, waits_for_warp
+from virtualgpu.watch import counters, orderless
 
 # The table has them, for what their operands look like; nothing runs them.
 NOT_RUN = {"tld4", "sured"}

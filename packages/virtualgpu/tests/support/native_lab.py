@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from virtualgpu import codegen
+from virtualgpu import native
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Report
-from virtualgpu.machine.launch import Launch
-from virtualgpu.machine.limits import Budget
-from virtualgpu.machine.linker import LoadedModule
-from virtualgpu.machine.memory import GlobalMemory
-from virtualgpu.observers.instruments import checkers
-from virtualgpu.observers.profiling import Profile, Profiler
+from virtualgpu.launch.launch import Launch
+from virtualgpu.launch.limits import Budget
+from virtualgpu.launch.linker import LoadedModule
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.watch.instruments import checkers
+from virtualgpu.watch.profiling import Profile, Profiler
 
 
 class Loaded:
@@ -71,7 +71,7 @@ def counted(text: str, native, arrays, **options):
 
 def agree(text: str, *arrays: np.ndarray, refused: bool = False, **options) -> None:
     there, wrong, _ = after(text, None, arrays, **options)
-    here, error, code = after(text, codegen.natively, arrays, **options)
+    here, error, code = after(text, native.natively, arrays, **options)
     assert isinstance(code, str) is refused, code if isinstance(code, str) else "it compiles"
     assert error == wrong
     if wrong is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu.machine.events import Observer
+from virtualgpu.lanes.events import Observer
 
 NEAR, FAR = 0, 1  # for readers in the same block; for those in others
 

@@ -46,7 +46,7 @@ from gpucourse.exercises.orders import OF_A_LAUNCH
 from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
 from gpucourse.exercises.waiting import going_on, waiting
 from gpucourse.progress import records
-from virtualgpu.observers.instruments import hurried
+from virtualgpu.watch.instruments import hurried
 
 Check = Callable[..., str | None]
 

@@ -11,7 +11,7 @@ import virtualgpu
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.trials import in_words, watched
 from virtualgpu.compilers.nvrtc import CompilationError, source_path
-from virtualgpu.observers.counters import Counters
+from virtualgpu.watch.counters import Counters
 
 NAME = "kernel.cu"
 

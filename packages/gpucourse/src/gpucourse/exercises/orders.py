@@ -12,8 +12,8 @@ from typing import TypeVar
 import virtualgpu
 from virtualgpu.findings import Finding
 from virtualgpu.numba.reroute import reroute
-from virtualgpu.observers import instruments
-from virtualgpu.observers.orderless import Orderless
+from virtualgpu.watch import instruments
+from virtualgpu.watch.orderless import Orderless
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ OF_A_LAUNCH = 1 / 12
 
 def checked(run: Callable[[], T]) -> tuple[T, Finding | None, bool]:
     """What ``run`` returns under every checker, the first thing that they found, and whether that
-    answers for every order of threads (:mod:`virtualgpu.observers.orderless`)."""
+    answers for every order of threads (:mod:`virtualgpu.watch.orderless`)."""
     __tracebackhide__ = True
     orders = Orderless()
     with virtualgpu.check() as report, instruments.watch(orders):

@@ -18,7 +18,7 @@ from gpucourse.exercises.parallel import uneven
 from gpucourse.exercises.waiting import trial
 from virtualgpu import sources
 from virtualgpu.awkward.kernels import to_device
-from virtualgpu.observers.counters import Counters
+from virtualgpu.watch.counters import Counters
 
 if TYPE_CHECKING:
     from virtualgpu.errors import Location

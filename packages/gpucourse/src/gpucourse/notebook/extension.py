@@ -25,7 +25,7 @@ from gpucourse.notebook import errors, figures, last_kernel
 from gpucourse.system.device import DeviceInfo, device
 from virtualgpu import after_import
 from virtualgpu.awkward.kernels import mend_iteration
-from virtualgpu.observers import instruments
+from virtualgpu.watch import instruments
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell

@@ -21,7 +21,7 @@ from gpucourse.views.real_gpu import WatchedOnGPU
 from gpucourse.views.runs import Observed
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Report, from_error
-from virtualgpu.observers.profiling import Profile
+from virtualgpu.watch.profiling import Profile
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

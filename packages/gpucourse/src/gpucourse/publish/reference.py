@@ -18,8 +18,8 @@ PAGE = Path("docs/virtualgpu_reference.md")
 #: A title, the module whose docstring stands below it (or none), "module:class" of each class.
 PARTS = (
     ("What check() gives", "", ("findings:Report", "findings:Finding")),
-    ("What profile() gives", "observers.counters", ("observers.profiling:Profile",
-     "observers.profiling:LaunchProfile", "observers.counters:Counters")),
+    ("What profile() gives", "watch.counters", ("watch.profiling:Profile",
+     "watch.profiling:LaunchProfile", "watch.counters:Counters")),
     ("What launches() gives", "standins.recorder", ("standins.recorder:Launches",
      "standins.recorder:Launched")),
 )

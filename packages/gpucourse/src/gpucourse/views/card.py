@@ -11,7 +11,7 @@ from gpucourse.views.runs import Observed
 from virtualgpu import sources
 from virtualgpu.errors import Location
 from virtualgpu.findings import Finding
-from virtualgpu.observers.profiling import LaunchProfile
+from virtualgpu.watch.profiling import LaunchProfile
 
 #: More findings than this are counted and not shown.
 MOST_FINDINGS = 8

@@ -16,7 +16,7 @@ from gpucourse.views.page import ORANGE, SKY, VERMILION, View, box, head, label,
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges
 from gpucourse.views.words import many
-from virtualgpu.observers.trace import Step
+from virtualgpu.watch.trace import Step
 
 #: Elements that fit beside each other.
 WIDEST = 64

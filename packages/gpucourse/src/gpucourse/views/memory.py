@@ -2,7 +2,7 @@
 
 An array in global memory is drawn in the pieces that move: sectors of 32 bytes, four of them in a
 line. Shared memory is drawn by its 32 banks, a row for each turn that a request takes. What the
-pictures show is what the counters count: :mod:`virtualgpu.observers.counters` defines it.
+pictures show is what the counters count: :mod:`virtualgpu.watch.counters` defines it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges, warp_starts
 from gpucourse.views.words import WARP, many
 from virtualgpu import sources
-from virtualgpu.observers.trace import Step
+from virtualgpu.watch.trace import Step
 
 #: Requests that are drawn unless told otherwise, and at most.
 STEPS, MOST_STEPS = 16, 40

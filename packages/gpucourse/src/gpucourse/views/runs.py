@@ -20,10 +20,10 @@ from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.numba.machine_array import MachineArray, host_copy
 from virtualgpu.numba.reroute import reroute
-from virtualgpu.observers import instruments
-from virtualgpu.observers.profiling import LaunchProfile
-from virtualgpu.observers.trace import LaunchTrace
 from virtualgpu.standins import finder
+from virtualgpu.watch import instruments
+from virtualgpu.watch.profiling import LaunchProfile
+from virtualgpu.watch.trace import LaunchTrace
 
 Triple = tuple[int, int, int]
 

@@ -32,7 +32,7 @@ from gpucourse.views.page import (
 from gpucourse.views.runs import Launch, Observed, traced
 from gpucourse.views.words import WARP, many
 from virtualgpu import sources
-from virtualgpu.observers.trace import Step
+from virtualgpu.watch.trace import Step
 
 #: Steps and warps that are drawn unless told otherwise, and at most.
 STEPS, WARPS = 100, 4

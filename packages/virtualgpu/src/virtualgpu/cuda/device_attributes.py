@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtualgpu.machine.limits import (
+from virtualgpu.launch.limits import (
     BLOCKS_PER_MULTIPROCESSOR,
     MAX_BLOCK,
     MAX_GRID,

@@ -23,8 +23,8 @@ from virtualgpu.cuda.device_attributes import ATTRIBUTES, SHARED_PER_MULTIPROCES
 from virtualgpu.cuda.failure import DriverFailure as DriverFailure
 from virtualgpu.cuda.interprocess_api import InterprocessAPI
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
-from virtualgpu.machine.limits import blocks_per_multiprocessor
-from virtualgpu.observers import queues
+from virtualgpu.launch.limits import blocks_per_multiprocessor
+from virtualgpu.watch import queues
 
 Result = binding.CUresult
 

@@ -7,8 +7,8 @@ from cuda.bindings import driver as binding
 from virtualgpu import devices
 from virtualgpu.cuda.failure import DriverFailure
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
-from virtualgpu.machine import interprocess
-from virtualgpu.machine.memory import GlobalMemory
+from virtualgpu.memory import interprocess
+from virtualgpu.memory.global_memory import GlobalMemory
 
 Result = binding.CUresult
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from virtualgpu.compilers.signatures import ParameterType
 from virtualgpu.findings import Finding
-from virtualgpu.machine.memory import POISON
-from virtualgpu.observers import instruments
-from virtualgpu.observers.checking import Recorder
+from virtualgpu.memory.global_memory import POISON
 from virtualgpu.ptx import Function
+from virtualgpu.watch import instruments
+from virtualgpu.watch.checking import Recorder
 
 
 class Argument(NamedTuple):

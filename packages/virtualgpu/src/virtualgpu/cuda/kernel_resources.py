@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from virtualgpu.cuda.device_attributes import SHARED_PER_BLOCK
 from virtualgpu.errors import LaunchError, VirtualGPUError
-from virtualgpu.machine.limits import MAX_SHARED
-from virtualgpu.machine.shared import lay_out
+from virtualgpu.launch.limits import MAX_SHARED
+from virtualgpu.program.shared_layout import lay_out
 from virtualgpu.ptx import Function, Module, parse
 
 

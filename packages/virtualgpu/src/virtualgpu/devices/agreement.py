@@ -26,8 +26,8 @@ from virtualgpu.devices import cubin
 from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import LinkError, VirtualGPUError
-from virtualgpu.machine.events import Access, Observer
-from virtualgpu.observers import instruments
+from virtualgpu.lanes.events import Access, Observer
+from virtualgpu.watch import instruments
 
 EQUAL, BOUNDED, ORDER, HARDWARE, FAULT, DIFFERS = (
     "equal", "within bounds", "order of threads", "hardware", "faulty on purpose", "DIFFERS")

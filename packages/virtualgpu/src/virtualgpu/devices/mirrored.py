@@ -16,7 +16,7 @@ import numpy as np
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.devices.remote import Ask, RemoteDevice
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine.memory import POISON
+from virtualgpu.memory.global_memory import POISON
 
 
 class _Copy:

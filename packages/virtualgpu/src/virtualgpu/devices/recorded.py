@@ -26,8 +26,8 @@ from virtualgpu.errors import LinkError, VirtualGPUError
 if TYPE_CHECKING:  # a process that plays launches on a GPU starts without the virtual one
     from virtualgpu.devices.protocol import Device, Triple
     from virtualgpu.devices.virtual import VirtualDevice
-    from virtualgpu.machine.linker import LoadedModule
-    from virtualgpu.machine.memory import GlobalMemory
+    from virtualgpu.launch.linker import LoadedModule
+    from virtualgpu.memory.global_memory import GlobalMemory
 
 WORD = 8
 

@@ -11,13 +11,13 @@ import numpy as np
 from virtualgpu import processors
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine import textures
-from virtualgpu.machine.launch import Launch
-from virtualgpu.machine.limits import Budget
-from virtualgpu.machine.linker import LoadedModule
-from virtualgpu.machine.memory import GlobalMemory
-from virtualgpu.machine.textures import Sampler, Texels
-from virtualgpu.observers import instruments, queues
+from virtualgpu.launch.launch import Launch
+from virtualgpu.launch.limits import Budget
+from virtualgpu.launch.linker import LoadedModule
+from virtualgpu.memory import textures
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.memory.textures import Sampler, Texels
+from virtualgpu.watch import instruments, queues
 
 # How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
 # ms of processor time for each, and the interpreting machine does 10**9 units of work in a second.
@@ -44,7 +44,7 @@ class VirtualDevice:
     Attributes
     ----------
     compiles : bool
-        Whether kernels that work long become native code (:mod:`virtualgpu.codegen`); switch it
+        Whether kernels that work long become native code (:mod:`virtualgpu.native`); switch it
         off where PTX comes from people who are not trusted: LLVM was not made for them.
     cores : int
         On how many processor cores native code runs the blocks of a launch: by default all that
@@ -172,7 +172,7 @@ class VirtualDevice:
     def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
                parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
                cluster: Triple | None = None) -> None:
-        """Run a kernel to its end. Raises what :class:`~virtualgpu.machine.launch.Launch` does."""
+        """Run a kernel to its end. Raises what :class:`~virtualgpu.launch.launch.Launch` does."""
         with self._lock:
             schedule = instruments.new_schedule()
             launch = Launch(
@@ -226,7 +226,7 @@ def _natively(launch: Launch, first: int) -> bool:
     done, worth = (program.watched, WATCHED) if launch.observers else (program.work, WORTH)
     if done < worth * program.length and os.environ.get("VIRTUALGPU_NATIVE") != "always":
         return False
-    from virtualgpu.codegen import natively  # 30 ms that many a process never needs
+    from virtualgpu.native import natively  # 30 ms that many a process never needs
 
     return natively(launch, first)
 

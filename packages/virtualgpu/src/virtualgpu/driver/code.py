@@ -20,8 +20,8 @@ from virtualgpu.cuda.module import Module
 from virtualgpu.devices.each import PerDevice
 from virtualgpu.driver.entries import Result, entry
 from virtualgpu.errors import LaunchError, LinkError
-from virtualgpu.machine.limits import blocks_per_multiprocessor
-from virtualgpu.observers import queues
+from virtualgpu.launch.limits import blocks_per_multiprocessor
+from virtualgpu.watch import queues
 
 _Attribute = binding.CUfunction_attribute
 _handles = itertools.count(0xA000, 16)

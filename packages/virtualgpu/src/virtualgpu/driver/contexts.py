@@ -155,7 +155,7 @@ def cuCtxGetStreamPriorityRange() -> tuple[int, int]:
 
 @entry(">z I")
 def cuCtxGetLimit(limit: int) -> int:
-    from virtualgpu.machine.memory import HEAP
+    from virtualgpu.memory.global_memory import HEAP
 
     return HEAP if limit == _HEAP else 0
 

@@ -11,8 +11,8 @@ from cuda.bindings import driver as binding
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure, host_bytes
 from virtualgpu.driver.entries import Handle, Result, entry
-from virtualgpu.machine.mapping import BASE, END
-from virtualgpu.observers import queues
+from virtualgpu.memory.mapping import BASE, END
+from virtualgpu.watch import queues
 
 _Attribute = binding.CUpointer_attribute
 managed: set[int] = set()  # where managed allocations begin

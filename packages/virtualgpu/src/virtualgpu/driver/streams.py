@@ -12,7 +12,7 @@ from typing import NamedTuple
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API
 from virtualgpu.driver.entries import entry
-from virtualgpu.observers import queues
+from virtualgpu.watch import queues
 
 
 class _Stream(NamedTuple):

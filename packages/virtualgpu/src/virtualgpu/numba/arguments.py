@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu import devices
-from virtualgpu.machine.array_names import ArrayParameter
+from virtualgpu.memory.array_names import ArrayParameter
 
 
 def array_parameters(py_func, argument_types: Iterable) -> tuple[ArrayParameter, ...]:

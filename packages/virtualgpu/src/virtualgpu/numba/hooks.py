@@ -44,7 +44,7 @@ from virtualgpu.after_import import after_import, forget
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.interprocess_api import MemoryHandle
 from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
-from virtualgpu.machine import array_names
+from virtualgpu.memory import array_names
 from virtualgpu.numba import arguments, remembered
 from virtualgpu.numba.core import (
     CoreDevice,
@@ -53,8 +53,8 @@ from virtualgpu.numba.core import (
     kernel_names,
     linker_class,
 )
-from virtualgpu.observers import queues
-from virtualgpu.observers.host_arrays import watched
+from virtualgpu.watch import queues
+from virtualgpu.watch.host_arrays import watched
 
 _saved: list[tuple[object, str, object]] = []
 _FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",

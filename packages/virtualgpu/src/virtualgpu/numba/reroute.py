@@ -29,11 +29,11 @@ from virtualgpu.awkward import kernels as awkward
 from virtualgpu.devices import Device
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.findings import Report
-from virtualgpu.machine import array_names
+from virtualgpu.memory import array_names
 from virtualgpu.numba.arguments import array_parameters
 from virtualgpu.numba.machine_array import MachineArray, give_back, host_copy
-from virtualgpu.observers import instruments
-from virtualgpu.observers.streamcheck import Streamcheck
+from virtualgpu.watch import instruments
+from virtualgpu.watch.streamcheck import Streamcheck
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
@@ -86,7 +86,7 @@ def check(*, streams: bool = False) -> Iterator[Report]:
     ----------
     streams : bool
         Look for missing synchronisation between streams, and between a stream and the host
-        (findings of the kind ``stream``: :mod:`virtualgpu.observers.streamcheck`). Launches are
+        (findings of the kind ``stream``: :mod:`virtualgpu.watch.streamcheck`). Launches are
         then interpreted: none becomes native code.
     """
     with reroute(), instruments.check(streamcheck if streams else None) as report:

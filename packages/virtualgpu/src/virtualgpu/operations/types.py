@@ -22,7 +22,7 @@ REGISTER_DTYPES = {
     **{name: np.dtype("u4") for name in ("s32", "u32", "b32")},
     **{name: np.dtype("u8") for name in ("s64", "u64", "b64")},
     **{name: np.dtype("u1") for name in ("s8", "u8", "b8")},
-    "b128": np.dtype("V16"),  # no numbers: only moved, and as halves of 64 bits (machine.wide)
+    "b128": np.dtype("V16"),  # no numbers: only moved, and as halves of 64 bits (lanes.wide)
 }
 
 UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}

@@ -26,7 +26,7 @@ class Opcode:
         What decodes it: data, move, address, memory, hint, control, barrier, fence, warp, matrix,
         copy, mbarrier, texture, cluster, stack or idle (no effect that a program can see).
     counted : str
-        The class that profiles count it in (``observers.counters.Counters``); "arithmetic" becomes
+        The class that profiles count it in (``watch.counters.Counters``); "arithmetic" becomes
         integer or float by the instruction's type.
     result : bool
         Whether its first operand is a register that it writes.

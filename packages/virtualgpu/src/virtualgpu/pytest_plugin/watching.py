@@ -12,12 +12,12 @@ from virtualgpu import devices, tracebacks
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import BudgetExceeded, EndlessError, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
-from virtualgpu.machine.events import Observer
-from virtualgpu.machine.limits import Budget
-from virtualgpu.observers import instruments
+from virtualgpu.lanes.events import Observer
+from virtualgpu.launch.limits import Budget
 from virtualgpu.pytest_plugin import settings
 from virtualgpu.pytest_plugin.settings import SEED, Settings
 from virtualgpu.pytest_plugin.summary import heading, note
+from virtualgpu.watch import instruments
 
 RAISED = ("memory", "deadlock", "other")  # findings that come with an exception
 

@@ -24,10 +24,10 @@ from gpucourse.grading.contract import InfrastructureFault
 from virtualgpu.devices import Triple, VirtualDevice, agreement
 from virtualgpu.devices.gpu_process import GPU, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import RecordedLaunch, capture, finish
-from virtualgpu.machine.limits import Budget
-from virtualgpu.machine.linker import LoadedModule
-from virtualgpu.machine.schedule import Lockstep
-from virtualgpu.observers import instruments
+from virtualgpu.lanes.schedule import Lockstep
+from virtualgpu.launch.limits import Budget
+from virtualgpu.launch.linker import LoadedModule
+from virtualgpu.watch import instruments
 
 #: A folder where the agreement of every launch is written down, one JSON object per line.
 RECORD = "GPUCOURSE_GPU_RECORD"

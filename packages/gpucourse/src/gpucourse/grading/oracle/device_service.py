@@ -22,7 +22,7 @@ from gpucourse.grading.oracle.origins import Origins
 from gpucourse.grading.sandbox.wire import ProtocolError, announced
 from gpucourse.grading.testing.watching import ANOTHER_COURSE, explain, machine_at_work
 from virtualgpu import errors
-from virtualgpu.observers import instruments
+from virtualgpu.watch import instruments
 
 # How many results of copies to the host are remembered, the latest first, to recognise data in
 # what a function returns.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.checked_device import CheckedDevice
 from virtualgpu.devices import VirtualDevice
-from virtualgpu.machine.limits import Budget
+from virtualgpu.launch.limits import Budget
 
 
 def new_device(limits: Limits) -> VirtualDevice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu.machine.events import Access, Observer
+from virtualgpu.lanes.events import Access, Observer
 
 
 class Origins(Observer):

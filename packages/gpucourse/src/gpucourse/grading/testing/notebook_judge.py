@@ -28,7 +28,7 @@ from gpucourse.grading.testing.watching import (
     watched,
 )
 from virtualgpu.awkward.kernels import is_awkward, to_device
-from virtualgpu.observers.instruments import hurried
+from virtualgpu.watch.instruments import hurried
 
 
 class NotebookJudge:

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from virtualgpu.observers import queues
+from virtualgpu.watch import queues
 
 from . import _launches
 from ._casting import cast

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from virtualgpu.observers import queues
+from virtualgpu.watch import queues
 
 from ._operators import named
 from .cuda.memory import stream_number

@@ -10,7 +10,7 @@ import numpy as np
 from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
 from virtualgpu.cuda.module import Module
-from virtualgpu.observers import queues
+from virtualgpu.watch import queues
 
 from . import _core, _launches
 from ._kernel_errors import as_cupy_does

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from virtualgpu.observers.host_arrays import watched as _watched
 from virtualgpu.standins import only_as as _only_as
+from virtualgpu.watch.host_arrays import watched as _watched
 
 _only_as("cupyx", __name__)
 

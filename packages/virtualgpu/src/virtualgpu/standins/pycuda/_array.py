@@ -37,7 +37,7 @@ def splay(n: int, dev=None) -> tuple[tuple[int, int], tuple[int, int, int]]:
 
 
 def _multiprocessors() -> int:
-    from virtualgpu.machine.limits import MULTIPROCESSORS
+    from virtualgpu.launch.limits import MULTIPROCESSORS
 
     return MULTIPROCESSORS
 

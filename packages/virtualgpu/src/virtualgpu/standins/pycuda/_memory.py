@@ -10,8 +10,8 @@ import numpy as np
 
 from virtualgpu import devices as machines
 from virtualgpu.devices import current_shared
-from virtualgpu.observers import queues
-from virtualgpu.observers.host_arrays import watched
+from virtualgpu.watch import queues
+from virtualgpu.watch.host_arrays import watched
 
 from ._context import need_context, number
 from ._errors import LogicError, call

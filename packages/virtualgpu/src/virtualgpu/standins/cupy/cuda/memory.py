@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from virtualgpu import devices
-from virtualgpu.observers import queues
+from virtualgpu.watch import queues
 
 from ._machine import machine
 from ._machine import owner as machine_of

@@ -16,7 +16,7 @@ from cuda.bindings import driver as _driver
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, ATTRIBUTES
 from virtualgpu.errors import OutOfMemory
-from virtualgpu.observers import queues
+from virtualgpu.watch import queues
 
 from ._machine import machine, new_handle
 from ._machine import owner as _owner

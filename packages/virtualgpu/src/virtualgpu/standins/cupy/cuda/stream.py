@@ -7,7 +7,7 @@ import time
 import warnings
 
 from virtualgpu import devices
-from virtualgpu.observers import queues
+from virtualgpu.watch import queues
 
 from ._machine import new_handle
 from .runtime import CUDARuntimeError

@@ -11,7 +11,7 @@ import numpy as np
 
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.machine.textures import MODES, Sampler, Texels
+from virtualgpu.memory.textures import MODES, Sampler, Texels
 
 from . import runtime
 from ._machine import machine

@@ -1,0 +1,272 @@
+"""Thread block clusters (PTX ISA, "Cluster of Cooperative Thread Arrays"; CUDA C++ Programming
+Guide, "Thread Block Clusters", "Distributed Shared Memory").
+
+All blocks of a cluster run in one wave, beside each other: a launch counts its blocks cluster by
+cluster, in the order of their ranks. The window of shared addresses begins with the block's own
+shared memory; behind it lies, for each rank, that of this block of the cluster. ``mapa`` gives such
+an address, which means the same bytes to all threads of the cluster.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from virtualgpu.errors import (
+    BarrierError,
+    LaunchError,
+    Location,
+    MemoryAccessError,
+    UnsupportedInstruction,
+)
+from virtualgpu.lanes.barriers import location
+from virtualgpu.lanes.group import Group
+from virtualgpu.lanes.wave import LARGEST_CLUSTER, SHARED_BASE, WINDOW, Wave
+from virtualgpu.operations.types import DTYPES
+from virtualgpu.ptx import Function, Instruction
+
+Triple = tuple[int, int, int]
+_SHIFT, _MASK = np.uint64(WINDOW.bit_length() - 1), np.uint64(WINDOW - 1)
+_SHARED = np.uint64(SHARED_BASE)
+U32, U64 = np.dtype("u4"), np.dtype("u8")
+AWAY, ARRIVED, OVER = 0, 1, 2  # of a thread: not at the barrier, arrived, may pass
+
+
+def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | None) -> Triple:
+    """The cluster's size of a launch, by the kernel's directives and the launch's own wish.
+
+    Raises LaunchError where they differ, where a device takes no such cluster, and where clusters
+    do not fill the grid.
+    """
+    declared = function.required_cluster
+    if wanted and declared and wanted != declared:
+        raise LaunchError(f"a launch in clusters of {wanted}, but {kernel} is compiled for "
+                          f"clusters of {declared} (__cluster_dims__): leave one of the two out")
+    cluster = wanted or declared
+    if cluster is None:
+        if function.explicit_cluster:
+            raise LaunchError(f"{kernel} must be launched in clusters (.explicitcluster): give the "
+                              "launch a cluster's size, or the kernel __cluster_dims__")
+        return 1, 1, 1
+    size = cluster[0] * cluster[1] * cluster[2]
+    if min(cluster) < 1:
+        raise LaunchError(f"a cluster of {cluster} blocks: every dimension must be at least 1")
+    most = min(function.maximum_cluster or LARGEST_CLUSTER, LARGEST_CLUSTER)
+    if size > most:
+        whose = "a cluster has" if most == LARGEST_CLUSTER else f"{kernel} is compiled for"
+        raise LaunchError(f"a cluster of {size} blocks {cluster}; {whose} at most {most}")
+    if any(blocks % part for blocks, part in zip(grid, cluster, strict=True)):
+        raise LaunchError(f"a grid of {grid} blocks in clusters of {cluster}: each dimension of "
+                          "the grid must be a multiple of the cluster's")
+    return cluster
+
+
+# -- addresses -------------------------------------------------------------------------------------
+
+
+def split(group: Group, address: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Addresses of the shared window as offsets, the wave's blocks whose they are, and whether
+    there is such a block (where not, the address stays as it is). Shape (n,) each."""
+    wave = group.wave
+    address = group.spread(address)
+    own, size = group.take(wave.block_of), wave.launch.cluster_size
+    window = (address >> _SHIFT).astype(np.int64)
+    known = (window >= 0) & (window <= size)
+    blocks = np.where((window == 0) | ~known, own, own - own % size + window - 1)
+    return np.where(known, address & _MASK, address), blocks, known
+
+
+def joined(group: Group, offset: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+    """What :func:`split` takes apart, for blocks of the group's own clusters."""
+    ranks = (blocks % group.wave.launch.cluster_size + 1).astype(np.uint64)
+    address: np.ndarray = offset + (ranks << _SHIFT)
+    return address
+
+
+def reach(site: Any, group: Group, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and blocks that an access may touch, shape (n,) each. Raises MemoryAccessError for
+    another block's shared memory where the instruction names its own (``.shared::cta``), and for
+    that of a block that has ended."""
+    wave = group.wave
+    offset, blocks, _ = split(group, address)
+    other = blocks != group.take(wave.block_of)
+    if not site.cluster and other.any():
+        at = int(np.argmax(other))
+        raise MemoryAccessError(
+            f"illegal address: {site.instruction.name} names the block's own shared memory, and "
+            f"this address is in that of block {_block(wave, blocks[at])}; use .shared::cluster or "
+            "a generic address", site.location(group, int(group.lanes[at])),
+            address=int(group.spread(address)[at]), space="shared")
+    ended = wave.exited[blocks] == wave.threads
+    if ended.any():
+        at = int(np.argmax(ended))
+        raise MemoryAccessError(
+            "illegal address: the thread reaches for the shared memory of block "
+            f"{_block(wave, blocks[at])}, which has ended; let the cluster meet after the last "
+            "such access: cluster.sync() before the kernel's end",
+            site.location(group, int(group.lanes[at])), address=int(offset[at]), space="shared")
+    return offset, blocks
+
+
+def mapped(generic: bool, instruction: Instruction, group: Group, address: np.ndarray,
+           rank: np.ndarray) -> np.ndarray:
+    """``mapa``: the same place in the shared memory of the block of that rank, uint64, shape (n,).
+
+    Raises MemoryAccessError for a rank that the cluster has not, and for an address that is not
+    shared: to both the ISA gives no meaning.
+    """
+    size = group.wave.launch.cluster_size
+    rank = group.spread(rank).astype(np.int64)
+    if (rank >= size).any():
+        at = int(np.argmax(rank >= size))
+        which = f"a cluster of {size} blocks" if size > 1 else "a launch without clusters"
+        _refuse(instruction, group, at, f"{which} has no rank {int(rank[at])}: ranks go from 0 to "
+                f"{size - 1} (cluster.num_blocks())", int(group.spread(address)[at]))
+    base = _SHARED if generic else np.uint64(0)
+    offset, _, known = split(group, group.spread(address) - base)
+    if not known.all():
+        at = int(np.argmax(~known))
+        _refuse(instruction, group, at, "only addresses of shared memory have their like in "
+                "another block: declare the variable __shared__", int(group.spread(address)[at]))
+    return base + joined(group, offset, rank)
+
+
+def rank_of(generic: bool, instruction: Instruction, group: Group, address: np.ndarray
+            ) -> np.ndarray:
+    """``getctarank``: the rank of the block whose shared memory the address is in, uint32."""
+    base = _SHARED if generic else np.uint64(0)
+    _, blocks, known = split(group, group.spread(address) - base)
+    if not known.all():
+        at = int(np.argmax(~known))
+        _refuse(instruction, group, at, "the address is in no block's shared memory",
+                int(group.spread(address)[at]))
+    ranks: np.ndarray = (blocks % group.wave.launch.cluster_size).astype(np.uint32)
+    return ranks
+
+
+def is_shared(whole: bool, group: Group, address: np.ndarray) -> np.ndarray:
+    """``isspacep.shared``: whether generic addresses are of the block's own shared memory, or,
+    with ``whole``, of any block's of the cluster; bool, shape (n,)."""
+    _, blocks, known = split(group, address - _SHARED)
+    result: np.ndarray = known if whole else known & (blocks == group.take(group.wave.block_of))
+    return result
+
+
+def _block(wave: Wave, block: Any) -> Any:
+    return wave.where(int(block) * wave.threads)[0]
+
+
+def _refuse(instruction: Instruction, group: Group, position: int, why: str, address: int
+            ) -> NoReturn:
+    wave, source = group.wave, instruction.source
+    block, thread = wave.where(int(group.lanes[position]))
+    where = Location(wave.launch.kernel, source.filename if source else None,
+                     source.line if source else None, block, thread)
+    raise MemoryAccessError(f"{instruction.name}: {why}", where, address=address, space="shared")
+
+
+def emit(emitter: Any, instruction: Instruction) -> None:
+    """Decode ``mapa`` and ``getctarank`` (PTX ISA, "mapa", "getctarank")."""
+    *space, kind = instruction.modifiers
+    if space not in ([], ["shared:cluster"]) or kind not in ("u32", "u64"):
+        raise UnsupportedInstruction(instruction.name)
+    target, source, *rest = instruction.operands
+    dtype = DTYPES[kind]
+    value = emitter.get(source, U64)
+    if instruction.opcode == "mapa":
+        function = partial(mapped, not space, instruction)
+        call = f"{emitter.put(function, 'f')}(group, {value}, {emitter.get(*rest, U32)})"
+        emitter.set(target, emitter.cast(call, U64, dtype), dtype)
+    else:
+        function = partial(rank_of, not space, instruction)
+        emitter.set(target, f"{emitter.put(function, 'f')}(group, {value})", U32)
+
+
+# -- the barrier -----------------------------------------------------------------------------------
+
+
+class ClusterBarrier:
+    """The barrier of each cluster of a wave: how each lane stands to it, and which groups wait."""
+
+    def __init__(self, wave: Wave):
+        self.stands = np.full(wave.lanes, AWAY, np.int8)
+        self.waiting: list[Group] = []
+
+
+def of(wave: Wave) -> ClusterBarrier:
+    if wave.cluster_barrier is None:
+        wave.cluster_barrier = ClusterBarrier(wave)
+    found: ClusterBarrier = wave.cluster_barrier
+    return found
+
+
+def at_barrier(wave: Wave, group: Group) -> list[Group]:
+    """``barrier.cluster.arrive`` and ``.wait``: the groups that may go on, placed after it.
+
+    Raises BarrierError for a thread that arrives twice, or waits without having arrived: both are
+    undefined (PTX ISA, "barrier.cluster").
+    """
+    state = of(wave)
+    instruction = wave.launch.program.blocks[group.block].last
+    if "arrive" in instruction.modifiers:
+        _expect(group, state.stands[group.lanes] == AWAY, "arrives at the cluster's barrier again "
+                "before it has waited: let barrier_wait() follow each barrier_arrive()")
+        state.stands[group.lanes] = ARRIVED
+        if (watch := wave.launch.standstill) is not None:
+            watch.changed()
+        for observer in wave.launch.observers:
+            observer.cluster_arrived(group, instruction)
+        group.block += 1
+        return [group, *release(wave)]
+    _expect(group, state.stands[group.lanes] != AWAY, "waits at the cluster's barrier and has not "
+            "arrived there: call barrier_arrive() first, or cluster.sync()")
+    state.waiting.append(group)
+    return _passed(wave)
+
+
+def release(wave: Wave) -> list[Group]:
+    """Let barriers be over where no thread that lives is missing; the groups that go on."""
+    state = of(wave)
+    size = wave.threads * wave.launch.cluster_size
+    stands = state.stands.reshape(-1, size)
+    here = (stands == ARRIVED) | wave.has_exited.reshape(-1, size)
+    over = here.all(1) & (stands == ARRIVED).any(1)
+    if not over.any():
+        return []
+    chosen = np.repeat(over, size)
+    arrived = np.flatnonzero(chosen & (state.stands == ARRIVED))
+    missing = np.flatnonzero(chosen & (state.stands != ARRIVED))
+    state.stands[chosen & wave.has_exited] = AWAY
+    state.stands[arrived] = np.where(wave.has_exited[arrived], AWAY, OVER)
+    for observer in wave.launch.observers:
+        observer.cluster_completed(wave, arrived, missing)
+    return _passed(wave)
+
+
+def _passed(wave: Wave) -> list[Group]:
+    """The waiting groups' lanes whose barrier is over, placed after it."""
+    state = of(wave)
+    onward, left = [], []
+    for group in state.waiting:
+        over = state.stands[group.lanes] == OVER
+        if not over.all():
+            left.append(group.subset(np.flatnonzero(~over), group.block))
+        if not over.any():
+            continue
+        passed = group.subset(np.flatnonzero(over), group.block)
+        state.stands[passed.lanes] = AWAY
+        for observer in wave.launch.observers:
+            observer.cluster_passed(passed, passed.basic_block.last)
+        passed.block += 1
+        onward.append(passed)
+    state.waiting = left
+    return onward
+
+
+def _expect(group: Group, right: np.ndarray, what: str) -> None:
+    if not right.all():
+        at = int(np.argmax(~right))
+        where = location(group.wave, group.subset(np.array([at]), group.block))
+        raise BarrierError(f"thread {where.thread} of block {where.block} {what}", where)

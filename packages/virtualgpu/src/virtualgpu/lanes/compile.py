@@ -1,0 +1,23 @@
+"""From a linked module's entry to a program that runs: the passes, in their order."""
+
+from __future__ import annotations
+
+from virtualgpu.lanes import emit
+from virtualgpu.program import liveness
+from virtualgpu.program.linked import Linked
+from virtualgpu.program.program import Program
+
+
+def compile_program(module: Linked, entry: str, fine: bool = False) -> Program:
+    """The program of ``entry``, each of its blocks compiled.
+
+    Parameters as of :class:`~virtualgpu.program.program.Program`. Raises what it raises, and
+    UnsupportedInstruction for an instruction that the machine does not have.
+    """
+    program = Program(module, entry, fine)
+    for block in program.blocks:
+        emit.prepare(program, block)
+    liveness.solve(program)
+    for block in program.blocks:
+        block.run = emit.compile_block(block)
+    return program

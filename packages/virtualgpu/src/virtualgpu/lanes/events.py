@@ -1,0 +1,236 @@
+"""What observers can hear while a kernel runs.
+
+Events come in batches: one call tells what all lanes of a group did with one instruction.
+
+What an observer may use of the machine: the launch that it was told of (:class:`WatchedLaunch`); of
+a group its ``lanes`` (int64, shape (n,), indices into the wave), its ``basic_block`` and its
+``wave``; of a :class:`~virtualgpu.lanes.wave.Wave` what its lanes are (``where``, ``first``,
+``block_of``, ``thread_of``, ``warp_of``, ``all_lanes``), how many there are (``blocks``,
+``threads``, ``lanes``, ``warps``, and of those that ended ``exited``, ``finished``), and how its
+memories are laid out (``shared_stride``, ``local_stride``, both in bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from virtualgpu.ptx import Instruction
+
+if TYPE_CHECKING:
+    from virtualgpu.errors import VirtualGPUError
+    from virtualgpu.lanes.group import Group
+    from virtualgpu.lanes.wave import Wave
+    from virtualgpu.memory.global_memory import GlobalMemory
+
+
+class WatchedLaunch(Protocol):
+    """What observers may know of a launch.
+
+    Attributes
+    ----------
+    kernel : str
+        The name that its author knows.
+    grid, block : tuple of three ints
+    blocks, threads : int
+        In the grid, and in one block.
+    shared_bytes : int
+        Of each block, static and dynamic.
+    memory : GlobalMemory
+        Where allocations lie (``extent``, ``starts``), which bytes nobody wrote (``unwritten``).
+    program : Program
+        Its basic blocks.
+    shared_layout : SharedLayout
+        Where variables lie in shared memory.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    blocks: int
+    threads: int
+    shared_bytes: int
+    memory: GlobalMemory
+    program: Any
+    shared_layout: Any
+
+
+class Access(NamedTuple):
+    """One instruction's legal access to memory by the lanes of a group.
+
+    Attributes
+    ----------
+    kind : str
+        ``load``, ``store`` or ``atomic``.
+    space : str
+        ``global``, ``shared`` or ``local``. Reads of constants and parameters are not reported;
+        what is in other memory is, whatever the instruction calls it.
+    lanes : ndarray, int64, shape (n,)
+        The lanes of the wave.
+    addresses : ndarray, uint64, shape (n,)
+        Device addresses; for ``shared`` and ``local`` offsets into the block's or thread's own.
+    size : int
+        Bytes per lane, all vector elements together.
+    strong : bool
+        Volatile, relaxed, acquire, release or atomic: such accesses do not race with each
+        other (PTX ISA, "Memory Consistency Model", morally strong).
+    order : str
+        ``""``, ``relaxed``, ``acquire``, ``release`` or ``acq_rel``.
+    scope : str
+        ``cta``, ``gpu``, ``sys`` or ``""``.
+    blocks : ndarray, int64, shape (n,), or None
+        The wave's blocks whose shared memory it is, where not all are the lanes' own (clusters).
+    """
+
+    kind: str
+    space: str
+    group: Group
+    instruction: Instruction
+    lanes: np.ndarray
+    addresses: np.ndarray
+    size: int
+    strong: bool = False
+    order: str = ""
+    scope: str = ""
+    blocks: np.ndarray | None = None
+
+    def owners(self) -> np.ndarray:
+        """Of an access to shared memory, the wave's blocks whose it is: int64, shape (n,)."""
+        return self.group.wave.block_of[self.lanes] if self.blocks is None else self.blocks
+
+    def bytes_at(self, addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        """What this access's memory holds now, for some of its lanes: uint8, shape (n, size)."""
+        blocks = None if self.blocks is None else self.blocks[np.searchsorted(self.lanes, lanes)]
+        return self.group.wave.bytes_at(self.space, addresses, lanes, self.size, blocks)
+
+
+class Observer:
+    """Base of everything that watches a launch. Override what is of interest."""
+
+    # Keeps the memory's record of written bytes up to date (see `memory.written`).
+    marks_written = False
+    # Wants to hear who reads and writes pinned and mapped memory on the host.
+    watches_host = False
+
+    def launch_started(self, launch: WatchedLaunch) -> None:
+        """Before the first block runs."""
+
+    def counts(self, kernel: Any, first: int) -> Any:
+        """Tables for native code that runs the blocks from ``first`` on and counts
+        (:class:`virtualgpu.native.counting.Counts`); None where the observer must hear events."""
+        return None
+
+    def counted(self, kernel: Any, counts: Any) -> None:
+        """Native code has counted into the tables."""
+
+    def has_found(self) -> bool | None:
+        """Whether there is something to report of this launch so far. None where the observer must
+        hear all events; otherwise native code may run the rest and tell nothing, but stops where
+        there might be something, and the interpreting machine runs its blocks again."""
+        return None
+
+    def touched(self) -> Iterable[tuple[int, int, tuple[np.ndarray, ...]]]:
+        """What this launch has done in global memory so far: where an allocation starts, bytes of
+        a granule, and for each granule whether it was written, read, or reached by strong
+        accesses (bool, shape (granules,) each)."""
+        return ()
+
+    def launch_finished(self, launch: WatchedLaunch) -> None:
+        """After the last block ran, or an error stopped the launch."""
+
+    def failed(self, launch: WatchedLaunch, error: VirtualGPUError) -> None:
+        """An error stopped the launch; it is raised after ``launch_finished``."""
+
+    def host_wrote(self, address: int, nbytes: int) -> None:
+        """Between launches, the host copied or filled ``nbytes`` bytes from ``address``."""
+
+    def host_copied(self, target: int, origin: int, nbytes: int) -> None:
+        """Between launches, ``nbytes`` bytes were copied on the device."""
+
+    def commanded(self, command: Any) -> None:
+        """The host asked a stream for something, or waited for one
+        (:class:`virtualgpu.watch.queues.Command`)."""
+
+    def accessed(self, access: Access) -> None:
+        """Memory is read or written by one instruction: told just before or just after."""
+
+    def executed(self, group: Group, instructions: list[Instruction]) -> None:
+        """The lanes of ``group`` are about to run these instructions, a basic block."""
+
+    def branched(self, group: Group, instruction: Instruction, taken: np.ndarray) -> None:
+        """A conditional branch; ``taken`` is bool, shape (n,)."""
+
+    def arrived(self, group: Group, instruction: Instruction, barrier: int) -> None:
+        """The group's lanes reached a block-wide barrier."""
+
+    def released(self, barrier: int | str, lanes: np.ndarray, groups: list[Group],
+                 missing: np.ndarray | None) -> None:
+        """A barrier (its number, or ``grid``) let ``lanes`` go on.
+
+        ``groups`` are those that waited, each still at its barrier's block. ``missing`` are the
+        exited lanes of these blocks that never arrived, or None.
+        """
+
+    def warp_synchronised(self, group: Group, instruction: Instruction,
+                          mask: np.ndarray) -> None:
+        """``bar.warp.sync``, ``shfl.sync`` and the like: the lanes of each warp in ``mask``
+        (uint32, shape (1,) or (n,)) have met."""
+
+    def shuffled_nothing(self, group: Group, instruction: Instruction,
+                         positions: np.ndarray) -> None:
+        """``shfl.sync.idx`` or ``.bfly``: those of the group's lanes ask for the value of a lane
+        that does not take part."""
+
+    def stack_grew(self, group: Group, offsets: np.ndarray, sizes: np.ndarray) -> None:
+        """``alloca``: each lane has new local memory of so many bytes (int64, shape (n,)) from
+        offsets (uint64, shape (n,)) on that count as an :class:`Access`'s addresses do."""
+
+    def copy_began(self, access: Access) -> None:
+        """An asynchronous copy began: the write to shared memory that is to come."""
+
+    def copy_arrived(self, access: Access) -> None:
+        """Lanes' part of such a copy is there now; ``accessed`` is told of the write as well."""
+
+    def mbarrier_made(self, wave: Wave, words: np.ndarray) -> None:
+        """``mbarrier.init`` at words of 8 bytes of the wave's shared memory."""
+
+    def mbarrier_arrived(self, group: Group, instruction: Instruction, word: int) -> None:
+        """All lanes of the group arrived at one object, themselves or by their copies."""
+
+    def mbarrier_completed(self, wave: Wave, word: int, phase: int) -> None:
+        """All have arrived: that phase (modulo 8) is over."""
+
+    def mbarrier_passed(self, group: Group, instruction: Instruction, words: np.ndarray,
+                        phases: np.ndarray) -> None:
+        """The lanes saw that these phases of the objects at ``words`` are over."""
+
+    def cluster_arrived(self, group: Group, instruction: Instruction) -> None:
+        """``barrier.cluster.arrive``."""
+
+    def cluster_completed(self, wave: Wave, arrived: np.ndarray, missing: np.ndarray) -> None:
+        """Barriers of clusters are over: the lanes that arrived, and those that ended before."""
+
+    def cluster_passed(self, group: Group, instruction: Instruction) -> None:
+        """``barrier.cluster.wait`` lets these lanes go on."""
+
+    def fenced(self, group: Group, instruction: Instruction, scope: str) -> None:
+        """``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""
+
+    def exited(self, group: Group) -> None:
+        """The group's lanes ended."""
+
+
+class Told(NamedTuple):
+    """Whom to tell of what happens most: the observers' methods that are not this module's own."""
+
+    executed: list[Callable[[Group, list[Instruction]], None]]
+    branched: list[Callable[[Group, Instruction, np.ndarray], None]]
+    accessed: list[Callable[[Access], None]]
+
+    @classmethod
+    def of(cls, observers: list[Observer]) -> Told:
+        return cls(*([getattr(one, event) for one in observers
+                      if getattr(type(one), event) is not getattr(Observer, event)]
+                     for event in cls._fields))

@@ -1,0 +1,1 @@
+"""Instructions of newer GPUs: mbarriers, asynchronous copies, tensor cores, textures."""

@@ -1,0 +1,206 @@
+"""Asynchronous copies from global to shared memory (PTX ISA, "Data Movement and Conversion
+Instructions: Asynchronous copy").
+
+A copy's data arrive at the latest moment that the ISA allows: at the wait of the thread that began
+it, or when somebody waits for an ``mbarrier`` that only copies have yet to arrive at. Who reads
+sooner sees what was there before; observers hear when copies begin and arrive. Source and target
+are checked where the copy begins. Copies for which nobody waits never arrive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from virtualgpu.lanes import access, access_words
+from virtualgpu.lanes.events import Access
+from virtualgpu.lanes.families import mbarrier
+from virtualgpu.lanes.group import Group
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.memory.mapping import BASE
+from virtualgpu.program.site import Site
+
+_PIECES = {16: ("u4", 4), 8: ("u4", 2), 4: ("u4", 1), 2: ("u2", 1), 1: ("u1", 1)}
+
+
+@dataclass(slots=True, eq=False)
+class Copy:
+    """What one instruction copies: one element per lane (per 16 bytes, of a bulk copy).
+
+    ``targets`` are addresses in the block's shared memory, ``read`` how many of the bytes come from
+    ``sources``; zeros follow. ``number`` says which of the lane's groups of copies it belongs to,
+    ``waiting`` which have yet to arrive.
+    """
+
+    site: Site
+    lanes: np.ndarray
+    targets: np.ndarray
+    sources: np.ndarray
+    read: np.ndarray
+    number: np.ndarray
+    waiting: np.ndarray
+
+    def write(self, wave: Wave, chosen: np.ndarray) -> Access:
+        """Its write at some positions, as observers hear of it."""
+        lanes = self.lanes[chosen]
+        return Access("store", "shared", access.some_lanes(wave, lanes), self.site.instruction,
+                      lanes, self.targets[chosen], self.site.size)
+
+
+class Copies:
+    """The copies under way of a wave's lanes. ``groups`` counts those that a lane committed."""
+
+    def __init__(self, wave: Wave):
+        self.groups = np.zeros(wave.lanes, np.int64)
+        self.pending: list[Copy] = []
+
+
+def of(wave: Wave) -> Copies:
+    if wave.copies is None:
+        wave.copies = Copies(wave)
+    found: Copies = wave.copies
+    return found
+
+
+# -- what instructions do --------------------------------------------------------------------------
+
+
+def start(to: Site, source: Site, group: Group, target: np.ndarray, origin: np.ndarray,
+          read: np.ndarray) -> None:
+    """``cp.async``: ``read`` bytes come from ``origin``, zeros fill the target."""
+    copies = of(group.wave)
+    read = group.spread(read).astype(np.int64)
+    if (read > to.size).any():
+        at = int(np.argmax(read > to.size))
+        mbarrier.fault(to, group, at, f"an asynchronous copy of {to.size} bytes is to read "
+                       f"{int(read[at])}: src-size is cp-size at most")
+    target, origin = _places(to, source, group, target, origin)
+    copies.pending.append(_begin(source, group, Copy(
+        to, group.lanes, target, origin, read, copies.groups[group.lanes],
+        np.ones(group.count, bool))))
+
+
+def commit(group: Group) -> None:
+    """``cp.async.commit_group``: what a lane began since the last one is a group."""
+    of(group.wave).groups[group.lanes] += 1
+
+
+def wait(most: int | None, group: Group) -> None:
+    """``cp.async.wait_group``: at most the ``most`` latest groups of a lane may still be under
+    way; None (``wait_all``): nothing at all."""
+    copies = of(group.wave)
+    limit = np.full(group.wave.lanes, -1)
+    limit[group.lanes] = np.iinfo(np.int64).max if most is None else (
+        copies.groups[group.lanes] - most)
+    for copy in copies.pending:
+        _arrive(group, copy, copy.number < limit[copy.lanes])
+    copies.pending = [copy for copy in copies.pending if copy.waiting.any()]
+
+
+def arrive(more: bool, site: Site, group: Group, address: np.ndarray) -> None:
+    """``cp.async.mbarrier.arrive``: an arrival at an object when all copies that the lane has begun
+    so far are there."""
+    copies, lanes = of(group.wave), group.lanes
+    begun = [(copy, np.isin(copy.lanes, lanes)) for copy in copies.pending]
+
+    def deliver(chosen: np.ndarray) -> None:
+        for copy, mine in begun:
+            _arrive(group, copy, mine & np.isin(copy.lanes, lanes[chosen]))
+        copies.pending = [copy for copy in copies.pending if copy.waiting.any()]
+
+    mbarrier.defer(site, group, address, 1, np.zeros(group.count, np.int64), deliver, more)
+
+
+def bulk(to: Site, source: Site, target: np.ndarray, origin: np.ndarray, nbytes: np.ndarray,
+         barrier: Site, group: Group, address: np.ndarray) -> None:
+    """``cp.async.bulk`` from global to shared memory: its bytes count for a phase of an object."""
+    size = to.size
+    nbytes = group.spread(nbytes).astype(np.int64)
+    if (bad := (nbytes % size != 0) | (nbytes == 0)).any():
+        at = int(np.argmax(bad))
+        mbarrier.fault(to, group, at, f"a bulk copy of {int(nbytes[at])} bytes: it copies "
+                       f"multiples of {size}")
+    pieces = nbytes // size
+    of_lane = np.repeat(np.arange(group.count), pieces)
+    count = len(of_lane)
+    ahead = (np.arange(count) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * size
+    target, origin = (one[of_lane] + ahead.astype(np.uint64)
+                      for one in _places(to, source, group, target, origin))
+    whole = np.full(count, size)
+    copy = _begin(source, group, Copy(
+        to, group.lanes[of_lane], target, origin, whole, whole, np.ones(count, bool)))
+
+    def deliver(chosen: np.ndarray) -> None:
+        _arrive(group, copy, np.isin(of_lane, chosen))
+
+    mbarrier.defer(barrier, group, address, 0, nbytes, deliver)
+
+
+# -- their parts -----------------------------------------------------------------------------------
+
+
+def _places(to: Site, source: Site, group: Group, target: np.ndarray, origin: np.ndarray
+            ) -> tuple[np.ndarray, np.ndarray]:
+    """Both addresses of each lane, the constant parts of the operands added."""
+    offsets = (np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF) for site in (to, source))
+    there, here = (group.spread(one + offset) for one, offset in zip(
+        (target, origin), offsets, strict=True))
+    return there, here
+
+
+def _begin(source: Site, group: Group, copy: Copy) -> Copy:
+    """The copy, once its addresses are good; observers hear of it."""
+    wave, to = group.wave, replace(copy.site, offset=0)
+    group.changed = True
+    for row in _rows(copy.lanes):
+        some = access.some_lanes(wave, copy.lanes[row])
+        access.checked(to, some, copy.targets[row], tell=False)
+        origin = copy.sources[row]
+        if (origin & np.uint64(to.size - 1)).any():
+            access_words.misaligned(source, some, "global", origin)
+        read = copy.read[row]
+        for nbytes in np.unique(read).tolist():
+            chosen, ahead = np.flatnonzero(read == nbytes), 0
+            part = access.some_lanes(wave, some.lanes[chosen])
+            for piece, (dtype, width) in _PIECES.items():
+                if nbytes & piece:
+                    site = replace(source, dtype=np.dtype(dtype), width=width, offset=0)
+                    access.checked(site, part, origin[chosen] + np.uint64(ahead))
+                    ahead += piece
+        for observer in wave.launch.observers:
+            observer.copy_began(copy.write(wave, row))
+    return copy
+
+
+def _rows(lanes: np.ndarray) -> list[np.ndarray]:
+    """Positions in groups that have a lane once at most: a bulk copy has many parts of one."""
+    if len(lanes) < 2 or (np.diff(lanes) > 0).all():
+        return [np.arange(len(lanes))]
+    rank = np.arange(len(lanes)) - np.searchsorted(lanes, lanes)
+    order = np.argsort(rank, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(rank[order])) + 1)
+
+
+def _arrive(group: Group, copy: Copy, now: np.ndarray) -> None:
+    """Those of a copy's lanes that are still under way arrive."""
+    chosen = np.flatnonzero(now & copy.waiting)
+    if not len(chosen):
+        return
+    wave, size = group.wave, copy.site.size
+    byte = np.arange(size)
+    inside = byte < copy.read[chosen, None]
+    places = (copy.sources[chosen] - np.uint64(BASE)).view(np.int64)[:, None] + byte
+    values = np.where(inside, wave.launch.memory.mapping.raw[np.where(inside, places, 0)], 0)
+    targets = copy.targets[chosen].view(np.int64) + (
+        wave.block_of[copy.lanes[chosen]] * wave.shared_stride)
+    wave.shared[targets[:, None] + byte] = values
+    copy.waiting[chosen] = False
+    group.changed = True
+    if (watch := wave.launch.standstill) is not None:
+        watch.changed()
+    for row in _rows(copy.lanes[chosen]) if wave.launch.observers else ():
+        arrived = copy.write(wave, chosen[row])
+        for observer in wave.launch.observers:
+            observer.copy_arrived(arrived)
+            observer.accessed(arrived)

@@ -1,0 +1,256 @@
+"""Warps that load, store and multiply matrices (PTX ISA, "Warp Level Matrix Multiply-Accumulate
+Instructions").
+
+The ISA leaves the order of a sum open. Here each element of D begins as that of C and takes the
+products in the order of k, each by one ``fma`` with one rounding to nearest even: f32 for f16, bf16
+and tf32 (a sum in f16 is rounded to f16 once, at its end), f64 for f64, where the instruction may
+name another rounding. Sums of integers are exact, then wrapped, or clamped by ``.satfinite``. Of
+tf32 the lower 13 bits are ignored; subnormal numbers count; a NaN result is the canonical one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from virtualgpu import operations
+from virtualgpu.errors import BarrierError, MemoryAccessError, MisalignedAddressError
+from virtualgpu.lanes import access
+from virtualgpu.lanes.families.fragments import Fragment
+from virtualgpu.lanes.group import Group
+from virtualgpu.lanes.warp import lane_ids
+from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WARP, WINDOW
+from virtualgpu.program.site import Site
+
+_FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "f16": lambda bits: bits.view(np.float16).astype(np.float32),
+    "bf16": lambda bits: (bits.astype(np.uint32) << 16).view(np.float32),
+    "tf32": lambda bits: (bits & np.uint32(0xFFFFE000)).view(np.float32),
+    "f32": lambda bits: bits.view(np.float32),
+    "f64": lambda bits: bits.view(np.float64),
+}
+
+
+@dataclass(frozen=True)
+class Product:
+    """What one ``mma`` computes: D = A · B + C. ``site`` says where it stands."""
+
+    site: Site
+    a: Fragment
+    b: Fragment
+    c: Fragment
+    d: Fragment
+    saturated: bool = False
+    rounding: str = "rn"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A matrix in memory, as ``wmma.load`` and ``wmma.store`` find it.
+
+    Its ``lines`` are the rows of a row-major matrix, the columns of another; ``length`` is that of
+    one in elements. Each lane moves ``site.size`` bytes at a time.
+    """
+
+    site: Site
+    fragment: Fragment
+    by_rows: bool
+
+    @property
+    def lines(self) -> int:
+        return self.fragment.size[0 if self.by_rows else 1]
+
+    @property
+    def length(self) -> int:
+        return self.fragment.size[1 if self.by_rows else 0]
+
+
+# -- what instructions do --------------------------------------------------------------------------
+
+
+def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.ndarray, ...]:
+    """``mma``: registers of A, B and C to registers of D."""
+    check_warps(product.site, group)
+    held = iter(words)
+    a, b, c = (
+        one.gather(np.stack([group.spread(next(held)) for _ in range(one.registers)], 1))
+        for one in (product.a, product.b, product.c))
+    if product.d.type == "s32":
+        total = a.astype(np.int64) @ b.astype(np.int64) + c
+        if product.saturated:
+            total = total.clip(-(1 << 31), (1 << 31) - 1)
+        return product.d.scatter(total.astype(np.int32))
+    a, b, c = (_FLOATS[one.type](bits) for one, bits in zip(
+        (product.a, product.b, product.c), (a, b, c), strict=True))
+    kind = "f64" if product.d.type == "f64" else "f32"
+    fma = operations.lookup("fma", (product.rounding, kind), 3, 1).function
+    for k in range(product.a.shape.k):
+        c = np.asarray(fma(a[:, :, k, None], b[:, None, k, :], c))
+    if product.d.type == "f16":
+        c = np.asarray(operations.lookup("cvt", ("rn", "f16", "f32"), 1, 1).function(c))
+    return product.d.scatter(np.ascontiguousarray(c).view(product.d.element))
+
+
+def load_rows(site: Site, count: int, transposed: bool, group: Group, address: np.ndarray
+              ) -> tuple[np.ndarray, ...]:
+    """``ldmatrix``: ``count`` matrices of 8 rows of 16 bytes; a register of each per lane."""
+    part, where = _rows(site, count, group, address)
+    tiles = np.stack(access.load(site, part, where), 1).view(np.uint16).reshape(-1, count, 8, 8)
+    _moved(group, part)
+    if transposed:
+        tiles = tiles.swapaxes(2, 3)
+    words = np.ascontiguousarray(tiles).view(np.uint32).reshape(-1, count, WARP)
+    return tuple(words[:, i].ravel() for i in range(count))
+
+
+def store_rows(site: Site, count: int, transposed: bool, group: Group, address: np.ndarray,
+               *words: np.ndarray) -> None:
+    """``stmatrix``: the inverse."""
+    part, where = _rows(site, count, group, address)
+    held = np.stack([group.spread(one).reshape(-1, WARP) for one in words], 1)
+    tiles = np.ascontiguousarray(held).view(np.uint16).reshape(-1, count, 8, 8)
+    if transposed:
+        tiles = np.ascontiguousarray(tiles.swapaxes(2, 3))
+    access.store(site, part, where, *tiles.view(np.uint32).reshape(-1, 4).T)
+    _moved(group, part)
+
+
+def load_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
+              ) -> tuple[np.ndarray, ...]:
+    """``wmma.load``: the registers of a fragment from a matrix in memory."""
+    fragment, site = tile.fragment, tile.site
+    pieces = []
+    for part, where in _pieces(tile, group, address, stride):
+        got = access.load(site, part, where)
+        words = np.stack(got if isinstance(got, tuple) else (got,), 1)
+        pieces.append(_turned(words, group.count // WARP))
+        _moved(group, part)
+    matrices = np.concatenate(pieces, 1).view(fragment.element).reshape(
+        -1, tile.lines, tile.length)
+    return fragment.scatter(matrices if tile.by_rows else matrices.swapaxes(1, 2))
+
+
+def store_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None,
+               *words: np.ndarray) -> None:
+    """``wmma.store``: the inverse."""
+    pieces = _pieces(tile, group, address, stride)
+    matrices = tile.fragment.gather(np.stack([group.spread(one) for one in words], 1))
+    if not tile.by_rows:
+        matrices = matrices.swapaxes(1, 2)
+    values = np.ascontiguousarray(matrices).reshape(len(matrices), -1).view(np.uint32)
+    at = 0
+    for part, where in pieces:
+        width = tile.site.width
+        here = part.count // len(values) * width
+        turned = _turned(values[:, at : at + here].reshape(-1, width), len(values))
+        access.store(tile.site, part, where, *turned.reshape(-1, width).T)
+        at += here
+        _moved(group, part)
+
+
+# -- which lane goes where -------------------------------------------------------------------------
+
+
+def _rows(site: Site, count: int, group: Group, address: np.ndarray) -> tuple[Group, np.ndarray]:
+    """The lanes that give a row's address: eight for each matrix."""
+    check_warps(site, group)
+    where = group.spread(address)
+    if site.space == "generic":
+        _in_shared(site, group, where + _offset(site))
+    chosen = np.flatnonzero(lane_ids(group) < 8 * count)
+    return group.subset(chosen, group.block, ()), where[chosen]
+
+
+def _pieces(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
+            ) -> list[tuple[Group, np.ndarray]]:
+    """Lanes and addresses, in turns: neighbouring lanes take neighbouring pieces of a line.
+
+    The last lane takes the first piece. The ISA does not say which lane moves what, so nobody may
+    rely on it; a warp that filled the tile in the natural order and did not wait is found so.
+    """
+    site, fragment, size = tile.site, tile.fragment, tile.fragment.element.itemsize
+    check_warps(site, group)
+    given = np.array([tile.length], np.uint32) if stride is None else stride
+    where, steps = group.spread(address), group.spread(given.astype(np.uint64)) * np.uint64(size)
+    for what, values in (("address", where), ("stride", steps)):
+        of_warps = values.reshape(-1, WARP)
+        if (bad := (of_warps != of_warps[:, :1])).any():
+            _fault(BarrierError, site, group, int(np.argmax(bad.ravel())),
+                   f"this thread's {what} differs from that of its warp's first thread; all lanes "
+                   f"of a warp load and store one matrix, with the same {what}")
+    start = where + _offset(site)
+    if site.space == "generic":
+        local = (start >= np.uint64(LOCAL_BASE)) & (start < np.uint64(LOCAL_BASE + WINDOW))
+        if local.any():
+            _fault(MemoryAccessError, site, group, int(np.argmax(local)),
+                   "the matrix is in a thread's local memory, which the other lanes of its warp "
+                   "cannot reach; keep it in global or shared memory")
+    for values, multiple, what in (
+            (start, min(fragment.nbytes, 32), "the matrix starts at an address that"),
+            (steps, min(fragment.nbytes, 16), "the bytes from one line to the next are what")):
+        if (bad := values & np.uint64(multiple - 1) != 0).any():
+            at = int(np.argmax(bad))
+            _fault(MisalignedAddressError, site, group, at,
+                   f"misaligned address: {what} is not a multiple of {multiple} "
+                   f"({int(values[at]):#x}); start tiles at multiples of {multiple} bytes "
+                   "(alignas(32) for an array) and pad rows by 16 bytes")
+    a_line = tile.length * size // site.size
+    total = tile.lines * a_line
+    lane, found = lane_ids(group).astype(np.int64), []
+    for first in range(0, total, WARP):
+        turn = min(WARP, total - first)
+        chosen = np.flatnonzero(lane < turn)
+        number = first + turn - 1 - lane[chosen]
+        line, piece = (one.astype(np.uint64) for one in np.divmod(number, a_line))
+        found.append((group.subset(chosen, group.block, ()),
+                      where[chosen] + line * steps[chosen] + piece * np.uint64(site.size)))
+    return found
+
+
+def _turned(words: np.ndarray, warps: int) -> np.ndarray:
+    """The words of lanes, shape (lanes, words), as those of pieces, or back: shape (warps, …)."""
+    return words.reshape(warps, -1, words.shape[1])[:, ::-1].reshape(warps, -1)
+
+
+def _offset(site: Site) -> np.uint64:
+    return np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def _moved(group: Group, part: Group) -> None:
+    group.changed |= part.changed
+    group.waited = max(group.waited, part.waited)
+
+
+# -- misuse ----------------------------------------------------------------------------------------
+
+
+def check_warps(site: Site, group: Group) -> None:
+    """All 32 lanes of each warp must be here."""
+    if group.full and group.wave.threads % WARP == 0:
+        return
+    warps, counts = np.unique(group.take(group.wave.warp_of), return_counts=True)
+    if (counts == WARP).all():
+        return
+    few = warps[counts < WARP][0]
+    at = int(np.argmax(group.take(group.wave.warp_of) == few))
+    here = int(counts[counts < WARP][0])
+    _fault(BarrierError, site, group, at,
+           f"{here} of the 32 lanes of this warp run {site.instruction.name}, which all of them "
+           "run together; launch whole warps (a block size that is a multiple of 32) and keep "
+           "the call out of branches that lanes of one warp take apart")
+
+
+def _in_shared(site: Site, group: Group, where: np.ndarray) -> None:
+    outside = (where < np.uint64(SHARED_BASE)) | (where >= np.uint64(SHARED_BASE + WINDOW))
+    if outside.any():
+        _fault(MemoryAccessError, site, group, int(np.argmax(outside)),
+               f"{site.instruction.name} takes addresses in shared memory, and this row's is not; "
+               "copy the tile to a __shared__ array first")
+
+
+def _fault(kind: type[BarrierError | MemoryAccessError], site: Site, group: Group, at: int,
+           words: str) -> NoReturn:
+    raise kind(words, site.location(group, int(group.lanes[at])))

@@ -1,0 +1,132 @@
+"""Groups: lanes that stand at the same basic block and run together.
+
+A *lane* is one CUDA thread of a wave. A group carries the registers of its lanes as NumPy
+arrays: shape ``(n,)``, one element per lane in the order of ``lanes``, or ``(1,)`` where all
+lanes hold the same value. Arrays are never changed in place, so groups may share them.
+
+Divergence splits a group in two; reconvergence merges groups that meet at one block. Registers
+that were not written in between are neither split nor merged (:mod:`virtualgpu.lanes.registers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from virtualgpu.lanes.registers import Registers, join, places
+
+if TYPE_CHECKING:
+    from virtualgpu.lanes.wave import Wave
+
+
+Frame = tuple[int, int, Registers]  # calling block, caller's frame, caller's registers
+
+
+NOBODY, SOME, ALL = range(3)  # of a group's lanes
+
+
+class Group:
+    """Lanes (sorted indices into the wave), where they stand, and their registers.
+
+    ``stack`` holds one ``(calling block, caller's frame, caller's registers)`` per call;
+    ``frame`` is the byte offset of the running function's variables in local memory.
+    """
+
+    __slots__ = (
+        "block",
+        "changed",
+        "count",
+        "frame",
+        "lanes",
+        "met",
+        "registers",
+        "spins",
+        "stack",
+        "waited",
+        "wave",
+    )
+
+    def __init__(self, wave: Wave, lanes: np.ndarray, block: int, registers: Registers,
+                 stack: tuple[Frame, ...] = (), frame: int = 0):
+        self.wave = wave
+        self.lanes = lanes
+        self.count = len(lanes)
+        self.block = block
+        self.registers = registers
+        self.stack = stack
+        self.frame = frame
+        self.met: Any = None  # of lanes that met others elsewhere: see `warp_sync.exchange`
+        self.changed = False  # memory changed since the last backward branch
+        self.waited = NOBODY  # ... or was only looked at, as a spinning lane does: by whom
+        self.spins = 0
+
+    @property
+    def full(self) -> bool:
+        """All lanes of the wave are here."""
+        return self.count == self.wave.lanes
+
+    @property
+    def basic_block(self) -> Any:
+        """Where the lanes stand: a :class:`~virtualgpu.program.program.Block`, of which observers
+        use ``last`` (its last instruction) and ``source`` (its line)."""
+        return self.wave.launch.program.blocks[self.block]
+
+    @property
+    def key(self) -> tuple[int, int, tuple[int, ...]]:
+        """Deeper calls first, then the lowest block; return addresses keep call sites apart."""
+        if not self.stack:
+            return (0, self.block, ())
+        return (-len(self.stack), self.block, tuple(f[0] for f in self.stack))
+
+    def take(self, whole: np.ndarray) -> np.ndarray:
+        """This group's part of an array over all lanes of the wave (or a uniform one)."""
+        if len(whole) == 1 or self.full:
+            return whole
+        return whole.take(self.lanes)
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """``values`` with one element per lane."""
+        return values if len(values) == self.count else np.broadcast_to(values, (self.count,))
+
+    def subset(self, chosen: np.ndarray, block: int,
+               live: Collection[int] | None = None) -> Group:
+        """The lanes at positions ``chosen``, standing at ``block``.
+
+        ``live`` are the register slots that are needed there, if that is known.
+        """
+        if len(chosen) == self.count:
+            lanes, registers, stack = self.lanes, self.registers, self.stack
+        else:
+            lanes = chosen if self.full else self.lanes[chosen]
+            registers = self.registers.pick(chosen, lanes, live)
+            stack = tuple((r, f, saved.pick(chosen, lanes)) for r, f, saved in self.stack)
+        group = Group(self.wave, lanes, block, registers, stack, self.frame)
+        group.changed, group.waited, group.spins = self.changed, self.waited, self.spins
+        return group
+
+
+def merge(groups: list[Group], live: Collection[int] | None,
+          dtypes: Sequence[np.dtype]) -> Group:
+    """One group of all the lanes of ``groups``, which stand at one block with one stack.
+
+    ``live`` are the register slots that are live there, ``dtypes`` their declared types: a
+    register that no path has written yet reads as zero.
+    """
+    if len(groups) == 1:
+        return groups[0]
+    first = groups[0]
+    lanes, positions = places([g.lanes for g in groups], first.wave)
+    registers = join([g.registers for g in groups], positions, lanes, live, dtypes)
+    stack = tuple(
+        (frame[0], frame[1],
+         join([g.stack[depth][2] for g in groups], positions, lanes, None, dtypes))
+        for depth, frame in enumerate(first.stack)
+    )
+    merged = Group(first.wave, lanes, first.block, registers, stack, first.frame)
+    merged.changed = any(g.changed for g in groups)
+    waited = [g.waited for g in groups]
+    merged.waited = max(waited) if min(waited) == max(waited) else SOME
+    merged.spins = min(g.spins for g in groups)
+    return merged

@@ -1,0 +1,168 @@
+"""A thread's stack: ``alloca``, ``stacksave``, ``stackrestore`` (PTX ISA, "Stack Manipulation
+Instructions").
+
+The stack grows down from :data:`~virtualgpu.lanes.wave.STACK_TOP` in the thread's local memory,
+the frames of its functions grow up from 0; a thread has MAX_LOCAL bytes for both. Memory of
+``alloca`` is fresh, and is given back by ``stackrestore`` and where its function returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from virtualgpu.errors import Location, MemoryAccessError, PTXSyntaxError, VirtualGPUError
+from virtualgpu.lanes.group import Group
+from virtualgpu.lanes.wave import MAX_LOCAL, STACK_TOP
+from virtualgpu.operations.types import DTYPES
+from virtualgpu.ptx import Immediate, Instruction, Register
+
+Emitter: TypeAlias = Any  # lanes.emit's, whose module imports this one
+
+LEAST_ALIGN = 8  # bytes; PTX ISA, "alloca": what is guaranteed without a third operand
+MOST_ALIGN = 1 << 23
+
+
+def _fail(kind: type[VirtualGPUError], message: str, at: Location, group: Group,
+          bad: np.ndarray) -> NoReturn:
+    block, thread = group.wave.where(int(group.lanes[np.flatnonzero(bad)[0]]))
+    raise kind(message, replace(at, block=block, thread=thread))
+
+
+def allocate(at: Location, align: int, group: Group, size: np.ndarray) -> np.ndarray:
+    """``alloca``: the lowest local address of each lane's new bytes, uint64, shape (n,).
+
+    ``size`` is uint64, shape (n,) or (1,). An error where a thread's frames and stack pass
+    MAX_LOCAL bytes.
+    """
+    wave, lanes = group.wave, group.lanes
+    used = wave.stack_used
+    frames = group.frame + wave.launch.program.frame_limit(group.block)
+    size = group.spread(size)
+    # Where the size alone is too large it could wrap.
+    wanted = np.minimum(size, np.uint64(2 * MAX_LOCAL)).astype(np.int64)
+    start = (STACK_TOP - used[lanes] - wanted) & -align
+    bad = STACK_TOP - start + frames > MAX_LOCAL
+    if bad.any():
+        first = np.flatnonzero(bad)[0]
+        _fail(VirtualGPUError,
+              f"stack overflow: alloca of {int(size[first]):,} bytes, where the thread's arrays "
+              f"and calls take {int(used[lanes[first]]) + frames:,} of its {MAX_LOCAL:,} bytes of "
+              "local memory; allocate less, give it back in each turn of a loop, or use an array "
+              "in global memory", at, group, bad)
+    used[lanes] = STACK_TOP - start
+    wave.grow_local(frames, int(used[lanes].max()))
+    wave.freshen(lanes, start, wanted)
+    lowest: np.ndarray = start.astype(np.uint64)
+    offsets = wave.local_offset(lowest)
+    for observer in wave.launch.observers:
+        observer.stack_grew(group, offsets, wanted)
+    return lowest
+
+
+def pointer(group: Group) -> np.ndarray:
+    """``stacksave``: the lowest local address in use, uint64, shape (n,)."""
+    lowest: np.ndarray = STACK_TOP - group.wave.stack_used[group.lanes]
+    return lowest.astype(np.uint64)
+
+
+def restore(at: Location, group: Group, saved: np.ndarray) -> None:
+    """``stackrestore``: what was allocated since ``stacksave`` gave ``saved`` is given back."""
+    used = group.wave.stack_used
+    saved = group.spread(saved)
+    now, entered = used[group.lanes], at_entry(group)
+    top = np.uint64(STACK_TOP)
+    bad = (saved > top - entered.astype(np.uint64)) | (saved < top - now.astype(np.uint64))
+    if bad.any():
+        wrong = int(saved[np.flatnonzero(bad)[0]])
+        _fail(MemoryAccessError,
+              f"stackrestore of {wrong:#x}, which is no place of this function's stack in use: "
+              "restore what stacksave gave in the same call, and nothing that was given back "
+              "since", at, group, bad)
+    used[group.lanes] = STACK_TOP - saved.astype(np.int64)
+
+
+def at_entry(group: Group) -> np.ndarray:
+    """Bytes of stack that were in use when the running function began: int64, shape (n,)."""
+    program = group.wave.launch.program
+    none = np.zeros(1, np.int64)
+    value = group.stack[-1][2].get(program.stack_slot, none) if group.stack else none
+    return group.spread(value)
+
+
+def entering(group: Group) -> None:
+    """Before a call: remember with the caller's registers how much it has allocated."""
+    slot = group.wave.launch.program.stack_slot
+    if slot is not None:
+        group.registers = group.registers.updated({slot: group.wave.stack_used[group.lanes]})
+
+
+def leaving(group: Group) -> None:
+    """Before a return: what the function allocated is given back."""
+    if group.wave.launch.program.stack_slot is not None:
+        group.wave.stack_used[group.lanes] = at_entry(group)
+
+
+def emit(emitter: Emitter, instruction: Instruction) -> None:
+    """Add the lines of one of the three to the block of ``emitter``."""
+    name, operands = instruction.opcode, instruction.operands
+    if len(instruction.modifiers) != 1 or instruction.modifiers[0] not in ("u32", "u64"):
+        raise PTXSyntaxError(f"{name}.u32 or {name}.u64: {instruction.name}")
+    dtype = DTYPES[instruction.modifiers[0]]
+    at = emitter.program.location(instruction.source)
+    _FORMS[name](emitter, operands, dtype, at)
+
+
+def _count(operands: tuple[Any, ...], least: int, most: int, form: str) -> None:
+    if not least <= len(operands) <= most:
+        raise PTXSyntaxError(f"{len(operands)} operands where it takes {form}")
+
+
+def _register(emitter: Emitter, operand: Any, dtype: np.dtype) -> None:
+    """PTX ISA: operands have the instruction's own type."""
+    if isinstance(operand, Register):
+        slot = emitter.program.register(emitter.code, operand)
+        if emitter.program.dtypes[slot].itemsize != dtype.itemsize:
+            raise PTXSyntaxError(
+                f"{operand.name} should have the instruction's {8 * dtype.itemsize} bits")
+
+
+def _alloca(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location) -> None:
+    _count(operands, 2, 3, "a pointer, a size and an alignment")
+    align = operands[2] if len(operands) == 3 else Immediate(LEAST_ALIGN)
+    value = align.value if isinstance(align, Immediate) and align.type is None else 0
+    if not 0 < value <= MOST_ALIGN or value & (value - 1):
+        raise PTXSyntaxError(f"alloca's alignment is a power of two up to {MOST_ALIGN}, written "
+                             "out")
+    for operand in operands[:2]:
+        _register(emitter, operand, dtype)
+    function = emitter.put(partial(allocate, at, max(value, LEAST_ALIGN)), "f")
+    size = emitter.cast(emitter.get(operands[1], dtype), dtype, np.dtype("u8"))
+    emitter.set(operands[0], emitter.cast(f"{function}(group, {size})", np.dtype("u8"), dtype),
+                dtype)
+
+
+def _stacksave(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location
+               ) -> None:
+    _count(operands, 1, 1, "a register for the pointer")
+    _register(emitter, operands[0], dtype)
+    call = f"{emitter.put(pointer, 'f')}(group)"
+    emitter.set(operands[0], emitter.cast(call, np.dtype("u8"), dtype), dtype)
+
+
+def _stackrestore(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location
+                  ) -> None:
+    _count(operands, 1, 1, "the pointer that stacksave gave")
+    _register(emitter, operands[0], dtype)
+    saved = emitter.cast(emitter.get(operands[0], dtype), dtype, np.dtype("u8"))
+    emitter.lines.append(f" {emitter.put(partial(restore, at), 'f')}(group, {saved})")
+
+
+_FORMS: dict[str, Callable[[Emitter, tuple[Any, ...], np.dtype, Location], None]] = {
+    "alloca": _alloca, "stacksave": _stacksave, "stackrestore": _stackrestore,
+}
+OPCODES = frozenset(_FORMS)

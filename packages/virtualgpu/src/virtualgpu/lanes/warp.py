@@ -1,0 +1,147 @@
+"""Instructions by which the lanes of a warp speak with each other (PTX ISA, "Parallel
+Synchronization and Communication Instructions").
+
+A group's lanes are sorted, so the lanes of one warp stand next to each other and reductions
+over warps are reductions over segments. Lanes of a warp that name different member masks, as
+tiles of cooperative groups do, run together but do not speak with each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.lanes.group import Group
+from virtualgpu.lanes.wave import WARP
+
+ONE = np.uint32(1)
+_EVERYONE = np.array([0xFFFF_FFFF], np.uint32)
+
+
+def lane_ids(group: Group) -> np.ndarray:
+    """``%laneid``: uint32, shape (n,)."""
+    return (group.take(group.wave.thread_of) % WARP).astype(np.uint32)
+
+
+def teams(group: Group, mask: np.ndarray) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Lanes that take part together: those of one warp that name the same member mask.
+
+    Returns an order of the group's lanes that puts teams side by side (None: they stand so
+    already), where each team starts in it, and how many lanes each has.
+    """
+    label, order = group.take(group.wave.warp_of), None
+    if len(mask) > 1 and (mask != mask[0]).any():
+        label = (label << 32) | mask
+        order = np.argsort(label, kind="stable")
+        label = label[order]
+    starts = np.flatnonzero(np.concatenate(([True], label[1:] != label[:-1])))
+    return order, starts, np.diff(np.append(starts, group.count))
+
+
+def _per_team(group: Group, mask: np.ndarray, values: np.ndarray, reduce: np.ufunc) -> np.ndarray:
+    order, starts, counts = teams(group, mask)
+    values = group.spread(values)
+    if order is None:
+        return np.repeat(reduce.reduceat(values, starts), counts)
+    reduced = np.repeat(reduce.reduceat(values[order], starts), counts)
+    result = np.empty_like(reduced)
+    result[order] = reduced
+    return result
+
+
+def activemask(group: Group) -> np.ndarray:
+    """The lanes of each warp that run this instruction together: uint32, shape (n,)."""
+    return _per_team(group, _EVERYONE, ONE << lane_ids(group), np.bitwise_or)
+
+
+def vote(mode: str, group: Group, mask: np.ndarray, predicate: np.ndarray) -> np.ndarray:
+    """``vote.sync`` all, any, uni (bool) or ballot (uint32); shape (n,)."""
+    predicate = group.spread(predicate)
+    if mode == "ballot":
+        bits = np.where(predicate, ONE << lane_ids(group), np.uint32(0))
+        return _per_team(group, mask, bits, np.bitwise_or)
+    every = _per_team(group, mask, predicate, np.logical_and)
+    if mode == "all":
+        return every
+    some = _per_team(group, mask, predicate, np.logical_or)
+    return some if mode == "any" else every | ~some
+
+
+def reduce(mode: str, group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """``redux.sync``: add (wraps), min, max, and, or, xor over each team."""
+    ufunc = {
+        "add": np.add, "min": np.minimum, "max": np.maximum,
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    }[mode]
+    return _per_team(group, mask, values, ufunc).astype(values.dtype, copy=False)
+
+
+def elect(group: Group, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``elect.sync``: the leader's lane id and who is the leader (the lowest lane here)."""
+    lane = lane_ids(group)
+    leader = _per_team(group, mask, lane, np.minimum)
+    return leader, leader == lane
+
+
+def _square(group: Group, mask: np.ndarray, values: np.ndarray, fill: int
+            ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values as (teams, 32), which places hold a lane of the team, and each lane's row."""
+    order, starts, counts = teams(group, mask)
+    row = np.repeat(np.arange(len(starts)), counts)
+    if order is not None:
+        row[order] = row.copy()
+    column = lane_ids(group).astype(np.int64)
+    table = np.full((len(starts), WARP), fill, values.dtype)
+    table[row, column] = group.spread(values)
+    present = np.zeros(table.shape, bool)
+    present[row, column] = True
+    return table, present, row
+
+
+def shuffle(mode: str, group: Group, mask: np.ndarray, values: np.ndarray, b: np.ndarray,
+            c: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``shfl.sync``: each lane's value from another lane, whether that lane was in range, and
+    whether it takes part.
+
+    ``b`` is the lane or offset, ``c`` packs the clamp (bits 0-4) and segment mask (bits 8-12).
+    A source lane that does not take part has no value to give: the result is poison, as the
+    ISA leaves it undefined.
+    """
+    lane = lane_ids(group).astype(np.int64)
+    b, c = b.astype(np.int64), c.astype(np.int64)
+    offset, clamp, segment = b & 31, c & 31, (c >> 8) & 31
+    most = (lane & segment) | (clamp & ~segment)
+    if mode == "up":
+        source = lane - offset
+        inside = source >= most
+    elif mode == "down":
+        source = lane + offset
+        inside = source <= most
+    elif mode == "bfly":
+        source = lane ^ offset
+        inside = source <= most
+    else:
+        source = (lane & segment) | (offset & ~segment)
+        inside = source <= most
+    source = np.where(inside, source, lane)
+    table, present, row = _square(group, mask, values, 0xFEFEFEFE)
+    return table[row, source], inside, present[row, source]
+
+
+def match_any(group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """``match.any.sync``: which lanes of the team hold this lane's value: uint32, (n,)."""
+    table, present, row = _square(group, mask, values, 0)
+    column = lane_ids(group).astype(np.int64)
+    same = (table[row] == table[row, column][:, None]) & present[row]
+    found: np.ndarray = (same * (ONE << np.arange(WARP, dtype=np.uint32))).sum(
+        1, dtype=np.uint32)
+    return found
+
+
+def match_all(group: Group, mask: np.ndarray, values: np.ndarray
+              ) -> tuple[np.ndarray, np.ndarray]:
+    """``match.all.sync``: the mask of the team's lanes where all values agree, else 0."""
+    values = group.spread(values)
+    low = _per_team(group, mask, values, np.minimum)
+    agree = low == _per_team(group, mask, values, np.maximum)
+    together = _per_team(group, mask, ONE << lane_ids(group), np.bitwise_or)
+    return np.where(agree, together, np.uint32(0)).astype(np.uint32), agree

@@ -1,0 +1,262 @@
+"""A wave: thread blocks that are resident together, lane by lane.
+
+Lanes are numbered block by block, and in a block as the hardware numbers threads: x fastest
+(PTX ISA, "%tid"). Warps are 32 consecutive threads of a block; the last may be partial.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.errors import Index, LaunchError
+from virtualgpu.memory.global_memory import POISON
+from virtualgpu.memory.mapping import BASE
+
+WARP = 32
+# Bytes of local memory per thread (CUDA C++ Programming Guide, "Compute Capabilities").
+MAX_LOCAL = 512 << 10
+# Where a thread's stack begins, in its local memory: it grows down from here (lanes.stack), and
+# no frame comes near.
+STACK_TOP = 1 << 23
+SHARED_BASE = 0x1_0000_0000  # generic addresses of the shared window
+LOCAL_BASE = 0x2_0000_0000  # generic addresses of the local window
+WINDOW = 1 << 24  # bytes of each window; of a block's part of the shared one, in clusters
+LARGEST_CLUSTER = 16  # blocks; more than 8 must be asked for (CUDA, "non-portable cluster size")
+SHARED_WINDOW = (LARGEST_CLUSTER + 1) * WINDOW  # a block's own memory, then each of its cluster's
+
+
+class Geometry:
+    """Which thread, warp and block each lane of a wave is: the same for all full waves.
+
+    Arrays are int64, shape (lanes,), and made when first asked for.
+    """
+
+    def __init__(self, blocks: int, block: tuple[int, int, int]):
+        self.blocks, self.block = blocks, block
+        self.threads = block[0] * block[1] * block[2]  # per block
+        self.lanes = blocks * self.threads
+        self.warps = blocks * -(-self.threads // WARP)
+        self.all_lanes = np.arange(self.lanes)
+        self._thread_index: dict[int, np.ndarray] = {}
+
+    @cached_property
+    def block_of(self) -> np.ndarray:
+        return self.all_lanes // self.threads
+
+    @cached_property
+    def thread_of(self) -> np.ndarray:
+        return self.all_lanes % self.threads
+
+    @cached_property
+    def warp_of(self) -> np.ndarray:
+        """A number for each warp of the wave, the same for its lanes."""
+        warps: np.ndarray = self.block_of * -(-self.threads // WARP) + self.thread_of // WARP
+        return warps
+
+    def thread_index(self, axis: int) -> np.ndarray:
+        """``%tid`` along an axis: uint32, shape (1,) or (lanes,)."""
+        index = self._thread_index.get(axis)
+        if index is None:
+            x, y, _ = self.block
+            if self.block[axis] == 1:
+                index = np.zeros(1, np.uint32)
+            else:
+                thread = self.thread_of
+                index = (thread % x, thread // x % y, thread // (x * y))[axis].astype(np.uint32)
+            self._thread_index[axis] = index
+        return index
+
+
+geometry = lru_cache(maxsize=8)(Geometry)
+
+
+def indices(launch: Any, thread: int) -> tuple[Index, Index]:
+    """``(block index, thread index)`` of a thread's number in the grid of a launch."""
+    block, thread = divmod(thread, launch.threads)
+    bx, by, _ = launch.block
+    return (Index(block_indices(launch, block), launch.grid),
+            Index((thread % bx, thread // bx % by, thread // (bx * by)), launch.block))
+
+
+def block_indices(launch: Any, number: Any) -> tuple[Any, Any, Any]:
+    """``%ctaid`` of blocks by their numbers, which count cluster by cluster, x fastest in both."""
+    gx, gy, _ = launch.grid
+    if launch.cluster_size == 1:
+        return number % gx, number // gx % gy, number // (gx * gy)
+    cx, cy, cz = launch.cluster
+    number, rank = number // launch.cluster_size, number % launch.cluster_size
+    gx, gy = gx // cx, gy // cy
+    return (number % gx * cx + rank % cx, number // gx % gy * cy + rank // cx % cy,
+            number // (gx * gy) * cz + rank // (cx * cy))
+
+
+class Wave:
+    """Blocks ``first`` to ``first + blocks`` of a launch.
+
+    ``shared`` holds each block's shared memory, ``local`` each lane's local memory, both as
+    one flat byte array with a fixed stride.
+    """
+
+    def __init__(self, launch: Any, first: int, blocks: int):
+        self.launch = launch  # a Launch; its module is made of this one
+        self.first = first
+        self.geometry = lanes = geometry(blocks, launch.block)
+        self.blocks, self.threads, self.lanes = blocks, lanes.threads, lanes.lanes
+        self.warps, self.all_lanes = lanes.warps, lanes.all_lanes
+        self.thread_index = lanes.thread_index
+        self.shared_stride = -(-launch.shared_bytes // 8) * 8
+        self.shared = np.full(blocks * self.shared_stride, POISON, np.uint8)
+        self.shared_views: dict[np.dtype, np.ndarray] = {}
+        self.local_stride = 0
+        self.local = np.zeros(0, np.uint8)
+        self.local_views: dict[np.dtype, np.ndarray] = {}
+        # How each lane's part of `local` is used: frames from its start, the stack from its end.
+        self.frame_bytes = self.stack_bytes = 0
+        self.exited = np.zeros(blocks, np.int64)  # lanes of each block that ended
+        self.has_exited = np.zeros(self.lanes, bool)
+        self.finished = 0
+        # Of groups, whose module is made of this one: by key, and what waits for others.
+        self.pending: dict[tuple[Any, ...], list[Any]] = {}
+        self.yielded: list[Any] = []
+        self.waiting: dict[int | str, Any] = {}  # barrier → who waits there
+        # Barriers in shared memory and copies under way (lanes.families: mbarrier, copies).
+        self.barriers: Any = None
+        self.cluster_barrier: Any = None  # lanes.clusters
+        self.copies: Any = None
+        self.parked: dict[Any, list[Any]] = {}  # warp-synchronous block's key → groups
+        self.met: list[Any] = []  # groups that met others elsewhere and go on first
+        self.steps = 0
+        # For an adversarial schedule: blocks that each lane may run before it is held back.
+        self.patience: np.ndarray | None = None
+        # How many groups wait at a key of `pending` whose lanes are all held back, where that was
+        # looked up: they stay so until the next round, and the key is new when one joins them.
+        self.held: dict[tuple[Any, ...], int] = {}
+
+    def push(self, group: Any) -> None:
+        """Let ``group`` run when its turn comes."""
+        self.pending.setdefault(group.key, []).append(group)
+
+    # -- geometry ------------------------------------------------------------------------------
+
+    @property
+    def block_of(self) -> np.ndarray:
+        return self.geometry.block_of
+
+    @property
+    def thread_of(self) -> np.ndarray:
+        return self.geometry.thread_of
+
+    @property
+    def warp_of(self) -> np.ndarray:
+        return self.geometry.warp_of
+
+    def block_index(self, axis: int) -> np.ndarray:
+        """``%ctaid`` along an axis: uint32, shape (1,) or (lanes,)."""
+        number = np.arange(self.first, self.first + self.blocks)
+        index: np.ndarray = block_indices(self.launch, number)[axis].astype(np.uint32)
+        if self.blocks == 1 or (index == index[0]).all():
+            return index[:1]
+        return np.repeat(index, self.threads)
+
+    def where(self, lane: int) -> tuple[Index, Index]:
+        """``(block index, thread index)`` of a lane."""
+        return indices(self.launch, self.first * self.threads + int(lane))
+
+    # -- memories of the wave ------------------------------------------------------------------
+
+    def shared_view(self, dtype: np.dtype) -> np.ndarray:
+        view = self.shared_views.get(dtype)
+        if view is None:
+            view = self.shared_views[dtype] = self.shared.view(dtype)
+        return view
+
+    def local_view(self, dtype: np.dtype) -> np.ndarray:
+        view = self.local_views.get(dtype)
+        if view is None:
+            view = self.local_views[dtype] = self.local.view(dtype)
+        return view
+
+    def bytes_at(self, space: str, addresses: np.ndarray, lanes: np.ndarray,
+                 size: int, blocks: np.ndarray | None = None) -> np.ndarray:
+        """What memory holds now.
+
+        Parameters
+        ----------
+        space : str
+            ``global``, ``shared`` or ``local``.
+        addresses : ndarray, uint64, shape (n,)
+            As in :class:`~virtualgpu.lanes.events.Access`; legal ones.
+        lanes : ndarray, int64, shape (n,)
+            Whose they are.
+        size : int
+            Bytes at each address.
+        blocks : ndarray, int64, shape (n,), optional
+            Of the wave, whose shared memory is meant, where some are not the lanes' own.
+
+        Returns
+        -------
+        ndarray, uint8, shape (n, size)
+        """
+        index = addresses.astype(np.int64)
+        if space == "global":
+            whole, index = self.launch.memory.mapping.raw, index - BASE
+        elif space == "shared":
+            blocks = self.block_of[lanes] if blocks is None else blocks
+            whole, index = self.shared, index + blocks * self.shared_stride
+        else:
+            whole, index = self.local, index + lanes * self.local_stride
+        taken: np.ndarray = whole[index[:, None] + np.arange(size)]
+        return taken
+
+    @cached_property
+    def stack_used(self) -> np.ndarray:
+        """Bytes that ``alloca`` has given each lane: int64, shape (lanes,)."""
+        return np.zeros(self.lanes, np.int64)
+
+    def on_stack(self, addresses: np.ndarray, lanes: np.ndarray, size: int) -> np.ndarray:
+        """Which local addresses (uint64, shape (n,)) have ``size`` bytes of their lane's stack."""
+        low = (STACK_TOP - self.stack_used[lanes]).astype(np.uint64)
+        inside: np.ndarray = (addresses >= low) & (addresses <= np.uint64(STACK_TOP - size))
+        return inside
+
+    def local_offset(self, addresses: np.ndarray) -> np.ndarray:
+        """Where local addresses (uint64) are in a lane's part of ``local``."""
+        if not self.stack_bytes:
+            return addresses
+        # No frame reaches half of STACK_TOP: it is eight times MAX_LOCAL.
+        moved = np.uint64(STACK_TOP - self.local_stride)
+        return np.where(addresses > np.uint64(STACK_TOP >> 1), addresses - moved, addresses)
+
+    def freshen(self, lanes: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> None:
+        """Bytes of the lanes' stacks, from local addresses on, hold what fresh memory does."""
+        rows = self.local.reshape(self.lanes, self.local_stride)
+        for lane, start, size in zip(lanes, starts - STACK_TOP + self.local_stride, sizes,
+                                     strict=True):
+            rows[lane, start : start + size] = POISON
+
+    def grow_local(self, nbytes: int, stack: int = 0) -> None:
+        """Make at least ``nbytes`` of local memory for each lane's frames and ``stack`` for its
+        stack; what is there stays."""
+        if nbytes <= self.frame_bytes and stack <= self.stack_bytes:
+            return
+        frames, top = self.frame_bytes, self.stack_bytes
+        self.frame_bytes, self.stack_bytes = max(nbytes, frames), max(stack, top)
+        nbytes = self.frame_bytes
+        if nbytes + self.stack_bytes <= self.local_stride:
+            return
+        if nbytes > MAX_LOCAL:
+            raise LaunchError(
+                f"a thread needs {nbytes:,} bytes of local memory; it has at most {MAX_LOCAL:,}: "
+                "make local arrays smaller, or nest calls less deeply")
+        nbytes += self.stack_bytes
+        stride = max(-(-nbytes // 16) * 16, min(2 * self.local_stride, MAX_LOCAL))
+        self.launch.reserve(self.lanes * (stride - self.local_stride), "local memory")
+        grown = np.full((self.lanes, stride), POISON, np.uint8)
+        if self.local_stride:
+            before = self.local.reshape(self.lanes, self.local_stride)
+            grown[:, :frames] = before[:, :frames]
+            grown[:, stride - top :] = before[:, self.local_stride - top :]
+        self.local, self.local_stride, self.local_views = grown.reshape(-1), stride, {}

@@ -1,0 +1,62 @@
+"""Values of 128 bits: halves, and the atomics ``exch`` and ``cas`` (PTX ISA, "atom").
+
+A register holds 16 bytes (dtype V16), with which nothing can be computed. Memory takes and gives
+them as two halves of 64 bits, the lower first, in one access of 16 bytes; an atomic compares and
+exchanges both at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from virtualgpu.lanes.group import ALL, Group
+
+Site: TypeAlias = Any  # lanes.access's, which imports this module
+
+U64 = np.dtype("u8")
+WIDE = np.dtype("V16")
+
+
+def join(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Two arrays of uint64, shape (n,) or (1,), as one of 16 bytes an element."""
+    halves = np.stack(np.broadcast_arrays(low, high), axis=-1)
+    return np.ascontiguousarray(halves).view(WIDE)[:, 0]
+
+
+def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lower and the upper 64 bits: uint64, shape (n,) each."""
+    both = np.ascontiguousarray(value).view(U64).reshape(-1, 2)
+    return both[:, 0].copy(), both[:, 1].copy()
+
+
+def atomic(site: Site, group: Group, space: str, address: np.ndarray, view: np.ndarray,
+           index: np.ndarray, values: tuple[np.ndarray, ...]
+           ) -> tuple[np.ndarray, np.ndarray]:
+    """``atom.exch`` and ``atom.cas``, lanes in order; what was there, as two halves.
+
+    ``values`` are the halves of b, and of ``cas`` those of c, which replaces what equals b.
+    """
+    index = group.spread(index)
+    given = [group.spread(value) for value in values]
+    new, expected = given[-2:], given[:2] if site.operation == "cas" else None
+    before = [view[index + half] for half in range(2)]
+    old = [np.empty(len(index), U64) for _ in range(2)]
+    changed = False
+    for lane, at in enumerate(index.tolist()):
+        for half in range(2):
+            old[half][lane] = view[at + half]
+        if expected is None or all(old[half][lane] == expected[half][lane] for half in range(2)):
+            for half in range(2):
+                changed |= bool(view[at + half] != new[half][lane])
+                view[at + half] = new[half][lane]
+    if not changed:
+        group.waited = ALL
+        return old[0], old[1]
+    group.changed = True
+    if (watch := group.wave.launch.standstill) is not None:
+        for half in range(2):
+            watch.wrote(group, space, address + np.uint64(8 * half), before[half],
+                        view[index + half])
+    return old[0], old[1]

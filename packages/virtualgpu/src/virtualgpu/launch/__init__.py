@@ -1,0 +1,1 @@
+"""A launch: loaded modules, the grid in waves, limits, loops that never end."""

@@ -1,0 +1,336 @@
+"""One launch: a grid of blocks, its parameters, its budgets and who watches it."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+import numpy as np
+
+from virtualgpu.errors import (
+    BudgetExceeded,
+    LaunchError,
+    Location,
+    OutOfMemory,
+    VirtualGPUError,
+)
+from virtualgpu.lanes import barriers, clusters, simt
+from virtualgpu.lanes.events import Observer, Told
+from virtualgpu.lanes.group import Group
+from virtualgpu.lanes.intrinsics import PRINTED
+from virtualgpu.lanes.schedule import Lockstep, Schedule
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.launch import standstill
+from virtualgpu.launch.limits import (
+    MAX_BLOCK,
+    MAX_GRID,
+    MAX_SHARED,
+    MAX_THREADS,
+    MULTIPROCESSORS,
+    Budget,
+    blocks_per_multiprocessor,
+)
+from virtualgpu.launch.patience import Patience
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.program.program import Program
+from virtualgpu.program.shared_layout import SharedLayout
+
+# Lanes that run together. One NumPy array of 64-bit values over 32,768 lanes has 256 kB: the
+# few that an instruction touches stay in a core's second-level cache.
+WAVE_LANES = 32_768
+
+# Waves whose lanes may all spin for blocks that have not started: a million threads, which is
+# more than any device holds at once.
+WAITING = 32
+# What a basic block costs beside its instructions, in instructions of a lane.
+PER_BLOCK = 20_000
+WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
+
+_numbers = itertools.count(1)
+
+
+Native = Callable[["Launch", int], bool]
+
+
+class Launch:
+    """Run ``program`` over a grid of blocks.
+
+    Parameters
+    ----------
+    memory : GlobalMemory
+    program : Program
+    grid, block : tuple of three ints
+        Blocks in the grid and threads in a block, (x, y, z).
+    parameters : list of bytes
+        One entry per kernel parameter, in the parameter's own size.
+    dynamic_shared : int
+        Bytes of dynamic shared memory per block.
+    cooperative : bool
+        All blocks resident at once, so that ``grid.sync()`` can work.
+    cluster : tuple of three ints, optional
+        Blocks of a thread block cluster, where the kernel does not say it itself.
+    native : callable, optional
+        ``native(launch, first)`` is asked before every wave whether it runs the blocks from
+        ``first`` on instead (:func:`virtualgpu.native.natively`).
+    patience : Patience, optional
+        Is told where the kernel is when the launch takes long.
+    cores : int
+        On how many processor cores native code may run blocks.
+
+    Raises
+    ------
+    LaunchError
+        Dimensions or parameters that no device would take.
+    VirtualGPUError
+        What goes wrong while the kernel runs.
+    """
+
+    call_depth = 512
+
+    def __init__(self, memory: GlobalMemory, program: Program, grid: Iterable[int],
+                 block: Iterable[int], parameters: Sequence[bytes], dynamic_shared: int = 0,
+                 cooperative: bool = False, observers: Iterable[Observer] = (),
+                 schedule: Schedule | None = None, budget: Budget | None = None,
+                 stream: object = None, native: Native | None = None,
+                 patience: Patience | None = None, cores: int = 1,
+                 cluster: tuple[int, int, int] | None = None):
+        self.memory, self.program = memory, program
+        self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
+        self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
+        self.threads = self.block[0] * self.block[1] * self.block[2]
+        self.blocks = self.grid[0] * self.grid[1] * self.grid[2]
+        self.dynamic_shared, self.cooperative = int(dynamic_shared), cooperative
+        self.observers = list(observers)
+        self.told = Told.of(self.observers)
+        self.schedule: Schedule = schedule or Lockstep()
+        self.budget = budget or Budget()
+        self.native, self.cores = native, cores
+        self.place: Location | None = None  # where native code was when it was interrupted
+        self.kernel = program.display
+        self.number = next(_numbers)
+        self.instructions = 0
+        self.lines: list[str] = []
+        self.printed = 0
+        self._check(parameters)
+        function = program.entry_code.function
+        self.cluster = clusters.of_launch(function, self.kernel, self.grid, cluster)
+        self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        self.explicit_cluster = (cluster or function.required_cluster) is not None
+        if self.explicit_cluster:
+            self.native = None  # it knows no clusters
+        self._values: dict[tuple[int, np.dtype], np.ndarray] = {}
+        self._parameter_address: int | None = None
+        self._workspace: int | None = None
+        self.deadline = time.thread_time() + self.budget.seconds
+        self.patience = patience
+        # Looks whether the launch can end; when next to begin or to stop looking.
+        self.standstill: standstill.Standstill | None = None
+        self._began = time.thread_time()
+        self.look_at = self._began + standstill.FIRST * (
+            standstill.WATCHED if self.observers else 1)
+        self.unstarted, self._over = 0, 0  # blocks that have yet to begin, where they will; ended
+        self.resident: list[Wave] = []
+        self._ticks = 0
+        self.packed_shared = program.shared.packed + self.dynamic_shared
+        extents = [*program.shared.extents]
+        start = program.shared.dynamic_start
+        if program.shared.has_dynamic or self.dynamic_shared:
+            extents.append((start, start + self.dynamic_shared, "dynamic"))
+        self.shared_layout = SharedLayout(extents)
+        self.shared_bytes = start + self.dynamic_shared
+
+    def _check(self, parameters: Sequence[bytes]) -> None:
+        if min(self.block) < 1 or min(self.grid) < 1:
+            raise LaunchError(
+                f"grid {self.grid} and block {self.block}: every dimension must be at least 1")
+        if self.threads > MAX_THREADS or any(
+                b > m for b, m in zip(self.block, MAX_BLOCK, strict=True)):
+            raise LaunchError(
+                f"{self.threads} threads in a block {self.block}; a block has at most "
+                f"{MAX_THREADS}: use more blocks instead")
+        if any(g > m for g, m in zip(self.grid, MAX_GRID, strict=True)):
+            raise LaunchError(f"grid {self.grid} is larger than {MAX_GRID}")
+        resident = MULTIPROCESSORS * blocks_per_multiprocessor(self.threads)
+        if self.cooperative and self.blocks > resident:
+            raise LaunchError(
+                f"a cooperative launch of {self.blocks:,} blocks of {self.threads} threads: at "
+                f"most {resident} fit on the device at once, and all must "
+                "(kernel.max_cooperative_grid_blocks); let each thread do more")
+        wanted = self.program.entry_code.function
+        if wanted.required_block and self.block != wanted.required_block:
+            raise LaunchError(f"the kernel needs blocks of {wanted.required_block}")
+        if wanted.maximum_threads and self.threads > wanted.maximum_threads:
+            raise LaunchError(
+                f"the kernel was compiled for at most {wanted.maximum_threads} threads a block")
+        shared = self.program.shared.packed + self.dynamic_shared
+        if self.dynamic_shared < 0 or shared > MAX_SHARED:
+            raise LaunchError(
+                f"{shared:,} bytes of shared memory per block; at most {MAX_SHARED:,}")
+        variables = wanted.parameters
+        if len(parameters) != len(variables):
+            raise LaunchError(
+                f"kernel {self.program.display} takes {len(variables)} parameters, "
+                f"not {len(parameters)}")
+        raw = bytearray(self.program.parameter_bytes)
+        for number, (variable, value) in enumerate(zip(variables, parameters, strict=True)):
+            if len(value) != variable.size:
+                raise LaunchError(
+                    f"parameter {number} of {self.program.display} "
+                    f"has {variable.size} bytes, not {len(value)}")
+            at = self.program.parameter_offsets[variable.name]
+            raw[at : at + variable.size] = value
+        self.parameters = bytes(raw)
+
+    # -- what the running code asks for --------------------------------------------------------
+
+    def parameter(self, offset: int, dtype: np.dtype) -> np.ndarray:
+        """A kernel parameter's value: shape (1,)."""
+        key = (offset, dtype)
+        value = self._values.get(key)
+        if value is None:
+            value = np.frombuffer(self.parameters, np.uint8, dtype.itemsize, offset).view(dtype)
+            self._values[key] = value
+        return value
+
+    def parameter_address(self, offset: int) -> np.ndarray:
+        """A device address of the parameters, for kernels that index them."""
+        if self._parameter_address is None:
+            self._parameter_address = self.memory.allocate(max(len(self.parameters), 1))
+            self.memory.write(self._parameter_address,
+                              np.frombuffer(self.parameters, np.uint8))
+        return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
+
+    def is_constant(self, low: int, high: int) -> bool:
+        """Whether both addresses lie in one ``.const`` variable, or in the parameters."""
+        extent = self.memory.extent(low)
+        return extent is not None and high < extent[1] and (
+            extent[0] == self._parameter_address or self.program.module.is_constant(extent[0]))
+
+    def workspace(self) -> int:
+        """Where cooperative groups count the blocks that have come to ``grid.sync()``: two words,
+        the size and the counter. 0 in a launch that is not cooperative."""
+        if self.cooperative and self._workspace is None:
+            self._workspace = self.memory.allocate(8)
+            self.memory.write(self._workspace, np.array([8, 0], np.uint32))
+        return self._workspace or 0
+
+    def spend(self, instructions: int, wave: Wave, group: Group) -> None:
+        """Count work against the budget; raise BudgetExceeded past it."""
+        self.instructions += instructions
+        self.program.work += instructions + PER_BLOCK
+        if self.observers:
+            self.program.watched += instructions + PER_BLOCK
+        self._ticks += 1
+        if self.instructions > self.budget.instructions:
+            raise BudgetExceeded(
+                f"the kernel ran {self.instructions:,} instructions, its budget is "
+                f"{self.budget.instructions:,.0f}: does this loop end?",
+                barriers.location(wave, group))
+        # Observers can make one block cost as much as a hundred; to ask for the time is 1 µs.
+        if self._ticks & (7 if self.observers else 63):
+            return
+        now = time.thread_time()
+        if now > self.deadline:
+            raise self.out_of_time(
+                sum(int((w.exited == w.threads).sum()) for w in self.resident) + self._over,
+                barriers.location(wave, group))
+        if now > self.look_at:
+            standstill.look_or_not(self, now - self._began, now)
+        if self.patience and time.monotonic() > self.patience.due:
+            self.patience.tell(barriers.location(wave, group))
+
+    def out_of_time(self, ended: int, location: Location | None = None) -> BudgetExceeded:
+        """The error of a launch that reached its limit, when so many blocks had ended."""
+        blocks = "its only block had not" if self.blocks == 1 else (
+            f"{ended:,} of its {self.blocks:,} blocks had")
+        return BudgetExceeded(
+            f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped; "
+            f"{blocks} ended: does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to "
+            "allow more)", location)
+
+    def reserve(self, nbytes: int, what: str) -> None:
+        if nbytes > self.budget.nbytes:
+            raise OutOfMemory(f"{nbytes:,} bytes of {what} for one wave of blocks; the budget "
+                              f"is {self.budget.nbytes:,}")
+
+    def print(self, text: str) -> None:
+        if self.printed < PRINTED:
+            self.lines.append(text)
+            self.printed += len(text)
+
+    # -- running -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        for observer in self.observers:
+            observer.launch_started(self)
+        try:
+            with np.errstate(all="ignore"):
+                self._run()
+        except VirtualGPUError as error:
+            for observer in self.observers:
+                observer.failed(self, error)
+            raise
+        except KeyboardInterrupt as stop:
+            place = simt.interrupted(stop) or self.place or f"kernel {self.kernel}"
+            stop.add_note(f"stopped in {place}")
+            raise
+        finally:
+            for address in (self._parameter_address, self._workspace):
+                if address is not None:
+                    self.memory.free(address)
+            if self.lines:
+                sys.stdout.write("".join(self.lines))
+                sys.stdout.flush()
+            for observer in self.observers:
+                observer.launch_finished(self)
+            if not any(observer.marks_written for observer in self.observers):
+                self.memory.unwritten.clear()
+
+    def _run(self) -> None:
+        self.run_waves(self.native)
+
+    def run_waves(self, native: Native | None = None) -> None:
+        """Run the blocks here, one instruction of a wave of lanes at a time, until ``native``
+        takes over."""
+        per_wave = self._blocks_per_wave()
+        count = -(-self.blocks // per_wave)
+        waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves
+        self.resident = waiting
+        self.unstarted, self._over = self.blocks, 0
+        for number in self.schedule.waves(count):
+            first = int(number) * per_wave
+            if native is not None and not waiting and native(self, first):
+                return
+            wave = Wave(self, first, min(per_wave, self.blocks - first))
+            self.unstarted -= wave.blocks
+            simt.start(wave)
+            waiting.append(wave)
+            # A wave that only spins makes room: the block it waits for may come later.
+            self._run_resident()
+            if len(waiting) >= WAITING:
+                left, self.unstarted = self.unstarted, 0
+                while len(waiting) >= WAITING:
+                    self._run_resident()
+                self.unstarted = left
+        while waiting:
+            self._run_resident()
+
+    def _run_resident(self) -> None:
+        """Each wave that is there once; those that have ended leave."""
+        for wave in list(self.resident):
+            if simt.run(wave):
+                self.resident.remove(wave)
+                self._over += wave.blocks
+
+    def _blocks_per_wave(self) -> int:
+        if self.cooperative:
+            return self.blocks
+        local = self.program.entry_code.frame_size
+        nbytes = self.shared_bytes + self.threads * local
+        size = self.cluster_size
+        blocks = min(WAVE_LANES // self.threads,
+                     min(WAVE_BYTES, self.budget.nbytes) // max(nbytes, 1))
+        return max(size, blocks // size * size)

@@ -1,0 +1,163 @@
+"""PTX texts linked into one module: functions and variables by name, variables in memory.
+
+Symbols resolve as the CUDA linker does it: a definition satisfies declarations, ``.weak`` and
+``.common`` definitions give way, and two strong ones are an error.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from virtualgpu.errors import LinkError
+from virtualgpu.lanes.compile import compile_program
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.operations.types import DTYPES, UNSIGNED
+from virtualgpu.program.program import CODE_BASE, Program
+from virtualgpu.ptx import Function, Immediate, Module, Symbol, Variable, parse
+
+CODE_STEP = 16  # bytes between the addresses of two functions
+_lock = threading.RLock()
+
+
+class LoadedModule:
+    """Linked PTX on a device.
+
+    Parameters
+    ----------
+    memory : GlobalMemory
+        Where the module's variables live.
+    texts : list of str
+        PTX translation units.
+    names : dict
+        What to call an entry in messages, where the mangled name would puzzle.
+    """
+
+    def __init__(self, memory: GlobalMemory, texts: list[str],
+                 names: dict[str, str] | None = None):
+        self.memory, self.texts = memory, texts
+        self.names = dict(names or {})
+        self.functions: dict[str, Function] = {}
+        self.variables: dict[str, Variable] = {}
+        self.debug = False
+        for text in texts:
+            self._add(parse(text))
+        self._order = list(self.functions)
+        self._addresses: dict[str, int] = {}
+        self._constants: set[int] = set()
+        self._programs: dict[tuple[str, bool], Program] = {}
+        self._tables: list[str] | None = None
+
+    def _add(self, module: Module) -> None:
+        self.debug |= module.debug
+        for name, function in module.functions.items():
+            known = self.functions.get(name)
+            if known is None or known.is_declaration or known.linkage == "weak":
+                self.functions[name] = function
+            elif not function.is_declaration and function.linkage != "weak":
+                raise LinkError(f"function {name} is defined in two PTX texts")
+        for name, variable in module.variables.items():
+            other = self.variables.get(name)
+            if other is None or other.linkage in ("extern", "weak", "common"):
+                if other is None or variable.linkage != "extern":
+                    self.variables[name] = variable
+            elif variable.linkage not in ("extern", "weak", "common"):
+                raise LinkError(f"variable {name} is defined in two PTX texts")
+
+    # -- what programs ask for -----------------------------------------------------------------
+
+    def function(self, name: str) -> Function | None:
+        return self.functions.get(name)
+
+    def display_name(self, entry: str) -> str:
+        return self.names.get(entry, entry)
+
+    def function_at(self, offset: int) -> str | None:
+        """The function at ``CODE_BASE + offset``."""
+        index, rest = divmod(offset, CODE_STEP)
+        return self._order[index] if not rest and 0 <= index < len(self._order) else None
+
+    def functions_in_tables(self) -> list[str]:
+        """Functions whose addresses stand in initialised variables (virtual tables)."""
+        if self._tables is None:
+            self._tables = [
+                value.name
+                for variable in self.variables.values() for value in variable.values or ()
+                if isinstance(value, Symbol) and value.name in self.functions
+            ]
+        return self._tables
+
+    def address(self, name: str) -> int:
+        """The device address of a variable or function. Raises LinkError for unknown names."""
+        if name in self._addresses:
+            return self._addresses[name]
+        if name in self.functions:
+            return CODE_BASE + CODE_STEP * self._order.index(name)
+        variable = self.variables.get(name)
+        if variable is None or variable.linkage == "extern":
+            raise LinkError(f"symbol {name} is declared but nothing defines it")
+        if variable.space not in ("global", "const"):
+            raise LinkError(f"the address of {variable.space} variable {name} is asked for")
+        address = self._addresses[name] = self.memory.allocate(variable.size, poison=False)
+        if variable.space == "const":
+            self._constants.add(address)
+        self.memory.fill(address, 0, variable.size)
+        if variable.values:
+            self.memory.write(address, self._initial(variable))
+        return address
+
+    def is_constant(self, address: int) -> bool:
+        """Whether a ``.const`` variable begins at a device address."""
+        return address in self._constants
+
+    def size(self, name: str) -> int:
+        return self.variables[name].size
+
+    def placed(self) -> dict[str, int]:
+        """The variables that have a place in memory by now, and their addresses."""
+        return dict(self._addresses)
+
+    def _initial(self, variable: Variable) -> np.ndarray:
+        dtype = DTYPES[variable.element]
+        bits, mask = UNSIGNED[dtype.itemsize], (1 << 8 * dtype.itemsize) - 1
+        values = []
+        for value in variable.values or ():
+            if isinstance(value, Symbol):
+                address = self.address(value.name) + value.offset
+                if value.mask:
+                    address = (address & value.mask) // (value.mask & -value.mask)
+                values.append(address & mask)
+            elif isinstance(value, Immediate):
+                have = np.dtype("f4" if value.type == "f32" else "f8")
+                number = np.array([value.value], UNSIGNED[have.itemsize]).view(have)
+                if dtype.kind == "f":
+                    with np.errstate(all="ignore"):
+                        number = number.astype(dtype)
+                values.append(int(number.view(UNSIGNED[number.itemsize])[0]) & mask)
+            else:
+                values.append(value & mask)
+        if len(values) * dtype.itemsize > variable.size:
+            raise LinkError(f"variable {variable.name} has more initial values than elements")
+        return np.array(values, bits)
+
+    def entries(self) -> list[str]:
+        return [name for name, f in self.functions.items() if f.is_entry]
+
+    def program(self, entry: str, fine: bool = False) -> Program:
+        """The decoded kernel ``entry``. Raises LinkError where there is none."""
+        with _lock:
+            if (entry, fine) not in self._programs:
+                function = self.functions.get(entry)
+                if function is None or not function.is_entry:
+                    known = ", ".join(self.display_name(e) for e in self.entries()) or "none"
+                    raise LinkError(f"no kernel {entry}; the module has: {known}")
+                self._programs[entry, fine] = compile_program(self, entry, fine)
+            return self._programs[entry, fine]
+
+    def unload(self) -> None:
+        """Free the module's variables."""
+        for address in self._addresses.values():
+            self.memory.free(address)
+        self._addresses.clear()
+        self._constants.clear()

@@ -1,0 +1,99 @@
+"""Who waits where, for what, and why it never comes: the words for what can never end."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from virtualgpu.errors import EndlessError
+from virtualgpu.lanes import barriers, clusters
+from virtualgpu.lanes.group import Group
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.memory import array_names
+from virtualgpu.program.site import Site
+
+Standstill: TypeAlias = Any  # launch.standstill's, whose module is made of this one
+
+
+def goes_round(group: Group) -> EndlessError:
+    """Lanes at the end of a round that is like an earlier one."""
+    return EndlessError(
+        "the kernel never ends: the thread goes round this loop for ever, since nothing that "
+        "decides whether it ends changes from round to round; does its counter step by zero, or "
+        "is it never changed?", barriers.location(group.wave, group))
+
+
+def all_wait(found: Standstill, here: Group) -> EndlessError:
+    """Lanes of which each waits for what none of the others will do."""
+    launch = found.launch
+    wave = min((wave for wave in launch.resident if wave.finished < wave.lanes),
+               key=lambda wave: wave.first)
+    block = int(np.flatnonzero(wave.exited < wave.threads)[0])
+    parts: dict[str, int] = {}
+    firsts: dict[str, Group] = {}
+    for group, what in [*_turning(found, wave, here), *barriers.held_up(wave)]:
+        chosen = np.flatnonzero(group.take(wave.block_of) == block)
+        if not len(chosen):
+            continue
+        group = group.subset(chosen, group.block)
+        place = f"at line {_line(group)} {what}"
+        parts[place] = parts.get(place, 0) + len(chosen)
+        if place not in firsts or group.lanes[0] < firsts[place].lanes[0]:
+            firsts[place] = group
+    words = [f"{_threads(count)} (the first is {wave.where(int(firsts[place].lanes[0]))[1]}) "
+             f"{place}" for place, count in parts.items()]
+    if wave.exited[block]:
+        words.append(f"{int(wave.exited[block])} have ended")
+    others = sum(int(np.count_nonzero(one.exited < one.threads)) for one in launch.resident) - 1
+    more = f"; {others} more block{'s wait' if others > 1 else ' waits'} as well" if others else ""
+    return EndlessError(
+        f"deadlock: no thread can go on. In block {wave.where(block * wave.threads)[0]} "
+        f"{'; '.join(words)}{more}. Does a loop forget its counter, is a lock kept, a flag set too "
+        "late, a block not launched?",
+        barriers.location(wave, next(iter(firsts.values()))))
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"
+
+
+def _line(group: Group) -> object:
+    source = group.basic_block.source
+    return source.line if source else "unknown"
+
+
+def _turning(found: Standstill, wave: Wave, here: Group) -> list[tuple[Group, str]]:
+    """The lanes that go in circles, each where its round ends, and what it looks at."""
+    groups = [group for some in wave.pending.values() for group in some]
+    groups += wave.yielded + ([here] if here.wave is wave else [])
+    known, result = found.lanes(wave), []
+    for group in groups:
+        both = np.stack([known.site[group.lanes], known.turn[group.lanes]])
+        for number, turn in np.unique(both, axis=1).T.tolist():
+            chosen = (both[0] == number) & (both[1] == turn)
+            part = group.subset(np.flatnonzero(chosen), turn)
+            what = "go round a loop"
+            if number >= 0:
+                site, space = found.sites[number]
+                what = _until(site, space, part, known.address[part.lanes])
+            result.append((part, what))
+    return result
+
+
+def _until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
+    """``wait for flag[0] of 1, which stays 0``."""
+    wave, blocks = group.wave, None
+    if space == "shared":
+        addresses, blocks, _ = clusters.split(group, addresses)
+        blocks = blocks[:1]
+    at = int(addresses[0])
+    held = wave.bytes_at(space, addresses[:1], group.lanes[:1], site.size, blocks)
+    value = held.view(site.dtype)[0, 0]
+    if space == "global":
+        number = array_names.argument(wave.launch, at, site.size)
+        name = array_names.element(wave.launch, at) or (
+            f"element {number}" if number else f"{site.size} bytes of global memory at {at:#x}")
+    else:
+        name = f"{site.size} bytes of {space} memory at offset {at}"
+    return f"wait for {name}, which stays {value:{'.6g' if site.dtype.kind == 'f' else ''}}"

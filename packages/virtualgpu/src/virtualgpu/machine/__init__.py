@@ -1,1 +1,0 @@
-"""The machine: memory, operations, warps, schedules and launches."""

@@ -1,0 +1,123 @@
+"""Which argument of a launch an address belongs to, and which element: ``values[71009] of 71009``.
+
+PTX knows parameters by number and size. A front end that knows how its arrays become parameters
+registers their names with the kernel; the arrays of other kernels go by their argument's number.
+Nothing here runs in a launch that goes well.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.memory.global_memory import GUARD
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParameter:
+    """An array argument, which takes several parameters of 8 bytes.
+
+    Attributes
+    ----------
+    name : str
+        As the kernel's author calls it.
+    position : int
+        Of the parameter that holds the address of element 0. The array's shape follows, then its
+        strides in bytes.
+    dimensions : int
+        At least 1.
+    """
+
+    name: str
+    position: int
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Arrays:
+    """The array arguments of a kernel; they are known for as long as somebody keeps this."""
+
+    parameters: tuple[ArrayParameter, ...]
+
+
+_registered: weakref.WeakValueDictionary[str, Arrays] = weakref.WeakValueDictionary()
+
+
+def register(entry: str, parameters: tuple[ArrayParameter, ...]) -> Arrays:
+    """Name the arrays of the kernel that PTX calls ``entry``, until the answer is let go.
+
+    A kernel keeps the answer: its names go with it.
+    """
+    arrays = _registered.get(entry)
+    if arrays is None or arrays.parameters != parameters:
+        arrays = _registered[entry] = Arrays(parameters)
+    return arrays
+
+
+def registered(entry: str) -> tuple[ArrayParameter, ...]:
+    arrays = _registered.get(entry)
+    return arrays.parameters if arrays else ()
+
+
+def element(launch: Any, address: int) -> str | None:
+    """The element of a registered array that is at ``address``, or would be; None far from all."""
+    if launch.memory.freed(address):
+        return None
+    parameters = _parameters(launch)
+    places = [_place(array, parameters, address)
+              for array in registered(launch.program.entry_code.function.name)]
+    return _nearest(places)
+
+
+def argument(launch: Any, address: int, size: int) -> str | None:
+    """As :func:`element`, ``7 of 7 of argument 0``: of ``size`` bytes, in the argument's number."""
+    places = []
+    for number, pointer in _parameters(launch).items():
+        if (extent := launch.memory.extent(pointer)) is not None:
+            start, end = extent
+            places.append((_outside(address, start, end - 1),
+                           f"{(address - start) // size} of {(end - start) // size} of argument "
+                           f"{number}"))
+    return _nearest(places)
+
+
+def _parameters(launch: Any) -> dict[int, int]:
+    """The parameters of 8 bytes as unsigned integers, by their numbers."""
+    program, word = launch.program, np.dtype(np.uint64)
+    return {number: int(launch.parameter(program.parameter_offsets[variable.name], word)[0])
+            for number, variable in enumerate(program.entry_code.function.parameters)
+            if variable.size == 8}
+
+
+def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> tuple[int, str]:
+    """How far ``address`` is from the array, and in words which element it would be."""
+    n, at = array.dimensions, array.position
+    start, *rest = (parameters[at + k] for k in range(1 + 2 * n))
+    signed = np.array(rest, np.uint64).view(np.int64).tolist()
+    shape, strides = signed[:n], signed[n:]
+    ends = [(many - 1) * stride for many, stride in zip(shape, strides, strict=True)]
+    distance = _outside(address, start + sum(e for e in ends if e < 0),
+                        start + sum(e for e in ends if e > 0))
+    index, left = [0] * n, address - start
+    for axis in sorted(range(n), key=lambda axis: -abs(strides[axis])):
+        if strides[axis]:
+            many, left = divmod(left, abs(strides[axis]))
+            index[axis] = many if strides[axis] > 0 else -many
+    if 0 in shape:
+        return distance, f"{array.name}, which has no elements"
+    if min(index) < 0:
+        return distance, f"{distance} bytes before {array.name}"
+    extent = str(shape[0]) if n == 1 else str(tuple(shape))
+    return distance, f"{array.name}[{', '.join(map(str, index))}] of {extent}"
+
+
+def _outside(address: int, low: int, high: int) -> int:
+    return max(low - address, address - high, 0)
+
+
+def _nearest(places: list[tuple[int, str]]) -> str | None:
+    near = [place for place in places if place[0] < GUARD]
+    return min(near, key=lambda place: place[0])[1] if near else None

@@ -1,0 +1,326 @@
+"""Global memory: one address space of allocations with guard zones and poison.
+
+Device addresses are offsets into one anonymous mapping whose untouched pages cost nothing, so
+allocations can lie far apart. Nothing outside a live allocation can be read or written.
+
+Fresh memory is filled with :data:`POISON`: a result that depends on unwritten memory is
+visibly wrong (int32 -16843010, float32 -1.7e38) instead of luckily zero.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import threading
+
+import numpy as np
+
+from virtualgpu.errors import OutOfMemory, VirtualGPUError
+from virtualgpu.memory.mapping import BASE, PAGE, Mapping
+from virtualgpu.memory.written import Written
+
+ALIGN = 512  # cudaMalloc promises at least 256
+# Bytes that no allocation covers, on either side of each: no power of two, or arrays of one size
+# would fall on the same lines of the processor's caches.
+GUARD = (1 << 20) + 3 * ALIGN
+POISON = 0xFE
+HEAP = 8 << 20  # bytes for malloc in kernels (cudaLimitMallocHeapSize's default)
+_HUGE = 4 << 20  # bytes from which an array is worth pages of 2 MiB (as NumPy does)
+
+
+class GlobalMemory:
+    """Allocations of one device.
+
+    Parameters
+    ----------
+    capacity : int
+        Bytes that may be allocated at once (the guard zones do not count).
+    before : GlobalMemory, optional
+        The memory of the device before this one. Its addresses go on where that one's end, in one
+        mapping (CUDA's "unified virtual addressing"): no number means two places.
+    share : int
+        How many devices share the mapping's addresses.
+
+    Attributes
+    ----------
+    all : list of GlobalMemory
+        Those that share the mapping, by the number of their device.
+    """
+
+    def __init__(self, capacity: int,
+                 before: GlobalMemory | None = None, share: int = 1):
+        self.capacity = capacity
+        self.allocated = 0
+        self.mapping: Mapping = Mapping() if before is None else before.mapping
+        self.all: list[GlobalMemory] = [] if before is None else before.all
+        self.all.append(self)
+        self._bytes = raw = self.mapping.raw
+        self.host = self.mapping.host
+        self.views = {
+            np.dtype(code): raw.view(code)
+            for code in ("u1", "i1", "?", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8")
+        }
+        self.first: int = BASE if before is None else before.limit
+        self.limit: int = self.first + len(raw) // share
+        self.starts: list[int] = []  # sorted starts of the live allocations
+        self.ends: list[int] = []
+        self._freed: list[tuple[int, int]] = []  # the latest ones, for use-after-free messages
+        self._next = self.first + GUARD
+        self._holes: dict[int, list[int]] = {}  # span → starts free to be used again
+        self._lock = threading.RLock()
+        self.heap: dict[int, int] = {}  # what kernels' malloc gave out: start → bytes
+        self.heap_used = 0
+        # Allocations (by start) of which some bytes were never written.
+        self.unwritten: dict[int, Written] = {}
+        self.version = 0  # changes whenever the set of allocations does
+        self.records: object = None  # of who touched it last (virtualgpu.native.watched_launch)
+        self._retired: dict[int, int] = {}  # start → bytes, kept for a memory pool
+        # For other processes (virtualgpu.memory.interprocess): start → the file of its pages, and
+        # handle → address and how often it was opened.
+        self.shown: dict[int, int] = {}
+        self.opened: dict[bytes, tuple[int, int]] = {}
+        self.objects: dict[int, object] = {}  # handle → texture or surface (memory.textures)
+
+    def allocate(self, nbytes: int, *, poison: bool = True, in_page: int | None = None) -> int:
+        """Reserve ``nbytes`` (0 gives a unique address that nothing may touch), where asked for
+        at the byte ``in_page`` of a page.
+
+        Raises OutOfMemory past the device's capacity.
+        """
+        nbytes = int(nbytes)
+        if nbytes < 0:
+            raise ValueError(f"cannot allocate {nbytes} bytes")
+        with self._lock:
+            if self.allocated + nbytes > self.capacity:
+                raise OutOfMemory(
+                    f"{nbytes:,} bytes asked for, {self.capacity - self.allocated:,} of the "
+                    f"device's {self.capacity:,} are free; free arrays you no longer need"
+                )
+            span = -(-max(nbytes, 1) // ALIGN) * ALIGN + GUARD
+            if in_page is not None:
+                self._next += (in_page - self._next) % PAGE
+            holes = None if in_page is not None else self._holes.get(span)
+            # A freed address is used again only after eight younger ones, so that a dangling
+            # pointer is more likely to be caught than to hit another array.
+            if holes and len(holes) > 8:
+                start = holes.pop(0)
+            else:
+                start = self._next
+                if start + span > self.limit:
+                    if in_page is not None:
+                        raise OutOfMemory("the device's address space is used up")
+                    start = self._largest_hole(span)
+                else:
+                    self._next += span
+            self._freed = [one for one in self._freed if one[0] != start]
+            at = bisect.bisect(self.starts, start)
+            self.starts.insert(at, start)
+            self.ends.insert(at, start + nbytes)
+            self.allocated += nbytes
+            self.version += 1
+            if nbytes:
+                self.unwritten[start] = Written(nbytes)
+        if nbytes >= _HUGE:
+            self.mapping.use_huge_pages(start, start + nbytes)
+        if poison and nbytes:
+            self._bytes[start - BASE : start - BASE + nbytes] = POISON
+        return start
+
+    def _largest_hole(self, span: int) -> int:
+        for size in sorted(self._holes):
+            if size >= span and self._holes[size]:
+                return self._holes[size].pop(0)
+        raise OutOfMemory("the device's address space is used up; free arrays you no longer need")
+
+    def free(self, address: int) -> None:
+        """Give an allocation back, a retired one too.
+
+        Raises VirtualGPUError where none starts at ``address``.
+        """
+        with self._lock:
+            if address in self._retired:
+                start, end = address, address + self._retired.pop(address)
+            else:
+                start, end = self._take_out(address)
+            span = -(-max(end - start, 1) // ALIGN) * ALIGN + GUARD
+            self._holes.setdefault(span, []).append(start)
+            self.allocated -= end - start
+            if start in self.shown:
+                self.mapping.hide(self.mapping.pages(start, end))
+                os.close(self.shown.pop(start))
+            else:
+                self.mapping.forget(start, end)
+
+    def _take_out(self, address: int) -> tuple[int, int]:
+        """End the allocation at ``address``: it can no longer be touched. Its start and end."""
+        at = bisect.bisect_left(self.starts, address)
+        if at == len(self.starts) or self.starts[at] != address:
+            raise VirtualGPUError(f"free of {address:#x}, where no live allocation starts")
+        start, end = self.starts.pop(at), self.ends.pop(at)
+        self._freed = [*self._freed[-63:], (start, end)]
+        self.version += 1
+        self.unwritten.pop(start, None)
+        return start, end
+
+    def retire(self, address: int) -> None:
+        """Free an allocation for its users, while its owner (a memory pool) keeps the place.
+
+        Its bytes still count as allocated, and touching them is an error, until :meth:`revive`
+        hands them out again or :meth:`free` gives them back.
+        """
+        with self._lock:
+            start, end = self._take_out(address)
+            self._retired[start] = end - start
+
+    def revive(self, address: int, nbytes: int, *, poison: bool = True) -> None:
+        """Hand out a retired allocation again, with as many bytes as fit in its place."""
+        with self._lock:
+            before = self._retired.pop(address)
+            if -(-nbytes // ALIGN) > -(-before // ALIGN):
+                self._retired[address] = before
+                raise VirtualGPUError(f"{nbytes} bytes asked of a place with {before}")
+            self._freed = [one for one in self._freed if one[0] != address]
+            at = bisect.bisect(self.starts, address)
+            self.starts.insert(at, address)
+            self.ends.insert(at, address + nbytes)
+            self.allocated += nbytes - before
+            self.version += 1
+            self.unwritten[address] = Written(nbytes)
+        if poison:
+            self._bytes[address - BASE : address - BASE + nbytes] = POISON
+
+    def heap_allocate(self, nbytes: int) -> int:
+        """``malloc`` in a kernel: an address, or 0 where the heap is full."""
+        with self._lock:
+            if nbytes > HEAP - self.heap_used:
+                return 0
+            try:
+                address = self.allocate(nbytes)
+            except OutOfMemory:
+                return 0
+            self.heap[address] = nbytes
+            self.heap_used += nbytes
+            return address
+
+    def heap_free(self, address: int) -> None:
+        """``free`` in a kernel. Raises VirtualGPUError for what ``malloc`` never gave."""
+        with self._lock:
+            nbytes = self.heap.pop(address, None)
+            if nbytes is None:
+                raise VirtualGPUError(
+                    f"free({address:#x}) in a kernel: malloc in a kernel gave no such address, "
+                    "or it was freed before")
+            self.heap_used -= nbytes
+            self.free(address)
+
+    def extent(self, address: int) -> tuple[int, int] | None:
+        """``(start, end)`` of the live allocation that holds ``address``, or None."""
+        at = bisect.bisect(self.starts, address) - 1
+        if at >= 0 and (address < self.ends[at] or address == self.starts[at]):
+            return self.starts[at], self.ends[at]
+        return None
+
+    def bad_lanes(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        """Which of ``addresses`` (uint64) start an access of ``size`` bytes outside memory."""
+        if not self.starts:
+            return np.ones(addresses.shape, bool)
+        starts = np.array(self.starts, np.uint64)
+        ends = np.array(self.ends, np.uint64)
+        at = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
+        inside = at >= 0
+        at = np.maximum(at, 0)
+        room = ends[at] - addresses
+        bad: np.ndarray = ~(inside & (addresses < ends[at]) & (room >= np.uint64(size)))
+        return bad
+
+    def freed(self, address: int) -> int:
+        """The bytes of the array at ``address`` that was freed lately; 0 for none."""
+        if self.extent(address) is None:
+            for start, end in reversed(self._freed):
+                if start <= address < end:
+                    return end - start
+        return 0
+
+    def elsewhere(self, address: int) -> str:
+        """Which array of another device holds ``address``, in words; empty for none."""
+        for number, other in enumerate(self.all):
+            if other is not self and (extent := other.extent(address)):
+                return (f"in an array of {extent[1] - extent[0]} bytes on device {number}, and "
+                        f"this is device {self.all.index(self)}")
+        return ""
+
+    def describe(self, address: int, size: int) -> str:
+        """Where an illegal ``address`` lies with respect to the allocations, in words."""
+        if nbytes := self.freed(address):
+            return f"in an array of {nbytes} bytes that was freed (use after free)"
+        at = bisect.bisect(self.starts, address) - 1
+        near = []
+        if at >= 0:
+            start, end = self.starts[at], self.ends[at]
+            if address < end:
+                return f"{size} bytes that run past the end of an array of {end - start} bytes"
+            near.append((address - end, f"{address - end} bytes after", start, end))
+        if at + 1 < len(self.starts):
+            start, end = self.starts[at + 1], self.ends[at + 1]
+            near.append((start - address, f"{start - address} bytes before", start, end))
+        if near and min(near)[0] < GUARD:
+            _, words, start, end = min(near)
+            side = "the end" if "after" in words else "the start"
+            return f"{words} {side} of an array of {end - start} bytes"
+        if address < 4096:
+            return "a null pointer: the array is empty or was never given memory"
+        if other := self.elsewhere(address):
+            return other
+        return "far from every array"
+
+    # -- the host's side -----------------------------------------------------------------------
+
+    def demand(self, address: int, nbytes: int, what: str) -> None:
+        """Raises VirtualGPUError unless the bytes lie in one live allocation."""
+        extent = self.extent(address)
+        if nbytes and (extent is None or address + nbytes > extent[1]):
+            raise VirtualGPUError(
+                f"{what} of {nbytes} bytes at {address:#x}: {self.describe(address, nbytes)}"
+            )
+
+    def _span(self, address: int, nbytes: int, what: str) -> slice:
+        self.demand(address, nbytes, what)
+        return slice(address - BASE, address - BASE + nbytes)
+
+    def wrote(self, address: int, nbytes: int) -> None:
+        """The host wrote: the checkers need not ask who did."""
+        extent = self.extent(address)
+        known = self.unwritten.get(extent[0]) if extent else None
+        if extent is not None and known is not None:
+            known.add(address - extent[0], address - extent[0] + nbytes)
+            if not known.left:
+                self.unwritten.pop(extent[0], None)
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Copy a host array's bytes (C order) to the device."""
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        self._bytes[self._span(address, flat.size, "copy to the device")] = flat
+        self.wrote(address, flat.size)
+
+    def read(self, address: int, nbytes: int) -> np.ndarray:
+        """Copy ``nbytes`` from the device: a new uint8 array."""
+        return self._bytes[self._span(address, nbytes, "copy from the device")].copy()
+
+    def copy(self, target: int, origin: int, nbytes: int) -> None:
+        self._bytes[self._span(target, nbytes, "copy on the device")] = self.read(origin, nbytes)
+        to, of = self.extent(target), self.extent(origin)
+        if to and of and (known := self.unwritten.get(to[0])) is not None:
+            known.copy_from(self.unwritten.get(of[0]), target - to[0], origin - of[0], nbytes)
+            if not known.left:
+                del self.unwritten[to[0]]
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None:
+        self._bytes[self._span(address, nbytes, "fill")] = byte
+        self.wrote(address, nbytes)
+
+    def host_view(self, address: int, nbytes: int) -> np.ndarray:
+        """The bytes themselves: for mapped and managed memory, which the host shares."""
+        view = self._bytes[self._span(address, nbytes, "view")]
+        # The host may write it at any time.
+        self.unwritten.pop((self.extent(address) or (0, 0))[0], None)
+        return view

@@ -1,0 +1,10 @@
+"""Kernels as native code: whole blocks of threads in one compiled function.
+
+Launches in the default schedule, plain or under ``check()`` or ``profile()``, of kernels that this
+room understands in full; all others run on :mod:`virtualgpu.machine`, which defines what a kernel
+does. Results are the same to the bit.
+"""
+
+from virtualgpu.native.run import natively
+
+__all__ = ["natively"]

@@ -1,0 +1,176 @@
+"""How the addresses of a warp's lanes lie, found out once for all accesses that share them.
+
+Accesses of a place whose addresses differ by constants only (a loop that was unrolled, ``x += y``)
+lie in the same form, and in the same variable if the lowest and the highest do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from virtualgpu.compilers.building import intrinsic
+from virtualgpu.native import access_helpers
+from virtualgpu.native.context import (
+    ADDRESSES,
+    DELTA,
+    HOSTS,
+    LANES,
+    LINE,
+    LOW,
+    ROW,
+    SPAN,
+    site_at,
+)
+from virtualgpu.native.decode import Access, Data, Move, Parameter, Step
+from virtualgpu.native.values import (
+    EVERYONE,
+    I32,
+    I64,
+    IOTA,
+    Context,
+    alike,
+    constant_vector,
+    splat,
+)
+from virtualgpu.operations.expression import Value
+from virtualgpu.program.program import FunctionCode
+from virtualgpu.ptx import Register
+
+MOST = 16  # loads that are fetched together: their results wait in registers, or on the stack
+
+
+@dataclass(slots=True, eq=False)
+class Reach:
+    """What accesses share that add constants from ``lowest`` to ``highest`` to one address.
+
+    ``form`` (APART ... SAME) and the host's addresses of the lanes 0, 8, 16 and 24, without the
+    constants, are written where the first of the accesses stands. ``runs`` are loads with nothing
+    between them that could change memory, by the ``id`` of their steps' first.
+    """
+
+    lowest: int
+    highest: int
+    runs: dict[int, list[Access]] = field(default_factory=dict)
+    form: ir.Value | None = None
+    hosts: list[ir.Value] = field(default_factory=list)
+    # Where regular addresses lie: of each row (`rows`), and whether a row has one element.
+    rows: list[ir.Value] = field(default_factory=list)
+    same: bool = False
+    ahead: set[int] = field(default_factory=set)  # offsets of which the next round is fetched
+    brief: bool = False  # other forms than LINE are left to the shared functions
+
+
+def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
+    """For each load and store of a place, by its step's ``id``: with whom it shares addresses."""
+    found: dict[int, Reach] = {}
+    shared: dict[object, Reach] = {}
+    times: dict[int, int] = {}  # how often a register has been written up to here
+    runs: dict[Reach, list[Access]] = {}
+    for step in steps:
+        if isinstance(step, Access) and step.site.kind in ("load", "store"):
+            site, base = step.site, step.sources[0]
+            slot = code.slots.get(base.name, -1) if isinstance(base, Register) else -1
+            key = ((slot, times.get(slot), site.space, site.size, site.width,
+                    site.offset % site.size)
+                   if slot >= 0 else id(step))
+            reach = found[id(step)] = shared.setdefault(key, Reach(site.offset, site.offset))
+            reach.lowest = min(reach.lowest, site.offset)
+            reach.highest = max(reach.highest, site.offset)
+            if site.kind == "load" and not site.strong:
+                run = runs.setdefault(reach, [])
+                if len(run) % MOST == 0:
+                    run = runs[reach] = reach.runs[id(step)] = []
+                run.append(step)
+        if not (isinstance(step, Data | Move | Parameter) or (
+                isinstance(step, Access) and step.site.kind == "load" and not step.site.strong)):
+            runs.clear()
+        for slot in step.writes:
+            times[slot] = times.get(slot, 0) + 1
+    return found
+
+
+class Forms:
+    """Writes what finds out the form of addresses, and where they lie."""
+
+    def __init__(self, context: Context):
+        self.context, self.build = context, context.build
+
+    def inside(self, number: int, address: ir.Value, more: int) -> ir.Value:
+        """Whether elements at ``address`` to ``more`` bytes above it lie in the variable that site
+        ``number`` knows."""
+        build, context = self.build, self.context
+        low, span = (context.load(site_at(number) + word) for word in (LOW, SPAN))
+        far = build.sub(address, low)
+        good = build.icmp_unsigned("<", far, span)
+        if more:
+            last = build.icmp_unsigned("<", build.add(far, I64(more)), span)
+            good = build.and_(good, last)
+        return good
+
+    def aligned(self, address: ir.Value, size: int) -> ir.Value:
+        odd = self.build.and_(address, I64(size - 1))
+        return self.build.icmp_unsigned("==", odd, I64(0))
+
+    def host(self, number: int, address: ir.Value) -> ir.Value:
+        """The host's address, where the site knows the variable."""
+        return self.build.add(self.context.load(site_at(number) + DELTA), address)
+
+    def hosts(self, reach: Reach, number: int, start: Value, nbytes: int, size: int) -> ir.Value:
+        """Write the host's addresses of rows that begin at ``start`` and take ``nbytes``; whether
+        all accesses of ``reach`` may be made there."""
+        build, context = self.build, self.context
+        low, span, delta = (Value(build, context.load(site_at(number) + word), "u64")
+                            for word in (LOW, SPAN, DELTA))
+        if start.lanes is not None:
+            low, span, delta = (Value(build, splat(build, one.node, start.lanes), "u64")
+                                for one in (low, span, delta))
+        lowest = start + reach.lowest
+        far = lowest - low
+        last = far + (nbytes - size + reach.highest - reach.lowest)
+        good = (far < span) & (last < span) & ((lowest & (size - 1)) == 0)
+        hosts = start + delta
+        if start.lanes is None:
+            reach.rows = [hosts.node]
+            return good.node
+        reach.rows = [build.extract_element(hosts.node, I32(row)) for row in range(start.lanes)]
+        bits = build.bitcast(good.node, ir.IntType(start.lanes))
+        return build.icmp_unsigned("==", bits, bits.type((1 << start.lanes) - 1))
+
+    def find(self, reach: Reach, step: Access, number: int, address: ir.Value, mask: ir.Value,
+             rows_too: bool) -> None:
+        """Write what ``reach`` has: of the ``address`` of each lane, for site ``number``.
+        ``rows_too``: whether other forms than LINE and APART are wanted."""
+        build, size = self.build, step.site.size
+        between = reach.highest - reach.lowest
+        first = build.extract_element(address, I32(0))
+        line = build.add(splat(build, first), constant_vector(size * IOTA, 64))
+        good = build.and_(build.icmp_unsigned("==", mask, EVERYONE), alike(build, address, line))
+        lowest = build.add(first, I64(reach.lowest))
+        good = build.and_(good, self.inside(number, lowest, size * (LANES - 1) + between))
+        good = build.and_(good, self.aligned(lowest, size))
+        if not rows_too:
+            reach.form = build.zext(good, I32)
+            reach.hosts = [self.host(number, first)]
+            return
+        look, done = (build.append_basic_block(name) for name in ("look", "form"))
+        in_line = build.block
+        build.cbranch(good, done, look)
+        build.position_at_end(look)
+        build.store(address, self.context.at(ADDRESSES), align=8)
+        form = build.trunc(intrinsic(build, access_helpers.form(), I64, [
+            self.context.pointer, self.context.at(site_at(number)), mask, I64(size),
+            I64(reach.lowest), I64(between)]), I32)
+        hosts = [self.context.load(HOSTS + row) for row in range(1, LANES // ROW)]
+        build.branch(done)
+        build.position_at_end(done)
+        reach.form = build.phi(I32)
+        reach.form.add_incoming(I32(LINE), in_line)
+        reach.form.add_incoming(form, look)
+        for host in hosts:
+            phi = build.phi(I64)
+            phi.add_incoming(ir.Constant(I64, ir.Undefined), in_line)
+            phi.add_incoming(host, look)
+            reach.hosts.append(phi)
+        reach.hosts.insert(0, self.host(number, first))

@@ -1,0 +1,170 @@
+"""Accesses whose addresses are regular: rows of lanes, without a look at each.
+
+A place is written twice (:mod:`.lowering`): with these accesses, for when :meth:`Rows.plan` says
+that all of them may be made now, and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from llvmlite import ir
+
+from virtualgpu.compilers.building import intrinsic
+from virtualgpu.native.address_forms import Forms, Reach
+from virtualgpu.native.affine import Regular, Term
+from virtualgpu.native.context import LANES, LAST, site_at
+from virtualgpu.native.control_flow import Place
+from virtualgpu.native.decode import Access, Step
+from virtualgpu.native.operands import U64, Registers
+from virtualgpu.native.values import (
+    EVERYONE,
+    I1,
+    I32,
+    I64,
+    IOTA,
+    Context,
+    constant_vector,
+    pointer_to,
+    splat,
+    spread,
+)
+from virtualgpu.operations.expression import Value, adapt, llvm_type
+from virtualgpu.operations.types import kind
+
+LINE_BYTES = 64  # of the processor's cache
+
+
+class Rows:
+    """Writes these accesses, and the pieces of which others are made too."""
+
+    def __init__(self, registers: Registers, context: Context):
+        self.registers, self.context, self.build = registers, context, context.build
+        self.sites: list[tuple[Access, Place]] = []
+        self.numbers: dict[int, int] = {}
+        self.planned: dict[int, Reach] = {}  # what reaches memory in rows, as has been looked
+        self.reaches: dict[int, Reach] = {}
+        self.forms = Forms(context)
+        self.looping = False
+
+    def plan(self, steps: list[Step], regular: Regular, bases: dict[int, Term]
+             ) -> tuple[dict[int, Reach], dict[ir.Value, None]]:
+        """Of the accesses of this place whose addresses are regular: where they reach, and what
+        has to hold that all may be made there now. Nothing where there are none."""
+        found: dict[int, Reach] = {}
+        needed: dict[ir.Value, None] = {}
+        for step in steps:
+            term = bases.get(id(step))
+            if term is None or not isinstance(step, Access) or not self._fits(step, term, regular):
+                continue
+            reach = found[id(step)] = self.reaches[id(step)]
+            if not reach.rows:
+                built, size = term.built, step.site.size
+                start = adapt(built.start, built.dtype, U64)
+                here = self.forms.hosts(reach, self._number(step), start, size if (
+                    term.stride == 0) else size * regular.row, size)
+                reach.same = term.stride == 0
+                needed |= dict.fromkeys((*built.flags, here))
+        return found, needed
+
+    @staticmethod
+    def _fits(step: Access, term: Term, regular: Regular) -> bool:
+        site, whole = step.site, regular.row == LANES
+        if site.space == "local" or (site.width > 1 and not whole):
+            return False
+        return term.stride == site.size or (
+            term.stride == 0 and site.kind == "load" and site.width == 1)
+
+    @staticmethod
+    def suits_some(steps: list[Step], planned: Container[int]) -> bool:
+        """Whether the planned accesses of a place may be made for all lanes where only some are
+        here: loads, and stores of which the other lanes' part is put back as it was. That no other
+        core can have changed meanwhile in the block's own memory."""
+        return all(step.site.kind == "load" or (step.site.space, step.site.width) == ("shared", 1)
+                   for step in steps if isinstance(step, Access) and id(step) in planned)
+
+    def in_rows(self, step: Access, reach: Reach, mask: ir.Value) -> None:
+        """Where :meth:`plan` has found that rows of lanes reach neighbours, or one element."""
+        build, site = self.build, step.site
+        element, width, rows = site.dtype.itemsize, site.width, len(reach.rows)
+        lanes = LANES // rows
+        places = [pointer_to(build, build.add(host, I64(site.offset))) for host in reach.rows]
+        if site.kind == "store":
+            values = [spread(self.registers.get(value, site.dtype)) for value in step.sources[1:]]
+            node = self._interleaved(values)
+            for row, place in enumerate(places):
+                part = node if rows == 1 else build.shuffle_vector(
+                    node, ir.Constant(node.type, ir.Undefined),
+                    constant_vector(range(lanes * row, lanes * (row + 1))))
+                if mask is not EVERYONE:
+                    bits = build.trunc(build.lshr(mask, I32(lanes * row)), ir.IntType(lanes))
+                    here = build.bitcast(bits, ir.VectorType(I1, lanes))
+                    part = build.select(here, part, build.load(place, typ=part.type, align=element))
+                build.store(part, place, align=element)
+        elif reach.same:
+            ones = [build.load(place, typ=self._element(step, None)) for place in places]
+            self._results(step, [self._joined([splat(build, one, lanes) for one in ones])])
+        else:
+            whole = self._element(step, lanes * width)
+            node = self._joined([build.load(place, typ=whole, align=element) for place in places])
+            self._results(step, self._parts(node, width))
+        if self.looping and rows == 1 and site.space != "shared" and not reach.same and (
+                site.offset not in reach.ahead):
+            reach.ahead.add(site.offset)
+            self._fetch_ahead(self._number(step), places[0], site.size * LANES)
+
+    def _fetch_ahead(self, number: int, here: ir.Value, nbytes: int) -> None:
+        """In a loop: bring to the cache what lies as far from here as this is from where the warp
+        was a round ago. The rounds of a grid-stride loop lie too far apart for the processor to
+        guess: 90 % of its time went by waiting for memory."""
+        build, context = self.build, self.context
+        last, now = site_at(number) + LAST, build.ptrtoint(here, I64)
+        ahead = build.sub(build.shl(now, I64(1)), context.load(last))
+        context.store(last, now)
+        for line in range(0, nbytes, LINE_BYTES):
+            place = pointer_to(build, build.add(ahead, I64(line)))
+            intrinsic(build, "llvm.prefetch.p0", ir.VoidType(), [place, I32(0), I32(3), I32(1)])
+
+    # -- pieces --------------------------------------------------------------------------------
+
+    def _number(self, step: Access) -> int:
+        """The step's site; a place may be written twice."""
+        if id(step) not in self.numbers:
+            self.numbers[id(step)] = len(self.sites)
+            self.sites.append((step, self.registers.place))
+        return self.numbers[id(step)]
+
+    def _element(self, step: Access, lanes: int | None) -> ir.Type:
+        name = kind(step.site.dtype)
+        return llvm_type("u8" if name == "pred" else name, lanes)
+
+    def _results(self, step: Access, nodes: list[ir.Value]) -> None:
+        for slot, node in zip(step.targets, nodes, strict=True):
+            self.registers.write(
+                slot, Value(self.build, node, kind(step.site.dtype)), step.site.dtype)
+
+    def _parts(self, node: ir.Value, width: int) -> list[ir.Value]:
+        """The elements of lanes that have ``width`` of them side by side."""
+        return [node] if width == 1 else [
+            self.build.shuffle_vector(node, ir.Constant(node.type, ir.Undefined),
+                                      constant_vector(width * IOTA + part))
+            for part in range(width)]
+
+    def _joined(self, nodes: list[ir.Value]) -> ir.Value:
+        """The elements of one vector after those of the other; one, two or four of them."""
+        def pair(a: ir.Value, b: ir.Value) -> ir.Value:
+            return self.build.shuffle_vector(a, b, constant_vector(range(2 * a.type.count)))
+        if len(nodes) == 1:
+            return nodes[0]
+        row = [pair(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=True)]
+        return row[0] if len(row) == 1 else pair(*row)
+
+    def _interleaved(self, values: list[Value]) -> ir.Value:
+        """``width`` values of each lane, lane after lane."""
+        nodes = [value.node for value in values]
+        if len(nodes) == 1:
+            return nodes[0]
+        whole = self._joined(nodes)
+        order = [LANES * part + int(lane) for lane in IOTA for part in range(len(nodes))]
+        return self.build.shuffle_vector(
+            whole, ir.Constant(whole.type, ir.Undefined), constant_vector(order))

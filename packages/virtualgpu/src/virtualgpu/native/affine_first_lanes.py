@@ -1,0 +1,153 @@
+"""Regular registers of which the code of full warps keeps the first lane of each row alone.
+
+Where a warp is full and its addresses are regular (:mod:`.affine_access`), what the addresses
+depend on is computed once for each row, or once for the warp. All lanes of such a register are
+written out only where an instruction wants them. What lies in its home meanwhile is stale, and a
+word says so; other code writes it out before it begins (:meth:`Stale.settle`). Two registers of 64
+bits that count a loop's rounds are 16 vectors of AVX2, which has 16 registers for everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import numpy as np
+from llvmlite import ir
+
+from virtualgpu.compilers.building import function, intrinsic
+from virtualgpu.compilers.llvm import linkable
+from virtualgpu.native.affine import Built, Regular, Term
+from virtualgpu.native.context import LANES
+from virtualgpu.native.decode import Step
+from virtualgpu.native.operands import HOME_ALIGN
+from virtualgpu.native.values import I64, IOTA, POINTER, constant_vector, splat, spread
+from virtualgpu.operations.expression import Value, llvm_type
+
+MOST = 64  # registers: a bit of a word for each
+
+
+class Stale:
+    """Which registers may be stale, and code that finds out which are.
+
+    Attributes
+    ----------
+    bits : dict
+        Of each register that may be, its bit in the word.
+    """
+
+    def __init__(self, regular: Regular, memory: Callable[[int], ir.Value]):
+        self.regular, self.registers, self.build = regular, regular.registers, regular.build
+        dtypes = self.registers.program.dtypes
+        slots = [slot for slot in regular.kept if dtypes[slot].kind != "b"][:MOST]
+        self.bits = {slot: 1 << number for number, slot in enumerate(slots)}
+        self.word = memory(8) if regular.waiting else self.build.alloca(I64)
+        if not regular.waiting:
+            self.reset()
+
+    def reset(self) -> None:
+        """Nothing is stale."""
+        if self.bits:
+            self.build.store(I64(0), self.word)
+
+    def settle(self, slots: set[int], rarely: bool = False) -> None:
+        """Write out those of the registers that are stale; where that is ``rarely`` so, by a
+        function that all kernels share."""
+        build, known = self.build, sorted(slots & self.bits.keys())
+        if not known:
+            return
+        here, regular = sum(self.bits[slot] for slot in known), self.regular
+        some = build.icmp_unsigned("!=", build.and_(self._load(), I64(here)), I64(0))
+        with build.if_then(some, likely=False):
+            for slot in known:
+                if not rarely:
+                    self.registers.put_home(slot, self._value(slot).node)
+                    continue
+                start, home = regular.load(slot).start, self.registers.homes[slot]
+                stale = build.and_(self._load(), I64(self.bits[slot]))
+                intrinsic(build, write_out(start.kind, regular.rows), I64, [
+                    build.bitcast(home, POINTER), start.node, I64(regular.strides[slot]), stale])
+            build.store(build.and_(self._load(), I64(~here)), self.word)
+
+    def _load(self) -> ir.Value:
+        return self.build.load(self.word, typ=I64)
+
+    def _value(self, slot: int) -> Value:
+        """All lanes of a register that may be stale."""
+        build, regular = self.build, self.regular
+        fresh = spread(regular.whole(regular.load(slot).start, regular.strides[slot]))
+        stale = build.icmp_unsigned("!=", build.and_(self._load(), I64(self.bits[slot])), I64(0))
+        return Value(build, build.select(stale, fresh.node, self.registers.at_home(slot)),
+                     fresh.kind)
+
+    # -- the code of full warps ------------------------------------------------------------------
+
+    def begin(self, slots: frozenset[int], known: dict[ir.Value, None]) -> None:
+        """A place begins where the flags ``known`` hold; lanes of what is regular by them, or
+        stale, are written out where ``slots`` are read."""
+        regular, self.known = self.regular, known
+        for slot in sorted(slots & regular.homes.keys()):
+            built = regular.entries.get(slot)
+            if built is not None and self._follows(built):
+                self._later(slot, built, regular.strides[slot])
+            elif slot in self.bits:
+                self.registers.later[slot] = partial(self._now, slot)
+
+    def _now(self, slot: int) -> tuple[Value, np.dtype]:
+        return self._value(slot), self.registers.program.dtypes[slot]
+
+    def _follows(self, built: Built) -> bool:
+        """Whether a value is regular here without a look."""
+        return all(flag in self.known for flag in built.flags)
+
+    def result(self, step: Step, term: Term | None) -> bool:
+        """Whether a step's result is regular here: then its lanes are written out where they are
+        read."""
+        if term is None or not self._follows(term.built):
+            return False
+        (slot,) = step.writes
+        if slot not in self.registers.varying:
+            return False
+        self._later(slot, term.built, term.stride)
+        self.registers.written.add(slot)
+        return True
+
+    def _later(self, slot: int, built: Built, stride: int) -> None:
+        self.registers.later[slot] = lambda: (
+            self.regular.whole(built.start, stride), built.dtype)
+        self.registers.current.pop(slot, None)
+
+    def leave(self, after: dict[int, Built]) -> None:
+        """The place ends, and what is regular ``after`` it has been remembered."""
+        build, stale, written = self.build, 0, 0
+        for slot in sorted(self.registers.written & self.bits.keys()):
+            written |= self.bits[slot]
+            if slot in after and self._follows(after[slot]):
+                stale |= self.bits[slot]
+                self.registers.written.discard(slot)
+        if written:
+            others = build.and_(self._load(), I64(~written))
+            build.store(build.or_(others, I64(stale)), self.word)
+
+
+@cache
+def write_out(kind: str, rows: int | None) -> str:
+    """``(home, start, stride, stale)``: all lanes of a register that is ``stale`` (else nothing is
+    done), from the first lane of each of its rows; None: the warp is one."""
+    name = f"native_write_out_{kind}_{rows}"
+    build, (home, start, stride, stale) = function(
+        name, [POINTER, llvm_type(kind, rows), I64, I64])
+    with build.if_then(build.icmp_unsigned("!=", stale, I64(0))):
+        if rows is None:
+            node = splat(build, start)
+        else:
+            node = build.shuffle_vector(start, ir.Constant(start.type, ir.Undefined),
+                                        constant_vector(IOTA // (LANES // rows)))
+        if kind[0] != "f":  # a float's stride is 0
+            bits = int(kind[1:])
+            step = stride if bits == 64 else build.trunc(stride, ir.IntType(bits))
+            numbers = constant_vector(IOTA % (LANES // (rows or 1)), bits)
+            node = build.add(node, build.mul(splat(build, step), numbers))
+        build.store(node, home, align=HOME_ALIGN)
+    build.ret(I64(0))
+    return linkable(str(build.module), name, "few")

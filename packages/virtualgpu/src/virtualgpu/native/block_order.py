@@ -1,0 +1,38 @@
+"""Kernels whose result may depend on which block comes first, though nothing in them races.
+
+Their blocks run one after the other, on one core, so that the same launch gives the same bits each
+time: sums of floats by atomics (rounded in another order, another sum), atomics whose old value
+somebody uses (a ticket, a place in a list), exchanges, loads that may see what another block has
+stored meanwhile, and what is printed. What integers add up to, or the largest of them, is the same
+in any order.
+"""
+
+from __future__ import annotations
+
+from virtualgpu.native import spin_loops
+from virtualgpu.native.control_flow import Place
+from virtualgpu.native.decode import Access, Provided, Step
+from virtualgpu.program.site import Site
+
+COMMUTATIVE = {"add", "and", "or", "xor", "min", "max"}
+
+
+def is_commutative(site: Site) -> bool:
+    """Whether the order of such atomics cannot be told from what memory holds in the end."""
+    return site.operation in COMMUTATIVE and site.dtype.kind in "iu"
+
+
+def is_ordered(places: list[Place], steps: list[list[Step]]) -> bool:
+    """Whether a kernel's blocks have to run in their order."""
+    used = spin_loops.used_registers(places, steps)
+    if any(isinstance(step, Provided) for some in steps for step in some):
+        return True
+    for step in (step for some in steps for step in some if isinstance(step, Access)):
+        if step.site.space in ("shared", "local"):
+            continue
+        if step.site.kind == "load" and step.site.strong:
+            return True
+        if step.site.kind == "atomic" and (
+                not is_commutative(step.site) or used & set(step.writes)):
+            return True
+    return False

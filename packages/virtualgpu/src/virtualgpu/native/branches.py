@@ -1,0 +1,342 @@
+"""Where the lanes of a warp go from a place, and who runs next.
+
+Lanes that part wait at the higher of the two places, in that place's own word, until the lower
+ones have come there or are done. Which words can be other than zero at which place is known
+beforehand (:mod:`.control_flow`), or looked up (:mod:`.divergence`).
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from virtualgpu.compilers.building import intrinsic
+from virtualgpu.native import control_flow, intrinsics, privatisation
+from virtualgpu.native.affine import Regular
+from virtualgpu.native.affine_first_lanes import Stale
+from virtualgpu.native.context import ADDRESSES, AT_BARRIER, LANES, STOPPED, TICK, VALUES
+from virtualgpu.native.control_flow import Place
+from virtualgpu.native.counting import Counting
+from virtualgpu.native.decode import Provided
+from virtualgpu.native.divergence import Apart
+from virtualgpu.native.livelock import Head
+from virtualgpu.native.operands import Registers
+from virtualgpu.native.state import State
+from virtualgpu.native.values import (
+    I32,
+    I64,
+    POINTER,
+    Context,
+    bits_of_mask,
+    pointer_to,
+    spread,
+)
+from virtualgpu.operations.expression import Value
+from virtualgpu.operations.types import kind
+from virtualgpu.program.program import Program
+from virtualgpu.ptx import Register
+
+
+class Ways:
+    """The part of a :class:`~virtualgpu.native.lowering.Lowering` that ends a place.
+
+    Attributes
+    ----------
+    mask : ir.Value
+        The word of the lanes that run.
+    words : dict
+        For each place of ``chain`` the word of the lanes that wait there.
+    enter, check : list and dict of ir.Block
+        A place's code; and, from the lowest place of ``chain`` on, who waits there.
+    finish : ir.Block
+        The end of the warp's turn.
+    waiting : list of int
+        For each place: where others may wait meanwhile, a set.
+    timed :
+        Whether an instruction asks for the clock.
+    heads, shown :
+        The loops whose deciding registers are shown, and the bytes that these take at most.
+    """
+
+    program: Program
+    places: list[Place]
+    barriers: list[Place]
+    build: ir.IRBuilder
+    function: ir.Function
+    context: Context
+    mask: ir.Value
+    words: dict[int, ir.Value]
+    chain: list[int]
+    enter: list[ir.Block]
+    check: dict[int, ir.Block]
+    finish: ir.Block
+    waiting: list[int]
+    ending: set[int]
+    apart: Apart | None
+    state: State
+    regular: Regular | None
+    stale: Stale
+    registers: Registers
+    heads: dict[int, Head]
+    shown: int
+    sums: bool
+    counting: Counting | None
+    timed: bool
+
+    def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
+        """A block that leaves the kernel for good: site ``number``, or a place as -1 - index.
+        ``why`` is the index or address that leads nowhere."""
+        block = self.function.append_basic_block("stop")
+        with self.build.goto_block(block):
+            if why is not None:
+                self.build.store(spread(why.to("u64")).node, self.context.at(ADDRESSES), align=8)
+            self.context.store("fault", I64(number))
+            self.context.store("fault_mask", self.build.zext(mask, I64))
+            self.build.ret(I32(STOPPED))
+        return block
+
+    def _guard(self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
+               ) -> ir.Value:
+        """Lanes whose predicate is false go on behind; the others' mask."""
+        build, after = self.build, place.after
+        slot, negated = guard
+        predicate = self.registers.read(slot)[0]
+        if negated:
+            predicate = ~predicate
+        onward = self.function.append_basic_block("guarded")
+        skip = self.function.append_basic_block("skip")
+        if predicate.lanes is None:
+            build.cbranch(predicate.node, onward, skip)
+            build.position_at_end(skip)
+            self._go(place, after, mask, pending)
+            build.position_at_end(onward)
+            return mask
+        here = build.and_(bits_of_mask(build, predicate.node), mask)
+        if after not in self.ending:
+            self._wait(after, build.and_(mask, build.not_(here)))
+        build.cbranch(build.icmp_unsigned("!=", here, I32(0)), onward, skip)
+        build.position_at_end(skip)
+        self._rest(pending)
+        build.position_at_end(onward)
+        return here
+
+    def _executed(self, place: Place, lanes: ir.Value) -> None:
+        """Count a place, where somebody does."""
+        if self.counting is not None:
+            self.counting.executed(place, lanes)
+        if self.timed:
+            spent = I64(len(place.block.instructions))
+            self.context.store("clock", self.build.add(self.context.load("clock"), spent))
+
+    def _leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
+        build, kind = self.build, place.block.kind
+        if kind == "exit":
+            self._rest(pending)
+        elif kind == "trap":
+            build.branch(self._stop(-1 - place.index, mask))
+        elif kind == "barrier" and self.apart is not None:
+            self.apart.arrive(place, mask)
+        elif kind == "barrier":
+            self.state.save(self.barriers.index(place) + 1, mask,
+                            self.places[place.after].live_in)
+            build.ret(I32(AT_BARRIER))
+        elif kind == "branch" and taken is not None:
+            self._branch(place, mask, taken, pending)
+        elif taken is not None:
+            self._choose(place, mask, taken, pending)
+        else:
+            self._go(place, place.after if kind == "next" else place.target, mask, pending)
+
+    def _branch(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
+        build = self.build
+        yes, no = (self.function.append_basic_block(name) for name in ("yes", "no"))
+        if taken.lanes is None or place.target == place.after:
+            if taken.lanes is not None:
+                build.branch(yes)
+            else:
+                build.cbranch(taken.node, yes, no)
+        else:
+            go = build.and_(bits_of_mask(build, taken.node), mask)
+            stay = build.and_(mask, build.not_(go))
+            some, parted = (self.function.append_basic_block(name) for name in ("some", "parted"))
+            build.cbranch(build.icmp_unsigned("==", go, I32(0)), no, some)
+            build.position_at_end(some)
+            build.cbranch(build.icmp_unsigned("==", stay, I32(0)), yes, parted)
+            build.position_at_end(parted)
+            self._part(place, sorted([(place.target, go), (place.after, stay)],
+                                     key=lambda way: way[0]), pending)
+        build.position_at_end(yes)
+        self._go(place, place.target, mask, pending)
+        build.position_at_end(no)
+        self._go(place, place.after, mask, pending)
+
+    def _choose(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
+        """Where the entry of a table, or the function at an address, says."""
+        build, program, block = self.build, self.program, place.block
+        if block.kind == "indexed":
+            keys = list(range(len(block.targets)))
+        else:
+            keys = [program.module.address(code.function.name)
+                    for code in control_flow.callees(program, block)]
+        bits = int(taken.kind[1:])
+        if taken.lanes is None:
+            nowhere = self._stop(-1 - place.index, mask, taken)
+            switch = build.switch(taken.node, nowhere)
+            for key, target in zip(keys, place.targets, strict=True):
+                way = self.function.append_basic_block("way")
+                switch.add_case(ir.Constant(ir.IntType(bits), key), way)
+                build.position_at_end(way)
+                self._go(place, target, mask, pending)
+            return
+        ways: dict[int, ir.Value] = {}
+        left = mask
+        for key, target in zip(keys, place.targets, strict=True):
+            same = build.and_(bits_of_mask(build, (taken == key).node), mask)
+            ways[target] = build.or_(ways[target], same) if target in ways else same
+            left = build.and_(left, build.not_(same))
+        onward = self.function.append_basic_block("ways")
+        build.cbranch(build.icmp_unsigned("==", left, I32(0)), onward,
+                      self._stop(-1 - place.index, mask, taken))
+        build.position_at_end(onward)
+        ways = {target: lanes for target, lanes in ways.items() if target not in self.ending}
+        first, *others = sorted(ways) or [-1]
+        if any(target <= place.index for target in place.targets):
+            self._tick(place, mask)
+        for target in others:
+            self._wait(target, ways[target])
+            pending |= 1 << target
+        if ways:
+            some, none = (self.function.append_basic_block(name) for name in ("some", "none"))
+            build.cbranch(build.icmp_unsigned("!=", ways[first], I32(0)), some, none)
+            build.position_at_end(some)
+            self._go(place, first, ways[first], pending)
+            build.position_at_end(none)
+        self._rest(pending)
+
+    def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
+        """Lanes that go different ways: those of the lowest at once, the others wait."""
+        ways = [way for way in ways if way[0] not in self.ending]
+        for target, lanes in ways[1:]:
+            self._wait(target, lanes)
+            pending |= 1 << target
+        if ways:
+            self._go(place, *ways[0], pending)
+        else:
+            self._rest(pending)
+
+    def _go(self, place: Place, target: int, mask: ir.Value, pending: int) -> None:
+        """Lanes in ``mask`` go to ``target``; others may wait at the places in ``pending``."""
+        build = self.build
+        if target in self.ending:
+            self._rest(pending)
+            return
+        if target <= place.index:
+            self._tick(place, mask, target)
+        if self.apart is not None:
+            self._go_apart(place, target, mask)
+            return
+        lower = [other for other in control_flow.members(pending) if other < target]
+        if lower:
+            self._wait(target, mask)
+            build.branch(self.check[lower[0]])
+            return
+        if pending >> target & 1:
+            word = self.words[target]
+            mask = build.or_(mask, build.load(word))
+            build.store(I32(0), word)
+        build.store(mask, self.mask)
+        build.branch(self.enter[target])
+
+    def _go_apart(self, place: Place, target: int, mask: ir.Value) -> None:
+        """As :meth:`_go`, where who waits is known only now."""
+        build = self.build
+        assert self.apart is not None
+        self.apart.tire(place, target, mask)
+        if self.waiting[place.index]:
+            alone, beside = (self.function.append_basic_block(n) for n in ("alone", "beside"))
+            others = build.load(self.apart.others)
+            build.cbranch(build.icmp_unsigned("==", others, I32(0)), alone, beside)
+            build.position_at_end(beside)
+            self._wait(target, mask)
+            build.branch(self.check[self.chain[0]])
+            build.position_at_end(alone)
+        build.store(mask, self.mask)
+        build.branch(self.enter[target])
+
+    def to_the_next(self, place: Place) -> None:
+        """The lanes that ran are parked: on with the lowest that wait, or out of the warp."""
+        self._rest(self.waiting[place.index])
+
+    def _wait(self, target: int, lanes: ir.Value) -> None:
+        """Lanes wait at a place until all lower ones are done."""
+        if self.apart is not None:
+            self.apart.move(target, lanes)
+            return
+        word = self.words[target]
+        self.build.store(self.build.or_(self.build.load(word), lanes), word)
+
+    def _rest(self, pending: int) -> None:
+        """Those who ran are gone: on with the lowest that wait, or the end."""
+        if self.apart is not None and pending:
+            first: int | None = self.chain[0]
+        else:
+            first = next(iter(control_flow.members(pending)), None)
+        self.build.branch(self.finish if first is None else self.check[first])
+
+    def _show(self, target: int, mask: ir.Value) -> None:
+        """Leave where a core can see them the registers that decide how lanes go on."""
+        head = self.heads.get(target)
+        slots = head.slots & set(self.registers.homes) if head else frozenset()
+        if self.regular is not None:
+            self.stale.settle(set(slots), rarely=True)
+        state = State(self.registers, pointer_to(self.build, self.context.load("seen")), slots)
+        state.save(target if head else -1, mask, slots)
+        self.shown = max(self.shown, state.size)
+        if head and not head.registers:
+            head.registers.extend(
+                (offset, self.program.dtypes[slot], slot in self.registers.varying)
+                for slot, offset in state.offsets.items())
+
+    def _tick(self, place: Place, mask: ir.Value, target: int = -1) -> None:
+        """Once in many rounds of a loop, on the way to ``target``, ask whether the time is up."""
+        build, context = self.build, self.context
+        fuel = build.sub(context.load("fuel"), I64(1))
+        context.store("fuel", fuel)
+        ask, onward = (self.function.append_basic_block(name) for name in ("ask", "onward"))
+        build.cbranch(build.icmp_signed("<", fuel, I64(0)), ask, onward)
+        build.position_at_end(ask)
+        self._show(target, mask)
+        if self.sums:  # what others wait to see
+            intrinsic(build, privatisation.merge(), I64, [context.pointer])
+        self._call_back(place, mask, TICK)
+        build.branch(onward)
+        build.position_at_end(onward)
+
+    def _call_back(self, place: Place, mask: ir.Value, number: int) -> None:
+        """Have Python do something for these lanes, and leave the kernel where it does not."""
+        build, context = self.build, self.context
+        context.store("ended", I64(1))
+        context.store("fault", I64(-1 - place.index))
+        context.store("fault_mask", build.zext(mask, I64))
+        callback = ir.FunctionType(ir.VoidType(), [POINTER, I64]).as_pointer()
+        # It is handed the context so that LLVM knows who may write there.
+        build.call(build.inttoptr(context.load("tick"), callback), [context.pointer, I64(number)])
+        done = self.function.append_basic_block("done")
+        build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),
+                      self._stop(-1 - place.index, mask), done)
+        build.position_at_end(done)
+
+    def _provided(self, place: Place, step: Provided, mask: ir.Value) -> None:
+        """A function that the device provides: the lanes' arguments and results lie in the context,
+        64 bits each."""
+        build, registers, dtypes = self.build, self.registers, self.program.dtypes
+        slots = place.block.function.slots
+        rows = [self.context.at(VALUES + LANES * i) for i in range(max(len(step.sources), 1))]
+        for row, source in zip(rows, step.sources, strict=False):
+            assert isinstance(source, Register)
+            declared = dtypes[slots[source.name]]
+            value = spread(registers.get(source, declared).view(kind(declared)).to("u64"))
+            build.store(value.node, row, align=8)
+        self._call_back(place, mask, intrinsics.NAMES.index(step.function))
+        for slot in step.writes:
+            node = build.load(rows[0], typ=ir.VectorType(I64, LANES), align=8)
+            registers.write(slot, Value(build, node, "u64").to(kind(dtypes[slot])), dtypes[slot])

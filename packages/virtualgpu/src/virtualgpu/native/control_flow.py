@@ -1,0 +1,304 @@
+"""Where the lanes of a warp may stand, in which order they run, and who may wait meanwhile.
+
+The lanes of a warp that stand at the lowest place run first, and lanes that meet at a place run
+on together: that is the order of :class:`~virtualgpu.lanes.schedule.Lockstep`, and native code
+keeps it, so stores of lanes that went different ways come in the same order. What can be known
+before a kernel runs is which lanes can wait where meanwhile; a place while which nobody can wait
+runs with all the warp's lanes that are left, and needs no mask of its own.
+
+Sets of places are Python integers: bit ``i`` stands for place ``i``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from virtualgpu.native.refusal import Refused
+from virtualgpu.program.program import Block, FunctionCode, Program
+from virtualgpu.ptx import Register, Symbol
+from virtualgpu.ptx.module import Operand
+
+# A function has places of its own for each way to it. Compiling takes 1 to 3 ms for each.
+MOST_PLACES = 1000
+Stand = tuple[tuple[int, ...], int]  # calling blocks, block
+
+
+@dataclass(slots=True)
+class Passing:
+    """What a call or a return hands over.
+
+    ``registers`` has those that are written, each with the one that is read (None: zero);
+    ``memory`` pieces of a thread's local memory: from which byte, to which, how many.
+    """
+
+    registers: dict[int, int | None]
+    memory: list[tuple[int, int, int]]
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A block, and the calls by which lanes came to it.
+
+    ``index`` says who runs first: as :attr:`Group.key`, deeper calls before all others, then the
+    lowest block. ``after`` is where the text goes on (-1: nowhere), ``targets`` where a jump,
+    call or return leads: several where a table or an address says which. ``frame`` is where in
+    local memory the function's own variables begin.
+    """
+
+    block: Block
+    stack: tuple[int, ...]
+    frame: int
+    index: int = -1
+    after: int = -1
+    targets: tuple[int, ...] = ()
+    passing: Passing | None = None
+    live_in: frozenset[int] = frozenset()
+    live_out: frozenset[int] = frozenset()
+
+    @property
+    def target(self) -> int:
+        """The only one of the targets."""
+        (only,) = self.targets
+        return only
+
+    @property
+    def onward(self) -> set[int]:
+        return {index for index in (self.after, *self.targets) if index >= 0}
+
+
+def places(program: Program) -> list[Place]:
+    """All places that a kernel can come to, in their order; the first need not be its entry.
+
+    Raises Refused where functions call themselves.
+    """
+    found: dict[Stand, Place] = {}
+    leads: dict[Stand, tuple[Stand | None, list[Stand]]] = {}
+    todo: list[Stand] = [((), program.entry_code.entry)]
+    while todo:
+        stand = todo.pop()
+        if stand in found:
+            continue
+        if len(found) >= MOST_PLACES:
+            raise Refused("more code than is worth compiling")
+        stack, index = stand
+        block = program.blocks[index]
+        frame = sum(program.blocks[caller].function.frame_size for caller in stack)
+        place = found[stand] = Place(block, stack, frame)
+        after, targets = leads[stand] = _leads(program, place)
+        todo += targets if after is None else [after, *targets]
+    order = sorted(found, key=lambda stand: (-len(stand[0]), stand[1], stand[0]))
+    number = {stand: index for index, stand in enumerate(order)}
+    for stand, (after, targets) in leads.items():
+        place = found[stand]
+        place.index = number[stand]
+        place.after = -1 if after is None else number[after]
+        place.targets = tuple(number[target] for target in targets)
+    result = [found[stand] for stand in order]
+    for place in result:
+        place.live_in = place.block.live_in.union(*(
+            caller.live_out - set(caller.receives)
+            for caller in (program.blocks[index] for index in place.stack)))
+    for place in result:
+        place.live_out = frozenset().union(*(result[index].live_in for index in place.onward))
+    return result
+
+
+def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
+    """Where lanes go on from a place: after it, and where it jumps."""
+    block, stack = place.block, place.stack
+    after: Stand | None = (stack, block.index + 1)
+    targets: list[Stand] = []
+    if block.kind in ("goto", "branch"):
+        targets = [(stack, block.target)]
+    elif block.kind == "indexed":
+        targets = [(stack, target) for target in block.targets]
+    elif block.kind == "call":
+        inside = (*stack, block.index)
+        targets = [(inside, callee.entry) for callee in callees(program, block)]
+        place.passing = _arguments(program, place)
+    elif block.kind == "return":
+        targets = [(stack[:-1], stack[-1] + 1)]
+        place.passing = _results(program, place)
+    if block.guard is None and block.kind in ("goto", "indexed", "exit", "trap", "call", "return"):
+        after = None
+    return after, targets
+
+
+def callees(program: Program, block: Block) -> list[FunctionCode]:
+    """The functions that a call may enter; of one through a register, all that take as many
+    arguments and whose address somebody takes."""
+    site = block.call
+    assert site is not None
+    if site.target is not None:
+        return [program.functions[site.target]]
+    pointed_at = set(program.module.functions_in_tables()) | {
+        operand.name for code in program.functions.values() for instruction in code.function.body
+        if instruction.opcode != "call" for operand in instruction.operands
+        if isinstance(operand, Symbol)}
+    return [code for name, code in program.functions.items() if name in pointed_at
+            and len(code.function.parameters) == len(site.arguments)]
+
+
+def chosen(place: Place) -> Operand | None:
+    """The index or address that says which of several ways the lanes of a place go."""
+    block = place.block
+    if block.kind == "indexed" and block.last is not None:
+        return block.last.operands[0]
+    if block.kind == "call" and block.call is not None and block.call.target is None:
+        assert block.last is not None
+        return next(operand for operand in block.last.operands if isinstance(operand, Register))
+    return None
+
+
+def _arguments(program: Program, place: Place) -> Passing:
+    block, caller = place.block, place.block.function
+    assert block.call is not None
+    frame, passing = place.frame + caller.frame_size, Passing({}, [])
+    fitting = callees(program, block)
+    for callee in fitting:
+        if callee is caller or any(program.blocks[i].function is callee for i in place.stack):
+            raise Refused("a function that calls itself")
+        formal = callee.function.parameters
+        if len(formal) != len(block.call.arguments):
+            raise Refused("a call with other arguments than the function takes")
+        handed = _handed_over(
+            (caller, place.frame, block.call.arguments),
+            (callee, frame, [variable.name for variable in formal]),
+            [variable.size for variable in formal])
+        if handed.memory and len(fitting) > 1:
+            raise Refused("a call of an address that hands over memory")
+        # What a call finds in its registers is zero, also where an earlier one has left something.
+        fresh = program.blocks[callee.entry].live_in - set(handed.registers)
+        passing.registers |= handed.registers | dict.fromkeys(fresh)
+        passing.memory += handed.memory
+    return passing
+
+
+def _results(program: Program, place: Place) -> Passing:
+    site = program.blocks[place.stack[-1]]
+    assert site.call is not None
+    callee, caller = place.block.function, site.function
+    given = [variable.name for variable in callee.function.returns]
+    if len(given) != len(site.call.returns):
+        raise Refused("a call with other results than the function has")
+    return _handed_over((callee, place.frame, given),
+                        (caller, place.frame - caller.frame_size, site.call.returns),
+                        [variable.size for variable in callee.function.returns])
+
+
+def _handed_over(origin: tuple[FunctionCode, int, Sequence[str]],
+                 target: tuple[FunctionCode, int, Sequence[str]], sizes: list[int]) -> Passing:
+    """From variables of one function, whose frame begins at a byte, to those of another."""
+    (giver, from_frame, given), (taker, to_frame, taken) = origin, target
+    passing = Passing({}, [])
+    for one, other, size in zip(given, taken, sizes, strict=True):
+        if one in giver.slots and other in taker.slots:
+            passing.registers[taker.slots[other]] = giver.slots[one]
+        elif one in giver.frame and other in taker.frame:
+            passing.memory.append((from_frame + giver.frame[one], to_frame + taker.frame[other],
+                                   size))
+        else:
+            raise Refused("a parameter that is a register here and memory there")
+    return passing
+
+
+def ends_others(place: Place) -> bool:
+    """Whether lanes wait here for all others of their warp that have not ended."""
+    mask = place.block.warp_mask
+    everyone = isinstance(mask, np.ndarray) and int(mask[0]) == 0xFFFF_FFFF
+    return place.block.kind == "barrier" or everyone
+
+
+def members(numbers: int) -> Iterable[int]:
+    """The numbers in a set, lowest first."""
+    while numbers:
+        lowest = numbers & -numbers
+        yield lowest.bit_length() - 1
+        numbers ^= lowest
+
+
+def above(index: int) -> int:
+    """All places after ``index``."""
+    return -1 << (index + 1)
+
+
+def endings(places: list[Place]) -> set[int]:
+    """Places that only end the thread, or jump to such a one: nothing can tell when a lane comes
+    there."""
+    gone: set[int] = set()
+    while True:
+        more = {place.index for place in places if _only_ends(place, gone)}
+        if more == gone:
+            return gone
+        gone = more
+
+
+def _only_ends(place: Place, gone: set[int]) -> bool:
+    block = place.block
+    if block.guard is not None or any(
+            i.opcode not in ("ret", "exit", "bra") for i in block.instructions):
+        return False
+    return block.kind == "exit" or (block.kind == "goto" and place.target in gone)
+
+
+def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
+            ) -> list[int]:
+    """For each place: where other lanes of the warp may wait while it runs.
+
+    Parameters
+    ----------
+    places : list of Place
+        All that can be reached, by index.
+    parting : set of int
+        Places whose branch may send the lanes of a warp different ways.
+    guarded : set of int
+        Places under a predicate on which lanes may differ: the others wait behind.
+    gone : set of int
+        Ending places: lanes on the way there wait nowhere.
+    """
+    found = [0] * len(places)
+    onward = [sorted(place.onward - gone) for place in places]
+    todo = set(range(len(places)))
+    while todo:
+        index = todo.pop()
+        grown: dict[int, int] = {}
+        here = found[index]
+        # Of lanes that wait at two places, those at the higher go on waiting.
+        for place in members(here):
+            grown[place] = here & above(place)
+        if index in guarded:
+            after = places[index].after
+            behind = 0 if after in gone else 1 << after
+            grown[index] = grown.get(index, 0) | behind
+            here |= behind
+        for target in onward[index]:
+            others = here
+            if index in parting:
+                for other in onward[index]:
+                    others |= 1 << other
+            grown[target] = grown.get(target, 0) | (others & above(target))
+            # Lanes that come to `target` wait there for those that wait lower down.
+            for place in members(others & ~above(target) & ~(1 << target)):
+                grown[place] = grown.get(place, 0) | 1 << target
+        for place, more in grown.items():
+            if more & ~found[place]:
+                found[place] |= more
+                todo.add(place)
+    return found
+
+
+def anywhere(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
+             ) -> list[int]:
+    """As :func:`waiting`, where lanes may also be held back: once they may have parted, some can
+    wait at every place that can still be reached."""
+    stirred = set(guarded)
+    todo = [*parting, *guarded]
+    while todo:
+        more = places[todo.pop()].onward - gone - stirred
+        stirred |= more
+        todo += more
+    everyone = sum(1 << index for index in stirred)
+    return [everyone if index in stirred else 0 for index in range(len(places))]

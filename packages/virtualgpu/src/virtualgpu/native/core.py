@@ -1,0 +1,345 @@
+"""One processor core's part in a launch: its context, its clock, and what stopped it there."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.compilers.llvm import pointer
+from virtualgpu.errors import Location
+from virtualgpu.lanes import barriers
+from virtualgpu.lanes.group import Group
+from virtualgpu.lanes.registers import Registers
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.launch.launch import WAVE_LANES, Launch
+from virtualgpu.memory.mapping import BASE
+from virtualgpu.native import intrinsics
+from virtualgpu.native.compiled import NativeKernel
+from virtualgpu.native.context import (
+    ADDRESSES,
+    ADDS,
+    AT,
+    EXITED,
+    LANES,
+    LIMIT,
+    ROOM,
+    SITE_WORDS,
+    SITES,
+    SPAN,
+    STOPPED,
+    TABLE,
+    TICK,
+    WORD,
+    size,
+)
+from virtualgpu.native.livelock import Circles
+from virtualgpu.native.tables import Tables
+
+# Rounds of loops until the first look at the clock, and at most between two. A look takes 0.1 ms,
+# for which other cores have to wait: where loops are short, each interval is twice the one before.
+ROUNDS, MOST_ROUNDS = 20_000, 160_000
+OFTEN = 0.0025  # seconds of processor time between two looks
+SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between launches
+SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have together
+
+
+def given(launch: Launch, names: list[str]) -> dict[str, int]:
+    """Addresses in global memory that a kernel asks for: allocated now, unless they are there."""
+    known: dict[str, Callable[[], int]] = {
+        "workspace": launch.workspace,
+        "parameter_address": lambda: int(launch.parameter_address(0)[0])}
+    return {name: known[name]() for name in names}
+
+
+class Common:
+    """What the contexts of all cores of a launch have in common, and later launches with the same
+    dimensions too.
+
+    Attributes
+    ----------
+    blocks : int
+        How many blocks have memory of their own in a context; 1 where none waits for another.
+    rooms : dict
+        Bytes of each block's memories.
+    """
+
+    def __init__(self, launch: Launch, kernel: NativeKernel):
+        self.dimensions = _dimensions(launch)
+        self._tables = tables = Tables()
+        self._parameters = np.frombuffer(bytearray(launch.parameters) or bytearray(1), np.uint8)
+        x, y, _ = launch.block
+        warps = -(-launch.threads // LANES)
+        thread = np.arange(warps * LANES)
+        extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
+        record = kernel.record
+        stride = -(-record.local_size // 16) * 16
+        self.rooms = {"shared": -(-launch.shared_bytes // 16) * 16,
+                      "local": warps * LANES * stride, "states": warps * record.state_size}
+        self.blocks = self._side_by_side(launch) if record.parked else 1
+        self.fields = {
+            "delta": launch.memory.host - BASE, "threads": launch.threads, "warps": warps,
+            "local_stride": stride, "local_bytes": launch.threads * stride,
+            "state_size": record.state_size,
+            "parameters": pointer(self._parameters),
+            "shared_starts": tables.table([start for start, _ in extents]),
+            "shared_ends": tables.table([end for _, end in extents]),
+            "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
+            "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
+            "in_rows": x % record.row == 0 or x == launch.threads,
+            "tid_x": tables.table(thread % x, np.uint32),
+            "tid_y": tables.table(thread // x % y, np.uint32),
+            "tid_z": tables.table(thread // (x * y), np.uint32),
+        }
+        for axis, letter in enumerate("xyz"):
+            self.fields[f"ntid_{letter}"] = launch.block[axis]
+            self.fields[f"nctaid_{letter}"] = launch.grid[axis]
+        self.fields |= {f"{name}_room": nbytes for name, nbytes in self.rooms.items()}
+        self._given = record.given
+        self.fields |= given(launch, record.given)
+        self.fields |= self.allocations(launch)
+
+    @property
+    def nbytes(self) -> int:
+        """Of a context's shared and local memory and states."""
+        return self.blocks * sum(self.rooms.values())
+
+    def _side_by_side(self, launch: Launch) -> int:
+        """How many blocks that may wait for each other share a context: as many as fit a core's
+        cache, of a cooperative launch all."""
+        own = sum(self.rooms.values())
+        blocks = launch.blocks if launch.cooperative else max(
+            1, min(launch.blocks, WAVE_LANES // launch.threads, SIDE_BY_SIDE // own))
+        launch.reserve(blocks * own, "memory of blocks that wait for each other")
+        return blocks
+
+    def allocations(self, launch: Launch) -> dict[str, int]:
+        """The fields that say which global memory there is."""
+        memory, self._allocations = launch.memory, Tables()
+        self.version = memory.version
+        return {"global_starts": self._allocations.table(memory.starts),
+                "global_ends": self._allocations.table(memory.ends),
+                "global_count": len(memory.starts)}
+
+    def renew(self, launch: Launch) -> None:
+        """Go over to another launch that fits."""
+        self._parameters[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
+        self.fields |= given(launch, self._given)  # another version of memory, if there are any
+        if self.version != launch.memory.version:
+            self.fields |= self.allocations(launch)
+
+    def fits(self, launch: Launch) -> bool:
+        return self.dimensions == _dimensions(launch)
+
+
+def _dimensions(launch: Launch) -> tuple[object, ...]:
+    return (launch.memory, launch.block, launch.grid, launch.dynamic_shared, launch.cooperative,
+            launch.budget.nbytes)
+
+
+class Core:
+    """Runs blocks of a launch, one after the other or (:meth:`place`) side by side.
+
+    Parameters
+    ----------
+    look : callable
+        Asked in the midst of long loops whether the core may go on; it may raise.
+
+    Attributes
+    ----------
+    count : int
+        How many blocks it shall be given at once.
+    first, width : int
+        The blocks that it runs, or that lie side by side here: the first of them and how many.
+    done : bool
+        Whether it will run no more blocks.
+    spent : float
+        Seconds of its thread's processor time, when it last looked.
+    circles : Circles
+        What it has seen of the loops from which it asks.
+    error : BaseException or None
+        What was raised meanwhile.
+    helpers : list of Core
+        Of a launch's first core that lies idle: the others, which have the same ``common``.
+    """
+
+    def __init__(self, launch: Launch, kernel: NativeKernel, common: Common,
+                 look: Callable[[Core], bool]):
+        self.kernel, self.common, record = kernel, common, kernel.record
+        self._version = common.version
+        self.helpers: list[Core] = []
+        self._own = own = Tables()
+        self.context = own.words(size(len(record.sites)))
+        tick = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self._tick)
+        own.kept.append(tick)
+        self.circles = Circles(own.words(record.shown // WORD + WORD).view(np.uint8))
+        self.set({"seen": pointer(self.circles.room)})
+        self.is_small = common.nbytes <= SMALL
+        self.set(common.fields | {"tick": ctypes.cast(tick, ctypes.c_void_p).value or 0})
+        for name, nbytes in common.rooms.items():
+            room = own.room(common.blocks * nbytes)
+            self.set({name: room, f"{name}_all": room})
+        if record.parked:
+            self.set({"tables": own.room(common.blocks * WORD * TABLE)})
+        # A site knows no variable yet: its first access looks one up.
+        self.context[SITES + LIMIT :: SITE_WORDS] = record.limits
+        self.context[SITES + ADDS :: SITE_WORDS] = record.adds
+        self._sums = 0 if record.ordered or not any(record.adds) else own.room(ROOM)
+        self.set({"sites": len(record.sites)})
+        self._begin(launch, look)
+
+    def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:
+        """Itself, for another launch with the same dimensions."""
+        self.common.renew(launch)
+        if self._version != self.common.version:
+            self._version = self.common.version
+            self.set(self.common.fields)
+            self.forget_variables()
+        self._begin(launch, look)
+        return self
+
+    def _begin(self, launch: Launch, look: Callable[[Core], bool]) -> None:
+        self.launch, self._look = launch, look
+        self.count, self.done = 1, False
+        self.circles.begin()
+        self.first = self.width = 0
+        self._stood: tuple[int, int, int, int] | None = None
+        self.spent = self._began = 0.0
+        self._rounds = ROUNDS
+        self.error: BaseException | None = None
+        self.set({"fuel": ROUNDS, "several": 0, "block": 0,
+                  "own_room": self._sums, "own_span": 0})
+
+    def forget_variables(self) -> None:
+        """Have each memory instruction look up again where its addresses lie."""
+        self.context[SITES + SPAN :: SITE_WORDS] = 0
+
+    def set(self, fields: dict[str, int]) -> None:
+        """Fill words of the context."""
+        for name, value in fields.items():
+            self.context[AT[name]] = value
+
+    # -- running -------------------------------------------------------------------------------
+
+    def start_clock(self) -> None:
+        """From its own thread, before the first block, or before a turn."""
+        self._began = time.thread_time() - self.spent
+
+    def read_clock(self) -> None:
+        self.spent = time.thread_time() - self._began
+
+    def place(self, first: int, count: int) -> None:
+        """Begin with blocks that lie side by side; :meth:`run` goes on with the same."""
+        self.first, self.width = first, count
+        self.set({"started": 0})
+
+    def run(self, first: int, count: int) -> int:
+        """Run blocks: ENDED or STOPPED; side by side also WAITING or DEADLOCK. Other threads go on
+        meanwhile."""
+        with self._hearing_signals():
+            result = self.kernel.run(pointer(self.context), first, count)
+        self.circles.leave()
+        if result == STOPPED:
+            self._note()
+        return result
+
+    def _tick(self, context: int, number: int) -> None:
+        """From within a loop, or for a function that the device provides, by its number. Native
+        code stops unless this comes to its end."""
+        try:
+            self._note()
+            if number != TICK:
+                intrinsics.serve(self, number)
+            elif not self._goes_on():
+                return
+            if self.error is None:
+                self.context[AT["ended"]] = 0
+        except BaseException as error:  # it must pass through native code
+            self.error = error
+
+    def _goes_on(self) -> bool:
+        before = self.spent
+        self.circles.look(self)
+        if not self._look(self):
+            return False
+        if self.spent - before < OFTEN:
+            self._rounds = min(2 * self._rounds, MOST_ROUNDS)
+        self.context[AT["fuel"]] = self._rounds
+        return True
+
+    @contextmanager
+    def _hearing_signals(self) -> Iterator[None]:
+        """Keep what Ctrl-C raises in :meth:`_tick`. A signal's handler runs as a function of
+        Python begins, before any ``try`` in it or in an object's ``__del__``, and what leaves a
+        callback of ctypes, or that, goes to ``sys.unraisablehook`` alone. Only the main thread
+        runs handlers."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = sys.unraisablehook
+
+        def heard(unraisable: Any) -> None:
+            trace = unraisable.exc_traceback
+            if isinstance(unraisable.exc_value, KeyboardInterrupt) or (
+                    trace is not None and trace.tb_frame.f_code is Core._tick.__code__):
+                self.error = unraisable.exc_value
+            else:
+                before(unraisable)
+
+        sys.unraisablehook = heard
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
+
+    # -- where it is ---------------------------------------------------------------------------
+
+    def word(self, field: str) -> int:
+        return int(self.context[AT[field]])
+
+    def ended(self) -> int:
+        """How many of the blocks that lie side by side have ended."""
+        return int(np.count_nonzero(self._exited() == self.launch.threads))
+
+    def end(self) -> None:
+        """All of them have ended, elsewhere."""
+        self._exited()[:] = self.launch.threads
+
+    def _exited(self) -> np.ndarray:
+        """Threads of each block that have ended: int64, shape (blocks,), a view."""
+        whole = (ctypes.c_int64 * (self.width * TABLE)).from_address(self.word("tables"))
+        return np.ctypeslib.as_array(whole).reshape(self.width, TABLE)[:, EXITED]
+
+    def _note(self) -> None:
+        self._stood = (self.word("fault"), self.word("block"), self.word("warp"),
+                       self.word("fault_mask"))
+
+    def stand(self) -> tuple[Wave, Group]:
+        """Block and lanes that stopped or last looked up from a loop, for the machine's words."""
+        assert self._stood is not None
+        fault, block, warp, mask = self._stood
+        lanes = np.array([warp * LANES + i for i in range(LANES) if mask >> i & 1])
+        wave = Wave(self.launch, block, 1)
+        group = Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
+        place = self.kernel.places[-1 - fault] if fault < 0 else self.kernel.sites[fault][1]
+        group.block, group.frame = place.block.index, place.frame
+        return wave, group
+
+    def location(self) -> Location:
+        """Line and thread, where the kernel has a loop that took long; else the block."""
+        if self._stood is not None:
+            return barriers.location(*self.stand())
+        block, _ = Wave(self.launch, self.word("block"), 1).where(0)
+        return Location(self.launch.kernel, block=block)
+
+    def addresses(self, lanes: np.ndarray) -> np.ndarray:
+        """What an access that was refused had asked for."""
+        of_all = self.context[ADDRESSES : ADDRESSES + LANES].view(np.uint64)
+        asked: np.ndarray = of_all[lanes % LANES]
+        return asked

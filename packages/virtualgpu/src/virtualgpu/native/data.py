@@ -1,0 +1,146 @@
+"""Data instructions and what lanes of a warp tell each other, as LLVM values.
+
+The meaning of a data instruction is the expression of :mod:`virtualgpu.operations`, the same
+that the interpreting machine runs; here it is built once more, for 32 lanes or for one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from llvmlite import ir
+
+from virtualgpu.compilers.building import each_bit, intrinsic
+from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
+from virtualgpu.memory.mapping import BASE
+from virtualgpu.native import warp_operations as warp
+from virtualgpu.native.decode import Copy, Data, Move, Parameter, Step
+from virtualgpu.native.operands import BOOL, U64, Registers
+from virtualgpu.native.refusal import Refused
+from virtualgpu.native.values import I1, I64, pointer_to, together, zero
+from virtualgpu.operations.expression import Value, adapt
+from virtualgpu.operations.types import DTYPES, UNSIGNED, kind
+
+_BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
+_SPACES = {"global", "shared", "local", "const", "param"}
+
+
+def emit(registers: Registers, step: Step, mask: ir.Value) -> None:
+    """Write one step that touches no memory; ``mask`` is the word of the lanes that run it."""
+    if isinstance(step, Data):
+        _data(registers, step)
+    elif isinstance(step, Move):
+        _move(registers, step)
+    elif isinstance(step, Parameter):
+        for slot, (value, dtype) in zip(
+                step.targets, parameters(registers, step), strict=True):
+            registers.write(slot, value, dtype)
+    elif isinstance(step, Copy):
+        _copy(registers, step, mask)
+    elif step.instruction.opcode in _EMIT:
+        _EMIT[step.instruction.opcode](registers, step, mask)
+
+
+def _data(registers: Registers, step: Data) -> None:
+    operation = step.operation
+    arguments = [registers.get(source, want)
+                 for source, want in zip(step.sources, operation.sources, strict=True)]
+    if operation.carry_in:
+        carry = registers.place.block.function.slots["%cc"]
+        arguments.append(registers.read(carry)[0])
+    results = step.body(*together(arguments))
+    results = results if isinstance(results, tuple) else (results,)
+    for slot, value, dtype in zip(step.targets, results, operation.destinations, strict=False):
+        registers.write(slot, value, dtype)
+    if operation.carry_out:
+        registers.write(step.targets[-1], results[-1], BOOL)
+
+
+def _move(registers: Registers, step: Move) -> None:
+    """A copy, or packing and unpacking of a vector, as :meth:`Emitter.move` does."""
+    want, parts = step.dtype, len(step.sources)
+    whole = UNSIGNED[want.itemsize]
+    if parts > 1:
+        part = UNSIGNED[want.itemsize // parts]
+        values = together([registers.get(item, part) for item in step.sources])
+        name = f"u{8 * whole.itemsize}"
+        total = values[0].to(name)
+        for i, value in enumerate(values[1:], 1):
+            total = total | (value.to(name) << 8 * part.itemsize * i)
+        registers.write(step.targets[0], total, whole)
+    elif len(step.targets) > 1:
+        part = UNSIGNED[want.itemsize // len(step.targets)]
+        value = registers.get(step.sources[0], whole)
+        for i, slot in enumerate(step.targets):
+            piece = value >> 8 * part.itemsize * i if i else value
+            registers.write(slot, piece.to(f"u{8 * part.itemsize}"), part)
+    else:
+        registers.write(step.targets[0], registers.get(step.sources[0], want), want)
+
+
+def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
+    """What a call or a return hands over, as :mod:`virtualgpu.lanes.calls` does."""
+    build, context, dtypes = registers.build, registers.context, registers.program.dtypes
+    if step.passing.memory:
+        with each_bit(build, mask) as lane:
+            thread = build.add(build.shl(context.load("warp"), I64(5)), lane)
+            own = build.add(context.load("local"),
+                            build.mul(thread, context.load("local_stride")))
+            for start, end, size in step.passing.memory:
+                intrinsic(build, "llvm.memmove.p0.p0.i64", ir.VoidType(), [
+                    *(pointer_to(build, build.add(own, I64(at))) for at in (end, start)),
+                    I64(size), I1(0)])
+    for target, origin in step.passing.registers.items():
+        want = dtypes[target]
+        if origin is None:
+            value = Value(registers.build, zero(kind(want), None), kind(want))
+        else:
+            value = adapt(*registers.read(origin), want)
+        registers.write(target, value, want)
+
+
+def parameters(registers: Registers, step: Parameter) -> Iterator[tuple[Value, np.dtype]]:
+    """The values that a step loads, and their types."""
+    build, dtype = registers.build, step.dtype
+    for i in range(len(step.targets)):
+        at = build.add(registers.context.load("parameters"),
+                       I64(step.offset + i * dtype.itemsize))
+        node = build.load(pointer_to(build, at), typ=ir.IntType(8 * dtype.itemsize), align=1)
+        plain = dtype if dtype.kind == "i" else UNSIGNED[dtype.itemsize]
+        yield Value(build, node, kind(plain)), plain
+
+
+def _cvta(registers: Registers, step: Step, mask: ir.Value) -> None:
+    registers.write(step.targets[0], converted(step, registers.get(step.sources[0], U64)), U64)
+
+
+def converted(step: Step, value: Value) -> Value:
+    """What ``cvta`` makes of an address."""
+    modifiers = step.instruction.modifiers
+    space = next((m.split(":")[0] for m in modifiers if m.split(":")[0] in _SPACES), None)
+    if space is None:
+        raise Refused(step.instruction.name)
+    if space in _BASES:
+        value = value - _BASES[space] if "to" in modifiers else value + _BASES[space]
+    if DTYPES[modifiers[-1]] != U64:
+        raise Refused(step.instruction.name)
+    return value
+
+
+def _isspacep(registers: Registers, step: Step, mask: ir.Value) -> None:
+    space = step.instruction.modifiers[0].split(":")[0]
+    value = registers.get(step.sources[0], U64)
+    if space in _BASES:
+        test = (value >= _BASES[space]) & (value < _BASES[space] + WINDOW)
+    elif space == "global":
+        test = value >= BASE
+    else:
+        test = value.number(0, "pred")
+    registers.write(step.targets[0], test, BOOL)
+
+
+# Instructions that are no data: what they do, with the word of the lanes that run them.
+_EMIT: dict[str, Callable[[Registers, Step, ir.Value], None]] = {
+    "cvta": _cvta, "isspacep": _isspacep, **warp.EMIT,
+}

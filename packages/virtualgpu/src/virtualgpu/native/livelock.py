@@ -1,0 +1,103 @@
+"""Loops of native code that go round for ever: what decides their way, seen again unchanged.
+
+A core asks now and then from within a loop whether it may go on (:mod:`.core`). With that it hands
+over the registers that decide how the lanes go on from the loop's head
+(:mod:`virtualgpu.program.loops`). Where these are what they were at an earlier time, the lanes go
+in a circle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from virtualgpu.native.context import LANES, LANES_AT, PHASE
+from virtualgpu.program import loops
+from virtualgpu.program.program import Program
+
+if TYPE_CHECKING:
+    from virtualgpu.native.control_flow import Place
+
+Core: TypeAlias = Any  # native.core's, whose module is made of this one
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A loop's head: whether memory decides too, and the registers: ``slots``; and, as a core
+    hands them over, the first byte of each, its type and whether each lane has its own."""
+
+    sees: bool
+    slots: frozenset[int]
+    registers: list[tuple[int, np.dtype, bool]]
+
+
+def heads(program: Program, places: list[Place]) -> dict[int, Head]:
+    """By place. Of loops that memory decides only those which store nothing, and call nothing."""
+    if program.loops is None:
+        program.loops = loops.heads(program)
+    found: dict[int, Head] = {}
+    for place in places:
+        loop = program.loops.get(place.block.index)
+        if loop is not None and not place.stack and not (loop.sees and loop.stores):
+            found[place.index] = Head(loop.sees, place.live_in & set(loop.slots), [])
+    return found
+
+
+class Circles:
+    """What a core has seen, compared with a snapshot of an earlier time: the next one is taken
+    after twice as many times (Brent 1980).
+
+    Attributes
+    ----------
+    head : Head or None
+        Where the core's lanes go in a circle.
+    times : int
+        How often they have been seen to, without a break.
+    """
+
+    def __init__(self, room: np.ndarray):
+        self.room = room  # uint8, aligned to 64 bytes
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was seen of another launch."""
+        self.head: Head | None = None
+        self.times = self._visits = 0
+        self._due, self._snapshot = 1, b""
+        self.room[:4] = 255
+
+    def leave(self) -> None:
+        """The loops have ended, or wait."""
+        self.head, self.times = None, 0
+
+    def look(self, core: Core) -> None:
+        """Once more, from within a loop."""
+        number = int(self.room[PHASE : PHASE + 4].view(np.int32)[0])
+        head, self.head = core.kernel.heads.get(number), None
+        if head is None:
+            self.times = 0
+            return
+        seen = self._seen(head, number, core.word("block"), core.word("warp"))
+        self._visits += 1
+        if seen == self._snapshot:
+            self.head, self.times = head, self.times + 1
+        else:
+            self.times = 0
+            if self._visits >= self._due:
+                self._snapshot, self._due = seen, 2 * self._visits
+
+    def _seen(self, head: Head, *where: int) -> bytes:
+        mask = self.room[LANES_AT : LANES_AT + 4].view(np.uint32)
+        lanes = (mask >> np.arange(LANES, dtype=np.uint32) & 1).astype(bool)
+        parts = [np.array(where).tobytes(), mask.tobytes()]
+        for offset, dtype, own in head.registers:
+            if dtype.kind == "b":
+                word = self.room[offset : offset + (4 if own else 1)]
+                parts.append((word.view(np.uint32) & mask if own else word).tobytes())
+                continue
+            values = self.room[offset : offset + dtype.itemsize * (LANES if own else 1)]
+            values = values.reshape(-1, dtype.itemsize)
+            parts.append((values[lanes] if own else values).tobytes())
+        return b"".join(parts)

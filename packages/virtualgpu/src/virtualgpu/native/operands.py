@@ -1,0 +1,256 @@
+"""Operands of instructions as LLVM values: registers, literals, addresses, special registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from llvmlite import ir
+
+from virtualgpu.lanes.emit import literal
+from virtualgpu.lanes.wave import WARP
+from virtualgpu.native.context import LANES
+from virtualgpu.native.control_flow import Place
+from virtualgpu.native.refusal import Refused
+from virtualgpu.native.values import (
+    I1,
+    I32,
+    I64,
+    IOTA,
+    Context,
+    constant_vector,
+    pointer_to,
+    spread,
+    zero,
+)
+from virtualgpu.operations.expression import Value, adapt, llvm_type, select
+from virtualgpu.operations.types import UNSIGNED, kind
+from virtualgpu.program.program import Program
+from virtualgpu.ptx import Immediate, Register, Symbol
+from virtualgpu.ptx.module import Operand
+
+U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
+_FIELDS = {
+    "%nwarpid": "warps", "%warpid": "warp",
+    "%dynamic_smem_size": "dynamic_smem_size", "%total_smem_size": "total_smem_size",
+    **{f"%{name}.{axis}": f"{name}_{axis}"
+       for name in ("ntid", "nctaid", "ctaid") for axis in "xyz"},
+}
+_BY_LANE = {
+    "%laneid": IOTA,
+    "%lanemask_eq": 1 << IOTA,
+    "%lanemask_lt": (1 << IOTA) - 1,
+    "%lanemask_le": (2 << IOTA) - 1,
+    "%lanemask_gt": ~((2 << IOTA) - 1),
+    "%lanemask_ge": ~((1 << IOTA) - 1),
+}
+CLOCKS = {"%clock", "%clock_hi", "%clock64"}
+
+
+HOME_ALIGN = 64
+
+
+def stored(own: ir.Type) -> ir.Type:
+    """How registers lie in memory: predicates in a word, or a byte where one serves all lanes."""
+    if own == I1:
+        return ir.IntType(8)
+    return I32 if own == ir.VectorType(I1, LANES) else own
+
+
+class Registers:
+    """A kernel's registers while its code is written.
+
+    A register's home is a place on the stack, which LLVM's first pass turns into values, or in
+    what a warp keeps at barriers (``kept``). Within a block the latest value is at hand in
+    ``current``, as lanes that run the block see it.
+    """
+
+    def __init__(self, program: Program, build: ir.IRBuilder, context: Context,
+                 varying: set[int], slots: set[int], first: Place, zeros: bool):
+        self.place = first
+        self.program, self.build, self.context = program, build, context
+        self.varying = varying
+        self.homes: dict[int, ir.Value] = {}
+        self.kept: set[int] = set()
+        self.current: dict[int, tuple[Value, np.dtype]] = {}
+        # What gives the values of registers that are not in `current`, nor in their homes.
+        self.later: dict[int, Callable[[], tuple[Value, np.dtype]]] = {}
+        self.written: set[int] = set()
+        self.given: set[str] = set()  # words of the context that a launch has to fill
+        self.variables: dict[str, int] = {}  # whose addresses stand in the code
+        for slot in sorted(slots):
+            name = kind(program.dtypes[slot])
+            lanes = LANES if slot in varying else None
+            self.homes[slot] = build.alloca(llvm_type(name, lanes))
+            self.homes[slot].align = HOME_ALIGN
+            # What is read before it is written; of a kernel that parks its lanes, all: the result
+            # of the grid's barrier is 0, and nothing writes it.
+            if zeros or slot in first.live_in:
+                build.store(zero(name, lanes), self.homes[slot])
+
+    def start(self, place: Place) -> None:
+        """Go on with the block of ``place``."""
+        self.place, self.current, self.later, self.written = place, {}, {}, set()
+
+    def read(self, slot: int) -> tuple[Value, np.dtype]:
+        if slot in self.later:
+            self.current[slot] = self.later.pop(slot)()
+        if slot not in self.current:
+            dtype = self.program.dtypes[slot]
+            self.current[slot] = Value(self.build, self.at_home(slot), kind(dtype)), dtype
+        return self.current[slot]
+
+    def write(self, slot: int | None, value: Value, have: np.dtype) -> None:
+        """A register's new value; a narrower one is extended by its own sign, as
+        :meth:`Emitter.write_slot` does."""
+        if slot is None:
+            return
+        declared = self.program.dtypes[slot]
+        if have.itemsize > declared.itemsize:
+            raise Refused(f"a {have} result for a register of {declared}")
+        if have.itemsize < declared.itemsize:
+            if have.kind == "b":
+                value, have = value.to("u8"), UNSIGNED[1]
+            if have.kind == "f":
+                have = UNSIGNED[have.itemsize]
+                value = value.view(kind(have))
+            wide = np.dtype(f"{'i' if have.kind == 'i' else 'u'}{declared.itemsize}")
+            value, have = value.to(kind(wide)), wide
+        self.later.pop(slot, None)
+        self.current[slot] = value, have
+        self.written.add(slot)
+
+    def store_back(self, live: frozenset[int], mask: ir.Value | None, needed: set[int]) -> None:
+        """At the end of a block, put what lives on where the next block finds it; lanes that
+        wait keep what they need."""
+        for slot in sorted(self.written & live):
+            value, have = self.read(slot)
+            declared = self.program.dtypes[slot]
+            value = adapt(value, have, declared)
+            if slot in self.varying:
+                value = spread(value)
+                if mask is not None and slot in needed:
+                    old = Value(self.build, self.at_home(slot), value.kind)
+                    value = select(Value(self.build, mask, "pred"), value, old)
+            self.put_home(slot, value.node)
+
+    # -- homes ---------------------------------------------------------------------------------
+
+    def _type(self, slot: int) -> ir.Type:
+        lanes = LANES if slot in self.varying else None
+        return llvm_type(kind(self.program.dtypes[slot]), lanes)
+
+    def at_home(self, slot: int) -> ir.Value:
+        """What lies in a register's home."""
+        build, own = self.build, self._type(slot)
+        if slot not in self.kept:
+            return build.load(self.homes[slot])
+        value = build.load(self.homes[slot], typ=stored(own), align=HOME_ALIGN)
+        if stored(own) is own:
+            return value
+        return (build.trunc if own == I1 else build.bitcast)(value, own)
+
+    def put_home(self, slot: int, node: ir.Value) -> None:
+        build = self.build
+        if slot not in self.kept:
+            build.store(node, self.homes[slot])
+            return
+        if stored(node.type) is not node.type:
+            node = (build.zext if node.type == I1 else build.bitcast)(node, stored(node.type))
+        build.store(node, self.homes[slot], align=HOME_ALIGN)
+
+    def keep(self, slot: int, home: ir.Value) -> None:
+        """Give a register a home in memory that outlasts the function, aligned to HOME_ALIGN. It
+        holds zero only where :meth:`clear` is called."""
+        self.homes[slot] = home
+        self.kept.add(slot)
+
+    def clear(self, slots: frozenset[int]) -> None:
+        for slot in sorted(slots & self.kept):
+            own = self._type(slot)
+            lanes = own.count if isinstance(own, ir.VectorType) else None
+            self.put_home(slot, zero(kind(self.program.dtypes[slot]), lanes))
+
+    # -- operands ------------------------------------------------------------------------------
+
+    def get(self, operand: Operand, want: np.dtype) -> Value:
+        """An operand's bits as ``want``."""
+        if isinstance(operand, Immediate):
+            return self._literal(literal(operand, want))
+        if isinstance(operand, Symbol):
+            return adapt(self._symbol(operand), U64, want)
+        if not isinstance(operand, Register):
+            raise Refused(f"an operand that is {operand}")
+        name = operand.name
+        if name.startswith("!"):
+            return ~self.get(Register(name[1:]), want)
+        code = self.place.block.function
+        if name in code.function.registers:
+            return adapt(*self.read(self.program.register(code, operand)), want)
+        if name in code.slots:  # a function's parameter
+            return adapt(*self.read(code.slots[name]), want)
+        value = self._special(name)
+        return adapt(value, U32 if value.kind == "u32" else U64, want)
+
+    def _number(self, number: int, bits: int) -> Value:
+        node = ir.Constant(ir.IntType(bits), number & ((1 << bits) - 1))
+        return Value(self.build, node, f"u{bits}")
+
+    def _literal(self, array: np.ndarray) -> Value:
+        if array.dtype.kind == "b":
+            return Value(self.build, ir.Constant(ir.IntType(1), int(array[0])), "pred")
+        bits = int(array.view(UNSIGNED[array.itemsize])[0])
+        return self._number(bits, 8 * array.itemsize).view(kind(array.dtype))
+
+    def _symbol(self, symbol: Symbol) -> Value:
+        program, code = self.program, self.place.block.function
+        if symbol.name in program.parameter_offsets and code is program.entry_code:
+            at = program.parameter_offsets[symbol.name] + symbol.offset
+            return self._given("parameter_address") + at
+        return self._number(self._address(symbol), 64)
+
+    def _address(self, symbol: Symbol) -> int:
+        program = self.program
+        if symbol.name == "WARP_SZ":
+            return WARP + symbol.offset
+        if symbol.name in program.shared.addresses:
+            return program.shared.addresses[symbol.name] + symbol.offset
+        code = self.place.block.function
+        if symbol.name in code.frame:
+            return self.place.frame + code.frame[symbol.name] + symbol.offset
+        address = self.variables[symbol.name] = program.module.address(symbol.name)
+        return address + symbol.offset
+
+    def _special(self, name: str) -> Value:
+        context = self.context
+        if name in _FIELDS:
+            return context.word32(_FIELDS[name])
+        if name == "%clock64":
+            return Value(self.build, context.load("clock"), "u64")
+        if name.startswith("%envreg"):
+            return self._environment(name)
+        if name in CLOCKS:
+            count = self._special("%clock64")
+            return (count >> 32 if name == "%clock_hi" else count).to("u32")
+        if name in ("%smid", "%nsmid"):
+            return self._number(name == "%nsmid", 32)
+        if name in _BY_LANE:
+            return Value(self.build, constant_vector(_BY_LANE[name], 32), "u32")
+        if name.startswith("%tid."):
+            table = context.load(f"tid_{name[-1]}")
+            at = self.build.add(table, self.build.shl(context.load("warp"), I64(7)))
+            node = self.build.load(pointer_to(self.build, at), typ=ir.VectorType(I32, LANES),
+                                   align=4)
+            return Value(self.build, node, "u32")
+        raise Refused(f"the special register {name}")
+
+    def _given(self, field: str) -> Value:
+        self.given.add(field)
+        return Value(self.build, self.context.load(field), "u64")
+
+    def _environment(self, name: str) -> Value:
+        """The driver's registers, as :mod:`virtualgpu.lanes.special` has them."""
+        if name not in ("%envreg1", "%envreg2"):
+            return self._number(0, 32)
+        address = self._given("workspace")
+        return (address >> 32 if name == "%envreg1" else address).to("u32")

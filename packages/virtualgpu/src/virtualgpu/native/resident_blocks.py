@@ -1,0 +1,97 @@
+"""A launch whose blocks may wait for each other: side by side, on one core.
+
+Of a cooperative launch all blocks lie in one context; of others as many as fit a core's cache, and
+where those only wait, the next ones begin in a context of their own (:mod:`.block_scheduler` is the
+native code).
+"""
+
+from __future__ import annotations
+
+from virtualgpu.lanes import simt
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.launch import standstill
+from virtualgpu.launch.launch import WAITING as WAITING_WAVES
+from virtualgpu.launch.launch import WAVE_LANES, Launch
+from virtualgpu.native import deadlock
+from virtualgpu.native.compiled import NativeKernel
+from virtualgpu.native.context import DEADLOCK, ENDED, STOPPED, WAITING
+from virtualgpu.native.core import Core
+from virtualgpu.native.multicore import Run
+
+
+class SideBySide(Run):
+    """The launching thread does it all: here a :class:`Core` is a context that takes turns."""
+
+    def __init__(self, launch: Launch, kernel: NativeKernel):
+        super().__init__(launch, kernel)
+        self.taken_over: dict[Core, Wave] = {}  # by the interpreting machine
+
+    def _work(self, core: Core) -> None:
+        waiting: list[Core] = []
+        ended = [core]
+        look_at = standstill.FIRST
+        assert self.kernel.kept is not None
+        try:
+            while self.next < self.end or waiting:
+                if self._may_begin(waiting):
+                    core = ended.pop() if ended else self._another()
+                    core.place(self.next, min(core.common.blocks, self.end - self.next))
+                    self.next += core.width
+                    waiting.append(core)
+                left: list[Core] = []
+                for core in waiting:
+                    result = self._turn(core)
+                    if result == STOPPED:
+                        if core.error is None:
+                            self.stopped.append(core)
+                        return
+                    (left if result == WAITING else ended).append(core)
+                waiting = left
+                spent = sum(one.spent for one in self.cores)
+                if spent > look_at and waiting and not (
+                        self.taken_over or self._may_begin(waiting)):
+                    seconds = max(standstill.FIRST, min(spent * standstill.PART, 10))
+                    deadlock.look(self.launch, self.kernel.kept, waiting, seconds)
+                    look_at = 2 * spent
+        except BaseException as error:  # Ctrl-C between two turns, too
+            core.error = error
+
+    def _may_begin(self, waiting: list[Core]) -> bool:
+        """Whether there are more blocks, and room for them: as many lanes wait as on the
+        interpreting machine."""
+        launch, common = self.launch, self.cores[0].common
+        most = min(WAITING_WAVES * WAVE_LANES // (common.blocks * launch.threads),
+                   launch.budget.nbytes // common.nbytes)
+        return self.next < self.end and len(waiting) < max(1, most)
+
+    def _ended(self) -> int:
+        return self.next - sum(core.width - core.ended() for core in self.cores)
+
+    def _another(self) -> Core:
+        core = Core(self.launch, self.kernel, self.cores[0].common, self._look)
+        self.cores.append(core)
+        return core
+
+    def _turn(self, core: Core) -> int:
+        core.start_clock()
+        wave, result = self.taken_over.get(core), DEADLOCK
+        if wave is None:
+            result = core.run(core.first, core.width)
+        if result == DEADLOCK:
+            assert self.kernel.kept is not None
+            if wave is None:
+                wave = deadlock.take_over(self.launch, self.kernel.kept, core)
+                self.taken_over[core] = wave
+            result = WAITING
+            if simt.run(wave):
+                del self.taken_over[core]
+                core.end()
+                result = ENDED
+        if result != STOPPED:
+            self._look(core)
+        return result
+
+    def _look(self, core: Core) -> bool:
+        going = super()._look(core)
+        self._say_where(core)
+        return going

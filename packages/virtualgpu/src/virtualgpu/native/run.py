@@ -1,0 +1,136 @@
+"""A launch in native code: who may have one."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import threading
+import time
+import warnings
+
+from virtualgpu.errors import UnsupportedInstruction
+from virtualgpu.lanes.events import Observer
+from virtualgpu.lanes.schedule import Lockstep
+from virtualgpu.lanes.wave import MAX_LOCAL
+from virtualgpu.launch.launch import Launch
+from virtualgpu.native import record
+from virtualgpu.native.compiled import NativeKernel
+from virtualgpu.native.core import given
+from virtualgpu.native.multicore import Run
+from virtualgpu.native.refusal import Refused
+from virtualgpu.native.resident_blocks import SideBySide
+from virtualgpu.program.program import Program
+
+# Whether an error of the compiler's own is one: tests ask for it, users get the other machine.
+STRICT = os.environ.get("VIRTUALGPU_NATIVE") == "always"
+
+_lock = threading.Lock()
+
+
+def natively(launch: Launch, first: int = 0) -> bool:
+    """Run the blocks from ``first`` on in native code if they can be; False where nothing has
+    been done."""
+    if not isinstance(launch.schedule, Lockstep) or not math.isinf(launch.budget.instructions):
+        return False
+    found = [observer.has_found() for observer in launch.observers]
+    if found and None not in found:
+        if any(found) and launch.program.watching is None:
+            launch.program.watching = "faults have been found in it"
+        return not any(found) and _checked(launch, first)
+    counts = bool(launch.observers)
+    if counts and not _can_be_counted(launch.observers):
+        return False
+    start = time.thread_time()
+    kernel = _kernel(launch.program, counts)
+    launch.deadline += time.thread_time() - start  # the kernel's own time is what is limited
+    if kernel is None or kernel.record.local_size > MAX_LOCAL or (
+            kernel.record.grid_barrier and not launch.cooperative):
+        return False
+    run = (SideBySide if kernel.record.parked else Run)(launch, kernel)
+    if counts:
+        run.count(launch.observers[0].counts(kernel, first))
+    try:
+        run.run(first)
+    finally:
+        if run.counts is not None:
+            launch.observers[0].counted(kernel, run.counts)
+    return True
+
+
+def _checked(launch: Launch, first: int) -> bool:
+    """The same under the checkers: False, and memory as it was, where one may have to speak."""
+    from virtualgpu.native.watched_launch import Suspicion, Watch, Watched, space_of
+
+    start = time.thread_time()
+    kernel = _kernel(launch.program, False, watches=True)
+    if kernel is None or kernel.record.local_size > MAX_LOCAL:
+        return False
+    space = space_of(launch.memory)
+    if space is None:
+        return False
+    given(launch, kernel.record.given)
+    while True:
+        watch = Watch(launch, kernel, space, first)
+        launch.deadline += time.thread_time() - start
+        start = time.thread_time()
+        try:
+            Watched(launch, kernel, watch).run(first)
+        except Suspicion:
+            watch.undo()
+            if not (allocations := watch.to_track()):
+                launch.program.watching = "something in it needs words"
+                launch.deadline += time.thread_time() - start
+                return False
+            assert kernel.checked is not None
+            kernel.checked.tracked.update(allocations)
+        except BaseException:
+            watch.settle()
+            raise
+        else:
+            watch.settle()
+            return True
+
+
+def _can_be_counted(observers: list[Observer]) -> bool:
+    """Whether native code can count for those who watch, instead of telling them."""
+    return len(observers) == 1 and type(observers[0]).counts is not Observer.counts
+
+
+def _kernel(program: Program, counts: bool, watches: bool = False) -> NativeKernel | None:
+    """The program's native code, compiled when first asked for; None without."""
+    variant = "counting" if counts else "watching" if watches else "native"
+    with _lock:
+        if getattr(program, variant) is None:
+            setattr(program, variant, _code(program, variant))
+    kernel = getattr(program, variant)
+    return kernel if isinstance(kernel, NativeKernel) else None
+
+
+def _code(program: Program, variant: str) -> NativeKernel | str:
+    """Native code, or why there is none."""
+    collects = gc.isenabled()
+    try:
+        known = record.fetch(program, variant)
+        if known is None:
+            # Writing LLVM makes 50,000 objects, which may be when Python looks through all that
+            # there are: 0.2 s beside Numba.
+            gc.disable()
+            from virtualgpu.native.kernel import build  # 20 ms that a kernel on disk never needs
+
+            try:
+                known = build(program, variant)
+            except (Refused, UnsupportedInstruction) as refusal:
+                known = str(refusal) or "refused"
+            record.keep(program, variant, known)
+        return known if isinstance(known, str) else NativeKernel(program, known)
+    except Exception as error:  # an unforeseen form: the other machine knows it
+        if STRICT:
+            raise
+        warnings.warn(
+            f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
+            "runs slower than it could: please report this", RuntimeWarning, stacklevel=2)
+        return repr(error)
+    finally:
+        if collects:
+            gc.enable()

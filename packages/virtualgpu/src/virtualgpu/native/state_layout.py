@@ -1,0 +1,48 @@
+"""Where the states of warps that wait hold what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtualgpu.native.control_flow import Place
+from virtualgpu.native.decode import decode
+from virtualgpu.native.divergence import Apart, Arrival, barrier_of
+from virtualgpu.program.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the states of warps hold: where lanes may be parked, with the first byte of their word;
+    of each register its first byte, and whether each lane has its own."""
+
+    heads: Sequence[tuple[Place, int]]
+    meets: Sequence[tuple[Place, int]]
+    arrivals: Sequence[Arrival]
+    registers: dict[int, tuple[int, bool]]
+    first: Place
+    places: Sequence[Place]
+
+
+def parked(apart: Apart) -> dict[str, Any]:
+    """The same in plain numbers."""
+    low = apart.low
+    return {
+        "heads": [(place.index, apart.kept[place.index]) for place in apart.heads],
+        "meets": [(place.index, apart.kept[place.index]) for place in apart.meets],
+        "arrivals": [(arrival.place.index, arrival.offset) for arrival in apart.arrivals],
+        "registers": [(slot, offset, slot in low.registers.varying)
+                      for slot, offset in apart.state.offsets.items()],
+        "first": low.first.index}
+
+
+def kept(program: Program, places: Sequence[Place], parked: dict[str, Any]) -> Kept:
+    """What the numbers stand for."""
+    return Kept(
+        [(places[place], offset) for place, offset in parked["heads"]],
+        [(places[place], offset) for place, offset in parked["meets"]],
+        [Arrival(places[place], barrier_of(decode(program, places[place])), offset)
+         for place, offset in parked["arrivals"]],
+        {slot: (offset, own) for slot, offset, own in parked["registers"]},
+        places[parked["first"]], places)

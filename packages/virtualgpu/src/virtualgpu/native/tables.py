@@ -1,0 +1,35 @@
+"""Arrays that native code reaches by their addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from virtualgpu.compilers.llvm import pointer
+from virtualgpu.native.context import WORD
+
+
+class Tables:
+    """Memory that native code reaches by its address, for as long as this object lives."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
+        """The address of an array with these values."""
+        array = np.array(values, dtype)
+        if not array.size:
+            array = np.zeros(1, dtype)
+        self.kept.append(array)
+        return pointer(array)
+
+    def words(self, count: int) -> np.ndarray:
+        """int64, zero, aligned to 64 bytes."""
+        raw = np.zeros(count + 8, np.int64)
+        self.kept.append(raw)
+        return raw[(-pointer(raw) // WORD) % 8 :][:count]
+
+    def room(self, nbytes: int) -> int:
+        return pointer(self.words(-(-nbytes // WORD) + 1))

@@ -1,0 +1,100 @@
+"""Which registers hold one value for all lanes of a warp that run together.
+
+A register is uniform if every instruction that writes it computes one value for the warp, and
+none writes it while lanes wait that still need the old value (Coutinho et al., "Divergence
+Analysis and Optimizations", PACT 2011, whose sync dependence this is). Such a register is one
+number in native code, and a branch on it never parts a warp.
+"""
+
+from __future__ import annotations
+
+from virtualgpu.native import control_flow
+from virtualgpu.native.control_flow import Place, chosen
+from virtualgpu.native.decode import Access, Barrier, Copy, Parameter, Provided, Step
+from virtualgpu.native.operands import CLOCKS
+from virtualgpu.program.program import Program
+from virtualgpu.ptx import Immediate, Register, Symbol
+from virtualgpu.ptx.module import Operand
+from virtualgpu.ptx.opcodes import COLLECTIVES
+
+# Special registers that are one number for a warp.
+SPECIALS = {
+    *(f"%{name}.{axis}" for name in ("ctaid", "ntid", "nctaid") for axis in "xyz"),
+    "%warpid", "%nwarpid", "%dynamic_smem_size", "%total_smem_size", "%smid", "%nsmid",
+    *(f"%envreg{i}" for i in range(32)),
+}
+
+
+class Uniformity:
+    """The result: ``varying`` registers, and ``waiting`` for each place; with ``apart`` every
+    place that lanes can come to once they may have parted (:mod:`.divergence`)."""
+
+    def __init__(self, program: Program, places: list[Place], steps: list[list[Step]],
+                 gone: set[int], apart: bool = False):
+        self.program, self.places, self.steps = program, places, steps
+        self.gone, self.apart = gone, apart
+        self.varying: set[int] = set()
+        self.waiting: list[int] = []
+        self._solve()
+
+    def is_uniform(self, place: Place, operand: Operand) -> bool:
+        if isinstance(operand, Immediate | Symbol):
+            return True
+        if not isinstance(operand, Register):
+            return False
+        name = operand.name.removeprefix("!")
+        code = place.block.function
+        if name in code.slots:
+            return code.slots[name] not in self.varying
+        return name in SPECIALS or name in CLOCKS
+
+    def result_is_uniform(self, place: Place, step: Step) -> bool:
+        if isinstance(step, Parameter | Copy):
+            return not step.reads & self.varying
+        if isinstance(step, Barrier):
+            return step.grid
+        if step.instruction.opcode in COLLECTIVES or isinstance(step, Provided):
+            return False
+        # A thread's own memory, or an address that may lie there.
+        if isinstance(step, Access) and (
+                step.site.kind == "atomic" or step.site.space not in ("global", "shared")):
+            return False
+        if step.reads & self.varying:
+            return False
+        return all(self.is_uniform(place, source) for source in step.sources)
+
+    def _solve(self) -> None:
+        while True:
+            parting, guarded = set(), set()
+            for place in self.places:
+                block = place.block
+                if block.kind == "branch" and block.last is not None and (
+                        block.last.guard is not None) and not self.is_uniform(
+                        place, block.last.guard[0]):
+                    parting.add(place.index)
+                way = chosen(place)
+                if way is not None and not self.is_uniform(place, way):
+                    parting.add(place.index)
+                if block.guard is not None and block.guard[0] in self.varying:
+                    guarded.add(place.index)
+                mask = block.warp_mask
+                if self.apart and isinstance(mask, int) and mask in self.varying:
+                    guarded.add(place.index)  # teams go on one by one
+            find = control_flow.anywhere if self.apart else control_flow.waiting
+            self.waiting = find(self.places, parting, guarded, self.gone)
+            grown: set[int] = set()
+            for place in self.places:
+                needed = self.needed_by_others(place.index)
+                for step in self.steps[place.index]:
+                    uniform = self.result_is_uniform(place, step)
+                    grown.update(slot for slot in step.writes if not uniform or slot in needed)
+            if grown <= self.varying:
+                return
+            self.varying |= grown
+
+    def needed_by_others(self, index: int) -> set[int]:
+        """Registers that lanes need which wait while this place's block runs."""
+        needed: set[int] = set()
+        for waiting in control_flow.members(self.waiting[index]):
+            needed |= self.places[waiting].live_in
+        return needed

@@ -1,0 +1,121 @@
+"""LLVM values of a warp: 32 lanes, or one number for all, and masks of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+from llvmlite import ir
+
+from virtualgpu.compilers.building import intrinsic
+from virtualgpu.native.context import AT, LANES, WORD
+from virtualgpu.operations.expression import Splat, Value, llvm_type
+
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+POINTER = ir.PointerType()
+MASK = ir.VectorType(I1, LANES)
+EVERYONE = ir.Constant(I32, 0xFFFF_FFFF)
+IOTA = np.arange(LANES)
+
+
+def constant_vector(numbers: Iterable[int], bits: int = 32) -> ir.Constant:
+    """Numbers side by side, one for each lane or as many as there are; 32 bits serve for the order
+    of a shuffle."""
+    return _constant_vector(tuple(int(n) & ((1 << bits) - 1) for n in numbers), bits)
+
+
+@cache
+def _constant_vector(numbers: tuple[int, ...], bits: int) -> ir.Constant:
+    """The same object each time: to write one out takes 0.1 ms, and it is written out once."""
+    return ir.Constant(ir.VectorType(ir.IntType(bits), len(numbers)), list(numbers))
+
+
+def splat(build: ir.IRBuilder, node: ir.Value, lanes: int = LANES) -> ir.Value:
+    """One number in every lane."""
+    if isinstance(node, ir.Constant):
+        return Splat(node, lanes)
+    vector = ir.VectorType(node.type, lanes)
+    undefined = ir.Constant(vector, ir.Undefined)
+    one = build.insert_element(undefined, node, I32(0))
+    return build.shuffle_vector(one, undefined, Splat(I32(0), lanes))
+
+
+def spread(value: Value) -> Value:
+    """The value with one element per lane."""
+    if value.lanes is not None:
+        return value
+    return Value(value.builder, splat(value.builder, value.node), value.kind)
+
+
+def together(values: list[Value]) -> list[Value]:
+    """All values as numbers where all are, else all with one element per lane."""
+    if all(value.lanes is None for value in values):
+        return values
+    return [spread(value) for value in values]
+
+
+def bits_of_mask(build: ir.IRBuilder, predicate: ir.Value) -> ir.Value:
+    """A predicate of 32 lanes as a word, lane 0 the lowest bit."""
+    return build.bitcast(predicate, I32)
+
+
+def mask_of_bits(build: ir.IRBuilder, word: ir.Value) -> ir.Value:
+    return build.bitcast(word, MASK)
+
+
+def any_bits(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
+    """The bits that are set in some element of a vector of integers. To ask it of all lanes takes
+    half the instructions of making a word with a bit for each, without AVX-512."""
+    of = node.type
+    return intrinsic(build, f"llvm.vector.reduce.or.v{of.count}i{of.element.width}", of.element,
+                     [node])
+
+
+def alike(build: ir.IRBuilder, one: ir.Value, other: ir.Value) -> ir.Value:
+    """Whether two vectors of integers are equal in all elements."""
+    differing = any_bits(build, build.xor(one, other))
+    return build.icmp_unsigned("==", differing, differing.type(0))
+
+
+def first_lane(build: ir.IRBuilder, mask: ir.Value) -> ir.Value:
+    """The number of the first lane of ``mask``."""
+    return build.zext(build.cttz(mask, I1(0)), I64)
+
+
+def out_of(build: ir.IRBuilder, far: ir.Value, span: ir.Value) -> ir.Value:
+    """Negative for each element of ``far`` that is not below ``span``, itself below 2**63."""
+    last = splat(build, build.sub(span, I64(1)))
+    return build.or_(far, build.sub(last, far))
+
+
+def zero(kind: str, lanes: int | None) -> ir.Constant:
+    number = 0.0 if kind[0] == "f" else 0
+    scalar = ir.Constant(llvm_type(kind, None), number)
+    return scalar if lanes is None else Splat(scalar, lanes)
+
+
+class Context:
+    """Words of the context, from inside a kernel."""
+
+    def __init__(self, build: ir.IRBuilder, pointer: ir.Value):
+        self.build, self.pointer = build, pointer
+
+    def at(self, field: str | int) -> ir.Value:
+        word = AT[field] if isinstance(field, str) else field
+        return self.build.gep(self.pointer, [I64(word * WORD)], source_etype=ir.IntType(8))
+
+    def load(self, field: str | int) -> ir.Value:
+        return self.build.load(self.at(field), typ=I64)
+
+    def store(self, field: str | int, value: ir.Value) -> None:
+        self.build.store(value, self.at(field))
+
+    def word32(self, field: str) -> Value:
+        """A field as a register of 32 bits."""
+        return Value(self.build, self.build.trunc(self.load(field), I32), "u32")
+
+
+def pointer_to(build: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    return build.inttoptr(address, POINTER)
+

@@ -1,0 +1,178 @@
+"""Kernels that are watched by ``check()``: what is called at each access and each barrier.
+
+The kernel looks for what the checkers might find, not for their words. Where it suspects something
+it stops, its stores are taken back, and the interpreting machine runs the blocks, which tells who
+does what where. So what is reported is that machine's in any case; what it would not blame, and
+native code did, costs time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from llvmlite import ir
+
+from virtualgpu.compilers.building import intrinsic
+from virtualgpu.native import warp_operations
+from virtualgpu.native.context import site_at
+from virtualgpu.native.control_flow import Place
+from virtualgpu.native.decode import Access, Step
+from virtualgpu.native.divergence import barrier_of
+from virtualgpu.native.operands import Registers
+from virtualgpu.native.refusal import Refused
+from virtualgpu.native.values import EVERYONE, I64, Context, bits_of_mask, splat
+from virtualgpu.native.watched import accesses, clock, neighbours
+from virtualgpu.native.watched.look import Kind
+from virtualgpu.native.watched.rules import LARGEST, Grain
+from virtualgpu.operations.expression import Value
+from virtualgpu.program.program import Program
+from virtualgpu.ptx import Immediate, Instruction
+from virtualgpu.ptx.opcodes import FENCES, waits_for_warp
+
+ORDERS = {"acquire", "release", "acq_rel", "sc"}
+# What lanes do beside memory that a second run, after the first was taken back, would do again.
+ALOUD = {"vprintf", "malloc", "free"}
+# In the loop over blocks: a barrier that all warps have reached, and a block's start.
+PASSES = """
+  %wrong = call i64 @{passes}(ptr %ctx)
+  %suspect = icmp ne i64 %wrong, 0
+  br i1 %suspect, label %stopped, label %passed
+passed:
+"""
+STARTS = "  call i64 @{starts}(ptr %ctx)"
+
+
+def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
+    """How finely a kernel's memory is told apart; Refused where order comes from more than
+    barriers of whole blocks and warps."""
+    sizes: dict[str, int] = dict.fromkeys(("global", "shared", "local"), 1 << LARGEST)
+    strong = warps = False
+    for step in (step for some in steps for step in some):
+        _demand(step.instruction)
+        warps |= _is_warp_barrier(step.instruction)
+        if not isinstance(step, Access):
+            continue
+        site = step.site
+        if site.order not in ("", "relaxed") or (site.scope == "cta" and site.space != "shared"):
+            raise Refused("order by acquire and release, and somebody checks")
+        strong |= site.strong
+        if site.kind == "load":
+            continue  # granules that every store fills tell loads apart too
+        for space in sizes if site.space == "generic" else (site.space,):
+            sizes[space] = min(sizes[space], site.size)
+    shifts = {space: size.bit_length() - 1 for space, size in sizes.items()}
+    return Grain(shifts["global"], shifts["shared"], shifts["local"], strong, warps)
+
+
+def _demand(instruction: Instruction) -> None:
+    if instruction.opcode in FENCES or ORDERS & set(instruction.modifiers):
+        raise Refused("order by fences, and somebody checks")
+    names = {getattr(operand, "name", "") for operand in instruction.operands}
+    if instruction.opcode == "call" and names & ALOUD:
+        raise Refused("what cannot be taken back, and somebody checks")
+    if waits_for_warp(instruction):
+        mask = instruction.operands[-1]
+        if not isinstance(mask, Immediate) or ~mask.value & 0xFFFF_FFFF:
+            raise Refused("lanes that name their companions, and somebody checks")
+
+
+def _is_warp_barrier(instruction: Instruction) -> bool:
+    return instruction.opcode in ("bar", "barrier") and "warp" in instruction.modifiers
+
+
+class Watching:
+    """Writes the calls of one kernel. ``stop(number, mask)`` gives the block to jump to where
+    something may be wrong."""
+
+    def __init__(self, program: Program, context: Context, steps: list[list[Step]],
+                 barriers: list[Place], stop: Callable[[int, ir.Value], ir.Block]):
+        self.context, self.build, self.stop = context, context.build, stop
+        self.grain = grain_of(program, steps)
+        self.debug = program.module.debug
+        if not all(barrier_of(steps[place.index]).plain for place in barriers):
+            raise Refused("barriers of some threads, and somebody checks")
+
+    def _ask(self, number: int, mask: ir.Value, name: str, more: list[ir.Value]) -> None:
+        """Call a function; where it suspects something, leave the kernel."""
+        answer = intrinsic(self.build, name, I64, [self.context.pointer, *more])
+        self._leave_if(number, mask, answer)
+
+    def _leave_if(self, number: int, mask: ir.Value, wrong: ir.Value) -> None:
+        build = self.build
+        onward = build.append_basic_block()
+        build.cbranch(build.icmp_unsigned("!=", wrong, wrong.type(0)), self.stop(number, mask),
+                      onward)
+        build.position_at_end(onward)
+
+    def _kind(self, step: Access) -> Kind | None:
+        site = step.site
+        if site.space == "local" and (site.quiet or self.debug):
+            return None
+        return Kind(site.kind, site.strong, site.size, site.space, self.grain)
+
+    def line(self, step: Access, number: int, first: ir.Value) -> None:
+        """A whole warp reaches neighbouring elements from ``first`` on, in one variable."""
+        if (kind := self._kind(step)) is not None:
+            self._ask(number, EVERYONE, neighbours.line(kind), [I64(number), first])
+
+    def same(self, step: Access, number: int, mask: ir.Value, address: ir.Value) -> None:
+        """All lanes of ``mask`` reach one address."""
+        if (kind := self._kind(step)) is not None:
+            self._ask(number, mask, accesses.same(kind), [I64(number), address, mask])
+
+    def has_rows(self, step: Access) -> bool:
+        """Whether rows of lanes are looked at at once."""
+        space, kind = step.site.space, self._kind(step)
+        return space in ("global", "shared") and kind is not None and (
+            kind.size == 1 << self.grain.of(space))
+
+    def rows(self, run: list[Access], number: int, bases: list[ir.Value]) -> None:
+        """From each of the addresses ``bases``, and the offset of each access of ``run``, eight
+        lanes reach neighbouring elements."""
+        kind, offsets = self._kind(run[0]), sorted({step.site.offset for step in run})
+        assert kind is not None
+        apart = {later - offset for offset, later in pairwise(offsets)}
+        groups = [offsets] if len(apart) == 1 else [[offset] for offset in offsets]
+        for group in groups:
+            more = [I64(len(group)), I64(max(apart, default=0))]
+            self._rows(neighbours.rows(kind), number, bases, group[0], more)
+
+    def same_rows(self, run: list[Access], number: int, bases: list[ir.Value]) -> None:
+        """Each eight lanes reach one of the addresses, with the offset of each of ``run``."""
+        kind, left = self._kind(run[0]), sorted({step.site.offset for step in run})
+        assert kind is not None
+        while left:
+            count = 1
+            while left[2 * count - 1 : 2 * count] == [left[0] + (2 * count - 1) * kind.size]:
+                count *= 2
+            self._rows(neighbours.same_rows(kind, count), number, bases, left[0], [])
+            left = left[count:]
+
+    def _rows(self, name: str, number: int, bases: list[ir.Value], offset: int,
+              more: list[ir.Value]) -> None:
+        addresses = [self.build.add(base, I64(offset)) for base in bases]
+        self._ask(number, EVERYONE, name, [I64(number), *addresses, *more])
+
+    def apart(self, step: Access, number: int, mask: ir.Value) -> None:
+        """Lanes reach the addresses that lie in the context."""
+        if (kind := self._kind(step)) is not None:
+            self._ask(number, mask, accesses.apart(kind), [
+                I64(number), mask, self.context.at(site_at(number))])
+
+    def step(self, place: Place, step: Step, mask: ir.Value, registers: Registers) -> None:
+        """An instruction that is no access."""
+        instruction, number = step.instruction, -1 - place.index
+        if _is_warp_barrier(instruction):
+            self._ask(number, mask, clock.warp_meets(self.grain), [])
+        if instruction.opcode == "shfl" and {"idx", "bfly"} & set(instruction.modifiers):
+            source, _ = warp_operations.sources(registers, step)
+            here = Value(self.build, splat(self.build, mask), "u32")
+            nothing = bits_of_mask(self.build, ((here >> source.view("u32")) & 1 == 0).node)
+            self._leave_if(number, mask, self.build.and_(nothing, mask))
+
+    def texts(self) -> tuple[str, str, str]:
+        """For the loop over blocks: at a block's start, at a barrier, and what to declare."""
+        starts, passes = clock.block_starts(self.grain), clock.block_passes(self.grain)
+        return (STARTS.format(starts=starts), PASSES.format(passes=passes),
+                f"declare i64 @{starts}(ptr)\ndeclare i64 @{passes}(ptr)\n")

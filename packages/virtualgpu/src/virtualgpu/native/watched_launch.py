@@ -1,0 +1,196 @@
+"""A launch under ``check()`` in native code: its records, and how its stores are taken back.
+
+Records lie in address space that costs memory where it is touched, four bytes for a granule
+(:mod:`.shadow.rules`), at the places where a device's memory has its bytes; before the first store
+to an allocation its bytes are kept at the same place of another such space. Times go on from launch
+to launch, so that nothing has to be cleared between two.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import NoReturn
+
+import numpy as np
+
+from virtualgpu.compilers.llvm import pointer
+from virtualgpu.launch.launch import Launch
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.memory.mapping import BASE, NORESERVE
+from virtualgpu.native.compiled import NativeKernel
+from virtualgpu.native.context import LANES
+from virtualgpu.native.core import Core
+from virtualgpu.native.multicore import Run
+from virtualgpu.native.watched.clock import END, TICK
+from virtualgpu.native.watched.rules import (
+    ALL,
+    FIELDS,
+    KEPT,
+    MANY,
+    NONE,
+    SITE_WORDS,
+    STATE_WORDS,
+    TRACKED,
+    WORD,
+    WRITTEN,
+)
+
+RECORDS = ("writes", "reads", "strong")
+RECORD = 4  # bytes
+ATTEMPTS = 8  # runs begun anew because one more allocation is loaded and stored to
+
+
+class Suspicion(Exception):
+    """Native code came to something that the checkers may have words for."""
+
+
+class Space:
+    """The records of one device's memory, and room to keep its bytes."""
+
+    def __init__(self, nbytes: int):
+        self.nbytes = nbytes
+        self.now = TICK
+        self.backup = _reserve(nbytes)
+        self.records = {kind: _reserve(RECORD * nbytes) for kind in RECORDS}
+
+
+def _reserve(nbytes: int) -> np.ndarray:
+    """Zeros that cost nothing until they are touched. Raises OSError where there is no room."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
+    return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
+
+
+def space_of(memory: GlobalMemory) -> Space | None:
+    """The records of a memory, with room for all allocations and for time to pass; None where the
+    system gives no address space."""
+    end = (memory.ends[-1] if memory.ends else BASE) - BASE
+    known = memory.records
+    if isinstance(known, Space) and known.nbytes >= end and known.now < END // 2:
+        return known
+    try:
+        known = memory.records = Space(1 << max(end, mmap.PAGESIZE).bit_length())
+    except (OSError, ValueError, OverflowError, AttributeError):
+        return None
+    return known
+
+
+class Watch:
+    """The words of one watched run of the blocks from ``first`` on."""
+
+    def __init__(self, launch: Launch, kernel: NativeKernel, space: Space, first: int):
+        assert kernel.checked is not None
+        self.launch, self.space, self.grain = launch, space, kernel.checked.grain
+        self.memory, self.starts = launch.memory, list(launch.memory.starts)
+        self.words = words = np.zeros(len(FIELDS), np.int64)
+        self.floor = space.now + TICK
+        self._kept = [words]
+        warps = -(-launch.threads // LANES)
+        self.states = np.zeros((len(self.starts) + 1, STATE_WORDS), np.int64)
+        self.states[:, WRITTEN] = ALL
+        fields = {
+            "now": self.floor, "floor": self.floor, "end": END,
+            "warp_times": self._room(warps, np.uint32),
+            "sites": self._room(SITE_WORDS * (len(kernel.record.sites) + 1), np.int64),
+            "states": pointer(self.states), "backup": pointer(space.backup) - BASE,
+            "local_writes": self._room((_local_bytes(launch, kernel) >> self.grain.local) + 1,
+                                       np.uint32)}
+        for kind in RECORDS:
+            granules = (launch.shared_bytes >> self.grain.shared) + 1
+            fields[f"shared_{kind}"] = self._room(granules, np.uint32)
+            fields[f"global_{kind}"] = pointer(space.records[kind]) - RECORD * (
+                BASE >> self.grain.global_)
+        for name, value in fields.items():
+            words[WORD[name]] = value
+        self.numbers = {start: number for number, start in enumerate(self.starts)}
+        for start, known in self.memory.unwritten.items():
+            state = self.states[self.numbers[start]]
+            state[WRITTEN] = NONE if known.left == known.nbytes else pointer(known.map()) - start
+        for start in kernel.checked.tracked & self.numbers.keys():
+            self.states[self.numbers[start], TRACKED] = 1
+        if first:
+            self._take_over()
+
+    def _room(self, count: int, dtype: type[np.generic]) -> int:
+        array = np.zeros(count, dtype)
+        self._kept.append(array)
+        return pointer(array)
+
+    def _records(self, kind: str, start: int, nbytes: int) -> np.ndarray:
+        shift = self.grain.global_
+        first = (start - BASE) >> shift
+        count = -(-nbytes >> shift)
+        return self.space.records[kind].view(np.uint32)[first : first + count]
+
+    def _take_over(self) -> None:
+        """What waves before did, as accesses of other blocks."""
+        size = 1 << self.grain.global_
+        for observer in self.launch.observers:
+            for start, granule, touched in observer.touched():
+                at = self.numbers[start]
+                nbytes = self.memory.ends[at] - start
+                for kind, here in zip(RECORDS, touched, strict=True):
+                    if not here.any():
+                        continue
+                    self.states[at, TRACKED] = 1
+                    records = self._records(kind, start, nbytes)
+                    if granule > size:
+                        here = np.repeat(here, granule // size)
+                    elif granule < size:
+                        firsts = np.arange(0, len(here), size // granule)
+                        here = np.logical_or.reduceat(here, firsts)
+                    records[here[: len(records)]] = self.floor | MANY
+
+    def to_track(self) -> list[int]:
+        """Where the allocation starts, or after some attempts all that there are, whose loads have
+        to be recorded too; none where the run did not stop for that."""
+        again = int(self.words[WORD["again"]])
+        if not again:
+            return []
+        few = np.count_nonzero(self.states[:, TRACKED]) < ATTEMPTS
+        return [self.starts[again - 1]] if few else self.starts
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def undo(self) -> None:
+        """Take back what the run has stored."""
+        raw, backup = self.memory.mapping.raw, self.space.backup
+        for start, end, state in zip(self.starts, self.memory.ends, self.states, strict=False):
+            if state[KEPT]:
+                raw[start - BASE : end - BASE] = backup[start - BASE : end - BASE]
+        self._leave()
+
+    def settle(self) -> None:
+        """Note which bytes the run has written."""
+        for start, known in list(self.memory.unwritten.items()):
+            if not self.states[self.numbers[start], KEPT]:
+                continue
+            floor = np.uint32(self.words[WORD["floor"]])
+            written = self._records("writes", start, known.nbytes) >= floor
+            if self.grain.strong:
+                written |= self._records("strong", start, known.nbytes) >= floor
+            known.add_map(written, 1 << self.grain.global_)
+            if not known.left:
+                del self.memory.unwritten[start]
+        self._leave()
+
+    def _leave(self) -> None:
+        self.space.now = int(self.words[WORD["now"]])
+        if self.words[WORD["swept"]]:
+            self.memory.records = None
+
+
+def _local_bytes(launch: Launch, kernel: NativeKernel) -> int:
+    stride = -(-kernel.record.local_size // 16) * 16
+    return -(-launch.threads // LANES) * LANES * stride
+
+
+class Watched(Run):
+    """A run that stops at the first suspicion."""
+
+    def __init__(self, launch: Launch, kernel: NativeKernel, watch: Watch):
+        super().__init__(launch, kernel)
+        self.cores[0].set({"watch": pointer(watch.words)})
+
+    def _stopped(self, core: Core) -> NoReturn:
+        raise Suspicion
+

@@ -1,0 +1,325 @@
+"""A linked kernel as basic blocks: what the SIMT loop runs.
+
+A kernel and the functions it can call become one list of blocks in text order. A block ends
+where control may go elsewhere: at a branch, call, return or barrier, and before an instruction
+that brings the lanes of a warp together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.errors import LinkError, Location, PTXSyntaxError
+from virtualgpu.operations.types import REGISTER_DTYPES
+from virtualgpu.program import shared_layout
+from virtualgpu.program.linked import Linked
+from virtualgpu.program.provided import GRID_BARRIER, PROVIDED
+from virtualgpu.program.shared_accesses import shared_accesses
+from virtualgpu.ptx import (
+    Function,
+    Instruction,
+    Label,
+    Register,
+    SourceLine,
+    Symbol,
+    Vector,
+)
+from virtualgpu.ptx.opcodes import BARRIERS, traits, waits_for_warp
+
+CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or written
+FRAME_ALIGN = 16
+
+LONGEST_BLOCK = 1000  # instructions: budgets and Ctrl-C are looked at between blocks
+
+
+@dataclass(slots=True, eq=False)
+class CallSite:
+    """A call: its target (None: the block's run gives addresses) and its parameters' names."""
+
+    target: str | None
+    arguments: tuple[str, ...]
+    returns: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Instructions that run without a choice, and what comes after them.
+
+    ``kind`` is one of next, branch, indexed, exit, return, call, barrier, trap. ``run(group)``
+    executes the body, sets the group's registers to those that live on, and returns what the
+    ending needs: a predicate, an index, a barrier's operands.
+    """
+
+    index: int
+    function: FunctionCode
+    instructions: list[Instruction]
+    kind: str = "next"
+    last: Instruction | None = None
+    target: int = -1
+    targets: tuple[int, ...] = ()
+    negated: bool = False
+    guard: tuple[int, bool] | None = None
+    warp_mask: int | np.ndarray | None = None  # a register slot, or the mask itself
+    call: CallSite | None = None
+    passes: tuple[int, ...] = ()  # registers that a call hands over
+    receives: tuple[int, ...] = ()  # registers that a call or barrier gives back
+    reads: set[int] = field(default_factory=set)
+    writes: set[int] = field(default_factory=set)
+    live_in: frozenset[int] = frozenset()
+    live_out: frozenset[int] = frozenset()
+    run: Any = None  # an Emitter, until all blocks are prepared
+
+    @property
+    def source(self) -> SourceLine | None:
+        for instruction in (self.last, *reversed(self.instructions)):
+            if instruction is not None and instruction.source:
+                return instruction.source
+        return self.function.function.source
+
+
+@dataclass(slots=True, eq=False)
+class FunctionCode:
+    """One function: its register slots, its frame in local memory, its blocks."""
+
+    function: Function
+    slots: dict[str, int] = field(default_factory=dict)
+    frame: dict[str, int] = field(default_factory=dict)  # variable → byte offset
+    frame_size: int = 0
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def entry(self) -> int:
+        return self.blocks[0].index
+
+
+class Program:
+    """An entry with everything it can reach, as blocks; ``lanes.compile`` makes them run.
+
+    Parameters
+    ----------
+    module : LoadedModule
+        Gives functions by name and addresses of module variables.
+    entry : str
+        The kernel.
+    fine : bool
+        End a basic block at each access to memory, so that a schedule can run other lanes
+        between any two of them.
+
+    Raises
+    ------
+    LinkError
+        A function that nothing defines.
+    PTXSyntaxError
+        What is not PTX.
+    """
+
+    def __init__(self, module: Linked, entry: str, fine: bool = False):
+        self.module = module
+        self.fine = fine
+        self.name = entry
+        self.display = module.display_name(entry)
+        self.dtypes: list[np.dtype] = []
+        self.functions: dict[str, FunctionCode] = {}
+        self.blocks: list[Block] = []
+        self.work = 0  # instructions run so far, counted for each lane (Launch.spend)
+        # Its native code, and the variant that counts, or why there is none (virtualgpu.native).
+        self.native: object = None
+        self.counting: object = None
+        self.watching: object = None  # ... that is checked
+        self.watched = 0  # the part of `work` that somebody watched
+        self.loops: Any = None  # see `program.loops`
+        # What observers find out of its instructions once (`watch.orderless`, `.racecheck`,
+        # `.profiling`).
+        self.orderless: bool | None = None
+        self.ordering: tuple[bool, bool] | None = None
+        self.kinds: dict[int, Any] = {}
+        self.parameter_offsets: dict[str, int] = {}
+        self._collect(entry)
+        self.entry_code = self.functions[entry]
+        self._lay_out_parameters()
+        # The register in which callers keep how much of their stack is in use (lanes.stack).
+        self.stack_slot: int | None = None
+        if any(instruction.opcode == "alloca" for code in self.functions.values()
+               for instruction in code.function.body):
+            self.stack_slot = self.slot(self.entry_code, "%stack", np.dtype("i8"))
+        self.shared = shared_layout.lay_out([code.function for code in self.functions.values()],
+                                     module.variables)
+        for code in self.functions.values():
+            self._split(code)
+        self.length = sum(len(code.function.body) for code in self.functions.values())
+        # Where lanes stand that have just told others something.
+        self.after_atomics = {
+            block.index + 1 for block in self.blocks
+            if block.instructions and block.instructions[-1].opcode in (
+                "atom", "red", "mbarrier")}
+
+    # -- layout --------------------------------------------------------------------------------
+
+    def slot(self, code: FunctionCode, name: str, dtype: np.dtype) -> int:
+        slot = code.slots.get(name)
+        if slot is None:
+            slot = code.slots[name] = len(self.dtypes)
+            self.dtypes.append(dtype)
+        return slot
+
+    def _collect(self, entry: str) -> None:
+        """The functions that ``entry`` calls or whose address it can take."""
+        todo = [entry]
+        while todo:
+            name = todo.pop()
+            if name in self.functions:
+                continue
+            function = self.module.function(name)
+            if function is None or function.is_declaration:
+                if name in PROVIDED:
+                    continue
+                raise LinkError(
+                    f"function {name} is declared but nothing defines it; link the source that "
+                    "does (cuda.jit(link=...)) or call another function"
+                )
+            code = self.functions[name] = FunctionCode(function)
+            self._lay_out_frame(code)
+            found = []
+            for instruction in function.body:
+                for operand in instruction.operands:
+                    for item in operand.items if isinstance(operand, Vector) else (operand,):
+                        if isinstance(item, Symbol) and self.module.function(item.name):
+                            found.append(item.name)
+            found += self.module.functions_in_tables()
+            todo += reversed(found)
+
+    def _lay_out_frame(self, code: FunctionCode) -> None:
+        function, offset = code.function, 0
+        for variable in function.variables.values():
+            if variable.space == "param" and (function.is_entry and variable in
+                                              function.parameters):
+                continue
+            if variable.space == "reg" or (
+                    variable.space == "param" and not variable.is_array):
+                self.slot(code, variable.name, REGISTER_DTYPES[variable.element])
+            elif variable.space in ("local", "param"):
+                offset = -(-offset // variable.align) * variable.align
+                code.frame[variable.name] = offset
+                offset += variable.size
+        code.frame_size = -(-offset // FRAME_ALIGN) * FRAME_ALIGN
+
+    def _lay_out_parameters(self) -> None:
+        offset = 0
+        for variable in self.entry_code.function.parameters:
+            offset = -(-offset // variable.align) * variable.align
+            self.parameter_offsets[variable.name] = offset
+            offset += variable.size
+        self.parameter_bytes = offset
+
+    def frame_limit(self, block: int) -> int:
+        """Bytes of local memory above a frame that the function of a block may touch."""
+        return self.blocks[block].function.frame_size
+
+    # -- blocks --------------------------------------------------------------------------------
+
+    def _split(self, code: FunctionCode) -> None:
+        function = code.function
+        body = function.body
+        leaders = {0, *function.labels.values(), *range(LONGEST_BLOCK, len(body), LONGEST_BLOCK)}
+        met = shared_accesses(body) if self.fine else set()
+        for at, instruction in enumerate(body):
+            if traits(instruction).ends or at in met:
+                leaders.add(at + 1)
+            if waits_for_warp(instruction):
+                leaders.add(at)
+            if instruction.guard is not None and instruction.opcode != "bra":
+                leaders |= {at, at + 1}
+        if body:
+            leaders.discard(len(body))
+        starts = sorted(leaders)
+        first = len(self.blocks)
+        number = {start: first + i for i, start in enumerate(starts)}
+        # Falling off the end returns, as `ret` does.
+        number[len(body)] = first + len(starts)
+        for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
+            instructions = body[start:end]
+            block = Block(len(self.blocks), code, instructions)
+            self._ending(code, block, number)
+            self.blocks.append(block)
+            code.blocks.append(block)
+        tail = Block(len(self.blocks), code, [], "exit" if function.is_entry else "return")
+        self.blocks.append(tail)
+        code.blocks.append(tail)
+
+    def _ending(self, code: FunctionCode, block: Block, number: dict[int, int]) -> None:
+        function = code.function
+
+        def place(name: str) -> int:
+            if name not in function.labels:
+                raise PTXSyntaxError(f"branch to an unknown label {name} in {function.name}")
+            return number[function.labels[name]]
+
+        if not block.instructions:
+            return
+        last = block.instructions[-1]
+        if last.guard is not None and last.opcode != "bra":
+            register, negated = last.guard
+            block.guard = (self.register(code, register), negated)
+        opcode = last.opcode
+        if opcode == "bra":
+            assert isinstance(last.operands[0], Label)  # the parser has seen to it
+            block.target = place(last.operands[0].name)
+            block.kind = "goto" if last.guard is None else "branch"
+            block.negated = last.guard is not None and last.guard[1]
+        elif opcode == "brx":
+            if len(last.operands) != 2 or not isinstance(last.operands[1], Label):
+                raise PTXSyntaxError(f"brx.idx takes an index and a table: {last.text}")
+            names = function.branch_targets[last.operands[1].name]
+            block.targets = tuple(place(name) for name in names)
+            block.kind = "indexed"
+        elif opcode == "exit" or (opcode == "ret" and function.is_entry):
+            block.kind = "exit"
+        elif opcode == "ret":
+            block.kind = "return"
+        elif opcode == "trap":
+            block.kind = "trap"
+        elif opcode in BARRIERS and "warp" not in last.modifiers:
+            block.kind = "barrier"
+        elif opcode == "call" and (call := self._call_site(code, last)) is not None:
+            block.kind, block.call = "call", call
+            if call.target == GRID_BARRIER:
+                block.kind = "barrier"
+        else:
+            return
+        block.last = last
+
+    def _call_site(self, code: FunctionCode, instruction: Instruction) -> CallSite | None:
+        """None for an intrinsic of the machine, which the block's body runs."""
+        operands: list[Any] = list(instruction.operands)
+        returns = operands.pop(0).items if operands and isinstance(operands[0], Vector) else ()
+        if not operands:
+            raise PTXSyntaxError(f"call without a function: {instruction.text}")
+        target = operands.pop(0)
+        if not isinstance(target, Symbol | Register):
+            raise PTXSyntaxError(f"call of something that is no function: {instruction.text}")
+        arguments: tuple[Any, ...] = ()
+        if operands and isinstance(operands[0], Vector):
+            arguments = operands.pop(0).items
+        for item in (*returns, *arguments):
+            if not isinstance(item, Symbol | Register):
+                raise PTXSyntaxError(f"call with a literal parameter: {instruction.text}")
+        name = target.name if isinstance(target, Symbol) else None
+        if name is not None and name not in self.functions:
+            if name != GRID_BARRIER and name in PROVIDED:
+                return None
+            if name not in PROVIDED:
+                raise LinkError(f"call of {name}, which nothing defines")
+        return CallSite(name, tuple(i.name for i in arguments), tuple(i.name for i in returns))
+
+    def location(self, source: SourceLine | None) -> Location:
+        return Location(self.display, source.filename if source else None,
+                        source.line if source else None)
+
+    def register(self, code: FunctionCode, register: Register) -> int:
+        declared = code.function.registers.get(register.name)
+        if declared is None:
+            raise PTXSyntaxError(f"register {register.name} is not declared")
+        return self.slot(code, register.name, REGISTER_DTYPES[declared])

@@ -1,0 +1,28 @@
+"""Functions that the device provides: a kernel may call them, no PTX defines them.
+
+``vprintf``, ``__assertfail``, ``malloc`` and ``free`` are CUDA's (CUDA C++ Programming Guide,
+"Formatted Output", "Assertion", "Dynamic Global Memory Allocation"), the others those of
+cooperative groups. What they do stands in :mod:`virtualgpu.lanes.intrinsics`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Provided(NamedTuple):
+    """How many arguments a function takes, and how many results it gives."""
+
+    arguments: int
+    results: int
+
+
+GRID_BARRIER = "cudaCGSynchronize"
+PROVIDED = {
+    "vprintf": Provided(2, 1),
+    "__assertfail": Provided(5, 0),
+    "malloc": Provided(1, 1),
+    "free": Provided(1, 0),
+    "cudaCGGetIntrinsicHandle": Provided(1, 1),
+    GRID_BARRIER: Provided(2, 1),
+}

@@ -1,0 +1,80 @@
+"""The observer that keeps a :class:`~virtualgpu.findings.Report`, and how checkers add to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from virtualgpu.errors import Location, VirtualGPUError
+from virtualgpu.findings import Finding, Report, from_error
+from virtualgpu.lanes.events import Observer
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.ptx import SourceLine
+
+LARGE = 64 << 20  # bytes of device memory whose records are not kept for a later check()
+
+
+class Recorder(Observer):
+    """Counts launches and notes the errors that stop them; they are raised all the same."""
+
+    def __init__(self, report: Report):
+        self.report = report
+        self._memory: GlobalMemory | None = None
+
+    def launch_started(self, launch) -> None:
+        self.report.launches += 1
+        self._memory = launch.memory
+
+    def close(self) -> None:
+        """No launch will follow: give back records of native code that take much memory."""
+        if self._memory is not None and self._memory.allocated > LARGE:
+            self._memory.records = None
+
+    def has_found(self) -> bool:
+        return False
+
+    def failed(self, launch, error: VirtualGPUError) -> None:
+        self.report.findings.append(from_error(error, launch.kernel, self.report.launches))
+
+
+class Checker(Observer):
+    """Base of the checkers: findings go to ``report`` when a launch ends, equal ones as a count."""
+
+    def __init__(self, report: Report):
+        self.report = report
+
+    def launch_started(self, launch) -> None:
+        self.launch = launch
+        self.found: dict[tuple, list] = {}  # key → finding, how often
+
+    def launch_finished(self, launch) -> None:
+        self.report.findings += [
+            replace(finding, count=count) for finding, count in self.found.values()]
+        self.found = {}
+
+    def has_found(self) -> bool:
+        return bool(self.found)
+
+    def again(self, key: tuple, count: int) -> bool:
+        """Whether this finding is known; then it is only counted."""
+        if known := self.found.get(key):
+            known[1] += count
+        return known is not None
+
+    def add(self, key: tuple, message: str, at: Location, other: Location | None, count: int
+            ) -> None:
+        """Keep a finding under its key; its kind is the message's first word."""
+        if not self.again(key, count):
+            self.found[key] = [
+                Finding(message.partition(":")[0], message, at.kernel, at.filename, at.line,
+                        at.block, at.thread, other, launch=self.report.launches), count]
+
+    def location(self, wave: Wave, source: SourceLine | None, lane: int) -> Location:
+        """Where a lane of the wave was; ``source`` is an instruction's (None: no line)."""
+        return Location(self.launch.kernel, source.filename if source else None,
+                        source.line if source else None, *wave.where(lane))
+
+
+def at_line(at: Location) -> str:
+    """`` at line 7``, or nothing where the line is not known."""
+    return f" at line {at.line}" if at.line else ""

@@ -1,0 +1,98 @@
+"""Reads and writes of shared memory that an asynchronous copy has yet to deliver.
+
+A copy may write from where it begins until its own thread, or an ``mbarrier`` that it arrives at,
+is waited for (PTX ISA, "cp.async": nothing orders it with what its thread does before that). Who
+touches its target meanwhile may find the old contents or the new. That other threads need a barrier
+after the wait is the race check's business.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.lanes.events import Access
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.languages import language_of
+from virtualgpu.watch.checking import Checker, at_line
+from virtualgpu.watch.race_words import element
+
+
+class Copycheck(Checker):
+    """Adds them to a report as races, one finding for each pair of lines."""
+
+    def launch_started(self, launch) -> None:
+        super().launch_started(launch)
+        # Of each wave: how many bytes are to come, and for each byte who copies: the number of a
+        # copy's instruction and the lane, from 1.
+        self.to_come: dict[Wave, int] = {}
+        self.maps: dict[Wave, np.ndarray] = {}
+        self.copies: list[Access] = []
+        self.numbers: dict[int, int] = {}
+
+    def launch_finished(self, launch) -> None:
+        super().launch_finished(launch)
+        self.maps, self.copies = {}, []
+
+    def exited(self, group) -> None:
+        wave = group.wave
+        if wave.finished == wave.lanes:
+            self.maps.pop(wave, None)
+            self.to_come.pop(wave, None)
+
+    def copy_began(self, access: Access) -> None:
+        wave = access.group.wave
+        if wave not in self.maps:
+            self.maps[wave], self.to_come[wave] = np.zeros(len(wave.shared), np.int64), 0
+        self._look(access)
+        number = self.numbers.setdefault(id(access.instruction), len(self.copies))
+        if number == len(self.copies):
+            self.copies.append(access)
+        places = _bytes(access)
+        self.maps[wave][places] = (number * wave.lanes + access.lanes + 1)[:, None]
+        self.to_come[wave] += places.size
+
+    def copy_arrived(self, access: Access) -> None:
+        wave = access.group.wave
+        places = _bytes(access)
+        self.maps[wave][places] = 0
+        self.to_come[wave] -= places.size
+
+    def accessed(self, access: Access) -> None:
+        if access.space == "shared" and self.to_come.get(access.group.wave):
+            self._look(access)
+
+    def _look(self, access: Access) -> None:
+        """A finding where the target of a copy is touched."""
+        wave = access.group.wave
+        touched = self.maps[wave][_bytes(access)].max(1)
+        if touched.any():
+            self._report(access, wave, touched)
+
+    def _report(self, access: Access, wave: Wave, touched: np.ndarray) -> None:
+        position = int(np.argmax(touched > 0))
+        number, lane = divmod(int(touched[position]) - 1, wave.lanes)
+        copy, count = self.copies[number], int(np.count_nonzero(touched))
+        key = (access.instruction.source or id(access.instruction),
+               copy.instruction.source or id(copy.instruction), access.kind)
+        if self.again(key, count):
+            return
+        at = self.location(wave, access.instruction.source, int(access.lanes[position]))
+        other = self.location(wave, copy.instruction.source, lane)
+        verb = ("copies to" if access.instruction.opcode == "cp" else
+                {"load": "reads", "store": "writes", "atomic": "updates"}[access.kind])
+        where = element(self.launch, access, int(access.addresses[position]))
+        who = "it" if lane == access.lanes[position] else f"thread {other.thread}"
+        message = (
+            f"race: thread {at.thread} of block {at.block} {verb} {access.size} bytes of shared "
+            f"memory ({where}){at_line(at)} before cp.async delivered it: {who} began the "
+            f"copy{at_line(other)} and has not waited for it; wait for the copy "
+            "(cp.async.wait_group, pipeline.consumer_wait, barrier.wait), then put "
+            f"{language_of(copy.instruction.source).barrier} before other threads use the data")
+        self.add(key, message, at, other, count)
+
+
+def _bytes(access: Access) -> np.ndarray:
+    """Where the access lies in the wave's shared memory: int64, shape (n, size)."""
+    wave = access.group.wave
+    first = access.addresses.astype(np.int64) + access.owners() * wave.shared_stride
+    return first[:, None] + np.arange(access.size)

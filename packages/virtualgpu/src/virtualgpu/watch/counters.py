@@ -1,0 +1,305 @@
+"""What a launch did, counted: instructions, memory traffic, conflicts, divergence.
+
+The names and meanings are those of Nsight Compute where it has them (:mod:`.nsight`), counted on
+PTX:
+
+- A *warp instruction* is one PTX instruction issued for a warp with at least one active lane; a
+  *thread instruction* is one lane of it (``smsp__inst_executed``,
+  ``smsp__thread_inst_executed``). A real GPU runs SASS, into which PTX is assembled: its
+  numbers differ by a factor that is much the same for versions of one kernel.
+- A *request* is one memory instruction of one warp. A global request touches *sectors*, aligned
+  pieces of 32 bytes (``l1tex__t_sectors``); *ideal* sectors are those that its different bytes
+  would fill if they lay side by side.
+- A shared request takes *wavefronts* (``l1tex__data_pipe_lsu_wavefronts_mem_shared``): shared
+  memory has 32 banks of 4 bytes, and each wavefront takes one word from each bank. Lanes that
+  read the same word share it. Accesses of 8 bytes go by half warps and of 16 bytes by quarter
+  warps, so 2 and 4 wavefronts are not conflicts. *Conflicts* are the wavefronts beyond.
+- Atomics of one warp on one address go one after the other: *passes*.
+
+Not modelled: caches (every sector counts, also when it was just read), the merging of requests
+of different warps, write-back, replays, latency, occupancy, time. Constant memory and kernel
+parameters are not counted as memory.
+
+Counts are exact and repeatable for the default schedule. An adversarial schedule splits warps
+and so raises the counts of requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from virtualgpu.lanes.families.fragments import Shape
+from virtualgpu.ptx.opcodes import traits
+
+Line = tuple[str | None, int | None]
+
+# A maximum, where the rest are sums.
+LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses",
+           "span_instructions", "span_accesses"}
+
+
+@dataclass
+class Counters:
+    """Counts of one launch, or of one source line of it.
+
+    Attributes
+    ----------
+    warp_instructions, thread_instructions : int
+    warp_instructions_by_class, thread_instructions_by_class : dict of str to int
+        Classes: float, integer, logic, comparison, conversion, move, special (square roots,
+        sines, exponentials), memory, parameter (which a real GPU finds in constant memory),
+        atomic, control, synchronisation, warp (votes and shuffles), tensor (products of matrices,
+        and wmma's loads and stores), other.
+    flops : int
+        Floating point operations of threads: fma counts two, packed halves twice.
+    lanes_lost : int
+        Lanes of executed warp instructions that were not active: parted by a branch, ended, or
+        never there because the block is no multiple of 32.
+    branches, divergent_branches : int
+        Conditional branches of warps, and those at which lanes of the warp parted.
+    global_loads, global_stores : int
+        Accesses of threads; ``…_requests``: of warps.
+    global_load_sectors, global_load_ideal_sectors, global_store_sectors, … : int
+    shared_loads, shared_stores, shared_load_wavefronts, shared_load_conflicts, … : int
+    local_loads, local_stores : int
+        Accesses of threads to their local arrays and spilled variables.
+    global_atomics, shared_atomics : int
+        Updates by threads; ``…_requests``: by warps.
+    atomic_passes : int
+        Turns that atomics took: per request, the lanes on the address that most lanes share.
+    atomic_contention : int
+        Largest number of lanes of one warp on one address in one instruction.
+    atomic_hottest : int
+        Updates that the most wanted address took in the whole launch.
+    barriers : int
+        Times that a block passed a barrier (of the grid: that each block did).
+    warp_barriers, fences : int
+        ``syncwarp`` and memory fences, per warp.
+    global_bytes_read, global_bytes_written, shared_…, local_… : int
+        Bytes that threads asked for. An atomic reads and writes.
+    busiest_instructions, busiest_accesses : int
+        Of the thread that had most in the whole launch: instructions, and loads, stores and
+        atomics in global and shared memory. 0 for a line.
+    span_instructions, span_accesses : int
+        Of the block that takes longest: the same of its warps, between each two barriers of the
+        warp that has most, added up; a barrier with nothing before it counts one. 0 for a line.
+    threads_at_work : int
+        Threads that made such an access at all. 0 for a line.
+    by_line : dict
+        ``(filename, line)`` → Counters of that line; empty for a line.
+    """
+
+    warp_instructions: int = 0
+    thread_instructions: int = 0
+    warp_instructions_by_class: dict[str, int] = field(default_factory=dict)
+    thread_instructions_by_class: dict[str, int] = field(default_factory=dict)
+    flops: int = 0
+    lanes_lost: int = 0
+    branches: int = 0
+    divergent_branches: int = 0
+    global_loads: int = 0
+    global_load_requests: int = 0
+    global_load_sectors: int = 0
+    global_load_ideal_sectors: int = 0
+    global_stores: int = 0
+    global_store_requests: int = 0
+    global_store_sectors: int = 0
+    global_store_ideal_sectors: int = 0
+    shared_loads: int = 0
+    shared_load_requests: int = 0
+    shared_load_wavefronts: int = 0
+    shared_load_conflicts: int = 0
+    shared_stores: int = 0
+    shared_store_requests: int = 0
+    shared_store_wavefronts: int = 0
+    shared_store_conflicts: int = 0
+    local_loads: int = 0
+    local_stores: int = 0
+    global_atomics: int = 0
+    global_atomic_requests: int = 0
+    shared_atomics: int = 0
+    shared_atomic_requests: int = 0
+    atomic_passes: int = 0
+    atomic_contention: int = 0
+    atomic_hottest: int = 0
+    barriers: int = 0
+    warp_barriers: int = 0
+    fences: int = 0
+    global_bytes_read: int = 0
+    global_bytes_written: int = 0
+    shared_bytes_read: int = 0
+    shared_bytes_written: int = 0
+    local_bytes_read: int = 0
+    local_bytes_written: int = 0
+    busiest_instructions: int = 0
+    busiest_accesses: int = 0
+    span_instructions: int = 0
+    span_accesses: int = 0
+    threads_at_work: int = 0
+    by_line: dict[Line, Counters] = field(default_factory=dict)
+
+    # -- derived -------------------------------------------------------------------------------
+
+    @property
+    def global_requests(self) -> int:
+        """Loads and stores of warps; atomics apart."""
+        return self.global_load_requests + self.global_store_requests
+
+    @property
+    def global_sectors(self) -> int:
+        return self.global_load_sectors + self.global_store_sectors
+
+    @property
+    def coalescing(self) -> float:
+        """Ideal sectors over sectors of loads and stores: 1 where no byte is moved in vain; nan
+        without global accesses."""
+        ideal = self.global_load_ideal_sectors + self.global_store_ideal_sectors
+        return _ratio(ideal, self.global_sectors)
+
+    @property
+    def load_coalescing(self) -> float:
+        return _ratio(self.global_load_ideal_sectors, self.global_load_sectors)
+
+    @property
+    def store_coalescing(self) -> float:
+        return _ratio(self.global_store_ideal_sectors, self.global_store_sectors)
+
+    @property
+    def sectors_per_request(self) -> float:
+        return _ratio(self.global_sectors, self.global_requests)
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Of shared loads and stores."""
+        return self.shared_load_conflicts + self.shared_store_conflicts
+
+    @property
+    def atomics(self) -> int:
+        return self.global_atomics + self.shared_atomics
+
+    @property
+    def active_lanes(self) -> float:
+        """Mean number of active lanes of a warp instruction, at most 32."""
+        return _ratio(self.thread_instructions, self.warp_instructions)
+
+    def add(self, other: Counters) -> None:
+        """Add another's counts; maxima become the larger."""
+        for name in _SUMS:
+            if more := getattr(other, name):  # of one line most are 0
+                setattr(self, name, getattr(self, name) + more)
+        for name in LARGEST:
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+        for name in _BY_CLASS:
+            mine = getattr(self, name)
+            for kind, many in getattr(other, name).items():
+                mine[kind] = mine.get(kind, 0) + many
+        for line, counters in other.by_line.items():
+            self.by_line.setdefault(line, Counters()).add(counters)
+
+    def __str__(self) -> str:
+        rows = [
+            ("instructions", f"{self.thread_instructions:,} of threads, "
+                             f"{self.warp_instructions:,} of warps, "
+                             f"{self.active_lanes:.1f} of 32 lanes active"),
+            ("branches", f"{self.branches:,}, {self.divergent_branches:,} divergent"),
+        ]
+        for kind in ("load", "store"):
+            requests = getattr(self, f"global_{kind}_requests")
+            if requests:
+                touched = getattr(self, f"global_{kind}_sectors")
+                rows.append((f"global {kind}s", f"{requests:,} requests, {touched:,} sectors, "
+                             f"{getattr(self, f'{kind}_coalescing'):.0%} coalesced"))
+        for kind in ("load", "store"):
+            requests = getattr(self, f"shared_{kind}_requests")
+            if requests:
+                conflicts = getattr(self, f"shared_{kind}_conflicts")
+                waves = getattr(self, f"shared_{kind}_wavefronts")
+                rows.append((f"shared {kind}s", f"{requests:,} requests, {waves:,} wavefronts, "
+                             f"{conflicts:,} bank conflicts"))
+        if self.local_loads or self.local_stores:
+            rows.append(("local memory", f"{self.local_loads:,} loads, "
+                                         f"{self.local_stores:,} stores"))
+        if self.atomics:
+            rows.append(("atomics", f"{self.global_atomics:,} global, {self.shared_atomics:,} "
+                                    f"shared, worst contention {self.atomic_contention} lanes, "
+                                    f"hottest address {self.atomic_hottest:,} updates"))
+        if self.barriers:
+            rows.append(("barriers", f"{self.barriers:,}"))
+        return "\n".join(f"{name:14}{text}" for name, text in rows)
+
+
+_BY_CLASS = ("warp_instructions_by_class", "thread_instructions_by_class")
+# Looked up once: a launch adds up the counts of each of its lines.
+_SUMS = tuple(item.name for item in fields(Counters)
+              if item.name not in (*LARGEST, *_BY_CLASS, "by_line"))
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")
+
+
+def add_access(counters: Counters, space: str, kind: str, size: int, lanes: int, requests: int,
+               moved: int, least: int, hottest: int) -> None:
+    """Count an access of ``lanes`` lanes to ``size`` bytes each.
+
+    ``moved`` are sectors of global memory or wavefronts of shared memory, ``least`` those that
+    would do; of an atomic the passes, and the most lanes of one warp on one address. ``hottest``:
+    the most updates that a word has had in this launch. Of local memory nothing but lanes count.
+    """
+    def add(name: str, value: int) -> None:
+        setattr(counters, name, getattr(counters, name) + value)
+
+    if kind != "store":
+        add(f"{space}_bytes_read", lanes * size)
+    if kind != "load":
+        add(f"{space}_bytes_written", lanes * size)
+    access = f"{space}_{kind}"
+    add(f"{access}s", lanes)
+    if space == "local":
+        return
+    add(f"{access}_requests", requests)
+    if kind == "atomic":
+        counters.atomic_passes += moved
+        counters.atomic_contention = max(counters.atomic_contention, least)
+        counters.atomic_hottest = max(counters.atomic_hottest, hottest)
+    elif space == "global":
+        add(f"{access}_sectors", moved)
+        add(f"{access}_ideal_sectors", least)
+    else:
+        add(f"{access}_wavefronts", moved)
+        add(f"{access}_conflicts", moved - least)
+
+
+# -- classes of instructions --------------------------------------------------------------------
+
+def class_of(instruction) -> str:
+    """The class of a PTX instruction; see :class:`Counters`."""
+    counted = traits(instruction).counted
+    if counted == "memory" and "param" in instruction.modifiers:
+        return "parameter"
+    if counted == "arithmetic":
+        return "float" if _is_float(instruction) else "integer"
+    return counted
+
+
+def flops_of(instruction) -> int:
+    """Floating point operations of one lane."""
+    opcode = traits(instruction)
+    if opcode.counted == "tensor":
+        return _product_flops(instruction)
+    if not _is_float(instruction):
+        return 0
+    return opcode.flops * (2 if instruction.modifiers[-1].endswith("x2") else 1)
+
+
+def _product_flops(instruction) -> int:
+    """A lane's part of a product of matrices of floats."""
+    shape = next(filter(None, map(Shape.of, instruction.modifiers)), None)
+    if shape is None or {"load", "store", "s32"} & set(instruction.modifiers):
+        return 0
+    return 2 * shape.m * shape.n * shape.k // 32
+
+
+def _is_float(instruction) -> bool:
+    kind = instruction.modifiers[-1] if instruction.modifiers else ""
+    return kind.startswith(("f", "bf")) and kind[-1].isdigit()

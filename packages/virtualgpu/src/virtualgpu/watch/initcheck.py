@@ -1,0 +1,171 @@
+"""Reads of memory that was never written.
+
+Written are: what the host copied or filled, also before ``check()`` began; what kernels stored
+while a checker watched; everything on the device after a launch that none watched (what
+it wrote is not known), and mapped and managed memory, which the host writes unseen. Shared memory
+starts unwritten in each block, local memory in each thread.
+
+Not seen: undefined values that come from elsewhere, such as a shuffle from a lane that is not
+there; parameters handed to functions through memory; local memory of what was compiled for a
+debugger, where the compiler keeps every variable and copies whole structures, gaps included.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.compilers.llvm import pointer
+from virtualgpu.findings import Report
+from virtualgpu.lanes.events import Access
+from virtualgpu.languages import Language, language_of
+from virtualgpu.watch import written_loop
+from virtualgpu.watch.checking import Checker, at_line
+from virtualgpu.watch.race_words import element
+
+
+def _advice(space: str, language: Language) -> str:
+    return {
+        "global": f"{language.fresh}, or write each element before it is read",
+        "shared": f"shared memory does not start at zero; write it, then {language.barrier}, then "
+                  "read",
+        "local": "local memory does not start at zero; give every element a value first",
+    }[space]
+
+
+class Initcheck(Checker):
+    """Adds reads of unwritten memory to a report, one finding for each line and space."""
+
+    marks_written = True
+
+    def __init__(self, report: Report):
+        super().__init__(report)
+        self._result = np.zeros(2, np.int64)
+        self._output = pointer(self._result)
+
+    def launch_started(self, launch) -> None:
+        super().launch_started(launch)
+        self.maps: dict[tuple, np.ndarray] = {}  # (wave, space) → byte map
+        # Of the byte maps of local memory: how much of a lane's part was frames, how much stack.
+        self.parts: dict[tuple, tuple[int, int]] = {}
+
+    def launch_finished(self, launch) -> None:
+        super().launch_finished(launch)
+        self.maps, self.parts = {}, {}
+
+    def exited(self, group) -> None:
+        wave = group.wave
+        if wave.finished == wave.lanes:
+            self.maps.pop((wave, "shared"), None)
+            self.maps.pop((wave, "local"), None)
+            self.parts.pop((wave, "local"), None)
+
+    def stack_grew(self, group, offsets, sizes) -> None:
+        wave = group.wave
+        self._grow((wave, "local"), wave, wave.local_stride)
+        written = self.maps[wave, "local"]
+        starts = group.lanes * wave.local_stride + offsets.astype(np.int64)
+        for start, size in zip(starts, sizes, strict=True):
+            written[start : start + size] = 0
+
+    def accessed(self, access: Access) -> None:
+        if access.space == "global":
+            if self.launch.memory.unwritten:
+                self._global(access)
+            return
+        wave = access.group.wave
+        if access.space == "local" and self.launch.program.module.debug:
+            return
+        if access.space == "shared":
+            stride, part_of = wave.shared_stride, wave.block_of
+            key = (wave, "shared")
+            if key not in self.maps:
+                self.maps[key] = np.zeros(wave.blocks * stride + 4, np.uint8)
+        else:
+            stride, part_of = wave.local_stride, wave.all_lanes
+            key = (wave, "local")
+            self._grow(key, wave, stride)
+        addresses, lanes = _arrays(access)
+        if access.blocks is not None:  # other blocks' too: by its places in that of the wave
+            addresses = addresses + (access.blocks * stride).astype(np.uint64)
+            self._visit(access, self.maps[key], addresses, lanes, part_of, 0,
+                        wave.blocks * stride, 0)
+            return
+        self._visit(access, self.maps[key], addresses, lanes, part_of, 0, stride, stride)
+
+    def _grow(self, key, wave, stride: int) -> None:
+        """Local memory may grow while a wave runs."""
+        known = self.maps.get(key)
+        have = 0 if known is None else (len(known) - 4) // wave.lanes
+        frames, stack = self.parts.get(key, (0, 0))
+        self.parts[key] = wave.frame_bytes, wave.stack_bytes
+        if have == stride:
+            return
+        grown = np.zeros(wave.lanes * stride + 4, np.uint8)
+        if known is not None and have:
+            rows = grown[:-4].reshape(wave.lanes, stride)
+            before = known[:-4].reshape(wave.lanes, have)
+            rows[:, :frames] = before[:, :frames]
+            rows[:, stride - stack :] = before[:, have - stack :]
+        self.maps[key] = grown
+
+    def _global(self, access: Access) -> None:
+        memory = self.launch.memory
+        addresses, lanes = _arrays(access)
+        done = 0
+        while done < len(addresses):
+            start, end = memory.extent(int(addresses[done]))
+            known = memory.unwritten.get(start)
+            if known is None:
+                outside = (addresses[done:] < start) | (addresses[done:] >= end)
+                if not outside.any():
+                    return
+                done += int(np.argmax(outside))
+                continue
+            visited, new = self._visit(
+                access, known.map(), addresses[done:], lanes[done:], lanes, start, end - start, 0)
+            known.left -= new
+            if known.left <= 0:
+                memory.unwritten.pop(start, None)
+            done += visited
+
+    def _visit(self, access: Access, written, addresses, lanes, part_of, base: int, span: int,
+               stride: int) -> tuple[int, int]:
+        """How many lanes lie in the span, and how many bytes they wrote for the first time."""
+        words = access.size % 4 == 0
+        arguments = (pointer(addresses), pointer(lanes), pointer(part_of), len(lanes), base, span,
+                     stride, access.size, pointer(written), self._output)
+        done, new = len(lanes), 0
+        if access.kind != "store":
+            self._result[:] = 0
+            find = written_loop.find_words if words else written_loop.find_bytes
+            done = find(*arguments)
+            many, first = self._result.tolist()
+            if many:
+                self._report(access, int(lanes[first]), int(addresses[first]), many)
+        if access.kind != "load":
+            self._result[:] = 0
+            mark = written_loop.mark_words if words else written_loop.mark_bytes
+            done = mark(*arguments)
+            new = int(self._result[0])
+        return done, new
+
+    def _report(self, access: Access, lane: int, address: int, many: int) -> None:
+        source = access.instruction.source
+        key = (access.space, source or id(access.instruction))
+        if self.again(key, many):
+            return
+        at = self.location(access.group.wave, source, lane)
+        if access.blocks is not None:
+            address %= access.group.wave.shared_stride
+        verb = "updates" if access.kind == "atomic" else "reads"
+        size = f"{access.size} byte{'' if access.size == 1 else 's'}"
+        what = f" ({element(self.launch, access, address)})" if access.space != "local" else ""
+        advice = _advice(access.space, language_of(source))
+        message = (
+            f"uninitialised: thread {at.thread} of block {at.block} {verb} {size} of "
+            f"{access.space} memory{what}{at_line(at)} that nobody has written: {advice}")
+        self.add(key, message, at, None, many)
+
+
+def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
+    return np.ascontiguousarray(access.addresses), np.ascontiguousarray(access.lanes)

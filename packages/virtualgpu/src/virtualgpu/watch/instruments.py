@@ -1,0 +1,182 @@
+"""Who watches a launch: ``check()``, ``profile()``, ``trace()`` and ``schedule()``.
+
+Each is a context manager and holds for the launches inside it. They nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from virtualgpu.lanes.events import Observer
+from virtualgpu.lanes.schedule import Adversarial, Lockstep
+
+if TYPE_CHECKING:
+    from virtualgpu.errors import Location
+    from virtualgpu.findings import Report
+    from virtualgpu.launch.limits import Budget
+    from virtualgpu.launch.patience import Patience
+    from virtualgpu.watch.profiling import Profile
+    from virtualgpu.watch.trace import Trace
+
+_observers: list[Observer] = []
+_schedules: list[Adversarial] = []
+_shares: list[float] = []
+_listeners: list[Callable[[Location, float], None]] = []
+
+LONG = 5.0  # seconds after which a launch takes long
+
+
+def observers() -> list[Observer]:
+    """The observers of the next launch."""
+    return list(_observers)
+
+
+def watching() -> bool:
+    """Whether anybody observes the next launch."""
+    return bool(_observers)
+
+
+def new_schedule() -> Lockstep | Adversarial:
+    """The schedule of the next launch."""
+    return _schedules[-1] if _schedules else Lockstep()
+
+
+def new_patience() -> Patience | None:
+    """Tells the listener, if there is one, when the next launch takes long."""
+    if not _listeners:
+        return None
+    from virtualgpu.launch.patience import Patience
+
+    return Patience(_listeners[0], LONG)
+
+
+def tell_of_long_launches(listener: Callable[[Location, float], None] | None) -> None:
+    """Call ``listener(location, seconds)`` from launches that take long; None: no more."""
+    _listeners[:] = [listener] if listener else []
+
+
+def budget(whole: Budget) -> Budget:
+    """What is left of a device's budget for the next launch."""
+    return replace(whole, seconds=whole.seconds * min(_shares)) if _shares else whole
+
+
+@contextmanager
+def hurried(share: float) -> Iterator[None]:
+    """Launches inside the ``with`` may use ``share`` of the time that others may."""
+    _shares.append(share)
+    try:
+        yield
+    finally:
+        _shares.remove(share)
+
+
+@contextmanager
+def watch(*added: Observer) -> Iterator[None]:
+    """Let observers see every launch inside the ``with``."""
+    _observers.extend(added)
+    try:
+        yield
+    finally:
+        for observer in added:
+            _observers.remove(observer)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Launches inside the ``with`` are seen and ordered by nothing that was asked for outside."""
+    observers, schedules = list(_observers), list(_schedules)
+    _observers.clear()
+    _schedules.clear()
+    try:
+        yield
+    finally:
+        _observers[:], _schedules[:] = observers, schedules
+
+
+@contextmanager
+def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
+    """The observers that fill ``report``; they can be used again and again until the end."""
+    from virtualgpu.watch.checking import Recorder
+    from virtualgpu.watch.clustercheck import Clustercheck
+    from virtualgpu.watch.copycheck import Copycheck
+    from virtualgpu.watch.initcheck import Initcheck
+    from virtualgpu.watch.racecheck import Racecheck
+    from virtualgpu.watch.synccheck import Synccheck
+
+    recorder, races = Recorder(report), Racecheck(report)
+    try:
+        yield (recorder, races, Copycheck(report), Synccheck(report), Clustercheck(report),
+               Initcheck(report))
+    finally:
+        races.close()
+        recorder.close()
+
+
+@contextmanager
+def check(streams: Callable[[Report, Observer], Observer] | None = None) -> Iterator[Report]:
+    """What ``virtualgpu.check()`` does, for kernels that run here anyway.
+
+    ``streams(report, racecheck)`` makes the observer that looks for missing synchronisation; by
+    default there is none.
+    """
+    from virtualgpu.findings import Report
+
+    report = Report()
+    with checkers(report) as observers:
+        # First: at the end of a launch it asks Racecheck, which then forgets.
+        first = [streams(report, observers[1])] if streams else []
+        with watch(*first, *observers):
+            yield report
+
+
+@contextmanager
+def profile() -> Iterator[Profile]:
+    """Count what every kernel does that is launched inside the ``with``.
+
+    >>> with virtualgpu.profile() as profile:
+    ...     kernel[blocks, threads](a, b)
+    >>> profile.launches[0].counters.global_sectors
+    >>> print(profile)
+
+    See :mod:`virtualgpu.watch.counters` for what the counts mean.
+    """
+    from virtualgpu.watch.profiling import Profile, Profiler
+
+    result = Profile()
+    with watch(Profiler(result)):
+        yield result
+
+
+@contextmanager
+def trace(limit: int | None = None, threads=None, values: bool = False) -> Iterator[Trace]:
+    """Write down what the threads do, step by step, in small launches inside the ``with``.
+
+    ``limit`` is how many threads' steps are kept of each launch (200,000 by default), ``threads``
+    the first so many threads of the grid, or an array of their numbers, that are watched at all
+    (by default every one), ``values`` whether what they read and wrote is kept too. See
+    :mod:`virtualgpu.watch.trace`.
+    """
+    from virtualgpu.watch.trace import LIMIT, Trace, Tracer
+
+    result = Trace()
+    with watch(Tracer(result, LIMIT if limit is None else limit, threads, values)):
+        yield result
+
+
+@contextmanager
+def schedule(seed: int) -> Iterator[None]:
+    """Run the launches inside the ``with`` in a random order that hardware may choose.
+
+    Warps run in random order, and lanes of a warp apart where they may part. The same seed and
+    launches give the same order. Code that waits at the right barriers gives the same answer
+    under every seed; code that lacks one gives itself away under some.
+    """
+    order = Adversarial(seed)
+    _schedules.append(order)
+    try:
+        yield
+    finally:
+        _schedules.remove(order)  # perhaps no longer the last: a fixture's may live on

@@ -1,0 +1,121 @@
+"""Kernels whose result no order of threads can change, if they do not race.
+
+Threads of such a kernel learn of each other through ordinary loads alone. What a thread stores or
+changes by an atomic, no other loads or stores before a barrier has come between the two: anything
+else is a race (:mod:`.racecheck`). So each load gives the same in any order, by induction over the
+barriers each thread does the same, and one launch without a race stands for all orders.
+
+For that to be a proof, only what is known to keep to it counts (PTX ISA, "Memory Consistency
+Model"); everything else may tell threads of an order, and is refused. What is known:
+
+- arithmetic, branches, calls of functions that are there; of the special registers those that say
+  which thread it is;
+- loads and stores that are weak, in all memory but local;
+- ``bar.sync 0`` of the whole block: the n-th one of a thread meets the n-th ones of the others.
+  Barriers of some threads, votes and shuffles are not among it: who comes may be chance;
+- atomics that commute, of one kind and type in the whole kernel, on integers, whose result nobody
+  looks at: the sum is the same, whatever comes first. Sums of floats are not, by their rounding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from virtualgpu.lanes.events import Observer
+from virtualgpu.lanes.special import SPECIAL
+from virtualgpu.program.program import Program
+from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx.opcodes import BARRIERS, FENCES, JUMPS, traits
+from virtualgpu.watch.race_loop import MAXIMUM_THREAD
+
+WHO = frozenset(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz")
+TELLING = frozenset(SPECIAL) - WHO - {"%laneid"}
+STRONG = frozenset(["volatile", "relaxed", "acquire", "release", "mmio"])
+COMMUTES = frozenset(["add", "min", "max", "and", "or", "xor"])
+INTEGERS = frozenset(["u32", "s32", "b32", "u64", "s64", "b64"])
+ANYWHERE = frozenset(["relaxed", "gpu", "sys", "global", "shared"])
+
+
+class Orderless(Observer):
+    """Whether every launch so far was of a kernel of this kind: ``holds``."""
+
+    def __init__(self) -> None:
+        self.holds = True
+
+    def launch_started(self, launch) -> None:
+        # Races are not looked for in larger launches.
+        self.holds = self.holds and launch.blocks * launch.threads <= MAXIMUM_THREAD and (
+            _known(launch.program))
+
+    def has_found(self) -> bool:
+        return False  # it needs no events
+
+
+def _known(program: Program) -> bool:
+    """:func:`is_orderless`, looked up once for all launches of a program."""
+    if program.orderless is None:
+        program.orderless = is_orderless(program)
+    return program.orderless
+
+
+def is_orderless(program: Program) -> bool:
+    """Whether a launch of ``program`` in which no race, no barrier that some threads miss and no
+    read of unwritten memory is found gives the same in any order."""
+    atomics: set[tuple[str, ...]] = set()
+    for code in program.functions.values():
+        function = code.function
+        if any(variable.space == "local" for variable in function.variables.values()):
+            return False
+        mentions = Counter(name for instruction in function.body for name in _names(instruction))
+        if TELLING & mentions.keys():
+            return False
+        for instruction in function.body:
+            if instruction.opcode in ("atom", "red"):
+                if not _unseen(instruction, mentions):
+                    return False
+                atomics.add(tuple(m for m in instruction.modifiers if m not in ANYWHERE))
+            elif not _silent(instruction, program):
+                return False
+    return not atomics or (len(atomics) == 1 and all(map(_commutes, atomics)))
+
+
+def _commutes(kind: tuple[str, ...]) -> bool:
+    return len(kind) == 2 and kind[0] in COMMUTES and kind[1] in INTEGERS
+
+
+def _unseen(atomic: Instruction, mentions: Counter[str]) -> bool:
+    """Whether nothing reads what the atomic returns."""
+    if atomic.opcode == "red":
+        return True
+    result = atomic.operands[0]
+    return isinstance(result, Register) and mentions[result.name] == 1
+
+
+def _silent(instruction: Instruction, program: Program) -> bool:
+    """Whether a thread learns nothing of others by it but what they have stored."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode in ("ld", "ldu", "st"):
+        return not STRONG.intersection(modifiers) and "local" not in modifiers
+    if opcode in BARRIERS:
+        return "sync" in modifiers and not {"warp", "red"}.intersection(modifiers) and (
+            instruction.operands == (Immediate(0),))
+    if opcode == "call":
+        target = next(o for o in instruction.operands if not isinstance(o, Vector))
+        return isinstance(target, Symbol) and target.name in program.functions
+    return traits(instruction).pure or opcode in JUMPS or opcode in FENCES
+
+
+def _names(instruction: Instruction) -> Iterator[str]:
+    """Every register that an instruction mentions."""
+    pending = [*instruction.operands, instruction.second]
+    if instruction.guard:
+        pending.append(instruction.guard[0])
+    while pending:
+        operand = pending.pop()
+        if isinstance(operand, Register | Symbol):
+            yield operand.name
+        elif isinstance(operand, Address):
+            pending.append(operand.base)
+        elif isinstance(operand, Vector):
+            pending += operand.items

@@ -1,0 +1,253 @@
+"""Races in words: what two threads did, where, and what would put an order between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from virtualgpu.errors import Location
+from virtualgpu.lanes.events import Access
+from virtualgpu.lanes.wave import WARP, indices
+from virtualgpu.languages import language_of
+from virtualgpu.ptx import Address, Register, Vector
+from virtualgpu.watch import race_loop
+from virtualgpu.watch.checking import Checker
+from virtualgpu.watch.shadow import Shadow
+
+_DOES = {"load": "reads", "store": "writes", "atomic": "updates"}
+
+
+@dataclass(slots=True)
+class Party:
+    """One side of a race: an access and the thread that made it.
+
+    ``thread`` is block number × threads per block + thread number, or None where only the
+    instruction is known; ``address`` is a device address or an offset into shared memory.
+    """
+
+    access: Access
+    thread: int | None
+    address: int | None
+
+    @property
+    def line(self) -> int | None:
+        source = self.access.instruction.source
+        return source.line if source else None
+
+    @property
+    def writes(self) -> bool:
+        return self.access.kind != "load"
+
+    def verb(self) -> str:
+        if self.access.kind != "atomic" and self.access.strong:
+            return _DOES[self.access.kind] + " (volatile)"
+        return _DOES[self.access.kind]
+
+    def where(self, launch) -> Location:
+        source = self.access.instruction.source
+        block = thread = None
+        if self.thread is not None:
+            block, thread = indices(launch, self.thread)
+        return Location(launch.kernel, source.filename if source else None,
+                        source.line if source else None, block, thread)
+
+    def key(self, older: Access):
+        """What makes two races the same: the two lines, whatever is done there."""
+        return (self.access.space,
+                *sorted(a.instruction.source or ("", 0) for a in (self.access, older)))
+
+
+class Races(Checker):
+    """The races of one launch, one for each pair of lines."""
+
+    def tell(self, key: tuple, now: Party, older: Party, area, count: int) -> None:
+        """Keep a race of these two, unless it is known."""
+        if self.again(key, count):
+            return
+        first, second = (older, now) if older.writes and not now.writes else (now, older)
+        self.add(key, _message(self.launch, first, second, now, area), first.where(self.launch),
+                 second.where(self.launch), count)
+
+
+def element(launch, access: Access, address: int) -> str:
+    """Which element of which array an address is, in words."""
+    if access.space == "shared":
+        inside = [(s, e) for s, e, _ in launch.shared_layout.extents if s <= address < e]
+        start, end = inside[0] if inside else (0, launch.shared_bytes)
+        what = "a shared array"
+    else:
+        start, end = launch.memory.extent(address) or (address, address)
+        what = "an array"
+    offset, nbytes, size = address - start, end - start, access.size
+    if offset % size or nbytes % size:
+        return f"byte {offset:,} of {what} of {nbytes:,} bytes"
+    many, unit = nbytes // size, "byte" if size == 1 else "bytes"
+    elements = "1 element" if many == 1 else f"{many:,} elements"
+    return f"element {offset // size:,} of {what} of {elements} of {size} {unit}"
+
+
+def _message(launch, first: Party, second: Party, now: Party, area) -> str:
+    access = now.access
+    assert now.address is not None
+    size = f"{first.access.size} byte{'' if first.access.size == 1 else 's'}"
+    where = element(launch, access, now.address)
+    text = f"race: {_who(launch, first)} {first.verb()} {size} of {access.space} memory ({where})"
+    text += f" at line {first.line} while " if first.line else " while "
+    text += f"{_who(launch, second, first)} {second.verb()} {'it' if size[0:2] == '1 ' else 'them'}"
+    same = second.line == first.line
+    text += (f" {'at the same line' if same else f'at line {second.line}'}" if second.line else "")
+    return f"{text}, and nothing orders the two: {_advice(launch, first, second)}"
+
+
+def _who(launch, party: Party, besides: Party | None = None) -> str:
+    if party.thread is None:
+        return "another thread"
+    block, thread = indices(launch, party.thread)
+    if besides is None or besides.thread is None:
+        return f"thread {thread} of block {block}"
+    same = besides.thread // launch.threads == party.thread // launch.threads
+    return f"thread {thread} of " + ("the same block" if same else f"block {block}")
+
+
+def _advice(launch, first: Party, second: Party) -> str:
+    language = language_of(first.access.instruction.source)
+    kinds = {first.access.kind, second.access.kind}
+    if "atomic" in kinds and kinds != {"atomic"}:
+        plain = first if first.access.kind != "atomic" else second
+        if _blocks_differ(launch, first, second):
+            return (f"the {'write' if plain.writes else 'read'} beside the atomic must be atomic "
+                    "too, or wait for another launch")
+        return (f"put {_barrier(launch, first, second)} between, or make the "
+                f"{'write' if plain.writes else 'read'} beside the atomic atomic too")
+    if kinds == {"atomic"}:
+        return "an atomic whose scope is the block does not reach other blocks; use gpu scope"
+    if _tested(launch, first.access, second.access):
+        return ("testing and writing are separate steps, between which another thread may write; "
+                f"use {language.decisive}")
+    if first.access.instruction.source == second.access.instruction.source and first.line:
+        if kinds == {"store"} and first.access.instruction is second.access.instruction:
+            return ("let each thread write an element of its own, let one thread write, or use "
+                    f"{language.atomic} for sums and counts")
+        if _in_place(first.access, second.access):
+            return ("reading, computing and writing back are separate steps; use "
+                    f"{language.atomic}, or let one thread do it")
+        if not _blocks_differ(launch, first, second):
+            return (f"put {_barrier(launch, first, second)} between the reads and the writes, by "
+                    "way of a local variable where both stand on this line")
+    if _blocks_differ(launch, first, second):
+        return ("no barrier spans the blocks of a launch; use a second launch, grid.sync() in a "
+                f"cooperative launch, or atomics with {language.fence} on both sides")
+    return f"put {_barrier(launch, first, second)} between"
+
+
+def _tested(launch, one: Access, other: Access) -> bool:
+    """Whether a load and a store are ``if x > a[k]: a[k] = x``: a test of what was read decides."""
+    load, store = (one, other) if one.kind == "load" else (other, one)
+    if store.kind == "load" or not _in_place(load, store):
+        return False
+    for code in launch.program.functions.values():
+        places = {id(instruction): k for k, instruction in enumerate(code.function.body)}
+        start, end = places.get(id(load.instruction)), places.get(id(store.instruction))
+        if start is None or end is None:
+            continue
+        follows = set(_names(load.instruction.operands[:1]))
+        for instruction in code.function.body[start + 1 : end]:
+            if follows.intersection(_names(instruction.operands[1:])):
+                if instruction.opcode == "setp":
+                    return True
+                follows.update(_names(instruction.operands[:1]))
+    return False
+
+
+def _names(operands: Iterable) -> Iterator[str]:
+    """The registers that operands mention."""
+    for operand in operands:
+        if isinstance(operand, Register):
+            yield operand.name
+        elif isinstance(operand, Vector):
+            yield from _names(operand.items)
+
+
+def _in_place(one: Access, other: Access) -> bool:
+    """Whether a load and a store of one line are ``a[k] += …``: both at one address of a thread.
+
+    ``s[t] += s[t + 1]`` has such a load too, but that is not the one that races.
+    """
+    if one.kind == other.kind:
+        return False
+    places = [next((x for x in access.instruction.operands if isinstance(x, Address)), None)
+              for access in (one, other)]
+    if places[0] == places[1] is not None:
+        return True
+    _, mine, theirs = np.intersect1d(one.lanes, other.lanes, return_indices=True)
+    same = one.addresses[mine] == other.addresses[theirs]
+    return bool(len(same)) and bool(same.mean() > 0.5)
+
+
+def _blocks_differ(launch, first: Party, second: Party) -> bool:
+    if first.thread is None or second.thread is None:
+        return False
+    return first.thread // launch.threads != second.thread // launch.threads
+
+
+def _barrier(launch, first: Party, second: Party) -> str:
+    language = language_of(first.access.instruction.source)
+    if first.thread is not None and second.thread is not None:
+        one, other = (p.thread % launch.threads // WARP for p in (first, second))
+        if one == other:
+            return f"{language.barrier} or, within a warp, {language.warp_barrier}"
+    return language.barrier
+
+
+def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int, several: int,
+                 area: Shadow, granule: int) -> int | None:
+    """One of the several threads that a record stands for, which ``me`` is in conflict with.
+
+    ``latest`` is the last access of the record's instruction with its addresses, ``example``
+    the thread that the record names, ``several`` its group (:mod:`.race_loop`, bits 28 and 29),
+    ``granule`` the place in ``area``. Where threads of several blocks are meant, those of my own
+    may well have met me at a barrier: one of another block is named.
+    """
+    if latest is None:
+        return example if example != me else None
+    access, addresses = latest
+    wave = access.group.wave
+    threads = wave.first * wave.threads + access.lanes
+    offset = addresses.astype(np.int64) - area.start >> area.shift
+    if access.space == "shared" and wave.launch.cluster_size == 1:
+        offset += wave.block_of[access.lanes] * (wave.shared_stride >> area.shift)
+    width = max(1, access.size >> area.shift)
+    there = threads[(offset <= granule) & (granule < offset + width) & (threads != me)]
+    others = [*([example] if example != me else []), *there.tolist()]
+
+    def company(thread: int) -> tuple[int, ...]:
+        block, number = divmod(thread, wave.threads)
+        return {1: (thread,), 2: (block, number // WARP), 3: (block,)}[several]
+
+    apart = (other for other in others if company(other) != company(me))
+    return next(apart, others[0] if others else None)
+
+
+def older_party(recent: list, older: Access, record: int, me: int | None, area: Shadow,
+                granule: int) -> tuple[Access, int | None]:
+    """The access that a record stands for and the thread that made it, another than ``me``.
+
+    ``recent`` has the last access of each instruction with its addresses, ``older`` one of the
+    record's instruction.
+    """
+    thread = record & race_loop.MAXIMUM_THREAD
+    if me is None or not (several := record >> race_loop.SCOPE & 3):
+        return older, thread
+    latest = recent[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
+    found = other_thread(latest, me, thread, several, area, granule)
+    if found is not None:
+        return older, found
+    # The instruction that the record names was mine; another one of its kind has joined it.
+    for candidate in filter(None, recent):
+        if candidate[0].kind == older.kind and candidate[0].space == older.space:
+            found = other_thread(candidate, me, me, several, area, granule)
+            if found is not None:
+                return candidate[0], found
+    return older, None

@@ -1,0 +1,273 @@
+"""Races: two threads, the same bytes, at least one write, and nothing that orders the two.
+
+The rules are those of the memory consistency model (PTX ISA, "Memory Consistency Model"), in
+the form in which the writer of a kernel meets them:
+
+- A thread's own accesses are ordered. So are those of one launch and the next.
+- A barrier orders what the threads that meet at it did before with what they do after:
+  ``syncthreads`` for a block (PTX ``bar.sync``, also with a number and a count),
+  ``syncwarp`` for the lanes in its mask, ``grid.sync()`` for all.
+- Lockstep orders nothing: lanes of one warp race like others. Votes and shuffles exchange
+  registers and order no memory (CUDA C++ Programming Guide, "Warp Shuffle Functions").
+- Atomics and volatile accesses do not race with each other, and order nothing by themselves.
+- What a thread did before a fence (``threadfence``) and then an atomic is ordered before what
+  another thread does that saw this atomic's result and then passed a fence
+  (:mod:`.release_acquire`).
+
+Two lanes that write one address in one instruction race too, whatever they write: the model
+does not say which value stays. Shared memory is left out in a kernel whose compiler says that it
+is one value (:data:`~virtualgpu.ptx.module.ONE_STORE`).
+
+Not seen: races through local, constant or texture memory, between launches in different
+streams and between the host and a kernel (:mod:`.streamcheck` looks for those).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.compilers.llvm import pointer
+from virtualgpu.findings import Report
+from virtualgpu.lanes.events import Access
+from virtualgpu.program.program import Program
+from virtualgpu.ptx.module import ONE_STORE
+from virtualgpu.watch import race_loop
+from virtualgpu.watch.clocks import TIME as _time
+from virtualgpu.watch.clocks import joins_some
+from virtualgpu.watch.race_order import RaceOrder
+from virtualgpu.watch.race_words import Party, Races, older_party
+from virtualgpu.watch.release_acquire import Messages, orders_memory
+from virtualgpu.watch.shadow import Shadow
+from virtualgpu.watch.wave_state import WaveState
+
+ROOM = 1 << 16  # conflicts of one instruction that are looked at one by one
+
+
+class Racecheck(RaceOrder):
+    """Looks for races in every launch and adds them to a report. See the module's text."""
+
+    def __init__(self, report: Report):
+        self.report = report
+        self.areas: dict[int, Shadow] = {}  # start of an allocation → its shadow
+        self.found = [np.empty(ROOM, np.int64) for _ in range(4)]  # as many as `result` says
+        self.result = np.zeros(1, np.int64)
+        self._outputs = (*map(pointer, self.found), ROOM, pointer(self.result))
+        self.active = False
+        self.recorded = False  # whether somebody asks what a launch has touched
+        self.generation = _time.generation
+
+    # -- launches ------------------------------------------------------------------------------
+
+    def launch_started(self, launch) -> None:
+        threads = launch.blocks * launch.threads
+        # Nobody races alone.
+        self.active = 1 - self.recorded < threads <= race_loop.MAXIMUM_THREAD
+        if threads > race_loop.MAXIMUM_THREAD:
+            self.report.notes.append(
+                f"launch {self.report.launches}: races were not looked for, since it has more "
+                f"than {race_loop.MAXIMUM_THREAD:,} threads")
+            return
+        self.launch, self.messages = launch, None
+        self.states = {}
+        self.floor = self.tick()
+        self.sites: list = []
+        self.numbers: dict[int, int] = {}
+        self.recent: list[tuple | None] = []
+        self.races = Races(self.report)
+        self.races.launch_started(launch)
+        self.exact, fences = _ordering(launch.program)
+        self.messages = Messages(self) if fences else None
+        self.one_store = ONE_STORE in launch.program.entry_code.function.pragmas
+        self._drop_old_areas()
+
+    def launch_finished(self, launch) -> None:
+        if self.active:
+            for state in self.states.values():
+                state.close()
+            self.races.launch_finished(self.launch)
+            self.states = {}
+            self.active = False
+
+    def has_found(self) -> bool:
+        return self.active and bool(self.races.found)
+
+    def touched(self):
+        if self.active:
+            for start, area in self.areas.items():
+                yield start, 1 << area.shift, area.since(self.floor)
+
+    def exited(self, group) -> None:
+        wave = group.wave
+        if self.active and wave.finished == wave.lanes and wave in self.states:
+            self.states.pop(wave).close()
+
+    def close(self) -> None:
+        """No launch will follow: let the next check use the shadow memory."""
+        for area in self.areas.values():
+            area.close()
+        self.areas = {}
+
+    def _drop_old_areas(self) -> None:
+        """Forget allocations that were freed, keep the arrays for others."""
+        for start, area in list(self.areas.items()):
+            if self.launch.memory.extent(start) != (start, start + area.nbytes):
+                self.areas.pop(start).close()
+
+    def _forget(self) -> None:
+        super()._forget()
+        for area in self.areas.values():
+            area.forget()
+
+    # -- accesses ------------------------------------------------------------------------------
+
+    def accessed(self, access: Access) -> None:
+        if not self.active or access.space == "local":
+            return
+        state = self.state(access.group.wave)
+        addresses = np.ascontiguousarray(access.addresses)
+        lanes = np.ascontiguousarray(access.lanes)
+        site = self._site(access)
+        if self.launch.cluster_size > 1 and access.space == "shared":
+            # Any block's memory may be another's too: all are one to the records.
+            addresses = addresses + (
+                access.owners() * state.wave.shared_stride).astype(np.uint64)
+        if self.messages:
+            self.messages.remember(_time.now, site, access, addresses)
+        if access.space == "shared":
+            area = state.shared_shadow(access.size)
+            if access.size < 1 << area.shift:
+                area.refine(access.size)
+            own = self.launch.cluster_size == 1
+            known = state.knowledge
+            self._run(state, access, site, area, addresses, lanes,
+                      max(state.shared_floor, known.all_blocks if own else known.floor),
+                      state.wave.shared_stride >> area.shift if own else 0)
+        else:
+            self._global(state, access, site, addresses, lanes)
+        self.recent[site] = (access, addresses)
+        if self.messages and access.strong:
+            self.messages.strong(state, access, addresses)
+
+    def copy_began(self, access: Access) -> None:
+        self.accessed(access)  # from here on the copy may write
+
+    def _global(self, state, access, site, addresses, lanes) -> None:
+        done = 0
+        while done < len(addresses):
+            area = self._area(int(addresses[done]), access.size)
+            done += self._run(state, access, site, area, addresses[done:], lanes[done:],
+                              self.floor, 0)
+            if done < len(addresses) and done < 64:
+                # Lanes that hop between allocations: take them allocation by allocation.
+                rest, their = addresses[done:], lanes[done:]
+                starts = np.array(self.launch.memory.starts, np.uint64)
+                which = np.searchsorted(starts, rest, side="right")
+                for one in np.unique(which):
+                    chosen = which == one
+                    part = np.ascontiguousarray(rest[chosen])
+                    area = self._area(int(part[0]), access.size)
+                    self._run(state, access, site, area, part,
+                              np.ascontiguousarray(their[chosen]), self.floor, 0)
+                return
+
+    def _area(self, address: int, size: int) -> Shadow:
+        start, end = self.launch.memory.extent(address)
+        area = self.areas.get(start)
+        if area is None or area.nbytes != end - start:
+            area = self.areas[start] = Shadow(start, end - start, size)
+        elif size < 1 << area.shift:
+            area.refine(size)
+        return area
+
+    def _run(self, state: WaveState, access: Access, site: int, area: Shadow,
+             addresses, lanes, floor: int, stride: int) -> int:
+        _time.used = True
+        if access.strong:
+            area.use_strong()
+        known = state.knowledge
+        if known.exact:
+            area.use_masks()
+        kind = race_loop.LOAD if access.kind == "load" else race_loop.STORE
+        if access.strong:
+            kind += race_loop.STRONG_LOAD
+        narrow = access.strong and access.scope == "cta" and access.space == "global"
+        stamp = _time.now << race_loop.TIME | site << race_loop.SITE
+        if narrow:
+            stamp |= race_loop.NARROW_BIT
+        seen = area.seen(floor, kind, _time.now)
+        span = state.wave.shared_stride if stride else area.nbytes
+        width = max(1, access.size >> area.shift)
+        place, done = pointer(addresses), 0
+        if kind < race_loop.STRONG_LOAD and width == 1 and not seen & 4:
+            done = race_loop.quick(
+                place, pointer(lanes), len(lanes), area.start, span, area.shift,
+                state.block_pointer, stride, kind, stamp, floor, seen, *area.pointers[:2],
+                area.mask_pointers[0], state.first, state.wave.threads, *known.pointers,
+                known.exact, *known.exact_pointers)
+            if done == len(lanes):
+                return done
+            addresses, lanes = addresses[done:], lanes[done:]
+        done += race_loop.check(
+            pointer(addresses), pointer(lanes), len(lanes), area.start, span, area.shift, width,
+            state.block_pointer, stride, kind, stamp, narrow, state.first, state.wave.threads,
+            floor, *known.pointers, known.exact, *known.exact_pointers,
+            seen, area.has_strong, *area.pointers, *area.mask_pointers, *self._outputs)
+        if self.result[0]:
+            self._conflicts(state, access, area, addresses, lanes)
+        return done
+
+    def _site(self, access: Access) -> int:
+        """The instruction's number; beyond the last that fits a record, the last is shared."""
+        instruction = access.instruction
+        key = id(instruction) + (access.kind == "store")  # of two ends, where it copies
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = min(len(self.sites), race_loop.MAXIMUM_SITE)
+            if number == len(self.sites):
+                self.sites.append(access)
+                self.recent.append(None)
+        return number
+
+    # -- conflicts -----------------------------------------------------------------------------
+
+    def _conflicts(self, state, access, area, addresses, lanes) -> None:
+        """Sort conflicts by the instruction of the older access; keep the first of each pair."""
+        found = [one[: min(int(self.result[0]), ROOM)] for one in self.found]
+        records, kinds = found[2:]
+        older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
+        real = np.ones(len(records), bool)
+        if self.messages:
+            real = self.messages.unordered(state, access, area, addresses, lanes, found)
+        if self.one_store and access.space == "shared":
+            real &= (older != self._site(access)) | (kinds != race_loop.WRITES)
+        if state.clusters:
+            real &= ~state.clusters.explains(lanes[found[0]], records)
+        if state.phases:
+            real &= ~state.phases.explains(lanes[found[0]], records)
+            older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
+        for pair in np.unique((older << 2 | kinds)[real]):
+            chosen = np.flatnonzero(real & (older << 2 | kinds == pair))
+            self._report(state, access, area, addresses, lanes, chosen)
+
+    def _report(self, state, access, area, addresses, lanes, chosen) -> None:
+        first = chosen[0]
+        position, granule, record = (int(found[first]) for found in self.found[:3])
+        lane = int(lanes[position])
+        older = self.sites[record >> race_loop.SITE & race_loop.MAXIMUM_SITE]
+        address = int(addresses[position])
+        if access.space == "shared" and self.launch.cluster_size > 1:
+            address %= state.wave.shared_stride
+        now = Party(access, state.first + lane, address)
+        if self.races.again(now.key(older), len(chosen)):
+            return
+        older, thread = older_party(self.recent, older, record, now.thread, area, granule)
+        self.races.tell(now.key(older), now, Party(older, thread, None), area, len(chosen))
+
+
+def _ordering(program: Program) -> tuple[bool, bool]:
+    """Whether barriers may join less than a whole warp or block, and whether fences, releases or
+    acquires order memory: looked up once for all launches of a program."""
+    if program.ordering is None:
+        instructions = [i for code in program.functions.values() for i in code.function.body]
+        program.ordering = any(map(joins_some, instructions)), orders_memory(instructions)
+    return program.ordering

@@ -1,0 +1,140 @@
+"""Shadow memory: who last touched each granule of global and shared memory.
+
+A granule is as large as the smallest access seen so far to an allocation (to a wave's shared
+memory), at most 8 bytes, so that threads which write neighbouring bytes are told apart and
+arrays of doubles cost no more than arrays of records.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from virtualgpu.compilers.llvm import pointer
+from virtualgpu.watch import race_loop
+
+KINDS = 4  # plain writes, plain reads, strong writes, strong reads
+LARGEST_GRANULE = 8
+KEPT = 1 << 23  # records kept for later use when an allocation is gone: 64 MB
+
+_NONE = np.zeros(1, np.int64)
+_NO_MASKS = np.zeros(1, np.uint32)
+_lock = threading.Lock()
+_pool: dict[int, list[np.ndarray]] = {}  # by length: a test suite leaves thousands
+_kept = 0  # records in all of them
+
+
+def _take(count: int) -> np.ndarray:
+    """Records that are empty or too old to matter: time never goes back.
+
+    An eighth more than ``count`` at most, so that arrays of about one size take turns.
+    """
+    global _kept
+    step = 1 << max(count.bit_length() - 4, 0)
+    count = -(-count // step) * step
+    with _lock:
+        if same := _pool.get(count):
+            _kept -= count
+            return same.pop()
+    return np.zeros(count, np.int64)
+
+
+def _give(array: np.ndarray) -> None:
+    global _kept
+    with _lock:
+        if len(array) > 1 and _kept + len(array) <= KEPT:
+            _kept += len(array)
+            _pool.setdefault(len(array), []).append(array)
+
+
+def forget() -> None:
+    """Drop what is kept: the clock starts again."""
+    global _kept
+    with _lock:
+        _pool.clear()
+        _kept = 0
+
+
+def _all(records: np.ndarray) -> np.ndarray:
+    return np.full(len(records), 0xFFFF_FFFF, np.uint32)
+
+
+class Shadow:
+    """Records of ``nbytes`` of memory from address ``start`` on."""
+
+    def __init__(self, start: int, nbytes: int, granule: int):
+        self.start, self.nbytes = start, nbytes
+        self.shift = min(granule, LARGEST_GRANULE).bit_length() - 1
+        self.has_strong = False
+        self.written = self.read = self.strong = 0  # when last
+        count = max(1, -(-nbytes >> self.shift) + 1)
+        self.records = [_take(count) if kind < 2 else _NONE for kind in range(KINDS)]
+        self.masks = [_NO_MASKS] * KINDS
+        self._find()
+
+    def _find(self) -> None:
+        self.pointers = tuple(map(pointer, self.records))
+        # Plain writes have no masks: one record is one thread.
+        self.mask_pointers = tuple(
+            pointer(self.masks[kind]) for kind in (1, 2, 3))
+
+    def seen(self, floor: int, kind: int, now: int) -> int:
+        """Which records are later than ``floor``: 1 for plain writes, 2 for plain reads, 4 for
+        strong accesses.
+
+        ``kind`` of access (0 load, 1 store, others strong) is noted as of ``now``.
+        """
+        seen = (self.written > floor) | (self.read > floor) << 1 | (self.strong > floor) << 2
+        if kind == 0:
+            self.read = now
+        elif kind == 1:
+            self.written = now
+        else:
+            self.strong = now
+        return seen
+
+    def since(self, floor: int) -> tuple[np.ndarray, ...]:
+        """Which granules were written, read and reached by strong accesses after a time."""
+        last = floor << race_loop.TIME | race_loop.MAXIMUM_RECORD
+        writes, reads, *strong = (records > last for records in self.records)
+        return writes, reads, strong[0] | strong[1]
+
+    def refine(self, granule: int) -> None:
+        """Smaller granules, each with the records of the one it was part of."""
+        times = (1 << self.shift) // granule
+        if times <= 1:
+            return
+        self.shift = granule.bit_length() - 1
+        for arrays in (self.records, self.masks):
+            for kind, array in enumerate(arrays):
+                if len(array) > 1:
+                    arrays[kind] = np.repeat(array, times)
+        self._find()
+
+    def use_strong(self) -> None:
+        """From now on strong accesses are recorded as well."""
+        if not self.has_strong:
+            self.has_strong = True
+            for kind in (2, 3):
+                self.records[kind] = _take(len(self.records[0]))
+                if len(self.masks[1]) > 1:
+                    self.masks[kind] = _all(self.records[kind])
+            self._find()
+
+    def use_masks(self) -> None:
+        """From now on, records of several tell which; those from before stand for all."""
+        if len(self.masks[1]) == 1:
+            self.masks = [_all(a) if len(a) > 1 else _NO_MASKS for a in self.records]
+            self._find()
+
+    def forget(self) -> None:
+        """Empty all records."""
+        self.written = self.read = self.strong = 0
+        for array in self.records:
+            array[:] = 0
+
+    def close(self) -> None:
+        for array in self.records:
+            _give(array)
+        self.records = [_NONE] * KINDS

@@ -1,0 +1,38 @@
+"""What the race check keeps for a wave."""
+
+from __future__ import annotations
+
+from virtualgpu.compilers.llvm import pointer
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.watch.clocks import TIME, Knowledge
+from virtualgpu.watch.cluster_order import ClusterOrder
+from virtualgpu.watch.phases import Phases
+from virtualgpu.watch.shadow import Shadow
+
+
+class WaveState:
+    """What the check keeps for a wave."""
+
+    def __init__(self, wave: Wave, floor: int):
+        self.wave = wave
+        self.knowledge = Knowledge(wave, floor)
+        self.block_of = wave.block_of
+        self.block_pointer = pointer(self.block_of)
+        self.first = wave.first * wave.threads
+        self.shared: Shadow | None = None
+        self.shared_floor = floor
+        self.fences = None  # kept by release_acquire
+        self.clusters: ClusterOrder | None = None  # where it has barriers of clusters
+        self.phases: Phases | None = None  # where it has barriers in shared memory
+
+    def close(self) -> None:
+        if self.shared is not None:
+            self.shared.close()
+
+    def shared_shadow(self, granule: int) -> Shadow:
+        if self.shared is None:
+            # Old records of a shadow used before must be known as old.
+            self.shared_floor = max(TIME.passes(), self.knowledge.floor)
+            wave = self.wave
+            self.shared = Shadow(0, wave.blocks * wave.shared_stride, granule)
+        return self.shared

@@ -1,0 +1,222 @@
+"""When a device's launches leave the interpreting machine for native code, and that nothing but the
+speed tells: the same bytes, the same words."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+
+from native_lab import interrupt_when
+from ptx_lab import entry
+from virtualgpu import native
+from virtualgpu.compilers import llvm
+from virtualgpu.devices import VirtualDevice, virtual
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.launch.launch import WAVE_LANES
+from virtualgpu.launch.limits import Budget
+from virtualgpu.native import core
+from virtualgpu.native.compiled import NativeKernel
+from virtualgpu.watch.instruments import check, schedule
+
+ADD = entry("mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; ld.global.u32 %r1, [%rd3];"
+            "add.u32 %r1, %r1, %gid; st.global.u32 [%rd3], %r1;", 1)
+
+
+@pytest.fixture(autouse=True)
+def by_default(monkeypatch):
+    monkeypatch.delenv("VIRTUALGPU_NATIVE", raising=False)
+
+
+@pytest.fixture
+def first_blocks(monkeypatch) -> list[int]:
+    """From which block on native code ran, launch by launch."""
+    seen = []
+    original = native.natively
+
+    def spy(launch, first):
+        done = original(launch, first)
+        seen.extend([first] * done)
+        return done
+
+    monkeypatch.setattr(native, "natively", spy)
+    return seen
+
+
+class Kernel:
+    """``k`` of a module on a device of its own, with one array."""
+
+    def __init__(self, text: str, count: int, seconds: float = 30.0):
+        self.device = VirtualDevice(1 << 26, Budget(seconds=seconds))
+        self.module = self.device.load(text)
+        self.place = self.device.allocate(4 * count)
+        self.device.fill(self.place, 0, 4 * count)
+        self.count = count
+
+    def __call__(self, blocks: int, threads: int) -> np.ndarray:
+        self.device.launch(self.module, "k", (blocks, 1, 1), (threads, 1, 1),
+                           [self.place.to_bytes(8, "little")])
+        return self.device.read(self.place, 4 * self.count).view(np.uint32)
+
+    @property
+    def native(self) -> object:
+        return self.module.program("k", False).native
+
+
+def test_a_small_launch_is_interpreted(first_blocks):
+    kernel = Kernel(ADD, 64)
+    for _ in range(3):
+        kernel(2, 32)
+    assert kernel.native is None
+    assert not first_blocks
+
+
+def test_a_long_launch_changes_over_between_two_waves(first_blocks, monkeypatch):
+    monkeypatch.setattr(virtual, "WORTH", 30_000)
+    wave = WAVE_LANES // 256
+    kernel = Kernel(ADD, 10 * WAVE_LANES)
+    assert kernel(10 * wave, 256).tolist() == list(range(10 * WAVE_LANES))
+    assert first_blocks[0] % wave == 0 and 0 < first_blocks[0] < 10 * wave
+    assert isinstance(kernel.native, NativeKernel)
+    assert kernel(10 * wave, 256).tolist() == [2 * i for i in range(10 * WAVE_LANES)]
+    assert first_blocks[1:] == [0]
+
+
+def test_the_same_launches_always_change_over_at_the_same_block(first_blocks, monkeypatch):
+    monkeypatch.setattr(virtual, "WORTH", 60_000)
+    for _ in range(3):
+        Kernel(ADD, 6 * WAVE_LANES)(6 * WAVE_LANES // 64, 64)
+    assert len(first_blocks) == 3 and len(set(first_blocks)) == 1
+
+
+@pytest.mark.parametrize("asked", ["0", "always"])
+def test_the_environment_decides(asked, first_blocks, monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", asked)
+    monkeypatch.setattr(virtual, "WORTH", 10 if asked == "0" else 1 << 60)
+    kernel = Kernel(ADD, 64)
+    kernel(2, 32)
+    kernel(2, 32)
+    assert first_blocks == ([] if asked == "0" else [0, 0])
+
+
+def test_a_small_check_after_long_launches_is_interpreted(first_blocks, monkeypatch):
+    monkeypatch.setattr(virtual, "WORTH", 0)
+    kernel = Kernel(ADD, 64)
+    kernel(2, 32)
+    assert first_blocks == [0]
+    with check():
+        kernel(2, 32)
+    assert first_blocks == [0]
+    assert kernel.module.program("k", False).watching is None
+
+
+def test_a_long_check_changes_over_between_two_waves(first_blocks, monkeypatch):
+    monkeypatch.setattr(virtual, "WATCHED", 30_000)
+    wave = WAVE_LANES // 256
+    kernel = Kernel(ADD, 10 * WAVE_LANES)
+    with check() as report:
+        assert kernel(10 * wave, 256).tolist() == list(range(10 * WAVE_LANES))
+    assert report.ok
+    assert first_blocks[0] % wave == 0 and 0 < first_blocks[0] < 10 * wave
+    assert isinstance(kernel.module.program("k", False).watching, NativeKernel)
+    assert kernel.native is None
+
+
+def test_under_a_random_schedule_nothing_is_compiled(first_blocks, monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    kernel = Kernel(ADD, 64)
+    with check(), schedule(3):
+        kernel(2, 32)
+    assert not first_blocks
+    assert kernel.module.program("k", True).watching is None
+
+
+def test_a_kernel_with_faults_is_not_compiled_for_check(first_blocks, monkeypatch):
+    """Where they are found before the work has paid for it."""
+    monkeypatch.setattr(virtual, "WATCHED", 30_000)
+    kernel = Kernel(ADD.replace("st.global.u32 [%rd3]", "st.global.u32 [%rd1]"), 64 * WAVE_LANES)
+    with check() as report:
+        kernel(10 * WAVE_LANES // 256, 256)
+    assert not report.ok and not first_blocks
+    assert "faults" in kernel.module.program("k", False).watching
+
+
+ENDLESS = entry("Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0; @%p1 bra Again;", 1)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.1])
+def test_control_c_stops_native_code(delay, monkeypatch):
+    """The signal mostly arrives while native code runs, and is heard as its callback begins."""
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    kernel = Kernel(ENDLESS, 64, seconds=3.0)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = interrupt_when(lambda: isinstance(kernel.native, NativeKernel), delay)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kernel(1, 32)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+    assert isinstance(kernel.native, NativeKernel)
+
+
+class Last:
+    """Python gives what ``__del__`` raises to nobody."""
+
+    def __del__(self):
+        raise KeyboardInterrupt
+
+
+def test_control_c_as_an_object_goes_stops_native_code(monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    kernel = Kernel(ENDLESS, 64, seconds=3.0)
+    note, objects = core.Core._note, [Last()]
+
+    def with_an_object(self):
+        note(self)
+        objects.clear()
+
+    monkeypatch.setattr(core.Core, "_note", with_an_object)
+    with pytest.raises(KeyboardInterrupt):
+        kernel(1, 32)
+
+
+FAILING = {
+    "past the end": ADD,
+    "misaligned": ADD.replace("st.global.u32 [%rd3]", "setp.eq.u32 %p1, %gid, 70000;"
+                              "@%p1 add.u64 %rd3, %rd3, 1; st.global.u32 [%rd3]"),
+    "a trap": ADD.replace("st.global", "setp.eq.u32 %p1, %gid, 70000; @%p1 trap; st.global"),
+    "without end": ADD.replace("st.global", "setp.eq.u32 %p1, %gid, 70000;\n.loc 1 77 1\n"
+                               "Again: @%p1 bra Again; st.global") + '\n.file 1 "k.py"\n',
+}
+
+
+@pytest.mark.parametrize("text", FAILING.values(), ids=FAILING)
+def test_errors_after_the_change_have_the_same_words(text, first_blocks, monkeypatch):
+    words = []
+    for worth in (1 << 60, 30_000):
+        monkeypatch.setattr(virtual, "WORTH", worth)
+        kernel = Kernel(text, 80_000 if text is ADD else 3 * WAVE_LANES, seconds=0.4)
+        with pytest.raises(VirtualGPUError) as error:
+            kernel(3 * WAVE_LANES // 128, 128)
+        words.append(str(error.value))
+    assert isinstance(kernel.native, NativeKernel)
+    assert words[0] == words[1]
+
+
+def test_a_device_that_does_not_compile_hands_llvm_nothing_of_a_kernel(monkeypatch):
+    """It calls operations, which are the same for all: the grader's device relies on that."""
+    kernel = Kernel(entry("ld.global.u32 %r2, [%rd1]; mov.b32 %r1, 0; mov.b32 %r3, 0; Next:"
+                          "add.u32 %r1, %r1, 1; mad.lo.u32 %r3, %r1, %tid, %r3;"
+                          "setp.lt.u32 %p1, %r1, %r2; @%p1 bra Next;"
+                          "mad.wide.u32 %rd1, %tid, 4, %rd1; st.global.u32 [%rd1], %r3;", 1), 32)
+    kernel.device.compiles = False
+    given, original = [], llvm.linkable
+    monkeypatch.setattr(llvm, "linkable", lambda *what: given.append(what) or original(*what))
+    for rounds in (1, 1_200):
+        kernel.device.write(kernel.place, np.array([rounds], np.uint32))
+        assert kernel(1, 32)[2] == rounds * (rounds + 1)
+        if rounds == 1:
+            given.clear()
+    assert not given
