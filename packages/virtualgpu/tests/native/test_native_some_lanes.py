@@ -15,9 +15,10 @@ from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.native import control_flow, run
 from virtualgpu.native.affine_access import Rows
-from virtualgpu.native.decode import Access, decode
+from virtualgpu.native.decode import decode
 from virtualgpu.native.lowering import Lowering
 from virtualgpu.program.program import Program
+from virtualgpu.program.steps import Access
 
 WORDS = 512
 # Thread t has element t of a shared array of {size} words, which it loads and stores in a loop if

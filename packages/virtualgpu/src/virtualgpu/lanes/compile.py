@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from virtualgpu.lanes import emit
 from virtualgpu.program import liveness
+from virtualgpu.program.decode import decode
 from virtualgpu.program.linked import Linked
 from virtualgpu.program.program import Program
 
@@ -15,6 +16,8 @@ def compile_program(module: Linked, entry: str, fine: bool = False) -> Program:
     UnsupportedInstruction for an instruction that the machine does not have.
     """
     program = Program(module, entry, fine)
+    for block in program.blocks:
+        decode(program, block)
     for block in program.blocks:
         emit.prepare(program, block)
     liveness.solve(program)

@@ -12,18 +12,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.lanes import clusters, stack, warp
 from virtualgpu.lanes.families import asynchronous, tensor, texture_decode
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.intrinsics import INTRINSICS
-from virtualgpu.lanes.memory_access import SPACES
 from virtualgpu.lanes.warp_sync import exchange
 from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.memory.mapping import BASE
 from virtualgpu.operations.types import DTYPES
-from virtualgpu.program.provided import PROVIDED
-from virtualgpu.ptx import Instruction, Register, Symbol
+from virtualgpu.program.site import SPACES
+from virtualgpu.program.steps import Barrier, Call, Step
+from virtualgpu.ptx import Instruction, Register
+from virtualgpu.ptx.opcodes import traits
 
 Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
@@ -32,13 +34,14 @@ _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 _CLUSTER_BARRIER = {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}
 
 
-def emit(emitter: Emitter, instruction: Instruction) -> bool:
-    """Add the instruction's lines; False where it is not of this kind."""
+def emit(emitter: Emitter, step: Step) -> None:
+    """Add the lines of a step that is neither data nor plain memory."""
+    instruction = step.instruction
     handler = _HANDLERS.get(instruction.opcode)
-    if handler is None:
-        return False
-    handler(emitter, instruction)
-    return True
+    if handler is not None:
+        handler(emitter, instruction)
+    elif traits(instruction).family != "hint":  # a hint does nothing that a program can see
+        operations.lookup(instruction.opcode, instruction.modifiers, 1, 1)  # refuses it
 
 
 def _nothing(emitter: Emitter, instruction: Instruction) -> None:
@@ -101,7 +104,7 @@ def _fence(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def _barrier(emitter: Emitter, instruction: Instruction) -> None:
-    """``bar`` and ``barrier``: the operands; the SIMT loop does the waiting."""
+    """``bar.warp.sync`` and ``barrier.cluster``."""
     modifiers, operands = instruction.modifiers, list(instruction.operands)
     if "warp" in modifiers:
         emitter.block.warp_mask = _mask(emitter, operands[0])
@@ -111,13 +114,21 @@ def _barrier(emitter: Emitter, instruction: Instruction) -> None:
                 or not set(modifiers) <= _CLUSTER_BARRIER):
             raise UnsupportedInstruction(instruction.name)
         return  # no operands: lanes.clusters
-    predicate = "None"
-    if "red" in modifiers:
-        target = operands.pop(0)
-        emitter.block.receives = (emitter.program.register(emitter.code, target),)
-        predicate = emitter.get(operands.pop(), BOOL)
-    number = emitter.get(operands[0], U32) if operands else emitter.constant(np.zeros(1, U32))
-    threads = emitter.get(operands[1], U32) if len(operands) > 1 else "None"
+
+
+def barrier(emitter: Emitter, step: Barrier) -> None:
+    """A barrier of the block or of the grid: the operands; the SIMT loop does the waiting."""
+    if step.grid:
+        emitter.result = "('grid', None, None)"
+        for slot in step.targets:
+            emitter.give(slot, "np.zeros(1, np.uint32)", U32)
+        return
+    emitter.block.receives = tuple(step.writes)
+    predicate, number, threads = (
+        "None" if operand is None else emitter.get(operand, dtype) for operand, dtype in (
+            (step.predicate, BOOL), (step.number, U32), (step.count, U32)))
+    if step.number is None:
+        number = emitter.constant(np.zeros(1, U32))
     emitter.result = f"({number}, {threads}, {predicate})"
 
 
@@ -242,49 +253,22 @@ def _breakpoint(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def _call(emitter: Emitter, instruction: Instruction) -> None:
-    _program, code, block = emitter.program, emitter.code, emitter.block
-    if block.kind == "barrier":  # cudaCGSynchronize
-        emitter.result = "('grid', None, None)"
-        handle: Any = instruction.operands[0]
-        slot = code.slots.get(handle.items[0].name)
-        if slot is not None:
-            emitter.write_slot(slot, "np.zeros(1, np.uint32)", U32)
-        return
-    if block.kind == "call":
-        call = block.call
-        for name in (*call.arguments, *call.returns):
-            if name in code.function.registers:
-                emitter.program.register(code, Register(name))
-            if name not in code.slots and name not in code.frame:
-                raise PTXSyntaxError(f"call with an undeclared parameter {name}")
-        block.passes = tuple(code.slots[a] for a in call.arguments if a in code.slots)
-        block.receives = tuple(code.slots[r] for r in call.returns if r in code.slots)
-        for slot in block.passes:
-            emitter.read(slot)
-        if call.target is None:
-            target = next(o for o in instruction.operands if isinstance(o, Register))
-            emitter.result = emitter.get(target, U64)
-        return
-    operands: list[Any] = list(instruction.operands)
-    returns = operands.pop(0).items if not isinstance(operands[0], Symbol) else ()
-    name = operands.pop(0).name
-    given = operands[0].items if operands else ()
-    for item in (*given, *returns):
-        if item.name not in code.slots or emitter.program.dtypes[code.slots[item.name]].kind == "f":
-            raise PTXSyntaxError(f"call of {name} with a parameter {item.name} that does not fit")
-    count, results = PROVIDED[name]
-    if len(given) != count or len(returns) > results:
-        raise PTXSyntaxError(
-            f"call of {name} with {len(given)} argument{'' if len(given) == 1 else 's'} and "
-            f"{len(returns)} results; it takes {count}")
-    arguments = [emitter.read(code.slots[item.name])[0] for item in given]
-    call = f"{emitter.put(INTRINSICS[name], 'f')}({', '.join(['group', *arguments])})"
-    if returns:
-        slot = code.slots[returns[0].name]
+    """A call of another function: the SIMT loop hands over its parameters."""
+    if emitter.block.call.target is None:
+        target = next(o for o in instruction.operands if isinstance(o, Register))
+        emitter.result = emitter.get(target, U64)
+
+
+def provided(emitter: Emitter, step: Call) -> None:
+    """A call of a function that the device provides."""
+    arguments = [emitter.read(emitter.code.slots[one.name])[0] for one in step.sources
+                 if isinstance(one, Register)]
+    call = f"{emitter.put(INTRINSICS[step.function], 'f')}({', '.join(['group', *arguments])})"
+    if not step.targets:
+        emitter.lines.append(f" {call}")
+    for slot in step.writes:
         declared = emitter.program.dtypes[slot]
         emitter.write_slot(slot, f"{call}.astype({emitter.dtype(declared)})", declared)
-    else:
-        emitter.lines.append(f" {call}")
 
 
 _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {

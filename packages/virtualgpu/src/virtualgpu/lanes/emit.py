@@ -8,24 +8,25 @@ as the type that an instruction needs, so nothing is looked up while lanes run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from virtualgpu import operations
-from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
-from virtualgpu.lanes import control, memory_access, wide_decode
+from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
+from virtualgpu.lanes import control, memory_access
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.special import SPECIAL
 from virtualgpu.lanes.wave import WARP
-from virtualgpu.operations.types import REGISTER_DTYPES, UNSIGNED
+from virtualgpu.lanes.wide import halves, join
+from virtualgpu.operations.types import UNSIGNED
+from virtualgpu.program.decode import decoding
 from virtualgpu.program.program import Block, Program
-from virtualgpu.ptx import Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.program.steps import WIDE, Access, Barrier, Call, Data, Move, Parameter, Step
+from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
-from virtualgpu.ptx.opcodes import of_family
 
 # A block's function gives what the block's ending needs (program.program.Block).
 Run = Callable[[Group], Any]
@@ -33,27 +34,17 @@ Run = Callable[[Group], Any]
 # kind fails on the way, and `prepare` says that the instruction cannot be decoded.
 
 U64 = np.dtype("u8")
-MEMORY = of_family("memory", "hint")
 
 
 def prepare(program: Program, block: Block) -> None:
-    """Write the block's body as Python and find which registers it reads and writes."""
+    """Write the block's body as Python."""
     emitter = Emitter(program, block)
-    for instruction in block.instructions:
-        try:
-            emitter.emit(instruction)
-        except UnsupportedInstruction as error:
-            raise UnsupportedInstruction(f"{error.message}, in `{instruction.text}`",
-                                         program.location(instruction.source)) from None
-        except PTXSyntaxError as error:
-            raise PTXSyntaxError(
-                error.message, error.location or program.location(instruction.source)) from None
-        except VirtualGPUError:
-            raise
-        except Exception as error:
-            raise PTXSyntaxError(f"cannot decode `{instruction.text[:200]}`: {error!r}") from None
+    for step in block.steps:
+        with decoding(program, step.instruction):
+            emitter.emit(step)
+    # Liveness goes by the steps: a register that is read beside them would have been dropped.
+    assert emitter.reads <= block.reads, [step.instruction.text for step in block.steps]
     block.run = emitter
-    block.reads, block.writes = emitter.reads, emitter.written
 
 
 def literal(value: Immediate, want: np.dtype) -> np.ndarray:
@@ -210,6 +201,8 @@ class Emitter:
         if name in self.code.function.registers:
             slot = self.program.register(self.code, operand)
             return self.cast(*self.read(slot), want)
+        if name in self.code.slots:  # a parameter
+            return self.cast(*self.read(self.code.slots[name]), want)
         if name in SPECIAL:
             special = SPECIAL[name]
             variable = f"s{len(self.lines)}_{len(self.names)}"
@@ -249,86 +242,101 @@ class Emitter:
         self.current[slot] = (variable, have)
         self.written.add(slot)
 
-    def set(self, register: Register, expression: str, have: np.dtype) -> None:
-        if register.name == "_":
+    def give(self, slot: int | None, expression: str, have: np.dtype) -> None:
+        """Give a register a new value; None: nothing keeps it."""
+        if slot is None:
             self.lines.append(f" {expression}")
-            return
-        self.write_slot(self.program.register(self.code, register), expression, have)
-
-    # -- instructions --------------------------------------------------------------------------
-
-    def emit(self, instruction: Instruction) -> None:
-        opcode = instruction.opcode
-        if opcode in MEMORY:
-            decode = wide_decode if instruction.modifiers[-1:] == ("b128",) else memory_access
-            decode.emit(self, instruction)
-        elif opcode == "mov":
-            self.move(instruction)
-        elif control.emit(self, instruction):
-            pass
         else:
-            self.data(instruction)
+            self.write_slot(slot, expression, have)
 
-    def data(self, instruction: Instruction) -> None:
+    def give_each(self, slots: Sequence[int | None], call: str, have: np.dtype) -> None:
+        """Give one register, or each of several, what a call returns."""
+        if len(slots) == 1:
+            self.give(slots[0], call, have)
+            return
+        self.lines.append(f" values = {call}")
+        for number, slot in enumerate(slots):
+            if slot is not None:
+                self.write_slot(slot, f"values[{number}]", have)
+
+    def set(self, register: Register, expression: str, have: np.dtype) -> None:
+        self.give(None if register.name == "_" else self.program.register(self.code, register),
+                  expression, have)
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def emit(self, step: Step) -> None:
+        if isinstance(step, Data):
+            self.data(step)
+        elif isinstance(step, Move):
+            self.move(step)
+        elif isinstance(step, Parameter):
+            self.parameter(step)
+        elif isinstance(step, Access):
+            memory_access.emit(self, step)
+        elif isinstance(step, Barrier):
+            control.barrier(self, step)
+        elif isinstance(step, Call):
+            control.provided(self, step)
+        else:
+            control.emit(self, step)
+
+    def data(self, step: Data) -> None:
         """Arithmetic, logic, comparison, conversion: what the table of operations has."""
-        targets: list[Any] = list(instruction.operands[:1])
-        if instruction.second is not None:
-            targets.append(instruction.second)
-        sources = instruction.operands[1:]
-        operation = operations.lookup(
-            instruction.opcode, instruction.modifiers, len(sources), len(targets))
-        if len(sources) != len(operation.sources):
-            raise PTXSyntaxError(f"{instruction.name} takes {len(operation.sources)} operands")
+        operation = step.operation
         arguments = [
-            self.get(s, d) for s, d in zip(sources, operation.sources, strict=True)
+            self.get(s, d) for s, d in zip(step.sources, operation.sources, strict=True)
         ]
-        carry = self.program.slot(self.code, "%cc", np.dtype("?"))
         if operation.carry_in:
-            arguments.append(self.read(carry)[0])
+            arguments.append(self.read(self.code.slots["%cc"])[0])
         call = f"{self.put(operation.function, 'f')}({', '.join(arguments)})"
-        if len(targets) == 1 and not operation.carry_out:
-            self.set(targets[0], call, operation.destinations[0])
+        if len(step.targets) == 1:
+            self.give(step.targets[0], call, operation.destinations[0])
             return
         names = [f"o{i}" for i in range(len(operation.destinations) + operation.carry_out)]
         self.lines.append(f" {', '.join(names)} = {call}")
-        for target, name, dtype in zip(targets, names, operation.destinations, strict=False):
-            if target.name != "_":
-                self.set(target, name, dtype)
-        if operation.carry_out:
-            self.write_slot(carry, names[-1], np.dtype("?"))
+        kinds = [*operation.destinations, *([np.dtype("?")] if operation.carry_out else [])]
+        for slot, name, dtype in zip(step.targets, names, kinds, strict=False):
+            if slot is not None:
+                self.write_slot(slot, name, dtype)
 
-    def move(self, instruction: Instruction) -> None:
-        """``mov``: a copy, or packing and unpacking of a vector (PTX ISA, "mov")."""
-        operands: tuple[Any, ...] = instruction.operands
-        target, source = operands
-        if instruction.modifiers == ("b128",):
-            wide_decode.move(self, target, source)
-            return
-        want = REGISTER_DTYPES.get(instruction.modifiers[-1])
-        if want is None:
-            raise UnsupportedInstruction(instruction.name)
-        if instruction.modifiers[-1] in ("f32", "f64"):
-            want = np.dtype("f4" if want.itemsize == 4 else "f8")
-        for operand in (source, target):
-            if isinstance(operand, Vector) and len(operand.items) not in (2, 4):
-                raise PTXSyntaxError(f"mov of {len(operand.items)} parts: {instruction.text[:80]}")
-        if isinstance(source, Vector):
-            part = UNSIGNED[want.itemsize // len(source.items)]
+    def parameter(self, step: Parameter) -> None:
+        """A load of the kernel's own parameters."""
+        for number, slot in enumerate(step.targets):
+            at = step.offset + number * step.dtype.itemsize
+            if step.dtype == WIDE:
+                parts = ", ".join(f"group.wave.launch.parameter({at + half}, {self.dtype(U64)})"
+                                  for half in (0, 8))
+                value = f"{self.put(join, 'f')}({parts})"
+            else:
+                value = f"group.wave.launch.parameter({at}, {self.dtype(step.dtype)})"
+            self.give(slot, value, step.dtype)
+
+    def move(self, step: Move) -> None:
+        """A copy, or packing and unpacking of a vector (PTX ISA, "mov")."""
+        want, sources, targets = step.dtype, step.sources, step.targets
+        if want == WIDE and len(sources) > 1:
+            parts = ", ".join(self.get(item, U64) for item in sources)
+            self.give(targets[0], f"{self.put(join, 'f')}({parts})", WIDE)
+        elif want == WIDE and len(targets) > 1:
+            call = f"{self.put(halves, 'f')}({self.get(sources[0], WIDE)})"
+            self.give_each(targets, call, U64)
+        elif len(sources) > 1:
+            part = UNSIGNED[want.itemsize // len(sources)]
             whole = UNSIGNED[want.itemsize]
             terms = [
                 f"({self.get(item, part)}.astype({self.dtype(whole)})"
                 f" << {self.constant(np.array([8 * part.itemsize * i], whole))})"
-                for i, item in enumerate(source.items)
+                for i, item in enumerate(sources)
             ]
-            self.set(target, " | ".join(terms), whole)
-        elif isinstance(target, Vector):
-            part = UNSIGNED[want.itemsize // len(target.items)]
+            self.give(targets[0], " | ".join(terms), whole)
+        elif len(targets) > 1:
+            part = UNSIGNED[want.itemsize // len(targets)]
             whole = UNSIGNED[want.itemsize]
-            self.lines.append(f" whole = {self.get(source, whole)}")
-            parts: tuple[Any, ...] = target.items
-            for i, item in enumerate(parts):
+            self.lines.append(f" whole = {self.get(sources[0], whole)}")
+            for i, slot in enumerate(targets):
                 shift = self.constant(np.array([8 * part.itemsize * i], whole))
-                if item.name != "_":
-                    self.set(item, f"(whole >> {shift}).astype({self.dtype(part)})", part)
+                if slot is not None:
+                    self.write_slot(slot, f"(whole >> {shift}).astype({self.dtype(part)})", part)
         else:
-            self.set(target, self.get(source, want), want)
+            self.give(targets[0], self.get(sources[0], want), want)

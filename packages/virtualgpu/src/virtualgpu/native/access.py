@@ -30,7 +30,6 @@ from virtualgpu.native.context import (
 )
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.counting import Counting
-from virtualgpu.native.decode import Access, Step
 from virtualgpu.native.operands import Registers
 from virtualgpu.native.values import (
     I32,
@@ -43,6 +42,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.native.watched.watching import Watching
 from virtualgpu.operations.expression import Value
+from virtualgpu.program.steps import Access, Step
 
 
 class Accesses(Rows):

@@ -23,7 +23,6 @@ from virtualgpu.native.context import (
     SPAN,
     site_at,
 )
-from virtualgpu.native.decode import Access, Data, Move, Parameter, Step
 from virtualgpu.native.values import (
     EVERYONE,
     I32,
@@ -36,6 +35,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.operations.expression import Value
 from virtualgpu.program.program import FunctionCode
+from virtualgpu.program.steps import Access, Data, Move, Parameter, Step
 from virtualgpu.ptx import Register
 
 MOST = 16  # loads that are fetched together: their results wait in registers, or on the stack

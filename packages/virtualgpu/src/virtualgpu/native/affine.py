@@ -18,11 +18,11 @@ from virtualgpu.native.affine_analysis import THREAD, Strides
 from virtualgpu.native.context import LANES
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.data import converted, parameters
-from virtualgpu.native.decode import Access, Data, Move, Parameter, Step
 from virtualgpu.native.operands import U32, Registers
 from virtualgpu.native.values import I1, I32, IOTA, alike, constant_vector, pointer_to, splat, zero
 from virtualgpu.operations.expression import Value, adapt, llvm_type
 from virtualgpu.operations.types import UNSIGNED, kind
+from virtualgpu.program.steps import Access, Data, Move, Parameter, Step
 from virtualgpu.ptx import Register
 from virtualgpu.ptx.module import Operand
 
@@ -201,7 +201,9 @@ class Regular(Strides):
         starts = [adapt(term.built.start, term.built.dtype, want)
                   for term, want in zip(terms, wants, strict=True)]
         if isinstance(step, Data):
-            result, dtype = step.body(*starts), step.operation.destinations[0]
+            operation = step.operation
+            assert operation.body is not None  # else the kernel would have been refused
+            result, dtype = operation.body(*starts), operation.destinations[0]
             assert isinstance(result, Value)
         elif isinstance(step, Move):
             result, dtype = starts[0], step.dtype

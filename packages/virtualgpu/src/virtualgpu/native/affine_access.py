@@ -15,7 +15,6 @@ from virtualgpu.native.address_forms import Forms, Reach
 from virtualgpu.native.affine import Regular, Term
 from virtualgpu.native.context import LANES, LAST, site_at
 from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Access, Step
 from virtualgpu.native.operands import U64, Registers
 from virtualgpu.native.values import (
     EVERYONE,
@@ -31,6 +30,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.operations.expression import Value, adapt, llvm_type
 from virtualgpu.operations.types import kind
+from virtualgpu.program.steps import Access, Step
 
 LINE_BYTES = 64  # of the processor's cache
 

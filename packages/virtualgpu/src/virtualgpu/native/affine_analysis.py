@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from virtualgpu.native.context import LANES, ROW
 from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Access, Data, Move, Step
 from virtualgpu.native.uniformity import SPECIALS
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.program import Program
+from virtualgpu.program.steps import Access, Data, Move, Step
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 

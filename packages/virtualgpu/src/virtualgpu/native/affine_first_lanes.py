@@ -19,10 +19,10 @@ from virtualgpu.compilers.building import function, intrinsic
 from virtualgpu.compilers.llvm import linkable
 from virtualgpu.native.affine import Built, Regular, Term
 from virtualgpu.native.context import LANES
-from virtualgpu.native.decode import Step
 from virtualgpu.native.operands import HOME_ALIGN
 from virtualgpu.native.values import I64, IOTA, POINTER, constant_vector, splat, spread
 from virtualgpu.operations.expression import Value, llvm_type
+from virtualgpu.program.steps import Step
 
 MOST = 64  # registers: a bit of a word for each
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from virtualgpu.native import spin_loops
 from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Access, Provided, Step
+from virtualgpu.native.decode import Provided
 from virtualgpu.program.site import Site
+from virtualgpu.program.steps import Access, Step
 
 COMMUTATIVE = {"add", "and", "or", "xor", "min", "max"}
 

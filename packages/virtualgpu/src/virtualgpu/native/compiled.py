@@ -16,9 +16,9 @@ from virtualgpu.program.program import Program
 
 if TYPE_CHECKING:
     from virtualgpu.native.control_flow import Place
-    from virtualgpu.native.decode import Access
     from virtualgpu.native.state_layout import Kept
     from virtualgpu.native.watched.rules import Checked
+    from virtualgpu.program.steps import Access
 
 # What names instructions, registers and lines is found out when a launch needs it, for a fault or
 # for those who watch, by modules that take longer to import than a launch takes: 20 ms.

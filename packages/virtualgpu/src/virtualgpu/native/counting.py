@@ -18,7 +18,6 @@ from virtualgpu.compilers.building import intrinsic, item
 from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.native.context import ADDRESSES, LANES
 from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Access, Step
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import (
     I32,
@@ -31,6 +30,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.operations.expression import Value, select
 from virtualgpu.program.site import Site
+from virtualgpu.program.steps import Access, Step
 
 SPACES = ("global", "shared", "local")
 # Words of a place: warps that ran it, their lanes, conditional branches, those that parted lanes.

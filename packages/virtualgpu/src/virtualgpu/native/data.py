@@ -15,12 +15,13 @@ from virtualgpu.compilers.building import each_bit, intrinsic
 from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.memory.mapping import BASE
 from virtualgpu.native import warp_operations as warp
-from virtualgpu.native.decode import Copy, Data, Move, Parameter, Step
+from virtualgpu.native.decode import Copy
 from virtualgpu.native.operands import BOOL, U64, Registers
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import I1, I64, pointer_to, together, zero
 from virtualgpu.operations.expression import Value, adapt
 from virtualgpu.operations.types import DTYPES, UNSIGNED, kind
+from virtualgpu.program.steps import Data, Move, Parameter, Step
 
 _BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 _SPACES = {"global", "shared", "local", "const", "param"}
@@ -49,7 +50,8 @@ def _data(registers: Registers, step: Data) -> None:
     if operation.carry_in:
         carry = registers.place.block.function.slots["%cc"]
         arguments.append(registers.read(carry)[0])
-    results = step.body(*together(arguments))
+    assert operation.body is not None  # else the kernel would have been refused
+    results = operation.body(*together(arguments))
     results = results if isinstance(results, tuple) else (results,)
     for slot, value, dtype in zip(step.targets, results, operation.destinations, strict=False):
         registers.write(slot, value, dtype)

@@ -34,12 +34,12 @@ from virtualgpu.native.context import (
     YIELDED,
 )
 from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Barrier, Step
 from virtualgpu.native.operands import BOOL, U32
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.state import State
 from virtualgpu.native.values import I1, I32, bits_of_mask, mask_of_bits, splat, spread
 from virtualgpu.operations.expression import Value, select
+from virtualgpu.program.steps import Barrier, Step
 from virtualgpu.ptx.opcodes import COLLECTIVES
 
 Lowering: TypeAlias = Any  # native.lowering's, whose module is made of this one

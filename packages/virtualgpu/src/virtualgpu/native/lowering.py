@@ -32,7 +32,7 @@ from virtualgpu.native.branches import Ways
 from virtualgpu.native.context import DONE
 from virtualgpu.native.control_flow import Place, chosen, ends_others
 from virtualgpu.native.counting import Counting
-from virtualgpu.native.decode import Access, Provided, Stop, decode
+from virtualgpu.native.decode import Provided, Stop, decode
 from virtualgpu.native.divergence import Apart
 from virtualgpu.native.operands import BOOL, CLOCKS, U32, U64, Registers
 from virtualgpu.native.refusal import Refused
@@ -49,6 +49,7 @@ from virtualgpu.native.values import (
 from virtualgpu.native.watched.watching import Watching
 from virtualgpu.program.loops import cycles
 from virtualgpu.program.program import Program
+from virtualgpu.program.steps import Access
 from virtualgpu.ptx import Register
 
 KINDS = {"next", "goto", "branch", "indexed", "exit", "barrier", "trap", "call", "return"}

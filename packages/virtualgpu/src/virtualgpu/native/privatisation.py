@@ -20,8 +20,8 @@ from llvmlite import ir
 from virtualgpu.compilers.building import count_to, function, intrinsic
 from virtualgpu.compilers.llvm import linkable
 from virtualgpu.native.context import ADDS, LOW, ROOM, SITE_WORDS, SITES, SPAN, WORD
-from virtualgpu.native.decode import Access, Step
 from virtualgpu.native.values import I64, POINTER, Context, pointer_to
+from virtualgpu.program.steps import Access, Step
 
 
 def width(step: Step, used: set[int]) -> int:

@@ -13,8 +13,9 @@ from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
 from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Access, Copy, Step
+from virtualgpu.native.decode import Copy
 from virtualgpu.program.loops import cycles
+from virtualgpu.program.steps import Access, Step
 from virtualgpu.ptx import Register
 
 # A register, or a place in memory by the address of the loads and stores that name it.

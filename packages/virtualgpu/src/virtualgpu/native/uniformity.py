@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from virtualgpu.native import control_flow
 from virtualgpu.native.control_flow import Place, chosen
-from virtualgpu.native.decode import Access, Barrier, Copy, Parameter, Provided, Step
+from virtualgpu.native.decode import Copy, Provided
 from virtualgpu.native.operands import CLOCKS
 from virtualgpu.program.program import Program
+from virtualgpu.program.steps import Access, Barrier, Parameter, Step
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import COLLECTIVES

@@ -13,7 +13,6 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.native.context import LANES, VALUES
-from virtualgpu.native.decode import Step
 from virtualgpu.native.operands import BOOL, U32, Registers
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import (
@@ -29,6 +28,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.operations.expression import Value, llvm_type, select
 from virtualgpu.operations.types import DTYPES, kind
+from virtualgpu.program.steps import Step
 
 
 def _activemask(registers: Registers, step: Step, mask: ir.Value) -> None:

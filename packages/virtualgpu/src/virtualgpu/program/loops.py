@@ -66,16 +66,15 @@ def heads(program: Program) -> dict[int, Loop]:
 
 
 def _loop(code: FunctionCode, blocks: list[Block], timely: bool) -> Loop | None:
-    body = [one for block in blocks for one in block.instructions]
+    steps = [step for block in blocks for step in block.steps]
+    body = [step.instruction for step in steps]
     if any(block.kind == "call" for block in blocks):  # what it calls may see anything
         slots = frozenset[int]().union(*(block.live_in for block in blocks))
         return None if timely else Loop(
             tuple(sorted(slots)), True, True, frozenset(id(one) for one in body if _looks(one)))
-    if any("cc" in one.modifiers or traits(one).carry for one in body):
-        return None
     wanted = _slots(code, _deciding(body))
     wanted |= {block.warp_mask for block in blocks if isinstance(block.warp_mask, int)}
-    made = [(one, _slots(code, _written(one)), _slots(code, _read(one))) for one in body]
+    made = [(step.instruction, set(step.writes), step.reads) for step in steps]
     deciding: dict[int, Instruction] = {}
     while True:
         more = {id(one): one for one, writes, _ in made if writes & wanted}
@@ -129,27 +128,6 @@ def _deciding(body: Iterable[Instruction]) -> list[Operand]:
         found += [one.guard[0]] if one.guard is not None else []
         found += one.operands[:1] if one.opcode == "brx" else ()
     return found
-
-
-def _written(instruction: Instruction) -> list[Operand]:
-    operands = instruction.operands
-    if not operands:
-        return []
-    if instruction.opcode == "st":  # to a parameter that a register holds
-        where = operands[0]
-        return [where.base] if isinstance(where, Address) and isinstance(
-            where.base, Symbol) else []
-    if instruction.opcode == "call":
-        return [operands[0]] if isinstance(operands[0], Vector) else []
-    if not has_result(instruction):
-        return []
-    return [operands[0], *([] if instruction.second is None else [instruction.second])]
-
-
-def _read(instruction: Instruction) -> list[Operand]:
-    operands = instruction.operands
-    return [operand.base if isinstance(operand, Address) else operand
-            for operand in (operands[has_result(instruction):])]
 
 
 def _slots(code: FunctionCode, operands: Iterable[Operand]) -> set[int]:

@@ -18,6 +18,7 @@ from virtualgpu.program import shared_layout
 from virtualgpu.program.linked import Linked
 from virtualgpu.program.provided import GRID_BARRIER, PROVIDED
 from virtualgpu.program.shared_accesses import shared_accesses
+from virtualgpu.program.steps import Step
 from virtualgpu.ptx import (
     Function,
     Instruction,
@@ -66,7 +67,8 @@ class Block:
     call: CallSite | None = None
     passes: tuple[int, ...] = ()  # registers that a call hands over
     receives: tuple[int, ...] = ()  # registers that a call or barrier gives back
-    reads: set[int] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)  # the instructions, decoded
+    reads: set[int] = field(default_factory=set)  # registers that blocks before it set
     writes: set[int] = field(default_factory=set)
     live_in: frozenset[int] = frozenset()
     live_out: frozenset[int] = frozenset()

@@ -7,8 +7,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from virtualgpu.errors import Location
+from virtualgpu.errors import Location, PTXSyntaxError, UnsupportedInstruction
+from virtualgpu.operations.types import DTYPES, UNSIGNED
 from virtualgpu.ptx import Instruction
+
+SPACES = {"global", "shared", "local", "const", "param"}
+_CACHE_HINTS = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "noftz", "aligned"}
+_ORDERS = {"relaxed", "acquire", "release", "acq_rel", "sc"}
+_SCOPES = {"cta": "cta", "cluster": "gpu", "gpu": "gpu", "sys": "sys"}
+_BITWISE = {"b32", "b64", "u32", "s32", "u64", "s64"}
+# Atomic operations, and the types that they take (PTX ISA, "atom", "red").
+_ATOMICS = {
+    "add": {"u32", "s32", "u64", "s64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},
+    "min": {"u32", "s32", "u64", "s64"}, "max": {"u32", "s32", "u64", "s64"},
+    "inc": {"u32"}, "dec": {"u32"},
+    "exch": {"b32", "b64", "u32", "s32", "u64", "s64", "f32", "f64"},
+    "cas": {"b16", "b32", "b64", "u16", "u32", "s32", "u64", "s64"},
+    "and": _BITWISE, "or": _BITWISE, "xor": _BITWISE,
+}
 
 
 class Standing(Protocol):
@@ -56,3 +72,78 @@ class Site:
             self.kernel, source.filename if source else None, source.line if source else None,
             block, thread,
         )
+
+
+def site_of(kernel: str, instruction: Instruction) -> Site:
+    """The decoded site of a memory instruction of ``kernel``."""
+    opcode, modifiers = instruction.opcode, list(instruction.modifiers)
+    kind = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
+    whole = modifiers[-1:] == ["b128"]
+    if whole:
+        modifiers[-1] = "b64"  # its halves
+    if not modifiers or modifiers[-1] not in DTYPES:
+        raise UnsupportedInstruction(f"{instruction.name}: no type that the machine has")
+    element = modifiers.pop()
+    space, width, order, scope, operation = "generic", 1, "", "", ""
+    strong, cluster = kind == "atomic", False
+    for modifier in modifiers:
+        plain = modifier.split(":")[0]
+        if plain in SPACES and not operation:
+            space, cluster = plain, modifier == "shared:cluster"
+        elif modifier in ("v2", "v4") or (modifier == "v8" and kind == "atomic"):
+            width = int(modifier[1:])
+        elif modifier in ("volatile", "mmio"):
+            strong, order = True, "relaxed"
+        elif modifier == "weak" or modifier in _CACHE_HINTS:
+            pass
+        elif plain in ("L1", "L2", "level"):
+            pass  # cache hints change no result
+        elif modifier in _ORDERS:
+            strong, order = True, modifier
+        elif modifier in _SCOPES:
+            scope = _SCOPES[modifier]
+        elif kind == "atomic" and modifier in _ATOMICS and not operation:
+            operation = modifier
+        else:
+            raise UnsupportedInstruction(f"{instruction.name}: .{modifier}")
+    dtype = DTYPES[element]
+    if kind == "atomic":
+        if width > 1:
+            _check_vector(instruction, operation, element, space, width)
+        if whole and (operation not in ("exch", "cas") or opcode == "red"):
+            raise UnsupportedInstruction(
+                f"{instruction.name}: atomics of 128 bits are atom.exch and atom.cas")
+        dtype, operation = _atomic_type(instruction, operation, element, dtype)
+        order = order or "relaxed"
+        scope = scope or "gpu"
+    if whole:
+        if width > 1:
+            raise PTXSyntaxError(f"{instruction.name}: there are no vectors of .b128")
+        width = 2
+    quiet = space in ("const", "param")
+    if kind != "load" and space == "const":
+        raise PTXSyntaxError(f"{instruction.name}: nothing writes to .const")
+    return Site(instruction, kernel, kind, "global" if space == "const" else space, dtype, width,
+                strong=strong, order=order, scope=scope, quiet=quiet, operation=operation,
+                cluster=cluster or space == "generic", whole=whole)
+
+
+def _atomic_type(instruction: Instruction, operation: str, element: str,
+                 dtype: np.dtype) -> tuple[np.dtype, str]:
+    if not operation or element not in _ATOMICS[operation]:
+        raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type")
+    if element in ("f16", "bf16", "f16x2", "bf16x2"):
+        return UNSIGNED[dtype.itemsize], f"{operation}_{element}"
+    return dtype, operation
+
+
+def _check_vector(instruction: Instruction, operation: str, element: str, space: str,
+                  width: int) -> None:
+    """PTX ISA, "atom", "red": vectors of at most 16 bytes, in global memory only."""
+    most = {"f32": 4, "f16x2": 4, "bf16x2": 4, "f16": 8, "bf16": 8}.get(element, 0)
+    if operation != "add" or width > most:
+        raise UnsupportedInstruction(
+            f"{instruction.name}: vector atomics add .f32, .f16x2 and .bf16x2 by two or four, "
+            ".f16 and .bf16 by two, four or eight")
+    if space not in ("global", "generic"):
+        raise PTXSyntaxError(f"{instruction.name}: vector atomics are for global memory")

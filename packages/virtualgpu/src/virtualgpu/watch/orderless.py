@@ -19,13 +19,11 @@ Model"); everything else may tell threads of an order, and is refused. What is k
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-
 from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.special import SPECIAL
 from virtualgpu.program.program import Program
-from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.program.steps import registers_in
+from virtualgpu.ptx import Immediate, Instruction, Symbol, Vector
 from virtualgpu.ptx.opcodes import BARRIERS, FENCES, JUMPS, traits
 from virtualgpu.watch.race_loop import MAXIMUM_THREAD
 
@@ -63,33 +61,27 @@ def is_orderless(program: Program) -> bool:
     """Whether a launch of ``program`` in which no race, no barrier that some threads miss and no
     read of unwritten memory is found gives the same in any order."""
     atomics: set[tuple[str, ...]] = set()
-    for code in program.functions.values():
-        function = code.function
-        if any(variable.space == "local" for variable in function.variables.values()):
-            return False
-        mentions = Counter(name for instruction in function.body for name in _names(instruction))
-        if TELLING & mentions.keys():
-            return False
-        for instruction in function.body:
-            if instruction.opcode in ("atom", "red"):
-                if not _unseen(instruction, mentions):
-                    return False
-                atomics.add(tuple(m for m in instruction.modifiers if m not in ANYWHERE))
-            elif not _silent(instruction, program):
+    if any(variable.space == "local" for code in program.functions.values()
+           for variable in code.function.variables.values()):
+        return False
+    steps = [step for block in program.blocks for step in block.steps]
+    if any(one.name in TELLING for step in steps for one in registers_in(step.sources)):
+        return False
+    read = {slot for step in steps for slot in step.reads} | {
+        block.guard[0] for block in program.blocks if block.guard is not None}
+    for step in steps:
+        instruction = step.instruction
+        if traits(instruction).counted == "atomic":
+            if read.intersection(step.writes):
                 return False
+            atomics.add(tuple(m for m in instruction.modifiers if m not in ANYWHERE))
+        elif not _silent(instruction, program):
+            return False
     return not atomics or (len(atomics) == 1 and all(map(_commutes, atomics)))
 
 
 def _commutes(kind: tuple[str, ...]) -> bool:
     return len(kind) == 2 and kind[0] in COMMUTES and kind[1] in INTEGERS
-
-
-def _unseen(atomic: Instruction, mentions: Counter[str]) -> bool:
-    """Whether nothing reads what the atomic returns."""
-    if atomic.opcode == "red":
-        return True
-    result = atomic.operands[0]
-    return isinstance(result, Register) and mentions[result.name] == 1
 
 
 def _silent(instruction: Instruction, program: Program) -> bool:
@@ -104,18 +96,3 @@ def _silent(instruction: Instruction, program: Program) -> bool:
         target = next(o for o in instruction.operands if not isinstance(o, Vector))
         return isinstance(target, Symbol) and target.name in program.functions
     return traits(instruction).pure or opcode in JUMPS or opcode in FENCES
-
-
-def _names(instruction: Instruction) -> Iterator[str]:
-    """Every register that an instruction mentions."""
-    pending = [*instruction.operands, instruction.second]
-    if instruction.guard:
-        pending.append(instruction.guard[0])
-    while pending:
-        operand = pending.pop()
-        if isinstance(operand, Register | Symbol):
-            yield operand.name
-        elif isinstance(operand, Address):
-            pending.append(operand.base)
-        elif isinstance(operand, Vector):
-            pending += operand.items

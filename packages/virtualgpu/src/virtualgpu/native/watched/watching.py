@@ -17,7 +17,6 @@ from virtualgpu.compilers.building import intrinsic
 from virtualgpu.native import warp_operations
 from virtualgpu.native.context import site_at
 from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Access, Step
 from virtualgpu.native.divergence import barrier_of
 from virtualgpu.native.operands import Registers
 from virtualgpu.native.refusal import Refused
@@ -27,6 +26,7 @@ from virtualgpu.native.watched.look import Kind
 from virtualgpu.native.watched.rules import LARGEST, Grain
 from virtualgpu.operations.expression import Value
 from virtualgpu.program.program import Program
+from virtualgpu.program.steps import Access, Step
 from virtualgpu.ptx import Immediate, Instruction
 from virtualgpu.ptx.opcodes import FENCES, waits_for_warp
 

@@ -1,0 +1,303 @@
+"""From PTX instructions to steps (:mod:`.steps`): which operands are read, which registers written.
+
+What a malformed instruction is told stands here too, but for the operands that only the newer
+families understand (:mod:`virtualgpu.lanes.families`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from virtualgpu import operations
+from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
+from virtualgpu.operations.types import REGISTER_DTYPES
+from virtualgpu.program.program import Block, Program
+from virtualgpu.program.provided import PROVIDED
+from virtualgpu.program.site import Site, site_of
+from virtualgpu.program.steps import (
+    WIDE,
+    Access,
+    Barrier,
+    Call,
+    Data,
+    Move,
+    Parameter,
+    Step,
+    registers_in,
+)
+from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
+from virtualgpu.ptx.module import Operand
+from virtualgpu.ptx.opcodes import has_result, traits
+
+S = TypeVar("S", bound=Step)
+
+
+def decode(program: Program, block: Block) -> None:
+    """Set a block's ``steps``, and which registers it reads from those before it and writes.
+
+    Raises
+    ------
+    UnsupportedInstruction, PTXSyntaxError
+        With the place of the instruction.
+    """
+    for instruction in block.instructions:
+        with decoding(program, instruction):
+            step = _Decoder(program, block, instruction).step()
+        block.steps.append(step)
+        block.reads |= step.reads - block.writes
+        block.writes.update(step.writes)
+
+
+@contextmanager
+def decoding(program: Program, instruction: Instruction) -> Iterator[None]:
+    """Say of an error inside the ``with`` which instruction it is about, and where that stands."""
+    try:
+        yield
+    except UnsupportedInstruction as error:
+        raise UnsupportedInstruction(f"{error.message}, in `{instruction.text}`",
+                                     program.location(instruction.source)) from None
+    except PTXSyntaxError as error:
+        raise PTXSyntaxError(
+            error.message, error.location or program.location(instruction.source)) from None
+    except VirtualGPUError:
+        raise
+    except Exception as error:
+        # Operands are taken for what their place needs: one of another kind fails on the way.
+        raise PTXSyntaxError(f"cannot decode `{instruction.text[:200]}`: {error!r}") from None
+
+
+class _Decoder:
+    def __init__(self, program: Program, block: Block, instruction: Instruction):
+        self.program, self.block, self.code = program, block, block.function
+        self.instruction = instruction
+
+    def step(self) -> Step:
+        instruction, opcode = self.instruction, traits(self.instruction)
+        if opcode.family == "memory":
+            return self.memory()
+        if opcode.family == "move":
+            return self.move()
+        if opcode.family == "barrier" and not {"warp", "cluster"} & set(instruction.modifiers):
+            return self.barrier()
+        if opcode.family == "data" or not opcode.name:
+            return self.data()
+        if opcode.family == "control":
+            return self.control()
+        operands = instruction.operands
+        # Forms of one opcode differ, as wmma.load and wmma.store do: an address is not written.
+        result = has_result(instruction) and bool(operands) and not isinstance(
+            operands[0], Address)
+        targets = [one for one in (*items(operands[0]), instruction.second)
+                   if isinstance(one, Register)] if result else []
+        return self.made(Step, targets, operands[result:])
+
+    def made(self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand],
+             **more: Any) -> S:
+        return kind(instruction=self.instruction, targets=tuple(map(self.slot, targets)),
+                    sources=tuple(sources), reads=self.registers(sources), **more)
+
+    def slot(self, operand: Operand) -> int | None:
+        if not isinstance(operand, Register):
+            raise PTXSyntaxError(f"a result that is {operand}")
+        return None if operand.name == "_" else self.program.register(self.code, operand)
+
+    def registers(self, operands: Sequence[Operand]) -> frozenset[int]:
+        """The registers among operands, those of addresses and of vectors too."""
+        found = set()
+        for register in registers_in(operands):
+            if register.name in self.code.function.registers:
+                found.add(self.program.register(self.code, register))
+            elif register.name in self.code.slots:  # a parameter
+                found.add(self.code.slots[register.name])
+        return frozenset(found)
+
+    def held(self, kind: type[S], targets: Sequence[str], sources: Sequence[str],
+             **more: Any) -> S:
+        """A step between parameters, which registers hold."""
+        slots = self.code.slots
+        return kind(instruction=self.instruction, targets=tuple(slots[name] for name in targets),
+                    sources=tuple(map(Register, sources)),
+                    reads=frozenset(slots[name] for name in sources), **more)
+
+    # -- data ----------------------------------------------------------------------------------
+
+    def data(self) -> Data:
+        instruction = self.instruction
+        targets: list[Operand] = list(instruction.operands[:1])
+        if instruction.second is not None:
+            targets.append(instruction.second)
+        sources = instruction.operands[1:]
+        operation = operations.lookup(
+            instruction.opcode, instruction.modifiers, len(sources), len(targets))
+        if len(sources) != len(operation.sources):
+            raise PTXSyntaxError(f"{instruction.name} takes {len(operation.sources)} operands")
+        step = self.made(Data, targets, sources, operation=operation)
+        if operation.carry_in or operation.carry_out:
+            carry = self.program.slot(self.code, "%cc", np.dtype("?"))
+            if operation.carry_in:
+                step.reads |= {carry}
+            if operation.carry_out:
+                step.targets = (*step.targets, carry)
+        return step
+
+    def move(self) -> Move:
+        """PTX ISA, "mov"."""
+        instruction = self.instruction
+        target, source = instruction.operands
+        wide = instruction.modifiers == ("b128",)
+        dtype = WIDE if wide else REGISTER_DTYPES.get(instruction.modifiers[-1])
+        if dtype is None:
+            raise UnsupportedInstruction(instruction.name)
+        for operand in (source, target):
+            if isinstance(operand, Vector) and len(operand.items) not in ((2,) if wide else (2, 4)):
+                raise PTXSyntaxError(
+                    f"mov.b128 of {len(operand.items)} parts: it has two, of .b64" if wide else
+                    f"mov of {len(operand.items)} parts: {instruction.text[:80]}")
+        if wide and isinstance(source, Immediate):
+            raise PTXSyntaxError("mov.b128 of a literal: put two of .b64 together")
+        return self.made(Move, items(target), items(source), dtype=dtype)
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def memory(self) -> Step:
+        instruction = self.instruction
+        site = site_of(self.program.display, instruction)
+        operands = list(instruction.operands)
+        targets: list[Operand] = [operands.pop(0)] if has_result(instruction) else []
+        where, *given = operands
+        self.check_values(site, targets, given)
+        if not isinstance(where, Address):
+            raise PTXSyntaxError(f"expected an address, found {where}")
+        targets = [item for operand in targets for item in items(operand)]
+        values = [item for operand in given for item in items(operand)]
+        base = where.base
+        if site.space == "param":
+            if isinstance(base, Symbol) and (held := self.parameter(
+                    site, base, where.offset + base.offset, targets, values)) is not None:
+                return held
+            own = isinstance(base, Immediate) or (
+                isinstance(base, Symbol) and base.name in self.code.frame)
+            site.space = "global" if self.code.function.is_entry and not own else "local"
+        if isinstance(base, Immediate):
+            base = Immediate(base.value + where.offset)
+        elif isinstance(base, Symbol):
+            base = Symbol(base.name, base.offset + where.offset)
+        else:
+            site.offset = where.offset
+        return self.made(Access, targets, (base, *values), site=site)
+
+    def check_values(self, site: Site, targets: list[Operand], given: list[Operand]) -> None:
+        """Memory is checked for ``width`` elements, so there must be as many values."""
+        instruction = self.instruction
+        wanted = {"load": 0, "store": 1}.get(site.kind, 1 + (site.operation == "cas"))
+        if site.whole:
+            if len(given) != wanted or not all(
+                    isinstance(one, Register) for one in (*given, *targets)):
+                raise PTXSyntaxError(f"{instruction.name} takes {wanted} values, registers of "
+                                     f".b128: {instruction.text[:80]}")
+            return
+        if len(given) != wanted:
+            raise PTXSyntaxError(f"an atomic with {len(given)} values: {instruction.text}"
+                                 if site.kind == "atomic" else
+                                 f"{len(given)} values where {instruction.name} takes {wanted}: "
+                                 f"{instruction.text[:80]}")
+        moved = [*targets, *given] if site.kind != "atomic" or site.width > 1 else targets
+        for operand in moved:
+            parts = len(items(operand))
+            if parts != site.width or isinstance(operand, Vector) != (site.width > 1):
+                raise PTXSyntaxError(
+                    f"{parts} values where {instruction.name} moves {site.width}")
+
+    def parameter(self, site: Site, base: Symbol, offset: int, targets: Sequence[Operand],
+                  values: Sequence[Operand]) -> Step | None:
+        """The kernel's own, or one of a function that a register holds; None where memory holds
+        it."""
+        program, code = self.program, self.code
+        dtype = WIDE if site.whole else site.dtype
+        if code is program.entry_code and base.name in program.parameter_offsets:
+            at = offset + program.parameter_offsets[base.name]
+            if site.whole and (values or at < 0 or at + 16 > program.parameter_bytes):
+                raise PTXSyntaxError(f"no 16 bytes of a parameter of {program.name}: {base.name}")
+            if values:
+                return None
+            if at < 0 or at + len(targets) * dtype.itemsize > program.parameter_bytes:
+                raise PTXSyntaxError(f"ld.param beyond the parameters of {program.name}")
+            return self.made(Parameter, targets, (), dtype=dtype, offset=at)
+        slot = code.slots.get(base.name)
+        if slot is None or base.name in code.frame or offset or (
+                site.width > 1 and not site.whole):
+            return None
+        if site.kind == "load":
+            return self.made(Move, targets, (Register(base.name),), dtype=dtype)
+        step = self.made(Move, (), values, dtype=dtype)
+        step.targets = (slot,)
+        return step
+
+    # -- control -------------------------------------------------------------------------------
+
+    def barrier(self) -> Barrier:
+        instruction, modifiers = self.instruction, set(self.instruction.modifiers)
+        operands = list(instruction.operands)
+        target = [operands.pop(0)] if "red" in modifiers else []
+        predicate = operands.pop() if target else None
+        mode = next((m for m in ("popc", "and", "or") if m in modifiers), "") if target else ""
+        number, count = [*operands, None, None][:2]
+        sources = [one for one in (number, count, predicate) if one is not None]
+        return self.made(Barrier, target, sources, number=number, count=count, mode=mode,
+                         predicate=predicate, onward="arrive" in modifiers)
+
+    def control(self) -> Step:
+        instruction, block = self.instruction, self.block
+        operands = instruction.operands
+        if instruction.opcode == "bra":
+            return self.made(Step, (), () if instruction.guard is None else instruction.guard[:1])
+        if instruction.opcode == "brx":
+            return self.made(Step, (), operands[:1])
+        if instruction.opcode != "call":
+            return self.made(Step, (), ())
+        code = self.code
+        if block.kind == "barrier":  # of the grid
+            results = items(operands[0]) if isinstance(operands[0], Vector) else ()
+            status = [one.name for one in results if isinstance(one, Symbol | Register)
+                      and one.name in code.slots]
+            return self.held(Barrier, status, (), grid=True)
+        if block.call is None:
+            return self.provided()
+        for name in (*block.call.arguments, *block.call.returns):
+            if name in code.function.registers:
+                self.program.register(code, Register(name))
+            if name not in code.slots and name not in code.frame:
+                raise PTXSyntaxError(f"call with an undeclared parameter {name}")
+        block.passes = tuple(code.slots[a] for a in block.call.arguments if a in code.slots)
+        block.receives = tuple(code.slots[r] for r in block.call.returns if r in code.slots)
+        target = [] if block.call.target else [o for o in operands if isinstance(o, Register)][:1]
+        step = self.made(Step, (), target)
+        step.reads |= frozenset(block.passes)
+        return step
+
+    def provided(self) -> Call:
+        operands: list[Any] = list(self.instruction.operands)
+        returns = operands.pop(0).items if not isinstance(operands[0], Symbol) else ()
+        name = operands.pop(0).name
+        given = operands[0].items if operands else ()
+        slots, dtypes = self.code.slots, self.program.dtypes
+        for item in (*given, *returns):
+            if item.name not in slots or dtypes[slots[item.name]].kind == "f":
+                raise PTXSyntaxError(
+                    f"call of {name} with a parameter {item.name} that does not fit")
+        count, results = PROVIDED[name]
+        if len(given) != count or len(returns) > results:
+            raise PTXSyntaxError(
+                f"call of {name} with {len(given)} argument{'' if len(given) == 1 else 's'} and "
+                f"{len(returns)} results; it takes {count}")
+        return self.held(Call, [item.name for item in returns], [item.name for item in given],
+                         function=name)
+
+
+def items(operand: Operand) -> tuple[Operand, ...]:
+    """The parts of a vector; of anything else, itself."""
+    return operand.items if isinstance(operand, Vector) else (operand,)

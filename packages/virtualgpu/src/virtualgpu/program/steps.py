@@ -1,0 +1,110 @@
+"""Instructions, decoded once: what each reads, what it writes, and of which kind it is.
+
+A block's :class:`Step`\\ s are what both back ends and all analyses read: the interpreter
+(:mod:`virtualgpu.lanes.emit`), native code (:mod:`virtualgpu.native`), liveness, loops, the order
+that atomics tell. What a data instruction computes is its operation (:mod:`virtualgpu.operations`);
+what a memory instruction reaches is its :class:`.Site`. Instructions of the newer families
+(:mod:`virtualgpu.lanes.families`) are plain steps: operands, registers, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from virtualgpu.operations import Operation
+from virtualgpu.program.site import Site
+from virtualgpu.ptx import Address, Immediate, Instruction, Register, Vector
+from virtualgpu.ptx.module import Operand
+
+WIDE = np.dtype("V16")  # a register of 128 bits, with which nothing can be computed
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """One instruction: the registers it writes (None: the value is not kept) and the operands it
+    reads; ``reads`` has the registers among these, and the carry flag."""
+
+    instruction: Instruction
+    targets: tuple[int | None, ...] = ()
+    sources: tuple[Operand, ...] = ()
+    reads: frozenset[int] = frozenset()
+
+    @property
+    def writes(self) -> list[int]:
+        """The registers that keep a result, the carry flag among them."""
+        return [slot for slot in self.targets if slot is not None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Data(Step):
+    """Arithmetic, logic, comparison, conversion. The carry flag, where it is written, is the last
+    of the targets."""
+
+    operation: Operation
+
+
+@dataclass(slots=True, kw_only=True)
+class Move(Step):
+    """``mov``, and loads and stores of parameters that a register holds: a copy as ``dtype``, or
+    packing and unpacking of a vector (several sources, several targets)."""
+
+    dtype: np.dtype
+
+
+@dataclass(slots=True, kw_only=True)
+class Parameter(Step):
+    """A load of the kernel's parameters, from byte ``offset`` on: one element of ``dtype`` for each
+    target."""
+
+    dtype: np.dtype
+    offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Access(Step):
+    """A load, store or atomic; the address comes first among its sources, without the constant
+    that the site adds."""
+
+    site: Site
+
+
+@dataclass(slots=True, kw_only=True)
+class Barrier(Step):
+    """A barrier of the block, or of the grid: which, of how many threads, and of ``bar.red`` the
+    predicate and what it makes of them (``popc``, ``and``, ``or``)."""
+
+    number: Operand | None = None
+    count: Operand | None = None
+    predicate: Operand | None = None
+    mode: str = ""
+    onward: bool = False  # ``arrive``: lanes go on at once
+    grid: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Barrier 0, for the whole block."""
+        return not (self.grid or self.mode or self.onward or self.count) and (
+            self.number in (None, Immediate(0)))
+
+
+@dataclass(slots=True, kw_only=True)
+class Call(Step):
+    """A call of a function that the device provides (:mod:`.provided`)."""
+
+    function: str
+
+
+def registers_in(operands: Iterable[Operand]) -> Iterator[Register]:
+    """The registers among operands, those of addresses and of vectors too; ``!%p`` as ``%p``."""
+    pending = list(operands)
+    while pending:
+        operand = pending.pop()
+        if isinstance(operand, Vector):
+            pending += operand.items
+        elif isinstance(operand, Address):
+            pending.append(operand.base)
+        elif isinstance(operand, Register):
+            yield Register(operand.name.removeprefix("!"))
