@@ -3,13 +3,14 @@
 An sdist has these files in place already, and a wheel made from it finds nothing to add.
 """
 
+import re
+import tempfile
 from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # path in the checkout: path in the package
 TAKEN = {
-    "course/checks": "gpucourse/lessons",
     "course/course.toml": "gpucourse/lessons/course.toml",
     "lab/results": "gpucourse/recorded",
 }
@@ -21,5 +22,33 @@ class CustomBuildHook(BuildHookInterface):
         if version == "editable" or not (checkout / "course").is_dir():
             return
         prefix = "" if self.target_name == "wheel" else "src/"
-        for origin, place in TAKEN.items():
+        # Of a lesson's folder what its notebook asks for while it runs: no answer, no hidden test.
+        lessons = {
+            str(path.relative_to(checkout)): f"gpucourse/lessons/{path.parent.name}/{name}"
+            for name in ("checks.py", "predictions.toml")
+            for path in sorted(checkout.glob(f"course/*/*/{name}"))
+        }
+        lessons |= puzzles_without_answers(checkout)
+        for origin, place in (TAKEN | lessons).items():
             build_data["force_include"][str(checkout / origin)] = prefix + place
+
+
+def puzzles_without_answers(checkout: Path) -> dict[str, str]:
+    """Copies of the puzzles without solution and answers: file, and path in the package."""
+    made = Path(tempfile.mkdtemp(prefix="puzzles-"))
+    found = {}
+    for path in sorted(checkout.glob("course/lectures/*/puzzles/*.toml")):
+        inside = f"{path.parts[-3]}/puzzles/{path.name}"
+        (made / inside).parent.mkdir(parents=True, exist_ok=True)
+        text = without_answers(path.read_text(encoding="utf-8"))
+        (made / inside).write_text(text, encoding="utf-8")
+        found[str(made / inside)] = f"gpucourse/lessons/{inside}"
+    return found
+
+
+def without_answers(text: str) -> str:
+    """A puzzle's file with its solution replaced by ``pass``, and without other answers."""
+    text = re.sub(r"( *)### BEGIN SOLUTION\n.*?### END SOLUTION",
+                  r"\1### BEGIN SOLUTION\n\1pass\n\1### END SOLUTION", text, flags=re.DOTALL)
+    answer = re.compile(r"^\[\[(wrong|also)\]\].*?(?=^\[|\Z)", re.DOTALL | re.MULTILINE)
+    return answer.sub("", text)

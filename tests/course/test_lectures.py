@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.publish import notebooks, questions
 from gpucourse.publish.source import read_source
 from lecture_cells import OWN_PROCESS, outcome, solved
+from wrong_answers import Edited, EditError, answers_of, swap
 
 pytestmark = pytest.mark.slow
 
@@ -23,21 +23,28 @@ LECTURES = [lesson.id for lesson in COURSE.lessons if isinstance(lesson, Lecture
 
 
 def wrong_answers() -> list:
-    """(lecture, exercise, answers, what the check says) of all files of wrong answers.
+    """(lecture, exercise, answers, what the check says) of all lectures' wrong answers.
 
     `make test` checks the first of each exercise, `make rehearse` the others, and all of a lecture
     that needs a process of its own.
     """
-    files = {id: f"lecture_{id[:2]}_wrong" for id in LECTURES}
     found = []
-    for id, file in files.items():
+    for id in LECTURES:
         tried: set[str] = set()
-        for case in importlib.import_module(file).WRONG if importlib.util.find_spec(file) else ():
+        for case in answers_of(id).WRONG:
             later = case.values[0] in tried or id in OWN_PROCESS
             tried.add(case.values[0])
             found.append(pytest.param(id, *case.values, id=f"{id[:2]}:{case.id}",
                                       marks=[pytest.mark.rehearsal] if later else []))
     return found
+
+
+def right_answers() -> list:
+    """(lecture, exercise, answers) of all lectures' right answers in other styles."""
+    return [pytest.param(id, *case.values[:2], id=f"{id[:2]}:{case.id}",
+                         marks=[pytest.mark.rehearsal] if id in OWN_PROCESS else [])
+            for id in LECTURES if (REPOSITORY / "course" / "lectures" / id / "right.py").is_file()
+            for case in answers_of(id, "right").RIGHT]
 
 
 WRONG = wrong_answers()
@@ -55,13 +62,34 @@ def test_wrong_answers_hear_what_is_wrong(lecture, exercise, answers, says):
     assert re.search(says, said, re.DOTALL), said
 
 
+@pytest.mark.parametrize(("lecture", "exercise", "answers"), right_answers())
+def test_right_answers_in_other_styles_are_accepted(lecture, exercise, answers):
+    heard = outcome(lecture, exercise, answers)
+    assert heard.passed, f"{heard.message}\n{heard.look or ''}"
+
+
 @pytest.mark.parametrize("lecture", LECTURES)
 def test_every_exercise_has_two_wrong_answers_or_more(lecture):
     known = [case.values[1] for case in WRONG if case.values[0] == lecture]
     exercises = load_lesson(lecture).exercises
     assert len(exercises) >= 2
     short = [name for name in exercises if known.count(name) < 2]
-    assert short == [], f"write them into tests/lecture_{lecture[:2]}_wrong.py"
+    assert short == [], f"write them into course/lectures/{lecture}/wrong.py"
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_every_edit_still_fits_the_solution(lecture):
+    for case in answers_of(lecture).WRONG:
+        if isinstance(case.values[1], Edited):
+            case.values[1].cells()
+
+
+def test_an_edit_that_no_longer_fits_names_its_answer():
+    for old, fault in (("if j < pt.size", "stands in no cell down to"), ("pt", "times in the cell"),
+                       ("sinh", "swapped for itself")):
+        edited = Edited("05_numba_cuda", "loop-to-kernel", "my mistake", (swap(old, "sinh"),))
+        with pytest.raises(EditError, match=f"wrong answer loop-to-kernel:my mistake: .*{fault}"):
+            edited.answers()
 
 
 @pytest.mark.parametrize("lecture", SOLVED)
@@ -71,7 +99,11 @@ def test_the_answers_of_the_source_are_accepted(lecture, repository: Path):
     assert re.findall(r"✓ ([a-z0-9-]+):", text) == list(load_lesson(lecture).exercises)
 
 
-@pytest.mark.parametrize("lecture", SOLVED)
+# Each puzzle has a picture of its own: tests/course/test_puzzles.py looks at these.
+DRAWING = [case for case in SOLVED if not COURSE.puzzles(COURSE.lesson(case.values[0]))]
+
+
+@pytest.mark.parametrize("lecture", DRAWING)
 def test_three_pictures_or_more_come_from_the_learners_own_run(lecture, repository: Path):
     pictures = [name for name, cell in solved(repository, lecture).items() if cell.picture]
     assert len(pictures) >= 3, pictures
@@ -83,7 +115,8 @@ def test_a_lecture_has_all_its_parts(lecture):
     tags = [tag for cell in cells for tag in cell.tags]
     assert tags.count("predict") >= 3
     assert tags.count("keypoints") == tags.count("room") == 1
-    assert any(cell.raises for cell in cells)
+    broken = [one for one in COURSE.puzzles(COURSE.lesson(lecture)).values() if one.broken]
+    assert broken or any(cell.raises for cell in cells)
     (keypoints,) = (cell.source for cell in cells if "keypoints" in cell.tags)
     assert 3 <= len(re.findall(r"^- ", keypoints, re.MULTILINE)) <= 5
     assert "\n## Where to read on\n" in "\n".join(["", *(cell.source for cell in cells)])

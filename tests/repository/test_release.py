@@ -85,7 +85,7 @@ def test_what_is_in_it(found: dict[str, bytes], repository: Path):
     for wheel in wheels:
         with zipfile.ZipFile(io.BytesIO(found[wheel])) as inside:
             names += "\n" + "\n".join(inside.namelist())
-    assert {"gpucourse/lessons/06_thinking_in_threads.py", "gpucourse/lessons/course.toml",
+    assert {"gpucourse/lessons/06_thinking_in_threads/checks.py", "gpucourse/lessons/course.toml",
             "virtualgpu/py.typed"} <= set(names.split("\n"))
     assert not re.search(r"solution|wrong|grading/source|(^|/)tests?/|\.pyc|__pycache__", names)
 
@@ -126,9 +126,10 @@ def test_nothing_is_written_that_gives_something_away(repository: Path, tmp_path
         shutil.copy(wheel, tmp_path)
     whole = release.files
 
-    def with_more(root: Path, wheels: list[Path]) -> dict[str, bytes]:
+    def with_more(root: Path, wheels: list[Path], **options: bool) -> dict[str, bytes]:
         solution = root / "solutions" / "05_numba_cuda.ipynb"
-        return {**whole(root, wheels), "lectures/05_numba_cuda.ipynb": solution.read_bytes(),
+        return {**whole(root, wheels, **options),
+                "lectures/05_numba_cuda.ipynb": solution.read_bytes(),
                 "docs/x.md": b"[dead](nowhere.md)"}
 
     monkeypatch.setattr(release, "files", with_more)
@@ -214,6 +215,6 @@ def test_the_server_keeps_versions_and_saves_soon(installed):
         "print([name for name, on in server.get_jpserver_extensions().items() if on])\n"
         "print(_get_overrides('.')[0])")
     done = installed(".venv/bin/python", "-c", program)
-    assert "'gpucourse.progress.notebook_versions'" in done.stdout, done.stderr
+    assert "'gpucourse.learner.notebook_versions'" in done.stdout, done.stderr
     assert "{'autosaveInterval': 30}" in done.stdout, done.stdout
     assert "{'fetchNews': 'false'}" in done.stdout, done.stdout

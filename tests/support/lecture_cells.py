@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import gc
-import importlib
 import io
 import os
 import pickle
@@ -32,6 +31,7 @@ from gpucourse.exercises.outcomes import Outcome
 from gpucourse.publish.source import read_source
 from gpucourse.views.page import View
 from gpucourse.views.picture import Picture
+from wrong_answers import REPOSITORY, answers_of, made
 
 #: Lectures with a process of their own, and what their cells have set when a check runs.
 OWN_PROCESS = {
@@ -72,11 +72,11 @@ def solved(repository: Path, id: str) -> dict[str, SimpleNamespace]:
 
 
 def outcome(id: str, exercise: str, answers: tuple) -> Outcome:
-    """What the check of the lecture says to one of its wrong answers."""
+    """What the check of the lecture says to one of its wrong answers, or its right ones."""
     if id not in OWN_PROCESS:
         without_gpu()
-        return load_lesson(id).outcome(exercise, *answers)
-    known = [case.values[1] for case in _wrong_answers(id)]
+        return load_lesson(id).outcome(exercise, *made(answers))
+    known = [case.values[1] for case in _known_answers(id)]
     place = next(k for k, other in enumerate(known) if other is answers)
     return _outcomes(id)[place]
 
@@ -86,8 +86,9 @@ def _outcomes(id: str) -> list[Outcome]:
     return _in_own_process("outcomes", id, OWN_PROCESS[id])
 
 
-def _wrong_answers(id: str) -> list:
-    return importlib.import_module(f"lecture_{id[:2]}_wrong").WRONG
+def _known_answers(id: str) -> list:
+    right = (REPOSITORY / "course" / "lectures" / id / "right.py").is_file()
+    return [*answers_of(id).WRONG, *(answers_of(id, "right").RIGHT if right else ())]
 
 
 def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
@@ -127,7 +128,10 @@ def _run(source: str, name: str, names: dict) -> object:
 def _in_own_process(what: str, id: str, environment: dict):
     with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
         command = [sys.executable, __file__, what, id, file.name]
-        ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+        # As pytest's: what tests share, and the folder that has the benchmarks.
+        found = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        ran = subprocess.run(command, env=os.environ | found | environment, capture_output=True,
+                             text=True)
         if ran.returncode:
             raise AssertionError(f"the process of {id} failed:\n{ran.stderr[-8000:]}")
         return pickle.loads(Path(file.name).read_bytes())
@@ -159,13 +163,13 @@ def _main(what: str, id: str, path: str) -> None:
     else:
         without_gpu()
         lesson = load_lesson(id)
-        result = [lesson.outcome(*_exercise_and_answers(case)) for case in _wrong_answers(id)]
+        result = [lesson.outcome(*_exercise_and_answers(case)) for case in _known_answers(id)]
     Path(path).write_bytes(pickle.dumps(result))
 
 
 def _exercise_and_answers(case: object) -> tuple:
     exercise, answers, _ = case.values
-    return (exercise, *answers)
+    return (exercise, *made(answers))
 
 
 if __name__ == "__main__":

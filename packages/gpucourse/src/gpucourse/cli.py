@@ -48,7 +48,7 @@ def doctor() -> None:
 @app.command()
 def progress() -> None:
     """List the course's lessons, and what of each is done."""
-    from gpucourse.progress.course_map import progress
+    from gpucourse.learner.course_map import progress
 
     with _telling():
         typer.echo(progress())
@@ -62,7 +62,7 @@ def room(
     leave: Annotated[bool, typer.Option("--leave", help="share nothing more")] = False,
 ) -> None:
     """Count what a room guessed, question by question; or join it, so that yours count too."""
-    from gpucourse.progress import room
+    from gpucourse.learner import room
 
     with _telling():
         if join or leave:
@@ -79,7 +79,7 @@ def save(
         help="a folder, or the file's name; default: the course's folder")] = None,
 ) -> None:
     """Put your work and progress into one file, to download and keep."""
-    from gpucourse.progress.bundle import save
+    from gpucourse.learner.bundle import save
 
     with _telling():
         saved = save(to)
@@ -92,7 +92,7 @@ def restore(
         help="what `gpucourse save` wrote; default: the newest in the course's folder")] = None,
 ) -> None:
     """Put the work of a saved file back; nothing that is here is overwritten."""
-    from gpucourse.progress.restoring import restore
+    from gpucourse.learner.restoring import restore
 
     with _telling():
         typer.echo(restore(bundle))
@@ -139,6 +139,38 @@ def grade(
 
 
 @app.command()
+def collect(
+    archive: Annotated[Path, typer.Argument(help="the platform's zip of all submissions")],
+    assignment: Annotated[str, typer.Argument(help="whose they are, as 01_fill_a_histogram")],
+    lms: Annotated[str, typer.Option(help="moodle or canvas")],
+    update: Annotated[bool, typer.Option(
+        "--update", help="put them in the place of what is there already")] = False,
+    course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
+) -> None:
+    """Put the files that Moodle or Canvas gives you into submitted/."""
+    from gpucourse.grading.commands import lms as platforms
+
+    raise typer.Exit(platforms.collect(course, archive, assignment, lms, update=update))
+
+
+@app.command()
+def export(
+    table: Annotated[Path, typer.Argument(help="the platform's table of grades, a CSV file")],
+    assignment: Annotated[str, typer.Argument(help="whose marks, as 01_fill_a_histogram")],
+    lms: Annotated[str, typer.Option(help="moodle or canvas")],
+    column: Annotated[str, typer.Option(help="where the marks go; default: the platform's")] = "",
+    match: Annotated[str, typer.Option(
+        help="the column with the names of folders in submitted/; default: the platform's number",
+    )] = "",
+    course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
+) -> None:
+    """Write Moodle's or Canvas's table of grades again, with the marks in it."""
+    from gpucourse.grading.commands import lms as platforms
+
+    raise typer.Exit(platforms.export(course, table, assignment, lms, column=column, match=match))
+
+
+@app.command()
 def regrade(
     students: Annotated[list[str] | None, typer.Argument(help="default: everybody")] = None,
     explain: Annotated[str, typer.Option(
@@ -171,7 +203,7 @@ def versions(
         metavar="NUMBER", help="write this one beside the notebook, which stays as it is")] = 0,
 ) -> None:
     """List what a save has replaced in a notebook, and bring a version back."""
-    from gpucourse.progress import notebook_versions
+    from gpucourse.learner import notebook_versions
 
     raise typer.Exit(notebook_versions.command(notebook, take))
 

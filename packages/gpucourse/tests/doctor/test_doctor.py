@@ -20,6 +20,7 @@ from doctor_findings import finding
 from gpucourse import doctor
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
 from gpucourse.doctor.finding import install
+from gpucourse.grading.sandbox import landlock
 from gpucourse.publish import outputs
 from gpucourse.system import device, resources
 from small_course import LECTURE, edit, write_course
@@ -284,11 +285,12 @@ def test_stale_and_broken_course_files_are_told(monkeypatch: pytest.MonkeyPatch,
     assert missing.mend == "make build"
     outputs.write(outputs.plan(tmp_path))
     assert finding(doctor.course_files, "notebooks").status == OK
-    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "not* enough", "not* nearly enough")
+    source = tmp_path / "course" / "lectures" / LECTURE / "notebook.py"
+    edit(source, "not* enough", "not* nearly enough")
     stale = finding(doctor.course_files, "notebooks")
     assert stale.status == WARN
     assert stale.found.startswith("2 differ from the source")
-    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", ' id="too-far"', "")
+    edit(source, ' id="too-far"', "")
     assert finding(doctor.course_files, "notebooks").status == FAIL
 
 
@@ -335,3 +337,12 @@ def test_the_command_gives_the_exit_code():
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "jupyter_server" in ran.stdout
     assert ran.stderr == ""
+
+
+def test_a_kernel_without_a_list_of_files_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    found = finding(doctor.oracles, "oracles")
+    assert found.status == WARN and "landlock_create_ruleset" in found.mend
+    monkeypatch.setattr(landlock, "version", lambda: 4)
+    found = finding(doctor.oracles, "oracles")
+    assert (found.status, found.found) == (OK, "open files by a list (Landlock 4)")

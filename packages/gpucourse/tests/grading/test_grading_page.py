@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import pickle
 from html.parser import HTMLParser
 from pathlib import Path
@@ -182,6 +183,35 @@ def test_what_resembles_is_named_and_nothing_else(source):
     assert 0.95 < near.share < 1.0
 
 
+def test_a_published_solution_is_named_with_all_whom_it_resembles(source):
+    """Also where half of it was handed in; an answer of one's own is nobody's."""
+    published = {"the published solution": {"double": LONG, "total": OTHER},
+                 "the published solution, loops": {"double": OTHER, "total": OTHER}}
+    people = [f"s{n}" for n in range(10)]
+    mine = OTHER.replace("best", "most").replace("rows", "lines").replace("if", "while")
+    jobs = [job(source, name, f"# {name}\n{LONG}") for name in people] + [job(source, "ann", mine)]
+    (first, second) = alike(jobs, published)
+    assert (first.one, first.other) == (("s0",), tuple(people[1:]))
+    assert (second.one, second.other) == (("the published solution",), tuple(people))
+    assert second.share == 1.0
+    text = page("ps1", [verdict(name) for name in people], [first, second])
+    for name in people:
+        assert text.count(name) >= 2
+    rows = report.pairs_as_csv([second]).splitlines()
+    assert rows[1:] == [f"{name},the published solution,1.000" for name in people]
+    (found,) = alike([job(source, "eve", OTHER)], published)
+    assert found.one == ("the published solution, loops",)
+    assert alike(jobs[-1:], published) == []
+
+
+def test_the_teachers_page_names_as_many_as_it_has_room_for(source):
+    """And says where the others are."""
+    crowd = tuple(f"student-{n:05}" for n in range(3000))
+    text = Seen(page("ps1", [], [Pair(("a",), crowd, 1.0), Pair(("b",), ("c",), 0.9)])).text
+    assert "student-00400" in text and "more" in text and "similar.csv has them all" in text
+    assert len(report.pairs_as_csv([Pair(("a",), crowd, 1.0)]).splitlines()) == 3001
+
+
 def test_short_answers_and_released_ones_resemble_nobody(source):
     short = "def double(values):\n    return 2 * values\n"
     assert alike([job(source, name, short) for name in ("ann", "bob")]) == []
@@ -222,3 +252,29 @@ def test_an_assignment_is_parsed_once_for_a_class(source, monkeypatch):
     copies = [pickle.loads(pickle.dumps(job.assignment)) for job in jobs]
     assert len({copy.digest for copy in copies} | {job.digest for job in jobs}) == 2
     assert len(parsed) == 1
+
+
+def test_reasons_are_cut_on_a_terminal_alone():
+    words = "the kernel 'fill' reads memory that was never written, " * 4
+    for terminal in (True, False):
+        console = Console(record=True, width=600, force_terminal=terminal, file=io.StringIO())
+        report.show("ps1", [verdict("ann", words)], console)
+        assert (words.strip() in console.export_text()) is not terminal
+
+
+def test_words_on_the_page_stay_whole():
+    """`anywhere` would let a narrow column cut each of its words."""
+    text = page("ps1", [verdict("ann")])
+    assert "overflow-wrap: break-word" in text and "anywhere" not in text
+
+
+@pytest.mark.parametrize(("at_work", "words"), [(1, "is serial"), (8, "is serial"),
+                                                (42, "shares its work unevenly")])
+def test_serial_is_said_only_where_one_thread_of_a_block_works(at_work, words):
+    counted = Counters(busiest_accesses=10_000, global_loads=20_000, threads_at_work=at_work)
+    verbs.use_judge(NotebookJudge(dict))
+    try:
+        with pytest.raises(AssertionError, match=words):
+            verbs.expect_parallel(Launched("fill", (8, 1, 1), (256, 1, 1), counted), 2048)
+    finally:
+        verbs.use_judge(None)

@@ -126,10 +126,14 @@ class Verdict(_Recorded):
     reason: str = ""
     tests: list[TestOutcome] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    # How many of them, the first, are about the file as it was handed in.
+    of_the_file: int = 0
     seed: str = ""
     submission_digest: str = ""
     assignment_digest: str = ""
     isolation: str = ""
+    # What the oracle had given up (gpucourse.grading.oracle.confined).
+    oracle: str = ""
     device: str = ""
     seconds: float = 0.0
     format: int = FORMAT

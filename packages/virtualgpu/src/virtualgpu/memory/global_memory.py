@@ -17,6 +17,7 @@ import numpy as np
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
 from virtualgpu.memory.mapping import BASE, PAGE, Mapping
+from virtualgpu.memory.plain import demand_plain
 from virtualgpu.memory.written import Written
 
 ALIGN = 512  # cudaMalloc promises at least 256
@@ -40,6 +41,8 @@ class GlobalMemory:
         mapping (CUDA's "unified virtual addressing"): no number means two places.
     share : int
         How many devices share the mapping's addresses.
+    apart : bool
+        Whether the mapping lies at a random place, so that no device address is one of the host.
 
     Attributes
     ----------
@@ -48,10 +51,10 @@ class GlobalMemory:
     """
 
     def __init__(self, capacity: int,
-                 before: GlobalMemory | None = None, share: int = 1):
+                 before: GlobalMemory | None = None, share: int = 1, apart: bool = False):
         self.capacity = capacity
         self.allocated = 0
-        self.mapping: Mapping = Mapping() if before is None else before.mapping
+        self.mapping: Mapping = Mapping(apart) if before is None else before.mapping
         self.all: list[GlobalMemory] = [] if before is None else before.all
         self.all.append(self)
         self._bytes = raw = self.mapping.raw
@@ -297,7 +300,8 @@ class GlobalMemory:
                 self.unwritten.pop(extent[0], None)
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Copy a host array's bytes (C order) to the device."""
+        """Copy a host array's bytes (C order) to the device. TypeError for Python objects."""
+        demand_plain(data.dtype)
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._bytes[self._span(address, flat.size, "copy to the device")] = flat
         self.wrote(address, flat.size)

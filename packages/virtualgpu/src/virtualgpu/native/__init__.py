@@ -1,7 +1,7 @@
 """Kernels as native code: whole blocks of threads in one compiled function.
 
 Launches in the default schedule, plain or under ``check()`` or ``profile()``, of kernels that this
-room understands in full; all others run on :mod:`virtualgpu.machine`, which defines what a kernel
+room understands in full; all others run on :mod:`virtualgpu.lanes`, which defines what a kernel
 does. Results are the same to the bit.
 """
 

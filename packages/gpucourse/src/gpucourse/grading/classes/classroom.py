@@ -5,6 +5,7 @@
     submitted/STUDENT/ASSIGNMENT/NAME.ipynb   as handed in; never written to
     rebuilt/STUDENT/ASSIGNMENT/NAME.ipynb     what `nbgrader autograde` reads
     verdicts/STUDENT/ASSIGNMENT/NAME.json     one for each
+    versions/ASSIGNMENT/NAME/*.ipynb          what was handed out, today and before
 
 A verdict is used again as long as neither the submission nor the tests have changed; delete the
 file to have it graded anew.
@@ -14,68 +15,33 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import stat
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import unicodedata
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import nbformat
 
 from gpucourse.grading.classes.batch import Grader, Job
+from gpucourse.grading.classes.stamps import (
+    TIMESTAMP,
+    Stamp,
+    copy_stamps,
+    stamp,
+    update,
+)
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.submission.finding import find
 from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
-from gpucourse.grading.submission.reading import Unreadable, read_bytes
+from gpucourse.grading.submission.versions import Version, known, remember
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
-from gpucourse.system.atomic import PRIVATE, write_atomically
 
-# nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
-STAMPS = ("timestamp.txt", "submission_secret.txt")
-STAMP_BYTES = 200
-# What a date, a time and the name of a time zone are written with. dateutil takes a path for a
-# zone too, and reads the file.
-TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
 # either, and none that cannot be shown (control and direction characters, halves of surrogates).
 STUDENT = re.compile(
     "[^<>&\"'`\\\\\x00-\x1f\x7f-\x9f"
     "\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
-
-
-def copy_stamps(folder: Path, target: Path) -> None:
-    """Copy nbgrader's ``timestamp.txt`` and ``submission_secret.txt``, or put others in place.
-
-    Both are written on the student's machine. nbgrader stops on a time that it cannot read, and
-    cannot release anybody's feedback when one submission lacks either. So the time of the folder
-    stands in for a bad time, and a random secret for a missing one.
-    """
-    from nbgrader.utils import parse_utc
-
-    def read(name: str) -> str:
-        return read_bytes(folder / name, STAMP_BYTES).decode("ascii").strip()
-
-    try:
-        time = read("timestamp.txt")
-        if not TIME.fullmatch(time):
-            raise ValueError
-        parse_utc(time)
-    except Exception:  # whatever a parser of dates thinks of; it is never the class's concern
-        handed_in = datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC)
-        time = handed_in.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
-    _update(target / "timestamp.txt", time)
-    try:
-        _update(target / "submission_secret.txt", read("submission_secret.txt"))
-    except (Unreadable, ValueError):
-        if not (target / "submission_secret.txt").exists():
-            _update(target / "submission_secret.txt", secrets.token_hex(64))
-
-
-def _update(path: Path, text: str) -> None:
-    """Write `text` unless it is there already."""
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        write_atomically(path, text, PRIVATE)
 
 
 @dataclass(frozen=True)
@@ -98,6 +64,33 @@ class Classroom:
                 "or cannot show it: rename it."
                 for name in self._folders(assignment) if not STUDENT.fullmatch(name)]
 
+    def left_alone(self) -> list[str]:
+        """A sentence for each kind of thing in ``submitted/`` that is graded for no assignment, and
+        for students who may be one."""
+        known = {path.name for path in (self.root / "source").glob("*/")}
+        place = "put it into submitted/STUDENT/ASSIGNMENT/"
+        found: dict[str, list[str]] = {}
+        people: dict[str, list[str]] = {}
+        for student in sorted((self.root / "submitted").glob("[!.]*")):
+            if not student.is_dir():
+                found.setdefault(f"in no student's folder: {place}", []).append(student.name)
+                continue
+            one = unicodedata.normalize("NFKC", student.name).casefold().strip()
+            people.setdefault(one, []).append(student.name)
+            for path in sorted(student.glob("[!.]*")):
+                if not path.is_dir():
+                    why = f"not in an assignment's folder: {place}"
+                elif path.name not in known:
+                    why = f"there is no source/{path.name}/: another course's, or misspelt"
+                else:
+                    continue
+                found.setdefault(why, []).append(f"{student.name}/{path.name}")
+        said = [f"Left alone in submitted/: {', '.join(names)} ({why})."
+                for why, names in found.items()]
+        said += [f"One student or several? {', '.join(map(repr, names))}: each is graded. If it is "
+                 "one, move the folders together." for names in people.values() if len(names) > 1]
+        return [as_text(sentence) for sentence in said]
+
     def _folders(self, assignment: str) -> list[str]:
         folders = (self.root / "submitted").glob(f"*/{assignment}")
         return sorted(folder.parent.name for folder in folders)
@@ -105,14 +98,41 @@ class Classroom:
     def verdict_path(self, student: str, assignment: str, notebook: str) -> Path:
         return self.root / "verdicts" / student / assignment / f"{notebook}.json"
 
+    def stamp(self, student: str, assignment: str) -> Stamp:
+        """When a submission was handed in, or why that is not known."""
+        folder = self.root / "submitted" / student / assignment
+        return stamp(folder, self._refused(student, assignment))
+
+    def untimed(self, assignment: str, students: Iterable[str], *, due: bool) -> list[str]:
+        """A sentence for each reason why the time of handing in is not known, with its students.
+
+        That there is no time at all matters only where work can be late: `due`.
+        """
+        found: dict[str, list[str]] = {}
+        for student in students:
+            told = self.stamp(student, assignment)
+            if told.why and (due or os.path.lexists(
+                    self.root / "submitted" / student / assignment / TIMESTAMP)):
+                found.setdefault(told.why, []).append(student)
+        return [f"Time of handing in unknown, so no lateness is counted: {', '.join(who)} ({why})."
+                for why, who in found.items()]
+
+    def _refused(self, student: str, assignment: str) -> Path:
+        return self.root / "verdicts" / student / assignment / "refused_time.txt"
+
     def verdict(self, assignment: str, job: Job) -> Verdict | None:
-        """The stored verdict, if it is of this very work and these very tests."""
+        """The stored verdict, if it is of this very work and these very tests.
+
+        The same answers may come in another file: what is said of that is today's.
+        """
         verdict = self.stored(assignment, job)
         if (verdict is None or verdict.kind == INFRASTRUCTURE_FAULT
                 or verdict.assignment_digest != job.assignment.digest
                 or verdict.submission_digest != job.digest):
             return None
-        return verdict
+        kept = verdict.notices[verdict.of_the_file:]
+        return replace(verdict, notices=[*job.ingested.notices, *kept],
+                       of_the_file=len(job.ingested.notices))
 
     def ingest(self, assignment: str, students: Iterable[str] | None = None,
                limits: Limits | None = None) -> list[Job]:
@@ -123,9 +143,12 @@ class Classroom:
         """
         jobs = []
         sources = [(path, Assignment.load(path)) for path in self.sources(assignment)]
+        self.remember_released(assignment)
+        versions = {source.name: known(self.root / "versions" / assignment, source.name)
+                    for _, source in sources}
         for student in self.students(assignment) if students is None else students:
             try:
-                taken = self._rebuilt(student, assignment, sources, limits)
+                taken = self._rebuilt(student, assignment, sources, limits, versions)
             except Exception as error:
                 failed = f"the submission could not be taken in: {type(error).__name__}: {error}"
                 taken = [Ingested(dict(source.starters), failed=failed) for _, source in sources]
@@ -133,33 +156,38 @@ class Classroom:
                      for (path, _), ingested in zip(sources, taken, strict=True)]
         return jobs
 
+    def remember_released(self, assignment: str) -> None:
+        """Keep what is handed out today, in ``versions/``: what nbgrader has generated, and what
+        the source gives, which learners may get by another way."""
+        for path in self.sources(assignment):
+            generated = self.root / "release" / assignment / path.name
+            remember(self.root / "versions" / assignment, path.stem, [
+                *([nbformat.read(generated, as_version=4)] if generated.is_file() else []),
+                Assignment.load(path).released])
+
     def _rebuilt(self, student: str, assignment: str, sources: list[tuple[Path, Assignment]],
-                 limits: Limits | None) -> list[Ingested]:
+                 limits: Limits | None, versions: dict[str, list[Version]]) -> list[Ingested]:
         """One submission, rebuilt; what was taken of it for each of the notebooks."""
         folder = self.root / "submitted" / student / assignment
         target = self.root / "rebuilt" / student / assignment
         taken = []
+        names = {path.name for path, _ in sources}
         for _, source in sources:
-            ingested = self._ingest_one(folder, source, limits)
+            ingested = self._ingest_one(folder, source, names, limits, versions[source.name])
             text = nbformat.writes(rebuild(source, ingested), version=4)
-            _update(target / f"{source.name}.ipynb", text + "\n")
+            update(target / f"{source.name}.ipynb", text + "\n")
             taken.append(ingested)
-        copy_stamps(folder, target)
+        copy_stamps(folder, target, self._refused(student, assignment))
         return taken
 
-    def _ingest_one(self, folder: Path, source: Assignment, limits: Limits | None) -> Ingested:
-        if not stat.S_ISDIR(os.lstat(folder).st_mode):
-            fault = "What was submitted is a link, not a folder with the notebook in it."
-            return Ingested(dict(source.starters), fault=fault)
-        path = folder / f"{source.name}.ipynb"
-        if not os.path.lexists(path):
-            others = sorted(other.name for other in folder.glob("*.ipynb"))
-            fault = f"There is no file '{source.name}.ipynb' in the submission."
-            if others:
-                fault += (f" There is '{as_text(others[0])[:80]}': give it back its name and "
-                          "submit again.")
-            return Ingested(dict(source.starters), fault=fault)
-        return ingest_file(path, source, limits)
+    def _ingest_one(self, folder: Path, source: Assignment, names: Collection[str],
+                    limits: Limits | None, versions: list[Version]) -> Ingested:
+        found = find(folder, source, names, limits or Limits())
+        if found.path is None:
+            return Ingested(dict(source.starters), fault=found.fault)
+        ingested = ingest_file(found.path, source, limits, versions)
+        ingested.notices += [found.remark] if found.remark else []
+        return ingested
 
     def grade(self, assignment: str, jobs: list[Job], grader: Callable[[], Grader],
               on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None) -> None:
@@ -175,6 +203,7 @@ class Classroom:
 
     def keep(self, assignment: str, job: Job, verdict: Verdict) -> None:
         """Write one verdict."""
+        verdict = replace(verdict, of_the_file=len(job.ingested.notices))
         verdict.write(self.verdict_path(job.student, assignment, verdict.notebook))
 
     def stored(self, assignment: str, job: Job) -> Verdict | None:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from gpucourse.grading.classes.alike import Pair
 from gpucourse.grading.classes.page import page, reasons
+from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically
 
@@ -26,7 +27,11 @@ REASON_LENGTH = 80
 
 
 def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None:
-    """Print a line for each submission of a small class, and what the tests found in all."""
+    """Print a line for each submission of a small class, and what the tests found in all.
+
+    Reasons are cut to one line on a terminal alone: a file has room for them.
+    """
+    most = REASON_LENGTH if console.is_terminal else None
     if len(verdicts) <= LISTED:
         table = Table(title=assignment, title_justify="left")
         table.add_column("student", no_wrap=True)
@@ -34,16 +39,17 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
         table.add_column("what to know")
         for verdict in verdicts:
             earned = "—" if verdict.earned is None else f"{verdict.earned:g}/{verdict.points:g}"
-            table.add_row(escape(verdict.student), earned, escape(one_line(verdict)))
+            table.add_row(escape(verdict.student), earned, escape(one_line(verdict, most)))
         console.print(table)
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     if graded:
-        console.print(_tests(graded))
+        console.print(_tests(graded, most))
         scores = [verdict.earned or 0.0 for verdict in graded]
         console.print(
             f"{assignment}: {len(graded)} graded, mean {statistics.mean(scores):.3g}, median "
             f"{statistics.median(scores):.3g} of {max(v.points for v in graded):g}; isolation: "
-            + ", ".join(sorted({v.isolation for v in graded})), markup=False)
+            + ", ".join(sorted({v.isolation for v in graded})) + lacking(
+                v.oracle for v in graded), markup=False)
     faults = [verdict for verdict in verdicts if verdict.kind == INFRASTRUCTURE_FAULT]
     if faults:
         console.print(f"{len(faults)} not graded, through no fault of theirs; grade again:",
@@ -52,7 +58,7 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
             console.print(f"  {verdict.student}: {verdict.reason}", markup=False)
 
 
-def _tests(graded: Sequence[Verdict]) -> Table:
+def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
     """How each test came out, hardest to see from single scores."""
     table = Table(title="tests", title_justify="left")
     table.add_column("test")
@@ -63,27 +69,31 @@ def _tests(graded: Sequence[Verdict]) -> Table:
         outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
         usual = next((reason for reason, _ in reasons(graded, name).most_common(1)), "")
         passed = sum(outcome.passed for outcome in outcomes)
-        table.add_row(escape(name), f"{passed} of {len(outcomes)}", escape(shortened(usual)))
+        table.add_row(escape(name), f"{passed} of {len(outcomes)}", escape(shortened(usual, most)))
     return table
 
 
-def one_line(verdict: Verdict) -> str:
-    """The reason to show where there is room for one line."""
-    return shortened(verdict.first_reason() or next(iter(verdict.notices), ""))
+def one_line(verdict: Verdict, most: int | None = REASON_LENGTH) -> str:
+    """The reason to show where there is room for one line of `most` characters; None for all."""
+    return shortened(verdict.first_reason() or next(iter(verdict.notices), ""), most)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, most: int | None = REASON_LENGTH) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
+    return text if most is None or len(text) <= most else text[: most - 1] + "…"
 
 
 def write(folder: Path, assignment: str, verdicts: Sequence[Verdict],
           pairs: Sequence[Pair] | None = None) -> list[Path]:
-    """``class.html``, ``scores.csv`` and ``scores.png`` in `folder`; their paths."""
+    """``class.html``, ``scores.csv``, ``scores.png`` and, of `pairs`, ``similar.csv`` in `folder`;
+    their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "class.html", folder / "scores.csv"]
     write_atomically(paths[0], page(assignment, verdicts, pairs))
     write_atomically(paths[1], as_csv(verdicts))
+    if pairs is not None:
+        paths.append(folder / "similar.csv")
+        write_atomically(paths[-1], pairs_as_csv(pairs))
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     if graded:
         paths.append(folder / "scores.png")
@@ -105,6 +115,17 @@ def as_csv(verdicts: Sequence[Verdict]) -> str:
                          *(earned.get(test, "") for test in tests),
                          plain(verdict.first_reason()), verdict.isolation, verdict.device,
                          verdict.seconds])
+    return text.getvalue()
+
+
+def pairs_as_csv(pairs: Sequence[Pair]) -> str:
+    """One row for each student on the right of a pair: with whom, and the share in common."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["student", "with", "in_common"])
+    for pair in pairs:
+        for student in pair.other:
+            writer.writerow([plain(student), plain("; ".join(pair.one)), f"{pair.share:.3f}"])
     return text.getvalue()
 
 

@@ -7,6 +7,7 @@ again, so a run that was interrupted is gone on with by giving the same command.
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,11 +23,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.grading.classes import report
-from gpucourse.grading.classes.alike import Pair, alike
+from gpucourse.grading.classes.alike import PUBLISHED, Pair, alike
 from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, identical
 from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.limits import limits_from
 from gpucourse.grading.sandbox.file_system import SandboxError
+from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import Verdict, as_text
 
 if TYPE_CHECKING:
@@ -76,6 +80,10 @@ class Class:
         self.root = self.root.resolve()
         self.classroom = Classroom(self.root)
         self.config = configuration(self.root)
+        try:
+            self.limits = limits_from(self.config.GradeWithOracle.get("limits", {}))
+        except ValueError as wrong:
+            raise NotReady(f"nbgrader_config.py: {wrong}") from None
 
     def grader(self) -> GraderLike:
         """What the jobs are given to."""
@@ -85,10 +93,11 @@ class Class:
         if self.scheduler:
             from gpucourse.grading.classes.cluster import ClusterGrader
 
-            return ClusterGrader(self.scheduler, unsafe=unsafe, tell=self.console.print)
+            return ClusterGrader(self.scheduler, limits=self.limits, unsafe=unsafe,
+                                 tell=self.console.print)
         workers = self.workers or self.config.GradeWithOracle.get("workers", 0)
-        return Grader(hidden=hidden_folders(self.root, self.config), workers=workers, unsafe=unsafe,
-                      sources=self.root.glob("source/*/*.ipynb"))
+        return Grader(hidden=hidden_folders(self.root, self.config), limits=self.limits,
+                      workers=workers, unsafe=unsafe, sources=self.root.glob("source/*/*.ipynb"))
 
     def assignments(self) -> list[str]:
         """Those with at least one submission. Raises NotReady where there is none."""
@@ -110,20 +119,32 @@ class Class:
         run for it.
         Raises NotReady, FloorError or SandboxError before anything has been run.
         """
+        from gpucourse.grading.nbgrader.following import CannotFollow
         from gpucourse.grading.nbgrader.gradebook import GradebookWriter
 
         with GradebookWriter(self.classroom, self.config) as book:
             if not book.knows(assignment):
                 raise NotReady(f"The gradebook does not know '{assignment}' yet. Run: "
                                f"nbgrader generate_assignment {assignment}")
+            try:
+                changes = book.follow(assignment)
+            except CannotFollow as cannot:
+                raise NotReady(str(cannot)) from None
+            for sentence in changes:
+                self.console.print(sentence, style="yellow", markup=False)
             for sentence in self.classroom.misnamed(assignment):
                 self.console.print(sentence, style="red", markup=False)
-            self.jobs = jobs = self.classroom.ingest(assignment, students)
+            self.jobs = jobs = self.classroom.ingest(assignment, students, self.limits)
             verdicts = {} if again else self._on_file(assignment, jobs)
             waiting = {
                 number: again(job, self.classroom.stored(assignment, job)) if again else job
                 for number, job in enumerate(jobs) if number not in verdicts}
             self._run(assignment, jobs, waiting, verdicts, book)
+            for sentence in lacking(jobs):
+                self.console.print(sentence, style="yellow", markup=False)
+            people = sorted({job.student for job in jobs})
+            for sentence in self.classroom.untimed(assignment, people, due=book.due(assignment)):
+                self.console.print(sentence, style="yellow", markup=False)
         return [verdicts[number] for number in sorted(verdicts)]
 
     def _on_file(self, assignment: str, jobs: list[Job]) -> dict[int, Verdict]:
@@ -175,6 +196,18 @@ class Class:
             self.console.print(sentence, style="red", markup=False)
 
 
+def lacking(jobs: list[Job]) -> list[str]:
+    """A sentence for each set of answer cells that students never had, with those students."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for job in jobs:
+        if job.ingested.lacks:
+            found.setdefault(tuple(job.ingested.lacks), []).append(job.student)
+    return [f"Made from an earlier version, without {', '.join(names)}: {', '.join(students)}. "
+            "What tests ask of these cells is lost to them: give the points by hand, or release "
+            "again."
+            for names, students in found.items()]
+
+
 def grade_class(root: Path, assignments: list[str], console: Console | None = None,
                 **options: Any) -> int:
     """Grade a class and print the summary; exit code."""
@@ -186,11 +219,15 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
         if unknown:
             raise NotReady(f"Nobody handed in {', '.join(sorted(unknown))}; there is: "
                            + ", ".join(handed_in))
+        for sentence in course.classroom.left_alone():
+            console.print(sentence, style="yellow", markup=False)
         worst = GRADED
         for assignment in assignments or handed_in:
             verdicts = course.grade(assignment)
             report.show(assignment, verdicts, console)
-            pairs: list[Pair] | None = alike(course.jobs) if course.similar else None
+            pairs: list[Pair] | None = None
+            if course.similar:
+                pairs = alike(course.jobs, published(root, course.jobs))
             for path in report.write(root / "reports" / assignment, assignment, verdicts, pairs):
                 console.print(f"wrote {path.relative_to(root)}", style="dim", markup=False)
             if course.unwritten or any(verdict.earned is None for verdict in verdicts):
@@ -199,6 +236,22 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
         console.print(f"Nothing was graded. {error}", style="red", markup=False)
         return NOT_GRADED
     return worst
+
+
+def published(root: Path, jobs: list[Job]) -> dict[str, dict[str, str]]:
+    """Answers that anybody can read, by name: the solution, and those in other styles of
+    ``right.py`` where the course's source is beside the course directory."""
+    found: dict[str, dict[str, str]] = {}
+    for source in dict.fromkeys(job.source for job in jobs):
+        assignment = Assignment.load(source)
+        solution = {cell.grade_id: unwrap_regions(cell.source, SOLUTION)
+                    for cell in assignment.solutions}
+        found[PUBLISHED] = found.get(PUBLISHED, {}) | solution
+        other = root.resolve().parent / "course" / "projects" / assignment.name / "right.py"
+        if other.is_file():
+            for entry in runpy.run_path(str(other))["RIGHT"]:
+                found[f"{PUBLISHED}, {entry['name']}"] = solution | entry["cells"]
+    return found
 
 
 def regrade(root: Path, students: list[str], assignment: str = "", *, explain: bool = False,
@@ -245,7 +298,7 @@ def repeated(job: Job, stored: Verdict | None) -> Job:
 
 def _explain(course: Class, assignment: str, students: list[str]) -> int:
     """Run each submission once more with its seed and show why it came out as it did."""
-    jobs = course.classroom.ingest(assignment, students)
+    jobs = course.classroom.ingest(assignment, students, course.limits)
     files = [course.classroom.stored(assignment, job) for job in jobs]
     again = [replace(repeated(job, verdict), detailed=True)
              for job, verdict in zip(jobs, files, strict=True)]

@@ -11,13 +11,15 @@ from rich.table import Table
 from gpucourse.course.checkout import checkouts
 from gpucourse.grading.classes.batch import Grader, Job
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.sandbox.levels import at_least
 from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.submission.finding import belongs
 from gpucourse.grading.submission.ingest import ingest_file
-from gpucourse.grading.submission.reading import Unreadable, grade_id_of, parse_cells, read_bytes
+from gpucourse.grading.submission.reading import Unreadable, read_cells
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
-from gpucourse.progress import records
+from gpucourse.learner import records
 
 # Exit codes of `gpucourse grade`.
 ALL_POINTS, NOT_ALL_POINTS, NOT_GRADED = 0, 1, 2
@@ -74,7 +76,8 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(f"• {notice}", markup=False)
     weak = "" if at_least(verdict.isolation) else (
         " (weak: grade only notebooks of your own here; bubblewrap would isolate better)")
-    console.print(f"device: {verdict.device}; isolation: {verdict.isolation}{weak}; "
+    console.print(f"device: {verdict.device}; isolation: {verdict.isolation}{weak}"
+                  f"{lacking([verdict.oracle])}; "
                   f"{verdict.seconds:.1f} s", style="dim", markup=False)
 
 
@@ -97,13 +100,11 @@ def find_source(notebook: Path) -> Path:
     if notebook.stem in sources:
         return sources[notebook.stem]
     try:
-        cells = parse_cells(read_bytes(notebook, Limits().notebook_bytes))
+        cells = read_cells(notebook, Limits())
     except Unreadable as unreadable:
         raise LookupError(str(unreadable)) from None
-    given = {grade_id_of(cell) for cell in cells}
     for path in sources.values():
-        wanted = {cell.grade_id for cell in Assignment.load(path).solutions}
-        if wanted and len(wanted & given) > len(wanted) / 2:
+        if belongs(cells, Assignment.load(path)):
             return path
     raise LookupError(
         f"{notebook.name} is none of the projects: {', '.join(sorted(sources))}. Start from the "

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,14 +24,17 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
-from nbgrader.utils import find_all_files
+from nbgrader.utils import find_all_files, parse_utc
 from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.grading.classes.batch import Job
-from gpucourse.grading.classes.classroom import STAMPS, Classroom
-from gpucourse.grading.nbgrader.steps import fill_in
+from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.classes.stamps import STAMPS, TIMESTAMP
+from gpucourse.grading.nbgrader import following
+from gpucourse.grading.nbgrader.filling import fill_in
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import rebuild
+from gpucourse.grading.submission.versions import Version
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.atomic import write_atomically
 from gpucourse.system.programs import search_path
@@ -41,9 +45,14 @@ PERMISSIONS = 0o444
 
 
 def configuration(root: Path) -> Config:
-    """What ``nbgrader_config.py`` in the course directory sets; empty without one."""
+    """What ``nbgrader_config.py`` in the course directory sets; empty without one.
+
+    It may name plug-ins that lie beside it: they can be imported afterwards, last of all.
+    """
     if not (root / CONFIGURATION).is_file():
         return Config()
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
     return PyFileConfigLoader(CONFIGURATION, path=str(root)).load_config()
 
 
@@ -95,6 +104,45 @@ class GradebookWriter:
         except MissingEntry:
             return False
 
+    def due(self, assignment: str) -> bool:
+        """Whether the assignment has a due date, so that work can be late."""
+        return self.gradebook.find_assignment(assignment).duedate is not None
+
+    def follow(self, assignment: str) -> list[str]:
+        """Bring the gradebook in step with the assignment's source; what was done, in sentences.
+
+        Raises :class:`.following.CannotFollow`, with nothing written.
+        """
+        sentences, copy = [], ""
+        for path in self.classroom.sources(assignment):
+            source = Assignment.load(path)
+            try:
+                notebook = self.gradebook.find_notebook(source.name, assignment)
+            except MissingEntry:
+                sentences.append(f"{source.name}: the gradebook does not know this notebook. Run: "
+                                 f"nbgrader generate_assignment {assignment} --force")
+                continue
+            if following.recorded(notebook) == following.wanted(source, self.config):
+                continue
+            copy = copy or following.copied(self.course.db_url)
+            with one_transaction(self.gradebook):
+                told = following.follow(self.gradebook, assignment, source, self.config)
+            generated = self.classroom.root / "release" / assignment / path.name
+            released = Version.of(nbformat.read(generated, as_version=4)) if (
+                generated.is_file()) else None
+            sentences.append(
+                f"{source.name} has changed since the gradebook was made: "
+                + ("; ".join(told) or "a detail that changes no grade") + ". The gradebook follows"
+                + (f" (as it was: {copy})" if copy else "") + ", and work whose tests changed is "
+                "graded anew. " + following.advice(assignment, source, released))
+        return sentences
+
+    def forget_time(self, assignment: str, student: str) -> None:
+        """Have no time of handing in on file: nbgrader's own command keeps an earlier one."""
+        with contextlib.suppress(MissingEntry):
+            self.gradebook.find_submission(assignment, student).timestamp = None
+            self.gradebook.db.commit()
+
     def write(self, assignment: str, job: Job, verdict: Verdict) -> None:
         """Points into the gradebook, the graded notebook into ``autograded/``.
 
@@ -124,9 +172,9 @@ class GradebookWriter:
         with warnings.catch_warnings():
             # nbgrader's own way of adding rows, of which SQLAlchemy complains each time.
             warnings.filterwarnings("ignore", message="Object of type <Submitted")
-            submission = book.update_or_create_submission(
-                assignment, job.student,
-                timestamp=(folder / "timestamp.txt").read_text(encoding="utf-8").strip())
+            submission = book.update_or_create_submission(assignment, job.student)
+        # No time is no lateness, whatever was there before.
+        submission.timestamp = parse_utc((folder / TIMESTAMP).read_text(encoding="utf-8") or None)
         notebook = book.find_submission_notebook(source.name, assignment, job.student)
         outcomes = {outcome.test: outcome.earned for outcome in verdict.tests}
         untouched = {cell.grade_id for cell in source.solutions

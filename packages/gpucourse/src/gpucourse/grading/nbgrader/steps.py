@@ -8,29 +8,41 @@ grade.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Bool, Integer, Unicode
+from traitlets import Bool, Dict, Integer, Unicode
 from traitlets.config import Config
 
 from gpucourse.course.regions import NBGRADER_STUB, NBGRADER_TEXT_STUB
 from gpucourse.grading.classes.batch import FloorError, Grader, Job
 from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.limits import limits_from
+from gpucourse.grading.nbgrader import highlighting
+from gpucourse.grading.nbgrader.filling import fill_in
+from gpucourse.grading.nbgrader.gradebook import GradebookWriter
+from gpucourse.grading.nbgrader.stale import take_away
 from gpucourse.grading.sandbox.file_system import SandboxError
-from gpucourse.grading.submission.assignment import TEST, Assignment, role_of
+from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import read_back
-from gpucourse.grading.verdict import STUDENT_FAULT, TestOutcome, Verdict
+from gpucourse.grading.verdict import Verdict
+from gpucourse.system.programs import search_path
 
 REBUILT = "rebuilt"
 _prepared: set[tuple[str, str]] = set()
 
 
 def configure(c: Config) -> None:
-    """Set every trait. Never raises: nbgrader would go on with its own, unsafe steps."""
+    """Set every trait, and do what has to be done before nbgrader begins.
+
+    Raises :class:`.following.CannotFollow` alone. ``nbgrader_config.py`` ends the command with it:
+    nbgrader would go on with its own, unsafe steps.
+    """
+    os.environ["PATH"] = search_path()  # a new gradebook needs `alembic`, by its bare name
     c.ClearSolutions.code_stub = {"python": "\n".join(NBGRADER_STUB)}
     c.ClearSolutions.text_stub = "\n".join(NBGRADER_TEXT_STUB)
     c.Autograde.autograde_preprocessors = [
@@ -44,19 +56,28 @@ def configure(c: Config) -> None:
         "gpucourse.grading.nbgrader.feedback.HideTests",
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
-    running = _autograding(c)
+    # Of feedback, and of what formgrader shows.
+    c.HTMLExporter.filters = {"highlight_code": f"{highlighting.__name__}.highlighted"}
+    if (generating := _running(c, "GenerateAssignmentApp")) is not None:
+        _follow(Classroom(generating[0]), generating[1], c)
+    if (giving := _running(c, "GenerateFeedbackApp")) is not None:
+        _make_room(*giving, c)
+    running = _running(c, "AutogradeApp")
     if running is not None:
         c.CourseDirectory.submitted_directory = REBUILT
         prepare(*running, c)
+    else:
+        # nbgrader would begin by deleting what is graded.
+        c.Autograde.exporter_class = "gpucourse.grading.nbgrader.steps.NotHere"
 
 
-def _autograding(c: Config) -> tuple[Path, str, str] | None:
-    """Course directory, assignment and student if this is ``nbgrader autograde``, else None."""
-    from nbgrader.apps import AutogradeApp
+def _running(c: Config, name: str) -> tuple[Path, str, str] | None:
+    """Course directory, assignment and student if this is nbgrader's command `name`, else None."""
+    from nbgrader import apps
     from traitlets.config import Application
 
     app = Application.instance() if Application.initialized() else None
-    if not isinstance(app, AutogradeApp):
+    if not isinstance(app, getattr(apps, name)):
         return None
     given = app.cli_config.CourseDirectory
     assignment = app.extra_args[0] if app.extra_args else given.get("assignment_id", "")
@@ -75,11 +96,14 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
         print(sentence, file=sys.stderr)
     traits = c.get("GradeWithOracle", Config())
     try:
-        jobs = classroom.ingest(assignment, students)
+        _follow(classroom, assignment, c)
+        limits = limits_from(traits.get("limits", {}))
+        jobs = classroom.ingest(assignment, students, limits)
+        _tell_times(classroom, assignment, students, c)
         classroom.grade(
             assignment, jobs,
-            lambda: Grader(hidden=hidden_folders(root, c), workers=traits.get("workers", 0),
-                           unsafe=traits.get("unsafe", False),
+            lambda: Grader(hidden=hidden_folders(root, c), limits=limits,
+                           workers=traits.get("workers", 0), unsafe=traits.get("unsafe", False),
                            sources=classroom.sources(assignment)),
             report,
         )
@@ -88,6 +112,36 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
     except Exception as error:
         # An exception would only be logged, and the configuration lost with it.
         sys.exit(f"Nothing was graded: {type(error).__name__}: {error}")
+
+
+def _follow(classroom: Classroom, assignment: str, c: Config) -> None:
+    """Keep what is handed out, and have the gradebook follow a changed source; says what it did."""
+    if not classroom.sources(assignment):
+        return
+    classroom.remember_released(assignment)
+    with GradebookWriter(classroom, c) as book:
+        for sentence in book.follow(assignment) if book.knows(assignment) else ():
+            print(sentence, file=sys.stderr)
+
+
+def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
+    """Take feedback away that the gradebook has overtaken, so that nbgrader makes it anew."""
+    with GradebookWriter(Classroom(root), c) as book:
+        if assignment and (stale := take_away(book, root, assignment, student)):
+            print(f"{len(stale)} pages no longer say what the gradebook says, and are made anew: "
+                  + ", ".join(stale), file=sys.stderr)
+
+
+def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: Config) -> None:
+    """Whose time of handing in is not known, in words and in the gradebook."""
+    with GradebookWriter(classroom, c) as book:
+        if not book.knows(assignment):
+            return
+        for student in students:
+            if not classroom.stamp(student, assignment).time:
+                book.forget_time(assignment, student)
+        for sentence in classroom.untimed(assignment, students, due=book.due(assignment)):
+            print(sentence, file=sys.stderr)
 
 
 def hidden_folders(root: Path, c: Config) -> list[Path]:
@@ -102,33 +156,15 @@ def report(job: Job, verdict: Verdict) -> None:
           file=sys.stderr)
 
 
-def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
-    """Outputs from which :func:`nbgrader.utils.determine_grade` reads exactly our points.
+class NotHere(NotebookExporter):
+    """In the place of ``Autograde``'s exporter where the command ``nbgrader autograde`` is not
+    running: as when formgrader's button is pressed. It refuses, before anything is deleted."""
 
-    An error output earns 0, an ``execute_result`` the number in it, no such output everything.
-    """
-    if outcome.passed:
-        return [new_output("stream", name="stdout", text="Passed.\n")]
-    if outcome.earned <= 0:
-        lines = outcome.reason.splitlines() or ["failed"]
-        return [new_output("error", ename="Failed", evalue=lines[0], traceback=lines)]
-    return [
-        new_output("stream", name="stdout", text=outcome.reason + "\n"),
-        new_output("execute_result", data={"text/plain": repr(float(outcome.earned))},
-                   execution_count=None),
-    ]
-
-
-def fill_in(notebook: NotebookNode, verdict: Verdict) -> None:
-    """Outputs of the test cells, and what feedback shows besides; the seed stays where it is."""
-    outcomes = {outcome.test: outcome for outcome in verdict.tests}
-    for cell in notebook.cells:
-        if role_of(cell) == TEST:
-            cell.outputs = outputs_for(outcomes[cell.metadata.nbgrader.grade_id])
-    notebook.metadata.gpucourse["verdict_notices"] = verdict.notices
-    if verdict.kind == STUDENT_FAULT:
-        notebook.metadata.gpucourse["nothing_ran"] = verdict.reason
-    notebook.metadata.gpucourse["isolation"] = verdict.isolation
+    def __init__(self, **options: object) -> None:
+        raise RuntimeError(
+            "This button cannot grade here: nothing has been rebuilt, and nothing was changed. "
+            "Use the command `gpucourse grade` in the course directory; this page shows what it "
+            "wrote.")
 
 
 class GradeWithOracle(NbGraderPreprocessor):
@@ -139,6 +175,8 @@ class GradeWithOracle(NbGraderPreprocessor):
         False,
         help="Grade although this machine cannot isolate submissions: they can read your files",
     ).tag(config=True)
+    limits = Dict(help="Bounds on a submission that differ from gpucourse.grading.limits").tag(
+        config=True)
     root = Unicode("", help="The course directory; by default the current one").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import traceback
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from gpucourse.grading.verdict import (
     TestOutcome,
     Verdict,
     clamp,
+    shortened,
 )
 from virtualgpu.devices import VirtualDevice
 
@@ -41,10 +43,12 @@ ASKED_BY_TESTS = ("gpucourse.grading.testing.verbs", "gpucourse.grading.argument
 
 
 def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: str,
-          limits: Limits | None = None, *, detailed: bool = False) -> Verdict:
+          limits: Limits | None = None, *, detailed: bool = False,
+          last_attempt: bool = False) -> Verdict:
     """Run every test of one submission. Never raises for anything that the student did.
 
     `detailed` adds hidden values and the test's line to what failed: for the instructor only.
+    With `last_attempt` no time is the machine's fault any more.
     """
     limits = limits or server.limits
     began = time.monotonic()
@@ -72,7 +76,8 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
     virtualgpu.activate(force=True)
     known = frozenset(
         cell.grade_id for role in (SETUP, SOLUTION) for cell in assignment.having(role))
-    student = Student(assignment, ingested, server, limits, SubmissionClock(limits))
+    clock = SubmissionClock(limits, last_attempt=last_attempt)
+    student = Student(assignment, ingested, server, limits, clock)
     judge = OracleJudge(student, seed, limits)
     verbs.use_judge(judge)
     try:
@@ -124,11 +129,14 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
     began = time.monotonic()
     outcome = TestOutcome(cell.grade_id, cell.points)
     judge.begin(cell.grade_id)
+    judge.student.heard.forget()
     clock = judge.student.clock
     remaining = clock.left
     try:
         if remaining <= 0:
             raise PropertyFailed(TOO_LONG)
+        judge.student.ready(min(limits.test_seconds, remaining))
+        remaining = clock.left
         with clock.limit(min(limits.test_seconds, remaining)):
             score = cells.run(cell.source, cell.grade_id, dict(setup))
         number = isinstance(score, (int, float, np.number)) and not isinstance(score, bool)
@@ -142,7 +150,7 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
         if detailed:
             outcome.detail = detail_of(failed, cell)
     except OutOfTestTime:
-        outcome.reason = TOO_LONG if remaining <= limits.test_seconds else (
+        outcome.reason = TOO_LONG if remaining <= limits.test_seconds or clock.left <= 0 else (
             f"never finishes: this test took longer than {limits.test_seconds:g} s on the virtual "
             "GPU")
     except (SandboxError, InfrastructureFault):
@@ -160,6 +168,7 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
             f"({type(error).__name__}): a number, an array, how many?")
         if detailed:
             outcome.detail = detail_of(error, cell)
+    outcome.reason = judge.student.heard.told(shortened(outcome.reason))
     outcome.near = judge.near
     outcome.seconds = round(time.monotonic() - began, 3)
     return outcome
@@ -180,6 +189,8 @@ def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limi
     if (module.split(".")[0] in ("gpucourse", "virtualgpu") and module not in ASKED_BY_TESTS
             and not isinstance(error, MemoryError)):
         return False
+    # What the test has kept of the answer's results is not needed any more, and may be large.
+    traceback.clear_frames(error.__traceback__)
     judge.begin(cell.grade_id)
     try:
         with judge.reference(), judge.student.clock.limit(limits.test_seconds):

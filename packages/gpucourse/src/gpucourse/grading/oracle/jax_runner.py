@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from gpucourse.grading.contract import PropertyFailed
+from gpucourse.grading.oracle import gate
 from gpucourse.grading.oracle.conversation import Conversation
-from gpucourse.grading.sandbox.wire import ProtocolError, decode
+from gpucourse.grading.sandbox.wire import ProtocolError
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class Program:
 def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> Program:
     """What a worker's reply holds. Raises PropertyFailed for what is none."""
     try:
-        return Program(name, done["program"], arrays, decode(done["structure"], []),
+        return Program(name, done["program"], arrays, gate.value(done["structure"], []),
                        done["wide"] is True)
-    except (KeyError, TypeError, ProtocolError):
+    except (KeyError, TypeError, ProtocolError, gate.Refused):
         raise PropertyFailed(f"'{name}' cannot be traced by JAX") from None
 
 
@@ -74,17 +75,26 @@ class JaxRunner:
         Raises PropertyFailed.
         """
         counted, _ = self._ask(program, None, elements)
-        return counted
+        try:
+            return gate.counts(counted)
+        except ProtocolError:
+            raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
-    def run(self, program: Program, values: list[np.ndarray]) -> object:
-        """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed."""
-        _, arrays = self._ask(program, values)
+    def run(self, program: Program, values: list[np.ndarray],
+            squeezed: float | None = None) -> object:
+        """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed.
+
+        `squeezed` as of :func:`gpucourse.grading.testing.verbs.call`.
+        """
+        _, arrays = self._ask(program, values, squeezed=squeezed)
 
         def put(part: Any) -> object:
             if isinstance(part, list | tuple):
                 return type(part)(map(put, part))
             if isinstance(part, dict):
                 return {key: put(item) for key, item in part.items()}
+            if part is not None and type(part) is not int:
+                raise TypeError
             return None if part is None else arrays[part]
 
         try:
@@ -93,14 +103,14 @@ class JaxRunner:
             raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
     def _ask(self, program: Program, values: list[np.ndarray] | None,
-             elements: str = "") -> tuple[dict, list]:
+             elements: str = "", squeezed: float | None = None) -> tuple[dict, list]:
         if self.conversation.worker is None:
             self.conversation.start()
         try:
             reply, arrays = self.conversation.request(
                 {"do": "run", "program": program.described, "wide": program.wide,
                  "constants": len(program.constants), "count": values is None,
-                 "elements": elements},
+                 "elements": elements, "squeezed": squeezed},
                 [*program.constants, *(values or ())], f"what JAX made of '{program.name}'")
         except RecursionError:  # programs inside of programs, deeper than JSON is written
             reply, arrays = {}, []

@@ -6,26 +6,36 @@ request that it was serving; the next request gets a fresh one, with the same ce
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import EXTENSIONS
-from gpucourse.grading.contract import InfrastructureFault, PropertyFailed
+from gpucourse.exercises.exchange import Exchange
+from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.oracle import telling
-from gpucourse.grading.oracle.clocks import SubmissionClock
+from gpucourse.grading.oracle import gate, telling
+from gpucourse.grading.oracle.clocks import SubmissionClock, resident_bytes
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
-from gpucourse.grading.oracle.exchange import Exchange
+from gpucourse.grading.oracle.heard import Heard
 from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
 from gpucourse.grading.sandbox import cells
+from gpucourse.grading.sandbox.jax_programs import operation_in
 from gpucourse.grading.sandbox.levels import ForkServer
-from gpucourse.grading.sandbox.wire import ProtocolError, decode, encode
-from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment
+from gpucourse.grading.sandbox.wire import ProtocolError, encode
+from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
 from gpucourse.grading.submission.ingest import Ingested
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
+# Numba, of a name that is there and that a kernel cannot use.
+UNTYPED = re.compile(r"ntyped global name '([A-Za-z_]\w*)'.*?type of <class '([\w.]+)'>")
+# What a kernel reaches through the module alone.
+OF_CUDA = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "laneid", "warpsize", "shared",
+                     "local", "const", "atomic", "cg", "fp16", "libdevice"})
+# A cell that keeps such a share of a worker's memory fills it.
+FILLING = 0.25
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
 
 
@@ -52,9 +62,14 @@ class Student:
         # cost a worker.
         self.broken: dict[str, str] = {}
         self.fatal: set[str] = set()
+        # The cell that fills so much memory that others may lack it, if there is one.
+        self.filling = ""
+        self._test = ""
         # Until a hidden input has been sent, the text of an exception cannot give one away.
         self.knows_inputs = False
         self._words = telling.words([*ingested.sources.values(), *assignment.starters.values()])
+        # What it said since, which reasons are not to repeat.
+        self.heard = Heard(self._words, (cell.source for cell in assignment.having(SETUP)))
         self._talk = Conversation(server, limits, clock, self._words)
         self.remember()
 
@@ -66,8 +81,19 @@ class Student:
     @property
     def notices(self) -> list[str]:
         """What was odd, one sentence each, for the student."""
-        return [f"The cell '{cell}' has lines that are not Python ({magics}): the grader does not "
-                "run them." for cell, magics in self.magics.items()]
+        filling = [f"The cell '{self.filling}' fills the memory: the tests above it were graded "
+                   "without it."] if self.filling else []
+        return filling + [self._of_magics(cell, magics) for cell, magics in self.magics.items()]
+
+    def _of_magics(self, cell: str, magics: str) -> str:
+        if not magics.startswith("%%"):
+            return (f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
+                    "not run them.")
+        if cells.wraps(magics.split(",")[0]):
+            return (f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
+                    "not run them, but runs what stands below.")
+        return (f"The cell '{cell}' begins with '{magics}': nothing in it is run by the grader. "
+                "Take that line out where the answer is Python.")
 
     @property
     def service(self) -> DeviceService | None:
@@ -85,7 +111,7 @@ class Student:
 
     def call(self, name: str, args: tuple, exchange: Exchange | None = None) -> object:
         """The result of the student's function `name`. Raises PropertyFailed."""
-        self._ready()
+        self.ready()
         arrays: list[np.ndarray] = []
         encoded = encode(list(args), arrays)
         self._tell_inputs()
@@ -98,17 +124,21 @@ class Student:
         if "error" in reply:
             raise self._explain(reply["error"], name)
         try:
-            return decode(reply["done"], received, self.service.device_array)
+            value = gate.value(reply["done"], received, self.service.device_array)
+        except gate.Refused as refused:
+            raise PropertyFailed(f"'{name}' returned {refused}") from None
         except (KeyError, ProtocolError, MemoryError):
             self.close()
             raise PropertyFailed(f"'{name}' returned something that is not a result") from None
+        self.heard.note(value)
+        return value
 
     def trace(self, name: str, args: tuple, static: tuple) -> Program:
         """What JAX records of the student's function `name`. Raises PropertyFailed.
 
         The worker is told the arguments at the positions `static`, of others type and shape alone.
         """
-        self._ready()
+        self.ready()
         arrays: list[np.ndarray] = []
         told = [value if number in static else blank(value) for number, value in enumerate(args)]
         request = {"do": "trace", "name": name, "args": encode(told, arrays),
@@ -119,13 +149,17 @@ class Student:
         if "error" in reply:
             raise self._explain(reply["error"], name)
         if "refused" in reply:
-            what = "" if self.knows_inputs else f": {_clean(str(reply['refused']), 100)}"
+            what = _clean(str(reply["refused"]), 100)
+            if self.knows_inputs:
+                operation = operation_in(what)
+                what = f"the operation '{operation}'" if operation else ""
+            what = what and f": {what}"
             raise PropertyFailed(f"'{name}' uses what the grader cannot run by itself{what}")
         return program_of(name, reply.get("done"), received)
 
     def compile(self, name: str, types: list[dict]) -> dict:
         """PTX of the student's kernel `name` for `types`: keys texts, entry, cooperative."""
-        self._ready()
+        self.ready()
         reply, _ = self._talk.request(
             {"do": "compile", "name": name, "types": types}, [], f"compiling '{name}'")
         if "error" in reply:
@@ -149,45 +183,81 @@ class Student:
             raise PropertyFailed(f"the kernel '{name}' is larger than any kernel should be")
         return done
 
-    def _ready(self) -> None:
-        """Have a worker that has run every cell which can be run."""
-        if self._talk.worker is not None:
-            return
-        restart = True
-        while restart:
-            restart = False
+    def begin(self, test: str) -> None:
+        """The next test. Where a cell fills the memory, each has a worker that has run only the
+        cells above it."""
+        self._test = test
+        if self.filling:
+            self.close()
+
+    def ready(self, seconds: float | None = None) -> None:
+        """Have a worker that has run every cell which can be run.
+
+        With `seconds` each cell may have so many, launches of its own included; without, they are
+        those of the test that asks.
+        """
+        while self._talk.worker is None:
             self._start()
-            answered = False
-            for cell in self.assignment.cells:
-                if cell.role not in (SETUP, SOLUTION) or cell.cell_type != "code":
-                    continue
-                if cell.grade_id in self.fatal:
-                    continue
-                answered |= cell.role == SOLUTION
-                source = (cell.source if cell.role == SETUP
-                          else self.ingested.sources[cell.grade_id])
-                try:
-                    reply, _ = self._talk.request(
-                        {"do": "define", "cell": cell.grade_id, "source": source}, [],
-                        f"the cell '{cell.grade_id}'")
-                except PropertyFailed as failed:
-                    # The worker is gone: begin again without this cell.
-                    self.broken[cell.grade_id] = failed.reason
+            self._run_cells(seconds)
+
+    def _run_cells(self, seconds: float | None) -> None:
+        """Run them; without a worker in the end where one of them is to be left out."""
+        answered = False
+        free = self._memory()
+        for cell in self.assignment.cells:
+            if self.filling and cell.grade_id == self._test:
+                return
+            if (cell.role not in (SETUP, SOLUTION) or cell.cell_type != "code"
+                    or cell.grade_id in self.fatal):
+                continue
+            answered |= cell.role == SOLUTION
+            try:
+                error = self._define(cell, seconds)
+            except (PropertyFailed, OutOfTestTime) as failed:
+                if seconds is None and isinstance(failed, OutOfTestTime):
+                    raise  # of the test that asks
+                # The worker is gone: begin again without this cell.
+                self.broken[cell.grade_id] = failed.reason if isinstance(
+                    failed, PropertyFailed) else (
+                    f"the cell '{cell.grade_id}' took longer than {seconds:g} s, launches "
+                    "included, and was stopped: are checks of your own in it too large?")
+                self.fatal.add(cell.grade_id)
+                return
+            if error is not None:
+                explained = self._explain(error, None)
+                if cell.role == SETUP and not answered:
+                    # No line of the student's has run yet.
+                    raise InfrastructureFault(
+                        f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
+                        f"{explained.reason}")
+                self.broken[cell.grade_id] = explained.reason
+                if isinstance(error, dict) and error.get("type") == "MemoryError":
+                    # What it took is kept: nothing after it would have any.
                     self.fatal.add(cell.grade_id)
-                    restart = True
-                    break
-                magics = reply.get("magics")
-                if cell.role == SOLUTION and isinstance(magics, list) and magics:
-                    text = ", ".join(line for line in magics if isinstance(line, str))
-                    self.magics.setdefault(cell.grade_id, text[:80])
-                if "error" in reply:
-                    explained = self._explain(reply["error"], None)
-                    if cell.role == SETUP and not answered:
-                        # No line of the student's has run yet.
-                        raise InfrastructureFault(
-                            f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
-                            f"{explained.reason}")
-                    self.broken[cell.grade_id] = explained.reason
+                    self.close()
+                    return
+            if not self.filling and answered and self._memory() - free > (
+                    FILLING * self.limits.memory_bytes):
+                self.filling = cell.grade_id
+                self.close()
+                return
+
+    def _define(self, cell: AssignmentCell, seconds: float | None) -> object:
+        """Run one cell; what the worker says of its error, or None."""
+        source = (cell.source if cell.role == SETUP else self.ingested.sources[cell.grade_id])
+        request = {"do": "define", "cell": cell.grade_id, "source": source}
+        with contextlib.nullcontext() if seconds is None else self.clock.limit(seconds):
+            reply, _ = self._talk.request(request, [], f"the cell '{cell.grade_id}'")
+        magics = reply.get("magics")
+        if cell.role == SOLUTION and isinstance(magics, list) and magics:
+            text = ", ".join(line for line in magics if isinstance(line, str))
+            self.magics.setdefault(cell.grade_id, text[:80])
+        return reply.get("error")
+
+    def _memory(self) -> int:
+        """What the worker holds now."""
+        worker = self._talk.worker
+        return 0 if worker is None or worker.pid is None else resident_bytes(worker.pid)
 
     def _start(self) -> None:
         self._talk.start()
@@ -213,14 +283,21 @@ class Student:
             place = f" (cell '{cell}', line {line})"
             near = telling.words([lines[line - 1]])
         undefined = UNDEFINED.search(message)
-        if kind in ("NameError", "TypingError") and undefined and "defined" in message.lower() + (
-            "defined" if "ntyped global name" in message else ""
-        ) and (not self.knows_inputs or undefined[1] == name or undefined[1] in near):
-            return PropertyFailed(self._undefined(undefined[1]) + place)
+        if kind in ("NameError", "TypingError") and undefined and (
+                not self.knows_inputs or undefined[1] == name or undefined[1] in near):
+            if untyped := UNTYPED.search(message):
+                return PropertyFailed(_unusable(untyped[1], untyped[2]) + place)
+            if "defined" in message.lower():
+                return PropertyFailed(self._undefined(undefined[1]) + place)
         if kind == "NotImplementedError":
             # The worker names the stub; only a name of the course's own is passed on.
             stub = any(f"def {message}(" in text for text in self.assignment.starters.values())
             where = f"in '{message}'" if stub else "here"
+            if stub and (stray := self.ingested.strays.get(message)):
+                return PropertyFailed(
+                    f"raises NotImplementedError{place}: nothing is written {where} yet; "
+                    f"'{message}' is defined in {stray} of your notebook, which is not graded: "
+                    "move it into the answer cell")
             return PropertyFailed(
                 f"raises NotImplementedError{place}: nothing is written {where} yet")
         if self.knows_inputs:
@@ -260,6 +337,18 @@ class Student:
                 "definition into the answer cell that uses it"
             )
         return f"'{name}' is not defined: keep the names that the notebook gives"
+
+
+def _unusable(name: str, kind: str) -> str:
+    """Why a kernel cannot use `name`, a value of the type `kind`."""
+    if name in OF_CUDA:
+        return (f"'{name}' is known to Numba only as a part of its module: write 'cuda.{name}' in "
+                "kernels")
+    if kind == "function":
+        return (f"'{name}' is a function of Python's, which a kernel cannot call: decorate it with "
+                "@cuda.jit(device=True)")
+    return (f"'{name}' is of a type that kernels cannot use: they take numbers, arrays and what is "
+            "in the module cuda, such as cuda.threadIdx")
 
 
 def _clean(text: str, length: int) -> str:

@@ -11,12 +11,16 @@ from pathlib import Path
 
 import virtualgpu
 from gpucourse.course.checkout import PACKAGE, REGISTRY, own_checkout
+from gpucourse.course.registry import CHECKS, PREDICTIONS
 
 # What solution cells import, and what that rests on.
 LIBRARIES = ("numpy", "numba", "numba_cuda", "llvmlite", "cuda", "awkward", "awkward_cpp", "jax",
              "jaxlib", "vector", "hist", "matplotlib")
 #: The folders of our two packages.
 PACKAGES = (PACKAGE, Path(virtualgpu.__file__).resolve().parent)
+# A distribution may keep the libraries in /usr and link to them, or have both.
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache",
+          "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 # One thread for each library: the workers of a class share the cores already.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -56,9 +60,12 @@ def needed_paths() -> list[str]:
     # Of a folder of libraries all is needed; of a checkout's, our packages: tests lie beside them.
     folders |= {str(package) for package in PACKAGES}
     folders |= set(library_folders())
-    # Hints, which set-up cells fetch; a checkout keeps them in course/. No test is among them.
+    # Hints, which set-up cells fetch; a checkout keeps them in course/, beside the tests: of a
+    # project's folder these two files and no other.
     if root := own_checkout():
-        folders |= {str(root / REGISTRY), str(root / "course" / "checks")}
+        folders |= {str(root / REGISTRY)}
+        folders |= {str(path) for name in (CHECKS, PREDICTIONS)
+                    for path in root.glob(f"course/projects/*/{name}")}
     # A folder inside another of them comes with it.
     return sorted(folder for folder in folders
                   if not any(folder.startswith(other.rstrip("/") + "/") for other in folders))
@@ -98,9 +105,7 @@ def bubblewrap_command() -> list[str] | None:
     command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if os.getuid() == 0:
         command += ["--uid", "65534", "--gid", "65534"]
-    # A distribution may keep the libraries in /usr and link to them, or have both.
-    for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache",
-                 "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"):
+    for path in SYSTEM:
         if os.path.islink(path):
             command += ["--symlink", os.readlink(path), path]
         elif os.path.exists(path):

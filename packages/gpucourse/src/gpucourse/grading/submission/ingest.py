@@ -12,6 +12,7 @@ import copy
 import json
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from gpucourse.grading.submission.reading import (
     read_bytes,
     source_of,
 )
+from gpucourse.grading.submission.versions import KEYS, Version, origin
 from gpucourse.grading.verdict import digest
 
 # Characters that make text read in another order than it runs (Unicode TR 36, "Trojan Source").
@@ -45,6 +47,8 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][\w, ()\[\]*]*)(?::[^=]*)?=(?!=)")
 WORD = re.compile(r"\b\w{1,100}\b")
 # So much of what is not graded is looked at for them, and so many are remembered.
 STRAY_NAMES = 1000
+_MISSING = ("The answer cell '{name}' is missing (deleted, or copied without its identity). It was "
+            "graded as released. Write into the original cell of a fresh copy.")
 
 
 def names_defined(source: str) -> set[str]:
@@ -80,6 +84,8 @@ class Ingested:
     strays: dict[str, str] = field(default_factory=dict)
     # Of the file as submitted.
     raw_digest: str = ""
+    # Answer cells that were not in the version which the student was given.
+    lacks: list[str] = field(default_factory=list)
     # What the grader itself could not do with it, or None: no fault of the student's.
     failed: str | None = None
 
@@ -100,21 +106,26 @@ class Ingested:
         ]
 
 
-def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None) -> Ingested:
-    """Read one submitted notebook. Never raises for anything that a student can do to a file."""
+def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None,
+                versions: Sequence[Version] = ()) -> Ingested:
+    """Read one submitted notebook. Never raises for anything that a student can do to a file.
+
+    `versions` are others that were handed out: what is as in one of them was not edited.
+    """
     limits = limits or Limits()
     data = b""
     try:
-        data = read_bytes(path, limits.notebook_bytes)
-        cells = parse_cells(data)
+        data = read_bytes(path, limits.upload_bytes)
+        cells = parse_cells(data, limits.notebook_bytes)
     except Unreadable as unreadable:
         return Ingested(dict(assignment.starters), fault=str(unreadable), raw_digest=digest(data))
-    ingested = ingest_cells(cells, assignment, limits)
+    ingested = ingest_cells(cells, assignment, limits, versions)
     ingested.raw_digest = digest(data)
     return ingested
 
 
-def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> Ingested:
+def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits,
+                 versions: Sequence[Version] = ()) -> Ingested:
     """Take the solution cells out of `cells` and say in words what else was found."""
     notices: list[str] = []
     found: dict[str, list[dict]] = defaultdict(list)
@@ -123,10 +134,22 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> I
             found[grade_id].append(cell)
 
     sources: dict[str, str] = {}
+    handed_out = [Version.of(assignment.released), *versions]
+    began = origin(found, handed_out)
+    lacks = [cell.grade_id for cell in assignment.solutions if cell.grade_id not in began.cells]
     for wanted in assignment.solutions:
-        sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices)
-    notices += _changed_tests(found, assignment)
-    ingested = Ingested(sources, notices, strays=_strays(cells, assignment, limits))
+        sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices, handed_out,
+                                         lacks)
+    own = {name for version in handed_out for name in version.cells}
+    strays = _strays(cells, own, limits)
+    for wanted in assignment.solutions:
+        name, starter = wanted.grade_id, assignment.starters[wanted.grade_id]
+        if wanted.cell_type == "code" and sources[name].strip() == starter.strip():
+            sources[name] = _beside(name, starter, strays, cells, notices)
+    notices += _changed_tests(found, assignment, handed_out, began)
+    ingested = Ingested(
+        sources, notices, lacks=[name for name in lacks if name not in found],
+        strays={name: f"cell {min(places)}" for name, places in strays.items()})
     if not found:
         ingested.fault = (
             f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
@@ -140,20 +163,23 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> I
 
 
 def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assignment,
-          limits: Limits, notices: list[str]) -> str:
-    """The student's source for one solution cell; the starter where there is none to take."""
+          limits: Limits, notices: list[str], handed_out: Sequence[Version], lacks: list[str]
+          ) -> str:
+    """The student's source for one solution cell; the starter where there is none to take, also
+    where the source is another version's starter."""
     name = wanted.grade_id
     starter = assignment.starters[name]
     copies = found.get(name, [])
+    starters = {"", starter.strip(), *(version.cells[name].source.strip()
+                                       for version in handed_out if name in version.cells)}
+    if not copies and name in lacks:
+        return starter
     if not copies:
-        notices.append(
-            f"The answer cell '{name}' is missing (deleted, or copied without its identity). It "
-            "was graded as released. Write into the original cell of a fresh copy."
-        )
+        notices.append(_MISSING.format(name=name))
         return starter
     # A copy without an answer in it, pasted by mistake, does not take the answer's place.
     written = [cell for cell in copies
-               if (source_of(cell) or "").strip() not in ("", starter.strip())]
+               if (source_of(cell) or "").strip() not in starters]
     cell = (written or copies)[-1]
     if len(copies) > 1:
         which = "last one" if cell is copies[-1] else "last one with an answer in it"
@@ -176,6 +202,44 @@ def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assi
             "released."
         )
         return starter
+    if source.strip() in starters - {""}:
+        return starter
+    return _readable(name, source, notices)
+
+
+def _beside(name: str, starter: str, strays: dict[str, set[int]], cells: list[dict],
+            notices: list[str]) -> str:
+    """The only cell without identity that defines what an untouched answer cell is to define.
+
+    The starter, with a notice, where several cells define some of it.
+    """
+    wanted = [found[1] for line in starter.splitlines()
+              if (found := DEFINITION.match(line)) is not None]
+    places = set().union(*(strays.get(one, ()) for one in wanted))
+    if not places:
+        return starter
+    if len(places) == 1 and all(one in strays for one in wanted):
+        (number,) = places
+        missing = _MISSING.format(name=name)
+        state = "missing" if missing in notices else "as it was released"
+        notices[:] = [notice for notice in notices if notice != missing]
+        source = source_of(cells[number - 1]) or ""
+        notices.append(
+            f"The answer cell '{name}' is {state}. Its answer was found in cell {number}, a cell "
+            "of your own, and graded. Write into the answer cell itself."
+        )
+        return _readable(name, source, notices)
+    where = ", ".join(map(str, sorted(places)[:5]))
+    notices.append(
+        f"What the answer cell '{name}' is to define stands in cells of your own (cell {where}), "
+        "which are not graded, because which of them is the answer is not clear. Move it into the "
+        "answer cell."
+    )
+    return starter
+
+
+def _readable(name: str, source: str, notices: list[str]) -> str:
+    """`source`; with a notice where it may read differently from how it runs."""
     if BIDIRECTIONAL & set(source):
         notices.append(
             f"The cell '{name}' holds characters that change the reading direction, so it may "
@@ -184,7 +248,8 @@ def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assi
     return source
 
 
-def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list[str]:
+def _changed_tests(found: dict[str, list[dict]], assignment: Assignment,
+                   handed_out: Sequence[Version], began: Version) -> list[str]:
     released = {
         cell.metadata.nbgrader.grade_id: cell
         for cell in assignment.released.cells
@@ -194,19 +259,23 @@ def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list
     for name, original in released.items():
         role = role_of(original)
         copies = found.get(name, [])
+        originals = [version.cells[name] for version in handed_out if name in version.cells]
         if role != SOLUTION:
             what = "test" if role == TEST else "read-only"
+            texts = {cell.source for cell in originals}
+            if not copies and name not in began.cells:
+                continue
             if not copies:
                 notices.append(f"The {what} cell '{name}' was deleted; the original was used.")
-            elif any(source_of(cell) != original.source for cell in copies):
+            elif any(source_of(cell) not in texts for cell in copies):
                 notices.append(
                     f"The {what} cell '{name}' differs from the instructor's, which was used.")
             elif len(copies) > 1:
                 notices.append(f"The {what} cell '{name}' was duplicated; it counts once.")
         for cell in copies:
             given = cell["metadata"]["nbgrader"]
-            keys = ("points", "grade", "solution", "locked")
-            if any(given.get(key) != original.metadata.nbgrader.get(key) for key in keys):
+            if all(any(given.get(key) != one.metadata.nbgrader.get(key) for key in KEYS)
+                   for one in originals):
                 notices.append(
                     f"The grading data of the cell '{name}' were edited; the instructor's apply."
                 )
@@ -214,10 +283,10 @@ def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list
     return notices
 
 
-def _strays(cells: list[dict], assignment: Assignment, limits: Limits) -> dict[str, str]:
-    """Names defined in cells that are not graded, with the first place of each."""
-    own = {cell.grade_id for cell in assignment.cells if cell.grade_id}
-    strays: dict[str, str] = {}
+def _strays(cells: list[dict], own: set[str], limits: Limits) -> dict[str, set[int]]:
+    """Names defined in cells that are not graded, and the numbers of these, from 1; `own` are the
+    assignment's cells, by grade_id."""
+    strays: dict[str, set[int]] = {}
     left = limits.cell_bytes
     for number, cell in enumerate(cells, start=1):
         if cell.get("cell_type") != "code" or grade_id_of(cell) in own:
@@ -227,8 +296,8 @@ def _strays(cells: list[dict], assignment: Assignment, limits: Limits) -> dict[s
         if left < 0:
             break
         for name in sorted(names_defined(source)):
-            if len(strays) < STRAY_NAMES:
-                strays.setdefault(name, f"cell {number}")
+            if name in strays or len(strays) < STRAY_NAMES:
+                strays.setdefault(name, set()).add(number)
     return strays
 
 
@@ -254,6 +323,7 @@ def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
         "notices": ingested.notices,
         "fault": ingested.fault,
         "strays": ingested.strays,
+        "lacks": ingested.lacks,
         "raw_digest": ingested.raw_digest,
         "written": written,
     }
@@ -283,4 +353,5 @@ def read_back(notebook: NotebookNode, assignment: Assignment) -> Ingested:
         record.get("fault"),
         dict(record.get("strays", {})),
         record.get("raw_digest", ""),
+        list(record.get("lacks", [])),
     )

@@ -12,6 +12,7 @@ grader they never do, because the inputs are hidden.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpucourse.exercises import parallel
+from gpucourse.grading.arguments import demand_plain_arguments
 from gpucourse.grading.contract import Launched, PropertyFailed
 
 # Pairs of what the host hands to the device and what the device gets.
@@ -30,7 +32,8 @@ GARBAGE = 0xFD
 
 
 def call(name: str, *args: object, where: str = "device", schedules: int = 1,
-         static: Sequence[int] = (), exchanged: Exchanged = ()) -> Any:
+         static: Sequence[int] = (), exchanged: Exchanged = (),
+         squeezed: float | None = None) -> Any:
     """Call the student's host function `name` and return its result.
 
     Parameters
@@ -52,12 +55,17 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1,
         device (its elements in any order, cast or in part; an argument of a launch), the device
         gets the second, so that a result made on the device is that of the second. An array with
         None before it takes the place of any other array of as many bytes that is not all zeros.
+    squeezed
+        For ``"jax"``: from 0 to 1/2. The numbers that JAX draws evenly from [0, 1) come from
+        [squeezed, squeezed + 1/2) instead, and what is made of them has to follow: with 0.1,
+        ``jax.random.uniform(key, minval=-1.0)`` lies between -0.8 and 0.2.
 
     Raises PropertyFailed when the answer is at fault: with `exchanged`, also if nothing was.
     """
     __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
+    demand_plain_arguments(f"call('{name}', …)", [*args, *exchanged])
     return current_judge().call(name, args, where=where, schedules=schedules,
-                                static=tuple(static), exchanged=exchanged)
+                                static=tuple(static), exchanged=exchanged, squeezed=squeezed)
 
 
 def launch(
@@ -76,6 +84,7 @@ def launch(
     Raises PropertyFailed when the kernel is at fault.
     """
     __tracebackhide__ = True
+    demand_plain_arguments(f"launch('{name}', …)", args, records=True)
     return current_judge().launch(
         name, dimensions(grid), dimensions(block), args, shared=shared, schedules=schedules
     )
@@ -94,6 +103,7 @@ def launch_source(
     if not isinstance(source, str):
         raise PropertyFailed(f"the source of the kernel '{kernel}' is no text",
                              f"got {type(source).__name__}")
+    demand_plain_arguments(f"launch_source(…, '{kernel}', …)", args, records=True)
     return current_judge().launch_source(source, kernel, dimensions(grid), dimensions(block), args,
                                          schedules=schedules)
 
@@ -110,6 +120,7 @@ def operations(name: str, *args: object, static: Sequence[int] = (),
     Raises PropertyFailed when the function cannot be traced; in a notebook, the error itself.
     """
     __tracebackhide__ = True
+    demand_plain_arguments(f"operations('{name}', …)", args)
     return Counter(current_judge().operations(name, args, static=tuple(static),
                                               elements=elements))
 
@@ -219,7 +230,9 @@ def expect_parallel(launched: Launched, items: int, *,
     if alone and alone[0].counters:
         asked["alone"] = alone[0].counters, alone[1]
     if found := launched.counters and parallel.uneven(*counted, **asked):
-        raise PropertyFailed(f"the kernel '{launched.kernel}' is serial: {found[0]}", found[1])
+        lone = counted[0].threads_at_work <= math.prod(launched.grid)  # one in each block
+        said = "is serial" if lone else "shares its work unevenly"
+        raise PropertyFailed(f"the kernel '{launched.kernel}' {said}: {found[0]}", found[1])
     if close := launched.counters and parallel.nearly(*counted, **asked):
         current_judge().came_near(f"{close[0]}: with a quarter more, {close[1]}")
     _met()
@@ -268,7 +281,7 @@ class Judge(Protocol):
     launched: list[Launched]
 
     def call(self, name: str, args: tuple, *, where: str, schedules: int,
-             static: tuple, exchanged: Exchanged) -> Any: ...
+             static: tuple, exchanged: Exchanged, squeezed: float | None) -> Any: ...
 
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched: ...

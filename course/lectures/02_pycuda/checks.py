@@ -1,0 +1,349 @@
+"""Checks and hints of "PyCUDA: CUDA C++ in a string"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
+from gpucourse.exercises.host_side import HOST, with_other_values
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, held, require_shared
+
+
+@exercise(
+    "first-kernel",
+    hints=(
+        "The idea: the same three parts as in `follow`, without its loop: which muon is this "
+        "thread's, is there such a muon, and the formula with `[i]` behind each array.",
+        "The shape: `int i = blockIdx.x * blockDim.x + threadIdx.x;`, then "
+        "`if (i < n) { radius[i] = …; }`. The field is one number for all: no `[i]`.",
+    ),
+)
+def first_kernel(source):
+    """Each thread has worked out its muon's radius, and the loose threads did nothing."""
+    random = np.random.default_rng(21)
+    for k, n in enumerate(LENGTHS):
+        pt, field = random.uniform(3, 60, n).astype(np.float32), np.float32(random.uniform(0.5, 6))
+        start, threads = np.full(n, LEFTOVER, np.float32), (64, 96, 256)[k % 3]
+        _, _, radius, _ = launched_cpp(
+            source, "radius_of", n // threads + 1, threads, pt, field, start, np.int32(n)
+        )
+        _close(radius, pt / (0.3 * float(field)), f"with {n} muons in a field of {field:.2f} T",
+               "pt over 0.3 times the field that comes in")
+    pt = np.ones(129, np.float32)
+    work = counted_cpp(source, "radius_of", 3, 64, pt, np.float32(2), pt, np.int32(129))
+    require(
+        work.global_stores <= 129,
+        f"the answer is right, but 129 elements were stored {work.global_stores:,} times",
+        look="is there a loop over all muons, in every thread?",
+    )
+    require_shared(work, (3,), (64,), 129, "each thread works out one radius", rounds=0)
+
+
+@exercise(
+    "mend",
+    hints=(
+        "The idea: the compiler stops at the parentheses that an `if` wants, at a variable without "
+        "a type, and after a statement without its end. What is left is one of the false friends.",
+        "The shape: `if (i < n) {`, `float scale = …;`, a semicolon; and of the three numbers in "
+        "`1 / 3`, which types have the first two?",
+    ),
+)
+def mend(source):
+    """It compiles, and a third is a third."""
+    random = np.random.default_rng(22)
+    for n in LENGTHS:
+        radius = random.uniform(0.2, 3, n).astype(np.float32)
+        start = np.full(n, LEFTOVER, np.float32)
+        _, fraction, _ = launched_cpp(
+            source, "reach", n // 64 + 1, 64, radius, start, np.int32(n)
+        )
+        require(
+            n == 0 or fraction.any(),
+            f"it compiles, but with {n} muons all fractions are 0",
+            look="what is `1 / 3` in C++?",
+        )
+        expected = np.minimum(2 * radius / 3, 1)
+        _close(fraction, expected, f"with {n} muons", "twice the radius over 3, and 1 at most")
+    some = np.ones(1009, np.float32)
+    work = counted_cpp(source, "reach", 16, 64, some, some, np.int32(1009))
+    require_shared(work, (16,), (64,), 1009, "each thread makes one fraction, as it did before",
+                   rounds=0)
+
+
+@exercise(
+    "fitting-types",
+    hints=(
+        "The idea: make a new array of the kernel's type first, contiguous, whatever came in; then "
+        "launch on it with numbers of the kernel's types, and enough blocks.",
+        'The shape: `result = np.array(values, dtype=np.float32, order="C")`; '
+        "`scale(drv.InOut(result), np.float32(by), np.int32(result.size), block=(128, 1, 1), "
+        "grid=(…, 1))` with `(result.size + 127) // 128` blocks.",
+    ),
+)
+def fitting_types(scaled):
+    """Right for whatever comes in, and what came in is as it was."""
+    random = np.random.default_rng(23)
+    _callable(scaled)
+    wide = random.uniform(1, 90, 258)
+    cases = {
+        "129 values of float64": (random.uniform(1, 90, 129), 2.5),
+        "33 values of int64": (random.integers(1, 90, 33), 3),
+        "a list": ([1, 2.5, 4], 0.5),
+        "128 values of float32": (wide[:128].astype(np.float32), 3.0),
+        "every second of 258 values of float32": (wide.astype(np.float32)[::2], 1.5),
+        "one value of float16": (np.ones(1, np.float16), 7),
+        "1009 values of float64": (random.uniform(1, 90, 1009), np.float64(1.25)),
+    }
+    for case, (values, by) in cases.items():
+        before = np.array(values)
+        with _found(f"with {case}"), virtualgpu.profile() as profile:
+            result = scaled(values, by)
+        require(
+            isinstance(result, np.ndarray) and result.dtype == np.float32,
+            f"with {case}, the result is {_kind(result)}, not an array of float32",
+            look="the array that you return",
+        )
+        require(
+            np.array_equal(before, values),
+            f"with {case}, the values that came in have changed",
+            look="`astype(…, copy=False)` and `ascontiguousarray` copy only when they must",
+        )
+        expected = before.astype(np.float32) * np.float32(by)
+        require(
+            result.size == 0 or result.any(),
+            f"with {case}, the result is all zeros",
+            look="do the values get into the array that the kernel scales?",
+        )
+        _close(result, expected, f"with {case}", "are there enough threads, and all elements?")
+        require(
+            profile.launches or not virtualgpu.is_active(),
+            "the numbers are right, but no kernel was launched",
+            look="let `scale` do the work",
+        )
+    values, others = random.uniform(1, 90, (2, 1009))
+    look = "`scale` works on the array that you hand over to it; return what it made of that one"
+    pair = values.astype(np.float32), others.astype(np.float32)
+    got = with_other_values(lambda: scaled(values.copy(), 1.75), [pair], "with 1,009 values", look)
+    _require_of_others(got, pair[1] * np.float32(1.75), "with 1,009 values", look)
+
+
+def _require_of_others(got, expected, case, look):
+    """Require what the device makes of the values that it was given in place of those known."""
+    require(
+        got is None or np.allclose(got, expected, rtol=1e-6, atol=0),
+        f"{case}, the answer is right, but {HOST}: the device was given other values, and the "
+        "answer did not change with them",
+        look=look,
+    )
+
+
+@exercise(
+    "copy-once",
+    hints=(
+        "The idea: as in the cell above: memory, one copy there, all launches, one copy back. "
+        "Nothing wrapped in `InOut`.",
+        "The shape: `d_pt = drv.mem_alloc(pt.nbytes)`, `drv.memcpy_htod(d_pt, pt)`, "
+        "`for factor in factors: scale(d_pt, np.float32(factor), …)`, "
+        "`drv.memcpy_dtoh(result, d_pt)`.",
+    ),
+)
+def copy_once(after_layers):
+    """One copy there, one back, however many layers."""
+    random = np.random.default_rng(24)
+    _callable(after_layers)
+    for n, layers in ((129, 3), (1, 1), (128, 0), (1009, 8)):
+        pt = random.uniform(3, 60, n).astype(np.float32)
+        factors = [float(factor) for factor in random.uniform(0.9, 1, layers)]
+        before, expected = pt.copy(), pt.copy()
+        for factor in factors:
+            expected *= np.float32(factor)
+        case = f"with {n} muons and {layers} layers"
+        with _copies() as copies, _found(case), virtualgpu.profile() as profile:
+            result = after_layers(pt, factors)
+        require(
+            np.array_equal(pt, before),
+            f"{case}, the array that came in has changed",
+            look="copy back into `result`",
+        )
+        require(
+            isinstance(result, np.ndarray) and result.dtype == np.float32,
+            f"{case}, the result is {_kind(result)}, not an array of float32",
+            look="the array that you return",
+        )
+        require(
+            result.size == 0 or result.any(),
+            f"{case}, the result is all zeros",
+            look="after the last launch, what copies the array back into `result`?",
+        )
+        _close(result, expected, case, "is every factor applied, once, to every element?")
+        for way, count in copies.items():
+            require(
+                count <= 1,
+                f"{case}, {count} arrays were copied {way} the device; one is enough",
+                look="what stands inside the loop?",
+            )
+        require(
+            len(profile.launches) == layers or not virtualgpu.is_active(),
+            f"{case}, there were {len(profile.launches)} launches",
+            look="one launch of `scale` for each factor",
+        )
+    pt, others = random.uniform(3, 60, (2, 1009)).astype(np.float32)
+    look = "copy `pt` to the device, launch on that memory, and copy back what the launches made"
+    case = "with 1,009 muons and 3 layers"
+    got = with_other_values(lambda: after_layers(pt.copy(), [0.9, 0.95, 0.97]), [(pt, others)],
+                            case, look)
+    _require_of_others(got, others * np.float32(0.9) * np.float32(0.95) * np.float32(0.97), case,
+                       look)
+
+
+@exercise(
+    "field-table",
+    hints=(
+        "The idea: three steps of the cell above: find the table, copy seven `float`s over it, "
+        "launch `follow` with `Out` arrays.",
+        'The shape: `address, _ = in_iron.get_global("field")`; '
+        "`drv.memcpy_htod(address, np.array(field_map, np.float32))`; then the launch as it stands "
+        "above.",
+    ),
+)
+def field_table(paths_through, pt, phi, charge):
+    """Each map gives its own paths."""
+    _callable(paths_through)
+    maps = ([4] * 7, [0.0] * 7, [1, 2, 3, 4, -3, -2, -1], [3.8, 3.8, 3.8, -2, -2, -2, -2])
+    kept = []
+    for field in maps:
+        answer = paths_through(list(field))
+        require(
+            isinstance(answer, tuple | list) and len(answer) == 2,
+            f"with {field}, the answer is {_kind(answer)}, not `x, y`",
+            look="return both arrays",
+        )
+        paths = [np.asarray(one) for one in answer]
+        require(
+            all(one.shape == (201, len(pt)) for one in paths),
+            f"with {field}, the shapes are {paths[0].shape} and {paths[1].shape}",
+            look=f"(201, {len(pt)}), a row for each step",
+        )
+        expected = _paths(pt, phi, charge, np.array(field, np.float32))
+        kept.append((paths, [one.copy() for one in paths]))
+        away = np.hypot(paths[0] - expected[0], paths[1] - expected[1]).max(axis=0)
+        # On the edge of a ring the last digit decides, so a few paths may part.
+        require(
+            np.mean(away < 0.01) > 0.9,
+            f"with the map {field}, the paths end up to {away.max():.1f} m off",
+            look="is the table written before the launch, each time, as seven `float`s?",
+        )
+    require(
+        all(np.array_equal(paths, copies) for paths, copies in kept),
+        "the arrays that one call returned have changed with the next",
+        look="make new arrays in each call",
+    )
+    known, others = np.random.default_rng(26).uniform(0.5, 4, (2, 7)).astype(np.float32)
+    case, look = "with a map of 7 fields", "write the map into `field`, and let `follow` walk"
+    got = with_other_values(lambda: paths_through(known.tolist()), [(known, others)], case, look)
+    if got is not None:
+        expected = _paths(pt, phi, charge, others)
+        away = np.hypot(got[0] - expected[0], got[1] - expected[1]).max(axis=0)
+        require(np.mean(away < 0.01) > 0.9,
+                f"{case}, the paths are right, but {HOST}: the device was given another map, and "
+                "the paths did not change with it", look=look)
+
+
+def _paths(pt, phi, charge, field):
+    """The kernel's steps with NumPy, in float32."""
+    step, angle = np.float32(0.05), phi.copy()
+    x, y = np.zeros((2, 201, len(pt)), np.float32)
+    for k in range(1, 201):
+        x[k], y[k] = x[k - 1] + step * np.cos(angle), y[k - 1] + step * np.sin(angle)
+        ring = np.hypot(x[k], y[k]).astype(int)
+        here = np.where(ring < len(field), field[np.minimum(ring, len(field) - 1)], 0)
+        angle = (angle - np.float32(0.3) * charge * here * step / pt).astype(np.float32)
+    return x, y
+
+
+@contextmanager
+def _copies() -> Iterator[dict[str, int]]:
+    """Count the copies that a function asks ``pycuda.driver`` for, to the device and back."""
+    import pycuda.driver as drv
+
+    counts = {"to": 0, "from": 0}
+    ways = {
+        "memcpy_htod": ("to",), "to_device": ("to",), "In": ("to",), "InOut": ("to", "from"),
+        "Out": ("from",), "memcpy_dtoh": ("from",), "from_device": ("from",),
+        "from_device_like": ("from",),
+    }
+    known = {name: getattr(drv, name) for name in ways if hasattr(drv, name)}
+
+    def counting(name):
+        def call(*arguments, **options):
+            for way in ways[name]:
+                counts[way] += 1
+            return known[name](*arguments, **options)
+
+        return call
+
+    try:
+        for name in known:
+            setattr(drv, name, counting(name))
+        yield counts
+    finally:
+        for name, original in known.items():
+            setattr(drv, name, original)
+
+
+@contextmanager
+def _found(case: str) -> Iterator[None]:
+    """Fail for what the checkers of the virtual GPU find; arguments that do not fit come first."""
+    error = None
+    with virtualgpu.check() as report:
+        try:
+            yield
+        except Exception as raised:
+            error = raised
+    for finding in sorted(report.findings, key=lambda one: one.kind != "arguments"):
+        if finding.kind == "arguments" or error is None:
+            require(False, f"{case}: {finding.message}", look=_LOOK.get(finding.kind))
+    if error is not None:
+        raise error
+
+
+_LOOK = {
+    "arguments": "which type does the kernel declare, and which has what you hand over?",
+    "uninitialised": "is the array copied to the device before the first launch?",
+}
+
+
+def _callable(answer) -> None:
+    require(
+        callable(answer),
+        f"this is {_kind(answer)}, not a function",
+        look="its name without parentheses",
+    )
+
+
+def _kind(value) -> str:
+    dtype = getattr(value, "dtype", None)
+    if isinstance(value, np.ndarray):
+        return f"an array of {dtype}"
+    return f"a {type(value).__name__}"
+
+
+def _close(got, expected, case, look) -> None:
+    """Require floats equal to six digits, and name the first that is not."""
+    require(
+        np.shape(got) == np.shape(expected),
+        f"{case}, there are {np.size(got)} results, not {np.size(expected)}",
+        look="the length of the array",
+    )
+    wrong = np.flatnonzero(~np.isclose(got, expected, rtol=1e-6, atol=0))
+    if not len(wrong):
+        return
+    k = wrong[0]
+    if got[k] == LEFTOVER:
+        require(False, f"{case}, element {k} was never written", look="which thread has it?")
+    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.6g}", look=look)

@@ -1,0 +1,303 @@
+"""Checks and hints of "CuPy: NumPy on the device"."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.host_side import leaving
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal, require_shared
+from virtualgpu.errors import VirtualGPUError
+
+
+@exercise(
+    "lookup",
+    hints=(
+        "The idea: compare with the table's length, on both sides, and let `cp.where` choose "
+        "between the table's answer and NaN.",
+        "The shape: `known = (layers >= 0) & (layers < …)`, then `cp.where(known, …, cp.nan)`. The "
+        "lookup itself may wrap: what it finds where `known` is False is not used.",
+    ),
+)
+def lookup(offsets_of):
+    """Every layer of the table found, NaN for all others, and nothing left the device."""
+    import cupy as cp
+
+    random = np.random.default_rng(31)
+    for k, n in enumerate(LENGTHS):
+        table = (7, 12, 1, 5)[k % 4]
+        offsets = random.normal(size=table)
+        layers = random.integers(-9, 20, n)
+        d_layers, d_offsets = cp.asarray(layers), cp.asarray(offsets)
+        with virtualgpu.launches() as launched, leaving() as left:
+            got = offsets_of(d_layers, d_offsets)
+        require(
+            isinstance(got, cp.ndarray),
+            f"the answer is a {type(got).__module__}.{type(got).__name__}, not an array of CuPy",
+            look="cp.where, cp.nan; no .get()",
+        )
+        require(
+            got.shape == (n,),
+            f"{n} layers gave an array of the shape {got.shape}",
+            look="one answer for each hit, known or not",
+        )
+        known = (layers >= 0) & (layers < table)
+        got = got.get()
+        for k in np.flatnonzero(~known & ~np.isnan(got)):
+            require(
+                False,
+                f"layer {layers[k]} is not in a table of {table}, and its offset is {got[k]:.3f}",
+                look="indices that are too large wrap around, and so do those below 0",
+            )
+        for k in np.flatnonzero(known & (got != np.where(known, offsets[layers % table], 0))):
+            require(
+                False,
+                f"the offset of layer {layers[k]} of {table} is {offsets[layers[k]]:.3f}, not "
+                f"{got[k]:.3f}",
+                look="which layers are known? 0 is, and so is the last one",
+            )
+        if n and virtualgpu.is_active():  # a real GPU keeps no list
+            require(
+                launched,
+                "the answers are right, but the device did nothing for them",
+                look="work with the arrays as they come: no .get()",
+            )
+            require(
+                len(launched) <= 30,
+                f"the answers are right, but {n} layers took {len(launched)} launches",
+                look="whole arrays at once: no loop",
+            )
+            left.demand_none(f"with {n} layers", "cp.where chooses on the device: no .get()")
+
+
+@exercise(
+    "in-chunks",
+    hints=(
+        "The idea: make the result once, as long as `a`, and fill it part by part. A slice of a "
+        "CuPy array is a view: no copy.",
+        "The shape: `times = cp.empty_like(a)`, `for start in range(0, a.size, chunk):`, and in it "
+        "`times[start:start + chunk] = time_to_wall(…)` with the same slice of all three.",
+    ),
+)
+def in_chunks(times_in_chunks):
+    """The same times for every length, in the room of the result and five chunks."""
+    import cupy as cp
+
+    sizes = []
+    for n, chunk in ((100, 32), (96, 32), (1, 32), (31, 32), (33, 32), (1009, 100), (5000, 3000)):
+        coefficients, expected = _lines(n)
+        on_device = [cp.asarray(one) for one in coefficients]
+        with virtualgpu.launches() as listed, virtualgpu.profile() as profile, leaving() as left:
+            got = times_in_chunks(*on_device, chunk)
+        case = f"with {n} particles in chunks of {chunk}"
+        _require_times(got, expected, case)
+        require(
+            listed or profile.launches or not virtualgpu.is_active(),  # a real GPU keeps no list
+            f"{case}, the times are right, but the device did nothing for them: NumPy worked them "
+            "out on the host",
+            look="the formula of slices of `a`, `b` and `c` as they come: no .get()",
+        )
+        left.demand_none(case, "the formula of slices of `a`, `b` and `c` as they come: no .get()")
+        sizes.append((n, chunk, max((one.size for one in listed if one.kind != "fill"), default=0)))
+    n, chunk = 60_000, 4_000
+    coefficients, expected = _lines(n)
+    on_device = [cp.asarray(one) for one in coefficients]
+    room = cp.cuda.MemoryPool()  # of its own: what else the notebook holds does not count
+    room.set_limit(size=8 * (n + 5 * chunk) + 8192)
+    try:
+        with cp.cuda.using_allocator(room.malloc):
+            got = times_in_chunks(*on_device, chunk)
+    except cp.cuda.memory.OutOfMemoryError as error:
+        require(
+            False,
+            f"{n:,} particles in chunks of {chunk:,} did not fit: {error}",
+            look="besides the result, is anything longer than a chunk, or are there many chunks "
+            "at once?",
+        )
+    _require_times(got, expected, f"with {n:,} particles in chunks of {chunk:,}")
+    coefficients, expected = _lines(0)
+    try:
+        got = times_in_chunks(*map(cp.asarray, coefficients), 32)
+    except Exception as error:
+        require(False, f"with no particles at all: {error}", look="there may be no chunk")
+    _require_times(got, expected, "with no particles at all")
+    for n, chunk, largest in sizes:  # 0 where kernels of another kind than CuPy's did it
+        require(
+            not largest or min(n, chunk) / 2 <= largest <= chunk,
+            f"with {n:,} particles in chunks of {chunk:,}, the times are right, but the device "
+            f"works on {largest:,} at once",
+            look="how long is a slice, and does `chunk` say so?",
+        )
+
+
+@exercise(
+    "elementwise",
+    hints=(
+        "The idea: leave `time = wall; lid = 0;` as it is, and overwrite both `if` the lid comes "
+        "first. A particle with `vz == 0` never meets one.",
+        "The shape: `if (vz != 0) { T at_lid = ((vz > 0 ? length : -length) - z) / vz; if (…) { "
+        "time = …; lid = …; } }`.",
+    ),
+)
+def elementwise(leave):
+    """By wall or by lid, forwards, backwards and straight out, in both precisions."""
+    import cupy as cp
+
+    require(
+        type(leave).__name__ == "ElementwiseKernel",
+        f"this is a {type(leave).__name__}, not an ElementwiseKernel",
+        look="the name that cp.ElementwiseKernel(…) was given to",
+    )
+    random = np.random.default_rng(33)
+    for dtype, n in ((np.float64, 257), (np.float32, 129), (np.float64, 1), (np.float64, 0)):
+        wall = random.uniform(3, 20, n).astype(dtype)
+        z = random.uniform(-2, 2, n).astype(dtype)
+        vz = random.uniform(-0.3, 0.3, n).astype(dtype)
+        vz[::8] = 0
+        length = dtype(random.uniform(1, 4))
+        time, lid = leave(*map(cp.asarray, (wall, z, vz)), length)
+        with np.errstate(divide="ignore"):
+            at_lid = np.where(vz != 0, (np.where(vz > 0, length, -length) - z) / vz, np.inf)
+        by_lid = at_lid < wall
+        expected = np.where(by_lid, at_lid, wall)
+        wrong = ~np.isclose(time.get(), expected, rtol=1e-5) | (lid.get() != by_lid)
+        for k in np.flatnonzero(wrong):
+            _blame_leaving(wall[k], z[k], vz[k], length, time.get()[k], lid.get()[k], at_lid[k])
+
+
+def _blame_leaving(wall, z, vz, length, time, lid, at_lid):
+    if vz == 0:
+        look = "with vz = 0 there is no lid to meet, and nothing to divide by"
+    elif np.isclose(time, (length - z) / vz, rtol=1e-5) and vz < 0:
+        look = "backwards, the lid is at -length"
+    else:
+        look = "whichever comes first, and lid says which it was"
+    if np.isfinite(time) and abs(time) > 1e30:
+        look = "are `time` and `lid` set whichever way the `if` goes?"
+    which = "a lid" if at_lid < wall else "the wall"
+    require(
+        False,
+        f"from z = {z:.3f} m with vz = {vz:.3f} m/ns, lids at ±{length:.2f} m, wall after "
+        f"{wall:.2f} ns: time is {time:.4g} and lid {lid}, but it leaves by {which} after "
+        f"{min(at_lid, wall):.2f} ns",
+        look=look,
+    )
+
+
+@exercise(
+    "reduction",
+    hints=(
+        "The idea: particles that leave by the wall must not win, so give them a time that never "
+        "is the smallest. What is the smallest of no numbers at all?",
+        'The shape: each is `"lid ? time : …"`, combined by `"min(a, b)"`; the identity is the '
+        "same infinity.",
+    ),
+)
+def reduction(first_at_lid):
+    """The smallest of the right ones, infinity where there is none."""
+    import cupy as cp
+
+    require(
+        type(first_at_lid).__name__ == "ReductionKernel",
+        f"this is a {type(first_at_lid).__name__}, not a ReductionKernel",
+        look="the name that cp.ReductionKernel(…) was given to",
+    )
+    random = np.random.default_rng(34)
+    for n in LENGTHS:
+        time = random.uniform(3, 20, n)
+        for share in (0.5, 0.0, 1.0):
+            lid = (random.random(n) < share).astype(np.int8)
+            if n and share == 0.5:
+                time[0], lid[0] = 1.0, 0  # the smallest of all leaves by the wall
+            first = float(first_at_lid(cp.asarray(time), cp.asarray(lid)))
+            expected = time[lid == 1].min(initial=np.inf)
+            require(
+                first == expected,
+                f"with {n} particles, {lid.sum()} of them by a lid, the first is {first:g}, not "
+                f"{expected:g}",
+                look=_where_a_minimum_goes_wrong(first, time, lid),
+            )
+
+
+def _where_a_minimum_goes_wrong(first, time, lid):
+    if first == 0:
+        return (
+            "0 is smaller than every time: what is the identity, which takes part in the "
+            "combining, and what does a particle at the wall give?"
+        )
+    if lid.sum() == 0:
+        return "no particle at a lid: neither the identity nor those at the wall may show"
+    if first == time.min(initial=np.inf):
+        return "those that leave by the wall take part: what does each of them give?"
+    return "how are two results combined?"
+
+
+@exercise(
+    "raw",
+    hints=(
+        "The idea: thread `i` makes gap `i`, which needs times `i` and `i + 1`. Which is the last "
+        "`i` that has both?",
+        "The shape: `if (i < …) gap[i] = time[i + 1] - time[i];`. Of n times there are n - 1 gaps.",
+    ),
+)
+def raw(gaps):
+    """Every gap, and no thread beyond the last one."""
+    require(
+        type(gaps).__name__ == "RawKernel",
+        f"this is a {type(gaps).__name__}, not a RawKernel",
+        look="the name that cp.RawKernel(…) was given to",
+    )
+    # On the virtual GPU also where there is a real one: it names the line of a bad address.
+    module = virtualgpu.Module.from_cuda(gaps.code)
+    random = np.random.default_rng(35)
+    for k, n in enumerate(LENGTHS):
+        time = np.sort(random.uniform(3, 20, n))
+        gap = np.full(max(n - 1, 0), float(LEFTOVER))
+        threads = (64, 96, 256)[k % 3]
+        blocks = n // threads + 1
+        try:
+            with virtualgpu.check() as report:
+                module.launch(gaps.name, blocks, threads, [time, gap, np.int32(n)])
+        except VirtualGPUError as error:
+            require(
+                False,
+                f"with {n} times and {threads * blocks} threads: {str(error).splitlines()[0]}",
+                look="the last time has no next one, and loose threads have none at all",
+            )
+        require(report.ok, f"with {n} times: {report}")
+        require_equal(gap, np.diff(time), f"with {n} times", "gap i is from time i to time i + 1")
+    with virtualgpu.profile() as profile:
+        module.launch(gaps.name, 3, 64, [np.arange(129.0), np.zeros(128), np.int32(129)])
+    require_shared(profile.counters, (3,), (64,), 128, "each thread makes one gap", rounds=0)
+
+
+def _lines(n):
+    """a, b and c of n straight lines from near the middle to a wall at 1.1 m, and their times."""
+    random = np.random.default_rng(32)
+    x, y = random.normal(0, 0.05, (2, n))
+    vx, vy = random.uniform(0.1, 0.3, (2, n))
+    a, b, c = vx**2 + vy**2, 2 * (x * vx + y * vy), x**2 + y**2 - 1.21
+    return (a, b, c), (-b + np.sqrt(b**2 - 4 * a * c)) / (2 * a)
+
+
+def _require_times(got, expected, case):
+    import cupy as cp
+
+    require(
+        isinstance(got, cp.ndarray),
+        f"the answer is a {type(got).__name__}, not an array of CuPy",
+        look="return the array that the parts were written to",
+    )
+    require(
+        got.shape == expected.shape,
+        f"{case}, there are {got.size} times",
+        look="the last chunk may be shorter than the others",
+    )
+    wrong = np.flatnonzero(~np.isclose(got.get(), expected, rtol=1e-9))
+    if len(wrong):
+        require(
+            False,
+            f"{case}, time {wrong[0]} is {got.get()[wrong[0]]:.6g}, not {expected[wrong[0]]:.6g}",
+            look="which chunks were filled, and from the same slice of a, b and c?",
+        )

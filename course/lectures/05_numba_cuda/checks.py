@@ -1,0 +1,251 @@
+"""Checks and hints of "Numba CUDA: kernels in Python"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    held,
+    launched,
+    require_equal,
+    require_parallel,
+    require_shared,
+)
+
+
+@exercise(
+    "loop-to-kernel",
+    hints=(
+        "The idea: the launch is the loop, so the kernel has none. Which `i` is this thread's, and "
+        "do the arrays have an element `i`?",
+        "The shape: `i = cuda.grid(1)`, then `if i < pt.size:` around the line of the loop's body.",
+    ),
+)
+def loop_to_kernel(kernel):
+    """Each thread did its own element, and the loose threads did nothing."""
+    random = np.random.default_rng(51)
+    for k, n in enumerate(LENGTHS):
+        pt, eta = random.uniform(1.0, 60.0, n), random.uniform(-2.5, 2.5, n)
+        threads = (64, 96, 256)[k % 3]
+        *_, pz = launched(kernel, n // threads + 1, threads, pt, eta, np.full(n, float(LEFTOVER)))
+        _close(pz, pt * np.sinh(eta), f"with {n} muons", "compare the line with the loop's body")
+    work = counted(kernel, 3, 64, np.ones(129), np.ones(129), np.zeros(129))
+    require(
+        work.global_stores <= 129,
+        f"the answer is right, but 129 elements were stored {work.global_stores:,} times",
+        look="is there still a loop over all elements, in every thread?",
+    )
+    require_parallel(kernel, 16, 64, np.ones(1009), np.ones(1009), np.zeros(1009), items=1009,
+                     look="is there still a loop over all elements, in one thread?")
+
+
+@exercise(
+    "device-function",
+    hints=(
+        "The idea: of the two angles that differ by 2π, one lies between -π and π. When is the "
+        "plain difference too large, and when too small?",
+        "The shape: `if difference > math.pi:` take 2π away, `elif difference < -math.pi:` add "
+        "it. Nothing else changes.",
+    ),
+)
+def device_function(delta_phi):
+    """In range, with its sign, on both sides of the seam."""
+    from numba import cuda
+
+    require(
+        hasattr(delta_phi, "py_func"),
+        f"this is a {type(delta_phi).__name__}, not a device function",
+        look="@cuda.jit(device=True) above the function, and its name without parentheses",
+    )
+    require(
+        delta_phi.targetoptions.get("device"),
+        "this is a kernel: other kernels cannot call it",
+        look="@cuda.jit(device=True)",
+    )
+
+    @cuda.jit
+    def call(phi1, phi2, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = delta_phi(phi1[i], phi2[i])
+
+    random = np.random.default_rng(52)
+    seam = [(3.1, -3.1), (-3.1, 3.1), (2.0, -2.0), (-2.0, 2.0), (0.5, 0.2), (0.2, 0.5), (1.0, 1.0)]
+    pairs = np.concatenate([seam, random.uniform(-math.pi, math.pi, (250, 2))])
+    first, second = np.ascontiguousarray(pairs.T)
+    *_, got = launched(call, 3, 128, first, second, np.full(len(pairs), float(LEFTOVER)))
+    expected = np.remainder(first - second + math.pi, 2 * math.pi) - math.pi
+    for phi1, phi2, angle, right in zip(first, second, got, expected, strict=True):
+        case = f"phi1 = {phi1:.2f} and phi2 = {phi2:.2f}"
+        require(
+            abs(angle + right) > 1e-9 or abs(right) < 1e-9,
+            f"for {case}, the angle is {angle:.2f}; its sign should be the other one",
+            look="which is subtracted from which, and is the sign lost on the way?",
+        )
+        require(
+            abs(angle) <= math.pi + 1e-9,
+            f"for {case}, the angle is {angle:.2f}, which is not between -π and π",
+            look="the difference can leave the range on both sides",
+        )
+        require(
+            abs(angle - right) < 1e-9,
+            f"for {case}, the angle is {angle:.4f}, not {right:.4f}",
+            look="a full turn is 2π",
+        )
+
+
+@exercise(
+    "single-precision",
+    hints=(
+        "The idea: both constants are Python floats, and so `float64`. Make them `float32` before "
+        "they meet the array's element.",
+        "The shape: `np.float32(0.983) * energy[i] + np.float32(…)`.",
+    ),
+)
+def single_precision(kernel):
+    """Right to seven digits, and no double precision in the PTX."""
+    random = np.random.default_rng(53)
+    for n, threads in ((129, 64), (1, 32), (33, 96)):
+        energy = random.uniform(1.0, 200.0, n).astype(np.float32)
+        start = np.full(n, LEFTOVER, np.float32)
+        _, out = launched(kernel, n // threads + 1, threads, energy, start)
+        expected = np.float32(0.983) * energy + np.float32(0.12)
+        _close(out, expected, f"with {n} energies", "0.983 times the energy, plus 0.12", 1e-6)
+    doubles = [line.strip() for line in _ptx(kernel).splitlines() if _is_double(line)]
+    require(
+        not doubles,
+        f"the answer is right, but {len(doubles)} instructions are in double precision; the first "
+        f"is `{doubles[0] if doubles else ''}`",
+        look="of which type is each constant, and of which the result of each operation?",
+    )
+    some = np.ones(1009, np.float32)
+    require_parallel(kernel, 16, 64, some, some, items=1009,
+                     look="each thread makes one number, as in the lecture's kernels")
+
+
+@exercise(
+    "stencil",
+    hints=(
+        "The idea: guard the thread's own cell as in `scale_map`. Left and right always exist, "
+        "for `(column + 1) % columns` comes round; above and below need an `if` each.",
+        "The shape: `column, row = cuda.grid(2)`; inside the guard, `total` starts with the cell "
+        "itself and takes its four neighbours; at the end `out[row, column] = total / 5`.",
+    ),
+)
+def stencil(kernel):
+    """The right map, round the ring and up to the edge, with warps along the rows."""
+    random = np.random.default_rng(54)
+    for rows, columns in ((5, 7), (4, 32), (1, 33), (33, 1), (9, 64), (13, 65)):
+        # Multiples of 5: sums and means are exact in any order.
+        values = 5.0 * random.integers(1, 200, (rows, columns))
+        blocks = (columns // 32 + 1, rows // 4 + 1)
+        start = np.full((rows, columns), float(LEFTOVER))
+        _, out = launched(kernel, blocks, (32, 4), values, start, seeds=(1,))
+        ring = values + np.roll(values, 1, 1) + np.roll(values, -1, 1)
+        inside = np.pad(values, ((1, 1), (0, 0)))
+        expected = (ring + inside[2:] + inside[:-2]) / 5
+        case = f"with {rows} rows and {columns} columns"
+        _judge_map(out, expected, case)
+    counts = counted(kernel, (2, 16), (32, 4), values := np.ones((64, 64)), values)
+    require(
+        counts.global_store_sectors <= 2 * counts.global_store_ideal_sectors,
+        f"the map is right, but its {counts.global_store_ideal_sectors} sectors are written in "
+        f"{counts.global_store_sectors} pieces: a warp's threads lie in a column",
+        look="cuda.grid(2) gives x first, and x should be the column",
+    )
+    # The answer of the lecture makes 6 accesses a cell; a thread at the corner of a tile with a
+    # halo makes 12, and 16 where the map ends there too.
+    require_shared(counts, (2, 16), (32, 4), values.size, "each thread makes one cell", rounds=0,
+                   accesses=16)
+
+
+def _judge_map(out, expected, case):
+    rows, _ = expected.shape
+    missing = np.argwhere(out == LEFTOVER)
+    if len(missing):
+        row, column = missing[0]
+        require(
+            False,
+            f"{case}, cell [{row}, {column}] was never written",
+            look="the launch has its columns along x: which does cuda.grid(2) give first? and "
+            "which cells does the guard leave out?",
+        )
+    wrong = np.argwhere(out != expected)
+    if not len(wrong):
+        return
+    row, column = wrong[0]
+    if row in (0, rows - 1):
+        where = "above the first row and below the last there is nothing, which counts as 0"
+    else:
+        where = "the first and the last column are neighbours; five cells, divided by 5"
+    require(
+        False,
+        f"{case}, cell [{row}, {column}] is {out[row, column]:g}, not {expected[row, column]:g}",
+        look=where,
+    )
+
+
+@exercise(
+    "tiled-matmul",
+    hints=(
+        "The idea: keep the loop and its two barriers for every thread. Guard each of the two "
+        "loads by itself (they leave the matrix at different places), and the final store.",
+        "The shape: `tile_a[y, x] = a[row, start + x] if row < a.shape[0] and start + x < "
+        "a.shape[1] else 0`, likewise for `tile_b` with `start + y` and `column`; the sum as "
+        "before; an `if` around the store.",
+    ),
+)
+def tiled_matmul(kernel):
+    """Right for every shape, through shared memory, with both barriers."""
+    random = np.random.default_rng(55)
+    for rows, inner, columns in ((17, 33, 31), (16, 16, 16), (1, 1, 1), (5, 40, 20), (40, 3, 7)):
+        # Small whole numbers: products are exact in any order.
+        a = random.integers(-9, 10, (rows, inner)).astype(np.float32)
+        b = random.integers(-9, 10, (inner, columns)).astype(np.float32)
+        start = np.full((rows, columns), LEFTOVER, np.float32)
+        blocks = ((columns + 15) // 16, (rows + 15) // 16)
+        *_, product = launched(kernel, blocks, (16, 16), a, b, start, seeds=(3,))
+        case = f"({rows} × {inner}) times ({inner} × {columns})"
+        require_equal(product.ravel(), (a @ b).ravel(), case, "what do the tiles hold outside?")
+    a = np.ones((48, 48), np.float32)
+    counts = counted(kernel, (3, 3), (16, 16), a, a, a)
+    require(
+        counts.shared_loads and counts.global_loads <= 3 * a.size * 2,
+        f"the product is right, but {counts.global_loads:,} numbers were loaded from global "
+        f"memory where {3 * a.size * 2:,} are enough",
+        look="each thread loads one number of each tile, and the block shares them",
+    )
+    # The answer of the lecture makes 115 accesses an element; a sum kept in `product` adds 96.
+    require_shared(counts, (3, 3), (16, 16), a.size,
+                   "each thread loads its number of each tile, and makes one element", rounds=0,
+                   accesses=240)
+
+
+def _close(got, expected, case, look, tolerance=1e-12):
+    """Require floats equal to a relative tolerance, and name the first that is not."""
+    wrong = np.flatnonzero(~np.isclose(got, expected, rtol=tolerance, atol=0))
+    if not len(wrong):
+        return
+    k = wrong[0]
+    if got[k] == LEFTOVER:
+        require(False, f"{case}, element {k} was never written", look="which thread has it?")
+    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.6g}", look=look)
+
+
+def _ptx(kernel) -> str:
+    """PTX of the kernel for two contiguous float32 arrays."""
+    from numba import cuda, float32
+
+    ptx, _ = cuda.compile_ptx(kernel.py_func, (float32[::1], float32[::1]), cc=(9, 0))
+    return ptx
+
+
+def _is_double(line: str) -> bool:
+    """Whether a line of PTX is an instruction on 64-bit floats, conversions included."""
+    return ".f64" in line and not line.lstrip().startswith((".", "//"))

@@ -1,0 +1,351 @@
+"""Checks and hints of "Thinking in threads"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    launched,
+    require_equal,
+    require_parallel,
+)
+
+
+@exercise(
+    "launch-shape",
+    hints=(
+        "The idea: `n / threads` blocks, but a part of a block is not to be had, so round up. The "
+        "loose threads are those that are started beyond `n`.",
+        "The shape: `//` rounds down. Add `threads - 1` to `n` before you divide, and only an "
+        "exact multiple stays where it is.",
+    ),
+)
+def launch_shape(shape):
+    """Enough blocks for every element, and not one more."""
+    for threads in (128, 1, 32, 96, 1024):
+        for n in (*LENGTHS, 71_009, 1_000_000):
+            blocks, loose = pair(shape(n, threads), "two numbers: blocks and loose threads")
+            case = f"{n} elements and blocks of {threads} threads"
+            require(
+                blocks == int(blocks) and loose == int(loose),
+                f"for {case}, the answer is {blocks} blocks and {loose} loose threads: neither "
+                "comes in parts",
+                look="`/` or `//`?",
+            )
+            blocks, loose = int(blocks), int(loose)
+            enough = -(-n // threads)
+            require(
+                blocks * threads >= n,
+                f"for {case}, {blocks} blocks have {blocks * threads} threads: "
+                f"{n - blocks * threads} elements get none",
+                look="do you round up or down?",
+            )
+            require(
+                blocks == enough,
+                f"for {case}, {enough} blocks are enough; yours are {blocks}",
+                look="what happens when n is an exact multiple of threads?",
+            )
+            require(
+                loose == blocks * threads - n,
+                f"for {case}, {blocks} blocks are right, and they have {blocks * threads} "
+                f"threads, so {blocks * threads - n} are loose; yours are {loose}",
+                look="how many threads are started, and how many have an element?",
+            )
+
+
+@exercise(
+    "bounds-guard",
+    hints=(
+        "The idea: which elements does thread `i` touch, and which of them has the highest index? "
+        "That one must exist.",
+        "The shape: `if i + 1 < values.size:` around the one line that subtracts.",
+    ),
+)
+def bounds_guard(kernel):
+    """Every gap is there, and no thread reached past the end."""
+    random = np.random.default_rng(6)
+    for n in LENGTHS:
+        values = random.normal(0.0, 50.0, n)
+        out = np.full(max(n - 1, 0), float(LEFTOVER))
+        _, out = launched(kernel, n // 64 + 1, 64, values, out)
+        gaps = np.diff(values)
+        require(
+            not np.array_equal(out, -gaps) or not n > 1,
+            f"with {n} values, every gap has the wrong sign",
+            look="which of the two is subtracted from which?",
+        )
+        require_equal(out, gaps, f"with {n} values", "which is the last thread with a gap?")
+    require_parallel(kernel, 16, 64, np.ones(1009), np.zeros(1008), items=1009,
+                     look="each thread makes one gap")
+
+
+@exercise(
+    "grid-stride",
+    hints=(
+        "The idea: the loop of `partial_sums`, but it counts instead of adding. Count in a "
+        "variable of the thread's own, and write it once, at the end.",
+        "The shape: `mine = 0`, then `for i in range(me, values.size, cuda.gridsize(1)):` with an "
+        "`if` inside, then `counts[me] = mine` after the loop.",
+    ),
+)
+def grid_stride(kernel):
+    """Each value was counted once, by the thread whose turn it was, whatever the launch."""
+    random = np.random.default_rng(7)
+    for blocks, threads in ((2, 64), (1, 32), (3, 33), (1, 1), (5, 128)):
+        for n in LENGTHS:
+            values = random.integers(-40, 40, n).astype(np.float64)
+            cut = float(random.integers(-30, 30))
+            counts = np.full(blocks * threads, LEFTOVER, np.int64)
+            *_, counts = launched(kernel, blocks, threads, values, cut, counts)
+            above = (values > cut).sum()
+            case = f"with {n} values and a launch of [{blocks}, {threads}]"
+            added = np.flatnonzero((counts < 0) & (counts != LEFTOVER))
+            require(
+                not len(added),
+                f"{case}, counts[{_first(added)}] is {counts[_first(added)]}",
+                look="counts holds anything before the launch: do you add to it?",
+            )
+            untouched = np.flatnonzero(counts == LEFTOVER)
+            require(
+                not len(untouched),
+                f"{case}, counts[{_first(untouched)}] was never written",
+                look="every thread must write, also one that has no values to count",
+            )
+            require(
+                counts.sum() != (values >= cut).sum() or counts.sum() == above,
+                f"{case}, values equal to the cut are counted too",
+                look="above is `>`",
+            )
+            require(
+                counts.sum() == above,
+                f"{case}, {above} values lie above the cut; the threads counted "
+                f"{counts.sum()}",
+                look="where does a thread start, and how far does it step?",
+            )
+            # Which elements a share has is the learner's: every so-many-th, or neighbours.
+            share = -(-n // (blocks * threads))
+            require(
+                counts.max() <= share,
+                f"{case}, counts[{counts.argmax()}] is {counts.max()}; an even share has {share} "
+                "values at most",
+                look="which elements are this thread's?",
+            )
+    require_parallel(kernel, 2, 64, np.ones(1009), 0.5, np.zeros(128, np.int64), items=1009,
+                     look="each thread counts in its own share, and writes its own count")
+
+
+@exercise(
+    "lost-update",
+    hints=(
+        "The idea: the thread that stores last wins, whatever the other did. To lose B's update, "
+        "A must not know of it: A loads before B stores. And B's store must not be the last.",
+        "The shape: A loads, B does all its steps, A goes on. For the totals: nothing lost, A's "
+        "lost, B's lost.",
+    ),
+)
+def lost_update(order, possible):
+    """B stored, and A stored over it. That is all a race is."""
+    require(
+        isinstance(order, str) and set(order) <= {"A", "B"},
+        f"order is {order!r}: write a string of the letters A and B",
+    )
+    for thread in "AB":
+        require(
+            order.count(thread) == 3,
+            f"{thread} takes {order.count(thread)} steps in {order!r}",
+            look="each thread takes three: load, add, store",
+        )
+    total = _interleaved(order)
+    require(
+        total == 11,
+        f"{order!r} ends at {total}, not at 11",
+        look="who stores last, and had that thread loaded before the other stored?",
+    )
+    require(
+        isinstance(possible, set | frozenset | list | tuple),
+        f"possible is {possible!r}: write a set of totals, such as {{1, 2}}",
+    )
+    every = {11, 12, 13}
+    wrong, missing = set(possible) - every, every - set(possible)
+    require(
+        not wrong,
+        f"no order ends at {', '.join(map(str, sorted(wrong, key=str)))}",
+        look="whoever stores last has loaded 10, or what the other stored",
+    )
+    require(
+        not missing,
+        f"{len(missing)} of the possible totals {'is' if len(missing) == 1 else 'are'} missing",
+        look="try one after the other, and each of the two updates lost",
+    )
+
+
+@exercise(
+    "check-then-act",
+    hints=(
+        "The idea: looking and storing must be one step. There is an atomic that keeps the larger "
+        "of what is there and what you bring.",
+        "The shape: the bounds guard, and inside it `cuda.atomic.max(array, index, value)`.",
+    ),
+)
+def check_then_act(kernel):
+    """The hardest, in every order, and no race."""
+    atomics = counted(kernel, 3, 64, np.ones(129), np.array([-math.inf])).global_atomics
+    random = np.random.default_rng(8)
+    for n in LENGTHS:
+        for low, high in ((3.0, 500.0), (-90.0, -10.0)):
+            values = random.uniform(low, high, n)
+            best = np.array([-math.inf])
+            _, best = launched(kernel, n // 64 + 1, 64, values, best)
+            expected = values.max(initial=-math.inf)
+            require(
+                best[0] == expected,
+                f"with {n} values between {low:g} and {high:g}, best[0] is {best[0]:g}; the "
+                f"largest is {expected:g}",
+                look="does every value get its chance, and nothing that is not a value?",
+            )
+    require(
+        atomics,
+        "the answer is right, but no atomic was used: one thread does what all should do",
+        look="each thread brings its own value",
+    )
+    require_parallel(kernel, 16, 64, np.ones(1009), np.array([-math.inf]), items=1009,
+                     look="each thread brings its own value")
+
+
+@exercise(
+    "fold",
+    hints=(
+        "The idea: it is `fold` with another last line. Thread `i` compares its own value with "
+        "the one `half` further on, if there is one among the first `n`.",
+        "The shape: `half = (n + 1) // 2`; if `i + half < n`, and if `values[i + half]` is closer "
+        "to the target (`abs(… - target)`), then `values[i] = values[i + half]`.",
+    ),
+)
+def fold(kernel):
+    """The closest one came out on top, for every length."""
+    random = np.random.default_rng(9)
+    target = 91.1876
+    for length in filter(None, LENGTHS):
+        for winner in sorted({0, length // 2, length - 1}):
+            values = random.uniform(0.0, 80.0, length)
+            values[winner] = random.uniform(91.0, 92.0)
+            # Beyond the end lies a perfect value, which must not get in.
+            memory = np.append(values, target)
+            n, level = length, 1
+            while n > 1:
+                half = (n + 1) // 2
+                folded, *_ = launched(kernel, length // 64 + 1, 64, memory, n, target)
+                case = f"level {level} of {length} values (n = {n}, half = {half})"
+                _judge_level(folded, memory, n, target, case)
+                memory, n, level = folded, half, level + 1
+            require(
+                memory[0] == values[winner],
+                f"{length} values: the closest is element {winner}, and another one came out",
+                look="does every one of the first n values take part?",
+            )
+    require_parallel(kernel, 16, 64, np.ones(1009), 1009, target, items=1009,
+                     look="each thread compares one pair")
+
+
+def _judge_level(folded, before, n, target, case):
+    half = (n + 1) // 2
+    upper = np.append(before[half:n], np.full(2 * half - n, np.inf))
+    lower = before[:half]
+    expected = np.where(np.abs(upper - target) < np.abs(lower - target), upper, lower)
+    require(
+        n == len(before) - 1 or target not in folded[:half],
+        f"{case}: a value from beyond the first n got in",
+        look="the array may be longer than n: which elements count in this level?",
+    )
+    require(
+        target not in folded[:half],
+        f"{case}: a value from beyond the first n got in",
+        look="with an odd n, one value has no partner",
+    )
+    wrong = np.flatnonzero(np.abs(folded[:half] - target) != np.abs(expected - target))
+    if len(wrong):
+        i = wrong[0]
+        pair = f"{lower[i]:.4g} and {upper[i]:.4g}" if i + half < n else f"{lower[i]:.4g} alone"
+        require(
+            False,
+            f"{case}: element {i} should come from {pair}, and is {folded[i]:.4g}",
+            look="does `half` round up, and is closer measured with abs?",
+        )
+
+
+@exercise(
+    "block-max",
+    hints=(
+        "The idea: `block_sums` with `max` in place of `+`. What must a loose thread put into its "
+        "place, so that it never wins, not even among negative values?",
+        "The shape: fill (`-math.inf` for a loose thread), barrier, `n = cuda.blockDim.x`, fold "
+        "while `n > 1` with a barrier at the end of each level and outside of the `if`, and let "
+        "thread 0 write `maxima[cuda.blockIdx.x]`.",
+    ),
+)
+def block_max(kernel):
+    """The largest of every block, in every order, with all barriers in their places."""
+    counters = counted(kernel, 2, 128, np.ones(256), np.zeros(2))
+    random = np.random.default_rng(10)
+    for threads in (128, 96, 33, 1):
+        for n in LENGTHS:
+            values = random.uniform(-90.0, -10.0, n)
+            blocks = n // threads + 1
+            maxima = np.full(blocks, float(LEFTOVER))
+            _, maxima = launched(kernel, blocks, threads, values, maxima)
+            padded = np.full(blocks * threads, -math.inf)
+            padded[:n] = values
+            expected = padded.reshape(blocks, threads).max(axis=1)
+            case = f"with {n} values, all negative, in blocks of {threads}"
+            require(
+                not (maxima == LEFTOVER).any(),
+                f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
+                look="which thread writes, and when?",
+            )
+            empty = np.flatnonzero(np.isneginf(expected) & ~np.isneginf(maxima))
+            zero = np.flatnonzero(maxima == 0.0)
+            require(
+                not len(zero),
+                f"{case}, maxima[{_first(zero)}] is 0, which is not among them",
+                look="what do loose threads put into their places?",
+            )
+            require(
+                not len(empty),
+                f"{case}, block {_first(empty)} has no values: its maximum must be minus infinity",
+                look="what do loose threads put into their places?",
+            )
+            require_equal(maxima, expected, case, "does every place take part in the fold?")
+    require(
+        counters.shared_stores,
+        "the answers are right, but shared memory was not used",
+        look="each thread puts its value into its place, and the block folds the places",
+    )
+    require(
+        counters.barriers > 2,  # two blocks: more than the one barrier after filling
+        "the answers are right, but there is no fold: one thread looks at all the places",
+        look="seven levels are enough for 128 places, if all threads take part",
+    )
+    require_parallel(kernel, 2, 128, np.ones(256), np.zeros(2), items=256,
+                     look="all threads take part in each level")
+
+
+def _first(indices):
+    return int(indices[0]) if len(indices) else 0
+
+
+def _interleaved(order):
+    """The total after A (adds 1) and B (adds 2) load, add and store in this order, from 10."""
+    total, adds, seen, steps = 10, {"A": 1, "B": 2}, {}, {"A": 0, "B": 0}
+    for thread in order:
+        if steps[thread] == 0:
+            seen[thread] = total
+        elif steps[thread] == 2:
+            total = seen[thread] + adds[thread]
+        steps[thread] += 1
+    return total

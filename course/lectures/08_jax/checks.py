@@ -1,0 +1,241 @@
+"""Checks and hints of "JAX: arrays, compiled"."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.methods import primitives, require_all_at_once
+
+
+@exercise(
+    "pad",
+    hints=(
+        "The idea: which elements count? Compare the numbers of all elements with `n`: that gives "
+        "an array of True and False of fixed length.",
+        "The shape: `counts = jnp.arange(values.size) < n`, then `jnp.sum(values, where=counts)`, "
+        "divided by how many there are.",
+    ),
+)
+def pad(mean):
+    """Right for every n, rubbish or not, from one compilation."""
+    import jax
+
+    traced, compiled = _counting(mean)
+    random = np.random.default_rng(81)
+    for n in (5, 1, 31, 64, 63):
+        for rubbish in (1e6, np.nan):
+            values = random.uniform(0, 50, 64).astype(np.float32)
+            values[n:] = rubbish
+            got = np.asarray(compiled(jax.numpy.asarray(values), n))
+            case = f"with n = {n} of 64 elements"
+            require(got.shape == (), f"{case}, the result has the shape {got.shape}")
+            right = np.float32(values[:n].mean(dtype=np.float64))
+            # XLA may make a choice of a product with a mask, and so hide the mistake: also without.
+            with jax.disable_jit():
+                plain = np.asarray(mean(jax.numpy.asarray(values), n))
+            require(
+                not (np.isnan(got) or np.isnan(plain)) or np.isnan(right),
+                f"{case} and nan after them, the mean is nan",
+                look="nan times 0 is nan: leave elements out by `where`, not by multiplication",
+            )
+            require(
+                np.isclose(got, right, rtol=1e-4),
+                f"{case}, the mean is {got:.6g}, not {right:.6g}",
+                look="which elements are added, and by what is the sum divided?",
+            )
+    require(
+        len(traced) == 1,
+        f"the means are right, but JAX compiled {len(traced)} times for arrays of one length",
+        look="n is an argument like any other",
+    )
+    require_all_at_once(mean, jax.numpy.ones(64), 5,
+                        look="`jnp.sum(values, where=…)` adds up all that count")
+
+
+@exercise(
+    "at-add",
+    hints=(
+        "The idea: the bin is the whole number below the value. Make sure that values outside add "
+        "nothing, wherever they would land.",
+        "The shape: `inside = (metres >= 0) & (metres < bins)`; the bin of what is outside may be "
+        "0, for you add `inside` as a number: `counts.at[k].add(inside.astype(jnp.int32))`.",
+    ),
+)
+def at_add(landing_counts):
+    """Every value in its bin, and none from outside."""
+    import jax
+    import jax.numpy as jnp
+
+    require(callable(landing_counts), f"this is a {type(landing_counts).__name__}, no function")
+    compiled = jax.jit(landing_counts, static_argnums=1)  # also if the decorator is gone
+    random = np.random.default_rng(82)
+    for bins in (7, 1, 40):
+        for n in (129, 0, 1, 33):
+            metres = random.uniform(-3, bins + 3, n).astype(np.float32)
+            metres[: n // 3] = random.integers(-2, bins + 2, n // 3)
+            got = np.asarray(compiled(jnp.asarray(metres), bins))
+            inside = metres[(metres >= 0) & (metres < bins)]
+            expected = np.bincount(inside.astype(int), minlength=bins)
+            case = f"with {n} values in {bins} bins"
+            require(
+                got.shape == (bins,),
+                f"{case}, the result has the shape {got.shape}",
+                look="counts has one place per bin",
+            )
+            k = int(np.argmax(got != expected))
+            if got[k] == expected[k]:
+                continue
+            below = np.count_nonzero((metres < 0) & (metres > -bins))
+            many = int(got.sum() - expected.sum())
+            where = (
+                "values below 0 or beyond the last bin: where do they land? -0.3 cut to a whole "
+                "number is 0, and -1 is the last bin"
+                if below and many > 0
+                else "bin k counts from k up to, but without, k + 1; one index may come often"
+            )
+            require(
+                False, f"{case}, bin {k} has {got[k]} instead of {expected[k]}", look=where
+            )
+    look = "`counts.at[k].add(…)`, with an array of bins for k"
+    found = require_all_at_once(landing_counts, jnp.ones(64), 7, static=(1,), look=look)
+    require(found["scatter-add"] + found["scatter_add"], "right, but nothing is added at an index: "
+            "every bin looks at every value", look=look)
+
+
+@exercise(
+    "vmap",
+    hints=(
+        "The idea: first a function of one angle and many speeds, by `vmap` over the second "
+        "argument alone. Then `vmap` that over the first.",
+        "The shape: `jax.vmap(jax.vmap(distance, (None, 0)), (0, None))(angles, speeds)`.",
+    ),
+)
+def vmap(table, distance):
+    """Angles down, speeds across, and `distance` traced once."""
+    import jax
+    import jax.numpy as jnp
+
+    traced, _ = _counting(distance)
+    names = getattr(table, "__globals__", {})
+    original = names.get("distance")
+
+    def counted(angle, speed):
+        traced.append((np.shape(angle), np.shape(speed)))
+        return distance(angle, speed)
+
+    each = jax.jit(distance)
+    for rows, columns in ((3, 5), (4, 4)):
+        angles, speeds = jnp.linspace(0.2, 1.2, rows), jnp.linspace(10, 30, columns)
+        expected = np.array([[each(angle, speed) for speed in speeds] for angle in angles])
+        traced.clear()
+        try:
+            if original is not None:
+                names["distance"] = counted
+            got = np.asarray(table(angles, speeds))
+        finally:
+            if original is not None:
+                names["distance"] = original
+        case = f"{rows} angles and {columns} speeds"
+        require(
+            got.shape == (rows, columns),
+            f"{case} give a result of shape {got.shape}, not {(rows, columns)}",
+            look="which argument is mapped last? Its axis comes first",
+        )
+        require(
+            np.allclose(got, expected, rtol=1e-4),
+            f"{case}: row 0, column 1 is {got[0, 1]:.4g} m, not {expected[0, 1]:.4g} m",
+            look="angles are rows, speeds are columns",
+        )
+        require(
+            len(traced) <= 2,
+            f"the table is right, but `distance` was called {len(traced)} times",
+            look="no loop: jax.vmap calls it once, for all",
+        )
+    own = primitives(distance, 0.5, 20.0)
+    require_all_at_once(table, angles, speeds, allowed=own["scan"] + own["while"],
+                        look="jax.vmap of jax.vmap: each operation becomes one on a table")
+
+
+@exercise(
+    "aim",
+    hints=(
+        "The idea: `jax.value_and_grad(distance)` gives the distance and its slope at an angle. "
+        "One Newton step moves the angle by what is missing, divided by the slope.",
+        "The shape: a function `newton(_, angle)` that returns `angle - (metres - target) / "
+        "slope`, and `jax.lax.fori_loop(0, 12, newton, angle)`.",
+    ),
+)
+def aim(aim, distance):
+    """Every target hit to a millimetre or two, on the flat side."""
+    import jax
+    import jax.numpy as jnp
+
+    targets = jnp.linspace(15.0, 38.0, 24)
+    with _asked_for_slopes(aim, distance) as slopes:
+        angles = jax.jit(jax.vmap(aim, (0, None)))(targets, 30.0)
+    require(
+        angles.shape == targets.shape,
+        f"24 targets give angles of shape {angles.shape}",
+        look="the function takes one target and gives one angle",
+    )
+    missed = np.abs(np.asarray(jax.vmap(distance, (0, None))(angles, 30.0) - targets))
+    worst = int(np.argmax(np.nan_to_num(missed, nan=np.inf)))
+    require(
+        missed[worst] < 0.01,
+        f"aimed at {targets[worst]:.1f} m, the ball comes down {missed[worst]:.2f} m away",
+        look="how far off it is, divided by the slope there, twelve times; and which sign?",
+    )
+    require(
+        float(angles.max()) < 0.75,
+        f"the target is hit, but with a steep throw of {float(angles.max()):.2f} rad",
+        look="start at 0.3 rad",
+    )
+    slower = float(distance(jax.jit(aim)(12.0, 20.0), 20.0))
+    require(
+        abs(slower - 12.0) < 0.01,
+        f"with 20 m/s and a target at 12 m, the ball comes down at {slower:.2f} m",
+        look="does it use the speed that it is given?",
+    )
+    require(slopes, "every target is hit, but nothing asks for the slope of `distance`",
+            look="Newton's steps: `jax.grad(distance)` or `jax.value_and_grad(distance)`")
+
+
+@contextmanager
+def _asked_for_slopes(aim, distance):
+    """A list that grows when a derivative of `distance` is taken, by its name in the notebook."""
+    import jax
+
+    slopes = []
+    noting = jax.custom_jvp(distance)
+
+    @noting.defjvp
+    def _slope(values, steps):
+        slopes.append(True)
+        return jax.jvp(distance, values, steps)
+
+    scope = getattr(getattr(aim, "__wrapped__", aim), "__globals__", {})
+    known = [name for name, value in scope.items() if value is distance]
+    if not known:  # it is not called by name: nothing can be noted
+        slopes.append(True)
+    with mock.patch.dict(scope, dict.fromkeys(known, noting)):
+        yield slopes
+
+
+def _counting(function):
+    """A list that grows each time JAX traces the function, and the compiled function."""
+    import jax
+
+    traced = []
+    require(callable(function), f"this is a {type(function).__name__}, not a function")
+
+    def traces(*arguments):
+        traced.append(arguments)
+        result = function(*arguments)
+        require(result is not None, "the function returns None", look="what is `result`?")
+        return result
+
+    return traced, jax.jit(traces)

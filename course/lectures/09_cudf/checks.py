@@ -1,0 +1,281 @@
+"""Checks and hints of "Tables on the device: cuDF"."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.host_side import leaving
+
+#: Numbers of rows: next to nothing, both sides of a warp and of a block, a prime.
+LENGTHS = (129, 1, 2, 31, 32, 33, 128, 1009)
+
+
+@exercise(
+    "per-event",
+    hints=(
+        "The idea: one `groupby` that sorts, and one `agg` that says for each new column which "
+        "column it comes from and by what.",
+        'The shape: `table.groupby("event", sort=True).agg(muons=("pt", "count"), …)`, with '
+        '`"sum"` for the charge and `"max"` for the leading `pt`.',
+    ),
+)
+def per_event(events_of):
+    """One row for each event, in order."""
+    import cudf
+
+    for n in LENGTHS:
+        table = _muons(n)
+        with leaving() as left:
+            events = events_of(cudf.DataFrame(table))
+        case = f"with {n} muons"
+        _is_frame(events, case)
+        left.demand_none(case, "`groupby` and `agg` of cuDF's table work on the device")
+        expected = sorted(set(table["event"].tolist()))
+        require(
+            "event" not in events.columns,
+            f"{case}, `event` is a column, not the index",
+            look="what `groupby` groups by becomes the index by itself",
+        )
+        require(
+            sorted(events.columns) == ["charge", "leading", "muons"],
+            f"{case}, the columns are {', '.join(map(str, events.columns))}; they should be muons, "
+            "charge, leading",
+            look="`agg(name=(column, how), …)` names the new columns",
+        )
+        index = events.index.to_numpy().tolist()
+        require(
+            sorted(index) == expected,
+            f"{case}, there are {len(index)} rows for {len(expected)} events",
+            look="`event` is what you group by",
+        )
+        require(
+            index == expected,
+            f"{case}, the events come in the order {', '.join(map(str, index[:4]))}, …",
+            look="cuDF sorts groups only when asked",
+        )
+        for name, how in (("muons", len), ("charge", np.sum), ("leading", np.max)):
+            of = table["pt" if name == "leading" else "charge"]
+            right = [how(of[table["event"] == event]) for event in expected]
+            _same(events[name].to_numpy(), right, expected, f"{case}, `{name}` of event")
+
+
+@exercise(
+    "pairs",
+    hints=(
+        "The idea: of the rows that the join makes, keep those that are pairs. The charges must "
+        "differ; and of (0, 2) and (2, 0), which are the same pair, keep one.",
+        'The shape: `pairs[(pairs["number1"] < pairs["number2"]) & (…)]`, with parentheses around '
+        "both conditions.",
+    ),
+)
+def pairs(pairs_of):
+    """Every pair of opposite charge, once."""
+    import cudf
+
+    for n in LENGTHS:
+        table = _muons(n)
+        with leaving() as left:
+            found = pairs_of(cudf.DataFrame(table))
+        case = f"with {n} muons"
+        _is_frame(found, case)
+        left.demand_none(case, "`merge` and a mask of cuDF's columns work on the device")
+        missing = {f"{name}{k}" for name in ("number", "pt", "eta", "phi", "charge")
+                   for k in (1, 2)} - set(map(str, found.columns))
+        require(
+            not missing and "event" in found.columns,
+            f"{case}, these columns are missing: {', '.join(sorted(missing)) or 'event'}",
+            look='`merge(…, on="event", suffixes=("1", "2"))`',
+        )
+        names = ("event", "number1", "number2", "charge1", "charge2")
+        columns = [found[name].to_numpy().tolist() for name in names]
+        rows = list(zip(*columns, strict=True))
+        for event, one, other, charge, its in rows:
+            require(
+                one != other,
+                f"{case}, muon {one} of event {event} is paired with itself",
+                look="a row with `number1` equal to `number2` is no pair",
+            )
+            require(
+                charge != its,
+                f"{case}, muons {one} and {other} of event {event} have the same charge",
+                look="`charge1` and `charge2` must differ",
+            )
+        once = {(event, *sorted((one, other))) for event, one, other, *_ in rows}
+        require(
+            len(once) == len(rows),
+            f"{case}, some pairs occur twice: {len(rows)} rows for {len(once)} pairs",
+            look="muons 0 and 2 are the same pair as 2 and 0: which do you keep?",
+        )
+        require(
+            once == _pairs(table),
+            f"{case}, there are {len(once)} pairs of opposite charge, not {len(_pairs(table))}",
+            look="which pairs does the selection lose, or the join never make?",
+        )
+
+
+@exercise(
+    "missing",
+    hints=(
+        "The idea: one of the two can be counted directly, and `isna` finds both together.",
+        "The shape: `unknown = series.null_count`, and `undefined` is what `isna` finds more.",
+    ),
+)
+def missing(holes):
+    """Null and NaN told apart, in columns of every type."""
+    import cudf
+
+    cases = {
+        "efficiencies with both": (cudf.Series([0.9, np.nan, None, 0.8, None], nan_as_null=False),
+                                   2, 1),
+        "0/0 without a null": (cudf.Series([0.0, 1.0, 0.0]) / cudf.Series([0.0, 2.0, 0.0]), 0, 2),
+        "integers": (cudf.Series([1, None, 3, None, None]), 3, 0),
+        "text": (cudf.Series(["HLT_Mu8_v3", None, ""]), 1, 0),
+        "truth values": (cudf.Series([True, None, False]), 1, 0),
+        "numbers with no hole": (cudf.Series([1.5, float("inf")]), 0, 0),
+        "nulls alone": (cudf.Series([None, 1.5, None]), 2, 0),
+        "a thousand with both": (cudf.Series([[None, np.nan, 1.0, 2.0, None][k % 5]
+                                              for k in range(1009)], nan_as_null=False), 403, 202),
+    }
+    for case, (series, unknown, undefined) in cases.items():
+        answer = holes(series)
+        require(
+            isinstance(answer, tuple | list) and len(answer) == 2,
+            f"for {case}, the answer is {answer!r}, not two ints",
+            look="`return unknown, undefined`",
+        )
+        require(
+            answer[0] == unknown,
+            f"for {case}, {answer[0]} rows are said to be null; it is {unknown}",
+            look="`isna` finds NaN too; what counts nulls alone?",
+        )
+        require(
+            answer[1] == undefined,
+            f"for {case}, {answer[1]} rows are said to be NaN; it is {undefined}",
+            look="what is missing, but not null?",
+        )
+
+
+@exercise(
+    "no-detour",
+    hints=(
+        "The idea: CuPy has a `histogram` of its own, and the column's values are a CuPy array "
+        "already. Only the missing ones have to go first.",
+        'The shape: `counts, _ = cp.histogram(pairs["mass"].….values, edges)`, with `.dropna()` '
+        "in between.",
+    ),
+)
+def no_detour(spectrum):
+    """The right counts, and nothing left the device."""
+    import cudf
+    import cupy as cp
+
+    random = np.random.default_rng(93)
+    for n in (129, 1, 33, 1009):
+        masses = random.uniform(-5, 130, n)
+        with_holes = [None if k % 7 == 3 else float(mass) for k, mass in enumerate(masses)]
+        for values in (masses, with_holes):
+            table = cudf.DataFrame({"mass": values})
+            low = random.uniform(-4, 1.5)
+            edges = np.linspace(low, low + random.uniform(60, 120), 25)
+            device_edges = cp.asarray(edges)
+            with leaving() as left:
+                counts = spectrum(table, device_edges)
+            known = [mass for mass in values if mass is not None]
+            case = f"with {n} masses, {n - len(known)} of them missing"
+            left.demand_none(case, "which function of CuPy does what `np.histogram` does?")
+            require(
+                isinstance(counts, cp.ndarray),
+                f"{case}, the result is a {type(counts).__name__}, not a CuPy array",
+                look="`cp.histogram` gives two arrays: the counts and the edges",
+            )
+            right = np.histogram(known, edges)[0]
+            require(
+                counts.shape == right.shape,
+                f"{case}, there are {counts.size} counts for 24 bins",
+                look="`edges` has one number more than there are bins",
+            )
+            _same(counts.get(), right, range(24), f"{case}, the count of bin")
+
+
+@exercise(
+    "own-function",
+    hints=(
+        "The idea: the sign of eta does not matter, so take it away first; then a chain of `if`, "
+        "from the inside out.",
+        "The shape: `eta = abs(eta)`, `if eta < 0.9: return 0`, and so on; 2.4 itself is still "
+        "endcap: `<=`.",
+    ),
+)
+def own_function(region):
+    """It compiles, and every muon is where it belongs."""
+    import cudf
+
+    edge = [0.0, 0.9, 1.2, 2.4, 2.5, 0.5, 1.0, 2.0]
+    values = np.array([*edge, *(-one for one in edge)])
+    random = np.random.default_rng(94).uniform(-3, 3, 257)
+    holes = cudf.Series([0.5, None, -2.0])
+    for eta in (values, random, random.astype(np.float32)):
+        got = cudf.Series(eta).apply(region).to_numpy()
+        size = np.abs(eta)
+        right = np.select([size < 0.9, size < 1.2, size <= 2.4], [0, 1, 2], -1)
+        wrong = np.flatnonzero(got != right)
+        if len(wrong):
+            k = wrong[0]
+            require(
+                False,
+                f"eta = {eta[k]:g} is said to be in region {got[k]:g}, not {right[k]}",
+                look="which sign may eta have, and to which side does a limit belong?",
+            )
+    require(
+        holes.apply(region).null_count == 1,
+        "a missing eta got a region",
+        look="nulls stay null by themselves",
+    )
+
+
+def _muons(n: int) -> dict[str, np.ndarray]:
+    """Rows of muons in no order, numbered within their events."""
+    random = np.random.default_rng(90 + n)
+    event = random.permutation(np.repeat(np.arange(5, 5 + 3 * n, 3), random.integers(0, 6, n))[:n])
+    if not len(event):
+        event = np.array([5])
+    number = np.array([np.sum(event[:k] == event[k]) for k in range(len(event))])
+    k = len(event)
+    return {
+        "event": event,
+        "number": number,
+        "pt": random.uniform(3, 60, k).astype(np.float32),
+        "eta": random.uniform(-2.4, 2.4, k).astype(np.float32),
+        "phi": random.uniform(-3, 3, k).astype(np.float32),
+        "charge": random.choice(np.array([-1, 1], np.int32), k),
+    }
+
+
+def _pairs(table: dict[str, np.ndarray]) -> set[tuple]:
+    """(event, lower number, higher number) of every pair of opposite charge."""
+    event, number, charge = table["event"], table["number"], table["charge"]
+    left, right = np.triu_indices(len(event), 1)
+    kept = (event[left] == event[right]) & (charge[left] != charge[right])
+    return {(int(event[a]), *sorted((int(number[a]), int(number[b]))))
+            for a, b in zip(left[kept], right[kept], strict=True)}
+
+
+def _is_frame(answer, case: str) -> None:
+    import cudf
+
+    kind = f"{type(answer).__module__.split('.')[0]}.{type(answer).__name__}"
+    require(
+        isinstance(answer, cudf.DataFrame),
+        f"{case}, the result is a {kind}, not a cudf.DataFrame",
+        look="what does the last step give, and where does it lie?",
+    )
+
+
+def _same(got, right, labels, what: str) -> None:
+    for label, one, other in zip(labels, got, right, strict=True):
+        require(
+            one == other,
+            f"{what} {label} is {one:g}, not {other:g}",
+            look="which column, and by what?" if "`" in what else "which values belong there?",
+        )

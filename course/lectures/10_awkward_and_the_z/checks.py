@@ -1,0 +1,252 @@
+"""Checks and hints of "Jagged data: Awkward Arrays and the Z"."""
+
+from __future__ import annotations
+
+import awkward as ak
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.methods import lines_run
+from gpucourse.data.generator import jagged_muons
+from gpucourse.exercises.trials import LEFTOVER, counted, launched, require_parallel
+
+#: 512 events of three muons each, for counting who does the work.
+EVEN = [[(30.0, 0.0, 1), (25.0, 0.0, -1), (10.0, 0.0, 1)]] * 512
+#: Accesses that a thread may make for such an event; the lecture's kernels make 6 to 15.
+ACCESSES = 30
+#: Numbers of muons in events: none at the ends and in a row, one, and more than a warp has lanes.
+COUNTS = ((2, 0, 1, 3, 0, 0, 2), (0, 0, 3), (1,), (), (0,), (5, 40, 0, 1), (0, 2, 0, 0))
+
+
+@exercise(
+    "owners",
+    hints=(
+        "The idea: how many muons has event i, in terms of the offsets? Its number has to be "
+        "repeated that often.",
+        "The shape: `np.diff(offsets)` gives the counts; `np.repeat(numbers, counts)` repeats each "
+        "number as often as its count says.",
+    ),
+)
+def owners(function):
+    """Every muon has its event, also behind empty ones and in slices."""
+    for counts in (*COUNTS, *np.random.default_rng(101).integers(0, 4, (3, 50))):
+        for start in (0, 1460):
+            offsets = start + np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+            got = np.asarray(function(offsets.copy()))
+            expected = [event for event, count in enumerate(counts) for _ in range(count)]
+            case = f"with the offsets {offsets[:9].tolist()}{' …' if offsets.size > 9 else ''}"
+            require(got.ndim == 1, f"{case}, the answer is {got!r}, not a list of numbers")
+            require(
+                got.size == len(expected),
+                f"{case}, there are {len(expected)} muons; the answer has {got.size} numbers",
+                look="the offsets of a slice need not begin at 0" if start else
+                "one number for each muon, not for each event",
+            )
+            wrong = np.flatnonzero(got != expected)
+            if wrong.size:
+                k = wrong[0]
+                require(
+                    False,
+                    f"{case}, muon {offsets[0] + k} is said to be of event {got[k]}; it is of "
+                    f"event {expected[k]}",
+                    look="the muon at an event's own offset is its first" if got[k] < 0 else
+                    "the first event is number 0 in a slice too" if start else
+                    "an event may be empty: two offsets are equal then",
+                )
+    few, many = (lines_run(function, 2 * np.arange(n + 1)) for n in (10, 200))
+    require(many < few + 100, f"right, but Python runs {many:,} lines for 200 events: a loop",
+            look="np.diff and np.repeat take all events at once")
+
+
+@exercise(
+    "clean-pairs",
+    hints=(
+        "The idea: two steps, and their order matters. First a mask of muons, then, computed from "
+        "what is left, a mask of events.",
+        "The shape: `good = muons[(muons.pt > …) & (abs(muons.eta) < …)]`, then "
+        "`good[(ak.num(good) == 2) & (… the charges add up to 0 …)]`.",
+    ),
+)
+def clean_pairs(function):
+    """Good muons, exactly two of them in every event, of opposite charge."""
+    plus, minus, soft, outside = (30.0, 0.5, 1), (25.0, -2.0, -1), (20.0, 0.1, -1), (40.0, -2.3, 1)
+    cases = {
+        "two good muons": ([plus, minus], True),
+        "two good muons and one of 20 GeV": ([plus, soft, minus], True),
+        "two good muons and one at eta = -2.3": ([outside, minus, plus], True),
+        "two good muons of the same charge": ([plus, plus], False),
+        "three good muons": ([plus, minus, plus], False),
+        "four good muons, whose charges add up to 0": ([plus, minus, plus, minus], False),
+        "a good muon and a soft one": ([plus, soft], False),
+        "a good muon and one at eta = -2.3": ([minus, outside], False),
+        "no muon": ([], False),
+    }
+    # Each case has momenta of its own, by which its event is found again; 20 GeV stays 20 GeV.
+    events = events_of(
+        [
+            [(pt + k if pt > 20 else pt, eta, charge) for pt, eta, charge in muons]
+            for k, (muons, _) in enumerate(cases.values())
+        ]
+    )
+    got = function(events)
+    _demand_records(got)
+    found = got.tolist()
+    expected = []
+    for name, event in zip(cases, events.to_list(), strict=True):
+        kept = [muon for muon in event if muon["pt"] > 20 and abs(muon["eta"]) < 2.1]
+        if cases[name][1]:
+            require(
+                kept in found,
+                f"an event with {name} should be kept, with just those two",
+                look=_clue(event, found),
+            )
+            expected.append(kept)
+        else:
+            require(
+                not any(part in found for part in (event, kept) if len(part) != 0),
+                f"an event with {name} should be dropped",
+                look="count what is left *after* the cut on muons; charges are +1 and -1",
+            )
+    require(
+        found == expected,
+        f"{len(found)} events are kept where {len(expected)} should be",
+        look="an event without a pair has to go, not to stay as an empty list",
+    )
+    sample = _sample(3000, 102)
+    good = sample[(sample.pt > 20) & (abs(sample.eta) < 2.1)]
+    good = good[(ak.num(good) == 2) & (ak.prod(good.charge, axis=1) == -1)]
+    got = function(sample)
+    require(
+        got.to_list() == good.to_list(),
+        f"in 3,000 events {len(got)} are kept, with {ak.count(got.pt)} muons; it should be "
+        f"{len(good)}, with {ak.count(good.pt)}",
+        look="pt above 20, eta between -2.1 and 2.1 on both sides",
+    )
+    few, many = (lines_run(function, sample[:n]) for n in (10, 200))
+    require(many < few + 100, f"right, but Python runs {many:,} lines for 200 events: a loop",
+            look="masks in brackets: `muons[…]`, then `good[…]`")
+
+
+def _demand_records(got):
+    require(
+        isinstance(got, ak.Array) and got.ndim == 2 and set(got.fields) >= {"pt", "eta", "charge"},
+        f"the answer is {getattr(got, 'type', type(got).__name__)}, not lists of muons",
+        look="put the masks in brackets behind the muons: `muons[…]`",
+    )
+
+
+def _clue(event: list, found: list) -> str:
+    if event in found:
+        return "muons that fail the cut should go, and their event stay"
+    if any(muon["eta"] < -2.1 for muon in event):
+        return "`eta` has a limit on both sides; and is the count made after the cut on muons?"
+    return "the number of muons has to be counted after the cut on muons"
+
+
+@exercise(
+    "count-pairs",
+    hints=(
+        "The idea: every positive muon makes a pair with every negative one. Those that are not "
+        "positive are negative.",
+        "The shape: count the positive ones in `for muon in muons[i]:`, and set `counts[i]` once, "
+        "after the loop, to a product.",
+    ),
+)
+def count_pairs(kernel):
+    """The number of opposite pairs of every event, whatever the grid."""
+    charges = [[1, -1], [], [1, 1], [-1], [1, -1, 1], [-1, -1, -1], [1, -1, 1, -1, -1]]
+    cases = [charges, [[]], [[1] * 20 + [-1] * 21, [], [-1, 1]], []]
+    cases.append(_sample(500, 103).charge.to_list())
+    for events in cases:
+        device_events = events_of([[(30.0, 0.0, charge) for charge in event] for event in events])
+        expected = np.array([event.count(1) * event.count(-1) for event in events], np.int32)
+        for blocks in (len(events) // 64 + 1, 1):
+            start = np.full(len(events), LEFTOVER, np.int32)
+            _, got = launched(kernel, blocks, 64, device_events, start)
+            wrong = np.flatnonzero(got != expected)
+            if wrong.size:
+                k = wrong[0]
+                require(
+                    got[k] != LEFTOVER,
+                    f"counts[{k}] of an event with the charges {events[k]} was never written",
+                    look="an event without muons has 0 pairs, and that has to be written too"
+                    if not events[k]
+                    else "a number for each event, stored once its muons are counted"
+                    if k < 64 * blocks
+                    else "does the loop over events reach it, in steps of `cuda.gridsize(1)`?",
+                )
+                require(
+                    False,
+                    f"an event with the charges {events[k]} has {expected[k]} pairs of opposite "
+                    f"charge; counts[{k}] is {got[k]}",
+                    look="the output is not 0 beforehand" if got[k] < 0 else
+                    "which muons can be partners of a positive one?",
+                )
+    require_parallel(kernel, 8, 64, events_of(EVEN), np.zeros(512, np.int32), items=512,
+                     look="each thread counts in its own event, or in every so-many-th",
+                     accesses=ACCESSES)
+
+
+@exercise(
+    "fill-hard",
+    hints=(
+        "The idea: the place of the next number starts at the event's offset, and moves on only "
+        "when a muon was kept.",
+        "The shape: `place = offsets[i]` before the loop over muons; inside its `if`, store at "
+        "`place` and add 1 to it.",
+    ),
+)
+def fill_hard(kernel):
+    """Every kept muon in its place, in order, without an atomic and without a gap."""
+    random = np.random.default_rng(104)
+    for counts in (*COUNTS, random.integers(0, 5, 300)):
+        momenta = [random.choice([5.0, 12.0, 20.0, 35.0, 50.0], n).tolist() for n in counts]
+        events = events_of([[(pt, 0.0, 1) for pt in event] for event in momenta])
+        cut = float(random.choice([12.0, 20.0, 35.0]))
+        kept = [[pt for pt in event if pt > cut] for event in momenta]
+        offsets = np.concatenate([[0], np.cumsum([len(event) for event in kept], dtype=np.int64)])
+        expected = np.array([pt for event in kept for pt in event], np.float32)
+        for blocks in (len(momenta) // 64 + 1, 1):
+            start = np.full(expected.size, LEFTOVER, np.float32)
+            *_, got = launched(kernel, blocks, 64, events, cut, offsets, start)
+            wrong = np.flatnonzero(got != expected)
+            if wrong.size:
+                k = wrong[0]
+                i = int(np.searchsorted(offsets, k, side="right")) - 1
+                case = f"event {i} has the pt {momenta[i]}, and pts[{k}] belongs to it"
+                require(
+                    got[k] != LEFTOVER,
+                    f"{case}, but was never written",
+                    look="store the `pt` of each muon above the threshold"
+                    if np.all(got == LEFTOVER)
+                    else "one place further after each muon that is kept, and only then",
+                )
+                require(
+                    False,
+                    f"{case}: it is {got[k]:g}, not {expected[k]:g}",
+                    look="above the threshold, in the event's own order, from its offset on",
+                )
+    stored = counted(kernel, 5, 64, events, cut, offsets, np.zeros(expected.size, np.float32))
+    require(
+        stored.global_atomics == 0,
+        f"the numbers are right, but {stored.global_atomics} atomic updates were made for them",
+        look="only one thread writes an event's muons: it can count them by itself",
+    )
+    require_parallel(kernel, 8, 64, events_of(EVEN), 20.0, 2 * np.arange(513),
+                     np.zeros(1024, np.float32), items=512, accesses=ACCESSES,
+                     look="each thread writes the muons of its own event, or of every so-many-th")
+
+
+def events_of(events: list) -> ak.Array:
+    """Events of muons, each given as (pt, eta, charge), in the layout of the course's files."""
+    offsets = np.concatenate([[0], np.cumsum([len(event) for event in events], dtype=np.int64)])
+    muons = [muon for event in events for muon in event]
+    pt, eta, charge = np.array(muons, np.float64).reshape(-1, 3).T
+    columns = [column.astype(np.float32) for column in (pt, eta, 0 * pt)]
+    return ak.Array(jagged_muons(offsets, *columns, charge.astype(np.int32)))
+
+
+def _sample(n: int, seed: int) -> ak.Array:
+    from gpucourse.data import dimuons
+
+    return dimuons(n, seed=seed).muons

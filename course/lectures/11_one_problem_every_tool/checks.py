@@ -1,0 +1,188 @@
+"""Checks and hints of "One problem, every tool"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.trials import require_shared
+
+
+#: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
+STEPS = 20
+
+
+@exercise(
+    "ship",
+    hints=(
+        "The idea: take the version of section 2 that you like best and change the one line that "
+        "computes y. With `ElementwiseKernel` or `RawKernel` that is a line of BODY.",
+        'The shape: `BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy")` in a new kernel, '
+        "and a function such as `by_elementwise` around it. In Numba: `abs((x + x) * y) + cy`.",
+    ),
+)
+def ship(burning_ship):
+    """The ship, all but a few pixels of its edge, in one launch."""
+    import virtualgpu
+
+    for width, height in ((97, 61), (64, 32), (33, 1), (1, 33), (1, 1)):
+        real = np.linspace(-1.87, 1.23, width, dtype=np.float32)
+        imag = np.linspace(-1.57, 0.61, height, dtype=np.float32)
+        case = f"with {width} × {height} pixels"
+        with virtualgpu.profile() as profile, virtualgpu.launches() as listed:
+            steps = burning_ship(real.copy(), imag.copy(), STEPS)
+        require(
+            isinstance(steps, np.ndarray),
+            f"{case}, the function returns a {type(steps).__module__.split('.')[0]}."
+            f"{type(steps).__name__}, not a NumPy array",
+            look=".get() of a CuPy array, .copy_to_host() of Numba's, np.asarray of JAX's",
+        )
+        require(
+            steps.shape == (height, width),
+            f"{case}, the picture has the shape {steps.shape}, not {(height, width)}",
+            look="imag.size rows and real.size columns",
+        )
+        expected = _ship(real, imag, STEPS)
+        wrong = np.argwhere(np.asarray(steps) != expected)
+        plain = _ship(real, imag, STEPS, sign_lost=False)
+        require(
+            not np.array_equal(steps, plain) or np.array_equal(plain, expected),
+            f"{case}, this is the Mandelbrot set",
+            look="where do x and y lose their signs?",
+        )
+        if len(wrong) > max(3, 0.01 * steps.size):
+            row, column = (int(k) for k in wrong[0])
+            require(
+                False,
+                f"{case}, {len(wrong)} of them differ from NumPy's: pixel [{row}, {column}] stays "
+                f"{steps[row, column]} steps, not {expected[row, column]}",
+                look="abs belongs around the product, before cy is added; and the steps are "
+                "those of the loop of section 1"
+                if np.any(steps)
+                else "every pixel is 0: was a kernel launched, and its result copied back?",
+            )
+        unseen = [one for one in listed if "grid" not in one.details]
+        launches = len(profile.launches) + len(unseen)
+        require(
+            launches <= 1,
+            f"the picture is right, but it took {launches:,} launches",
+            look="one kernel, with the loop inside it",
+        )
+        needed = 5 * int(expected.sum())  # two squares, their sum, a product, a sum: at the least
+        require(
+            launches == 0 or _on_a_gpu() or profile.counters.flops >= needed,
+            f"{case}, the picture is right, but the launch did {profile.counters.flops:,} "
+            f"operations, and these steps take {needed:,} at least: it was computed on the CPU",
+            look="the kernel that you launch must be the one that makes the picture",
+        )
+        for one in profile.launches:
+            require_shared(one.counters, one.grid, one.block, steps.size,
+                           "each thread makes a pixel, or some of them", instructions=4000, even=4)
+    require(
+        launches == 1
+        or _on_a_gpu()
+        or (_asks_jax(burning_ship) and _numpy_operations(burning_ship, real, imag) < STEPS),
+        "the picture is right, but nothing was launched: it was computed on the CPU",
+        look="Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
+    )
+
+
+def _on_a_gpu() -> bool:
+    """Where there is a GPU, CuPy and PyCUDA launch on it unseen."""
+    from gpucourse.system.device import device
+
+    return not device().virtual
+
+
+class _Watched(np.ndarray):
+    """Counts what NumPy computes with it, and with what comes of it. JAX takes it as any array."""
+
+    operations = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        _Watched.operations += 1
+        plain = [one.view(np.ndarray) if isinstance(one, _Watched) else one for one in inputs]
+        result = getattr(ufunc, method)(*plain, **options)
+        return result.view(_Watched) if isinstance(result, np.ndarray) else result
+
+
+def _numpy_operations(function, real, imag) -> int:
+    """How many operations NumPy does for a picture: some before a loop, or several for each step."""
+    _Watched.operations = 0
+    function(real.view(_Watched), imag.view(_Watched), STEPS)
+    return _Watched.operations
+
+
+def _asks_jax(function) -> bool:
+    """Whether the function, or one that it calls by name, is compiled by JAX, and none by Numba."""
+    from collections import deque
+
+    seen, waiting, asked = set(), deque([function]), False
+    while waiting:
+        one = waiting.popleft()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if type(one).__module__.startswith("numba.") and not hasattr(one, "forall"):
+            return False  # compiled for the processor: nothing says that JAX does the work
+        if type(one).__module__.startswith("jaxlib"):
+            asked = True
+            continue
+        code = getattr(one, "__code__", None)
+        if code is not None:
+            scope = getattr(one, "__globals__", {})
+            waiting.extend(scope[name] for name in code.co_names if name in scope)
+            waiting.extend(cell.cell_contents for cell in getattr(one, "__closure__", None) or ())
+    return asked
+
+
+def _ship(real, imag, limit, sign_lost=True):
+    """Steps by NumPy, operation by operation in float32."""
+    cx, cy = real[None, :], imag[:, None]
+    x = y = np.zeros((imag.size, real.size), np.float32)
+    steps = np.zeros(x.shape, np.int32)
+    with np.errstate(all="ignore"):
+        for _ in range(limit):
+            xx, yy = x * x, y * y
+            steps += xx + yy <= 4
+            product = (x + x) * y
+            x, y = xx - yy + cx, (np.abs(product) if sign_lost else product) + cy
+    return steps
+
+
+@exercise(
+    "roofline",
+    hints=(
+        "The idea: memory delivers `bandwidth` bytes a second, and for each the program does "
+        "`intensity` operations. That, or the peak: whichever is less.",
+        'The shape: `if intensity * bandwidth < peak:` then that product and `"memory"`; '
+        "otherwise what the starter has.",
+    ),
+)
+def roofline(attainable):
+    """The lesser of the slope and the ceiling, with its reason."""
+    for intensity, peak, bandwidth in (
+        (0.07, 67e12, 3350e9),
+        (1000.0, 67e12, 3350e9),
+        (20.0, 8.1e12, 320e9),
+        (30.0, 8.1e12, 320e9),
+        (0.0, 1e12, 1e9),
+        (0.5, 10.0, 2.0),
+    ):
+        best, limit = pair(attainable(intensity, peak, bandwidth),
+                           "two things: the best, and what limits it")
+        case = f"{intensity:g} flops per byte, a peak of {peak:g} and {bandwidth:g} bytes a second"
+        slope = intensity * bandwidth
+        expected, why = (slope, "memory") if slope < peak else (peak, "arithmetic")
+        require(
+            math.isclose(best, expected, rel_tol=1e-9),
+            f"for {case}, {expected:g} flops a second can be had; yours are {best:g}",
+            look="how many operations does memory allow in a second, and how many the peak?",
+        )
+        require(
+            limit == why,
+            f"for {case}, the limit is {why}, not {limit!r}",
+            look="which of the two is less?",
+        )

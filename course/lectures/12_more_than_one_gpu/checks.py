@@ -1,0 +1,223 @@
+"""Checks and hints of "More than one GPU"."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+
+#: Sizes of the meshes that answers are tried on.
+DEVICES = (8, 1, 2, 4)
+
+
+@exercise(
+    "spread",
+    hints=(
+        "The idea: which sums over all devices does the mean need? With it known everywhere, each "
+        "device can add up its own squared distances from it.",
+        "The shape: `jax.lax.psum(…, \"rows\")` of `mine.size`, of `mine.sum()`, and then of "
+        "`((mine - mean) ** 2).sum()`.",
+    ),
+)
+def spread(function):
+    """Mean and spread of all, on every device, with a few numbers sent."""
+    from jax.sharding import PartitionSpec as P
+
+    random = np.random.default_rng(121)
+    for count in DEVICES:
+        # Each strip around a mean of its own: the spread between strips counts too.
+        strips = random.normal(size=(count, 6, 5)) + 10.0 * np.arange(count)[:, None, None]
+        values = strips.reshape(6 * count, 5).astype(np.float32)
+        mapped, put = _mapped(function, count, P("rows"), (P(), P()))
+        got = [float(one) for one in mapped(put(values))]
+        require(len(got) == 2, f"{len(got)} numbers come back: mean and spread are wanted")
+        true = (float(values.mean()), float(values.std()))
+        for name, one, right in zip(("mean", "spread"), got, true, strict=True):
+            if abs(one - right) <= 1e-3:
+                continue
+            clue = "a mean of standard deviations leaves out how far the strips' means lie apart"
+            if name == "mean":
+                clue = "the sum of all numbers, divided by how many there are on *all* devices"
+            elif abs(one - right**2) <= 1e-2:
+                clue = "is it the root?"
+            require(False, f"on {count} devices, the {name} is {one:.4g}; it should be {right:.4g}",
+                    look=clue)
+    _demand_little(mapped, put(values), 256, "only sums need to travel, not what is summed")
+
+
+@exercise(
+    "halo",
+    hints=(
+        "The idea: the row that device k needs from above is the last one of device k - 1. So "
+        "everybody sends its last row to the next, and its first row to the one before.",
+        "The shape: `above = jax.lax.ppermute(mine[-1:], \"rows\", [(k, k + 1) for k in "
+        "range(count - 1)])`, and for `below` the first row, the other way round.",
+    ),
+)
+def halo(function):
+    """As on one device, whatever the number of strips; two rows in flight."""
+    from jax.sharding import PartitionSpec as P
+
+    random = np.random.default_rng(122)
+    for count in DEVICES:
+        plate = random.uniform(0, 100, (4 * count, 7)).astype(np.float32)
+        mapped, put = _mapped(function, count, P("rows"), P("rows"))
+        got = np.asarray(mapped(put(plate)))
+        require(got.shape == plate.shape, f"the result has the shape {got.shape}, the plate has "
+                                          f"{plate.shape}")
+        cold = np.pad(plate, 1)
+        around = cold[:-2, 1:-1] + cold[2:, 1:-1] + cold[1:-1, :-2] + cold[1:-1, 2:]
+        expected = plate + 0.2 * (around - 4 * plate)
+        rows = np.flatnonzero(~np.isclose(got, expected, atol=1e-3).all(axis=1))
+        if not rows.size:
+            continue
+        row = rows[0]
+        mine, place = divmod(int(row), 4)
+        too_much = 5 * (got - expected)[row]
+        case = f"on {count} devices, row {row} is wrong: row {place} of device {mine}"
+        across = plate[(row - 1 if place == 0 else row + 1) % len(plate)]
+        if row in (0, len(plate) - 1) and np.allclose(too_much, across, atol=0.1):
+            clue = "outside of the plate it is cold: the first and the last are no neighbours"
+        elif np.allclose(-too_much, across, atol=0.1):
+            clue = "its neighbour on the other device did not come"
+        else:
+            clue = "from which device is what it got, and which of its rows?"
+        require(False, case, look=clue)
+    wide = np.zeros((32, 500), np.float32)
+    mapped, put = _mapped(function, 8, P("rows"), P("rows"))
+    _demand_little(mapped, put(wide), 2 * 4 * 500, "a neighbour needs one row, not a strip")
+
+
+@exercise(
+    "step-time",
+    hints=(
+        "The idea: two times are added: that of the memory, for the longest strip, and that of "
+        "the messages, for a device with as many neighbours as any has.",
+        "The shape: `rows = math.ceil(n / devices)`, `8 * n * rows / memory`, and a number of "
+        "neighbours (0, 1 or 2) times `latency + 4 * n / link`.",
+    ),
+)
+def step_time(function):
+    """The slowest device's memory and messages, for one device, two and many."""
+    for n, devices, memory, link, latency in (
+        (1000, 1, 1e12, 1e10, 1e-5), (1000, 2, 1e12, 1e10, 1e-5), (1000, 4, 1e12, 1e10, 1e-5),
+        (1000, 3, 1e12, 1e10, 0.0), (100, 64, 1e12, 1e10, 1e-5), (8192, 64, 2e12, 50e9, 10e-6),
+    ):
+        got = function(n, devices, memory, link, latency)
+        neighbours = min(devices - 1, 2)
+        work = 8 * n * math.ceil(n / devices) / memory
+        talk = neighbours * (latency + 4 * n / link)
+        if got is not None and math.isclose(got, work + talk, rel_tol=1e-6):
+            continue
+        case = f"for n = {n} on {devices} device{'s' if devices > 1 else ''}"
+        require(got is not None, f"{case}, the answer is None")
+        told = f"{case}, the step takes {got:.4g} s; it should be {work + talk:.4g} s"
+        if devices == 1:
+            clue = "a single device sends nothing: only 8 bytes for each of n × n cells"
+        elif math.isclose(got, 8 * n * n / devices / memory + talk, rel_tol=1e-6):
+            clue = "rows come whole: the longest strip is what the others wait for"
+        elif math.isclose(got - work, (devices - 1) * (latency + 4 * n / link), rel_tol=1e-6):
+            clue = "all pairs of neighbours talk at the same time"
+        else:
+            clue = f"{neighbours} neighbour{'s' * (neighbours > 1)}: each costs the latency, and " \
+                   "the time of 4 * n bytes"
+        require(False, told, look=clue)
+
+
+@exercise(
+    "pipeline",
+    hints=(
+        "The idea: the order within a stream protects a buffer, if all that touches the buffer is "
+        "in that stream. Chunk 3 may use the buffer of chunk 0 when that one has been copied out.",
+        "The shape: three streams and three buffers in two lists; for chunk k those with number "
+        "`k % 3`; `copy_in`, `launch`, `copy_out`, one after the other.",
+    ),
+)
+def pipeline(function):
+    """Right in every order, all engines busy, in three buffers."""
+    from gpucourse.views.paper_streams import PaperGPU
+
+    for count in (6, 1, 2, 9):
+        for seed in range(40):
+            gpu = PaperGPU()
+            chunks = np.arange(2.0, 2 + 3 * count).reshape(count, 3)
+            results = np.full_like(chunks, -1.0)
+            function(gpu, chunks, results)
+            chunks += seed + 1  # nothing was copied yet: who has squared them did so on the host
+            engines = [task.engine for task in gpu.tasks]
+            require(
+                engines.count("copy in") == engines.count("copy out") == count,
+                f"with {count} chunks, {engines.count('copy in')} are copied in and "
+                f"{engines.count('copy out')} out",
+                look="each chunk: copy_in, launch, copy_out",
+            )
+            order = gpu.run(seed)
+            wrong = np.flatnonzero((results != (chunks**2)).any(axis=1))
+            if not wrong.size:
+                continue
+            k = wrong[0]
+            told = " → ".join(task.label for task in order[:9])
+            what = "garbage" if np.isnan(results[k]).any() else f"{results[k]}, not {chunks[k]**2}"
+            require(False, f"with {count} chunks, in an order that is allowed, result {k} is "
+                           f"{what}\n(the order began {told})",
+                    look="is a buffer read before it is filled, or filled again before it was "
+                         "read, or a result copied out before the launch?")
+        require(len(gpu.buffers) <= 3, f"{len(gpu.buffers)} buffers for {count} chunks: there is "
+                                       "memory for three", look="use a buffer again, `k % 3`")
+        units = gpu.timetable()
+        require(units <= count + 2, f"right in every order, but {count} chunks are done after "
+                                    f"{units} units; {count + 2} are enough",
+                look="draw it: which engine waits for what? One buffer and one stream for each "
+                     "engine are not the same as one for each chunk in flight")
+
+
+def _mapped(function, count, in_specs, out_specs):
+    """The function on a mesh of so many devices, and what puts an array there by rows."""
+    import jax
+    from jax.sharding import AxisType, NamedSharding
+    from jax.sharding import PartitionSpec as P
+
+    devices = jax.devices()
+    if len(devices) < count:
+        devices = jax.devices("cpu")
+    require(
+        len(devices) >= count,
+        f"JAX has started with {len(devices)} device{'s' * (len(devices) > 1)}",
+        look="restart the kernel and run the first cell before anything else",
+    )
+    mesh = jax.make_mesh((count,), ("rows",), axis_types=(AxisType.Auto,), devices=devices[:count])
+    mapped = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs))
+    try:
+        mapped.lower(jax.ShapeDtypeStruct((4 * count, 7), np.float32))
+    except AssertionError as error:  # what JAX has to say of an axis that it does not know
+        require(str(error), "JAX does not know an axis that psum or ppermute is given",
+                look='this mesh has one axis, and its name is "rows"')
+        raise
+    except ValueError as error:
+        require("statically inferred" not in str(error),
+                "JAX cannot tell that the result is the same on every device, as out_specs says: "
+                "“which require replication”",
+                look="a psum (or pmean) of each result makes it the same everywhere; what is "
+                     "gathered, and what only one device knows, does not count as that")
+        raise
+    return mapped, lambda values: jax.device_put(values, NamedSharding(mesh, P("rows")))
+
+
+def _demand_little(mapped, values, most: int, look: str) -> None:
+    """Require that what each device gets in messages has at most so many bytes."""
+    text = mapped.lower(values).compile().as_text()
+    found = re.findall(
+        r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)"
+        r"(?:-start)?\(", text,
+    )
+    size = sum(
+        4 * math.prod(int(k) for k in sides.split(",") if k)
+        for shapes, _ in found
+        for sides in re.findall(r"\w\d+\[([\d,]*)\]", shapes)
+    )
+    kinds = ", ".join(sorted({kind for _, kind in found}))
+    require(size <= most, f"the answer is right, but each device gets {size:,} bytes ({kinds}); "
+                          f"{most:,} are enough", look=look)

@@ -1,0 +1,370 @@
+"""Checks and hints of "Write your own JIT"."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.cpp_trials import launched_cpp
+from gpucourse.exercises.methods import without
+
+
+@exercise(
+    "walk",
+    hints=(
+        "The idea: a dictionary from variables to arrays. The inputs and the constants are in it "
+        "at the start; each equation reads its operands from it and adds its results.",
+        "The shape: `values = dict(zip(jaxpr.invars, arguments))`, the same for `constvars` and "
+        "`closed.consts`; a function `read(atom)` that gives `atom.val` for a Literal and "
+        "`values[atom]` otherwise; then a loop over `jaxpr.eqns`, and `read` for each of "
+        "`jaxpr.outvars`.",
+    ),
+)
+def walk(interpret):
+    """Literals, constants, several results and inputs that are outputs, all as JAX computes them."""
+    import jax
+    import jax.numpy as jnp
+
+    table = np.array([3.0, 1.0, 2.0], np.float32)
+    x, y = jnp.array([0.5, -1.0, 4.0]), jnp.array([2.0, 8.0, -3.0])
+    programs = {
+        "x * y + x": (lambda x, y: x * y + x, "operands and results"),
+        "x - y": (lambda x, y: x - y, "operands in the order in which the equation has them"),
+        "2 / x": (lambda x, y: 2 / x, "a Literal is no variable: its value is `.val`"),
+        "x + table": (lambda x, y: x + table, "what are `constvars` and `closed.consts` for?"),
+        "x and x + y": (lambda x, y: (x, x + y), "an output may be an input"),
+        "x and 7.0": (lambda x, y: (x, 7.0), "an output may be a Literal"),
+        "two that are sorted together": (
+            lambda x, y: jax.lax.sort((x, y), num_keys=1),
+            "an equation with two results has two `outvars`: `run` gives a list",
+        ),
+        "jax.jit of a function, twice": (
+            lambda x, y: jax.jit(jnp.hypot)(x, y) * jax.jit(jnp.hypot)(y, x),
+            "`run` does what the inner jaxpr says: nothing special for you",
+        ),
+    }
+    for name, (function, look) in programs.items():
+        closed = jax.make_jaxpr(function)(x, y)
+
+        def whole(first, *others, closed=closed):
+            return first is closed or first is closed.jaxpr
+
+        try:
+            with without(interpret, *_interpreters(), when=whole,
+                         message="JAX's own interpreter walks through the jaxpr, not yours",
+                         look="a loop over `closed.jaxpr.eqns`, and `run` for each"):
+                got = interpret(closed, x, y)
+        except KeyError as error:
+            require(False, f"for {name}, the dictionary lacks {_in_words(error.args[0], closed)}",
+                    look=look)
+        require(
+            isinstance(got, list | tuple) and len(got) == len(closed.jaxpr.outvars),
+            f"for {name}, the function returns {_briefly(got)}, not a list of "
+            f"{len(closed.jaxpr.outvars)}",
+            look="one result for each of `jaxpr.outvars`",
+        )
+        for value, right in zip(got, jax.tree.leaves(function(x, y)), strict=True):
+            require(
+                np.shape(value) == np.shape(right) and np.allclose(value, right),
+                f"for {name}, a result is {_briefly(value)}, not {_briefly(right)}",
+                look=look,
+            )
+
+
+def _interpreters() -> list[tuple]:
+    """Where JAX's own interpreter of jaxprs is found."""
+    import jax.core
+    import jax.extend.core
+    from jax._src import core
+
+    return [(owner, name) for owner in (jax.core, jax.extend.core, core)
+            for name in ("eval_jaxpr", "jaxpr_as_fun")]
+
+
+def _in_words(variable: object, closed) -> str:
+    """Which variable of a jaxpr it is: printed alone, it has a number for a name."""
+    if any(variable is one for one in closed.jaxpr.constvars):
+        return "a constant, one of `constvars`"
+    for equation in closed.jaxpr.eqns:
+        for k, made in enumerate(equation.outvars):
+            if made is variable:
+                return f"result {k} of `{equation.primitive.name}`"
+    return f"{variable}"
+
+
+@exercise(
+    "power",
+    hints=(
+        "The idea: squares. x, x², x⁴, x⁸ cost one product each, and x¹¹ is x⁸ · x² · x: the "
+        "exponent in binary says which of them. Below 0: one divided by the power of `-y`.",
+        'The shape: `text, square = "1", x`; while `y`: if `y % 2`, the text gets a factor '
+        "`square`; `y //= 2`; and if there is something left, "
+        '`square = name(f"{square} * {square}")`.',
+    ),
+)
+def power(power):
+    """Exponents from -9 to 33 as products, as few as squaring takes, and one division at most."""
+    exponents = (2, 3, 1, 0, 5, 7, 8, 11, 16, 33, -1, -2, -3, -9)
+    lines = []
+    for place, y in enumerate(exponents):
+        texts = _texts_of(power, f"p{place}_", y)
+        whole = " ".join(texts)
+        case = f"for x**{y}, the text is {' ; '.join(texts)!r}, which"
+        called = re.search(r"\b[A-Za-z_]\w*(?=\s*\()", whole)
+        require(
+            not (called and called[0] not in ("float", "int")),
+            f"{case} calls {called and called[0]}",
+            look="products of x and of what you have named",
+        )
+        products, divisions = whole.count("*"), whole.count("/")
+        enough = max(abs(y).bit_length() - 1, 0) + max(abs(y).bit_count() - 1, 0)
+        require(
+            products <= max(enough, 0),
+            f"{case} has {products} products where {enough} do",
+            look="square what you have: x, x², x⁴ …, each from the one before, by `name`",
+        )
+        require(divisions <= (y < 0), f"{case} has {divisions} divisions",
+                look="one division, and only for exponents below 0")
+        lines += [f"const float p{place}_{k} = {text};" for k, text in enumerate(texts[:-1])]
+        lines.append(f"out[{len(exponents)} * i + {place}] = {texts[-1]};")
+    source = ('extern "C" __global__ void powers(const float *in, float *out, int n)\n{\n'
+              "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i >= n) return;\n"
+              "    const float x = in[i];\n    " + "\n    ".join(lines) + "\n}\n")
+    x = np.array([1.5, -1.25, 0.75, -2.0, 1.0], np.float32)
+    out = np.zeros((x.size, len(exponents)), np.float32)
+    _, got, _ = launched_cpp(source, "powers", 1, 32, x, out, np.int32(x.size), seeds=())
+    for place, y in enumerate(exponents):
+        right = x.astype(np.float64) ** y
+        k = int(np.argmax(~np.isclose(got[:, place], right, rtol=1e-5)))
+        require(
+            np.isclose(got[k, place], right[k], rtol=1e-5),
+            f"{x[k]} ** {y} is {got[k, place]:.6g}, not {right[k]:.6g}",
+            look="which squares does the exponent ask for, in binary?",
+        )
+
+
+def _texts_of(power, prefix: str, y: int) -> list[str]:
+    """The texts that ``power`` names, in order, and the one it returns."""
+    texts: list[str] = []
+
+    def name(text):
+        require(isinstance(text, str), f"for x**{y}, `name` gets {_briefly(text)}",
+                look='name("x * x") takes a text and gives the name of its variable')
+        if text not in texts:
+            texts.append(text)
+        return f"{prefix}{texts.index(text)}"
+
+    text = power(name, "x", y)
+    require(isinstance(text, str), f"for x**{y}, the function returns {_briefly(text)}, not a text",
+            look="a text of C++, for 0 and below too")
+    return [*texts, text]
+
+
+@exercise(
+    "broadcast",
+    hints=(
+        "The idea: go through the axes of the operand. Axis `k` of it is axis `dimensions[k]` of "
+        "the result, whose place in `index` is the text wanted, but for an axis of length 1.",
+        'The shape: `tuple("0" if extent == 1 else index[axis] for extent, axis in zip(shape, '
+        "dimensions))`.",
+    ),
+)
+def broadcast(broadcast_index):
+    """Numbers, rows, columns, axes of length 1 and boxes: each element the right one."""
+    cases = (
+        ((3,), (2, 3), (1,)),
+        ((), (2, 3), ()),
+        ((2,), (2, 3), (0,)),
+        ((2, 3), (2, 3), (0, 1)),
+        ((2, 1), (2, 3), (0, 1)),
+        ((1, 3), (4, 2, 3), (1, 2)),
+        ((4, 3), (4, 2, 3), (0, 2)),
+        ((1,), (4,), (0,)),
+    )
+    body = []
+    for number, (shape, result, dimensions) in enumerate(cases):
+        case = f"from shape {shape} to {result}, dimensions {dimensions},"
+        index = tuple(f"i{axis}" for axis in range(len(result)))
+        try:
+            inner = broadcast_index(index, shape, dimensions)
+        except IndexError:
+            require(False, f"{case} there is no such axis",
+                    look="`index` has the result's axes, `shape` and `dimensions` the operand's")
+        require(
+            isinstance(inner, tuple) and all(isinstance(text, str) for text in inner),
+            f"{case} the function returns {_briefly(inner)}, not a tuple of texts",
+            look="our compiler keeps what it has computed for an index: a tuple can be a key",
+        )
+        require(
+            len(inner) == len(shape),
+            f"{case} the function returns {len(inner)} texts: {inner}",
+            look="one for each axis of the operand",
+        )
+        axes = "".join(f"for (int i{k} = 0; i{k} < {extent}; ++i{k}) "
+                       for k, extent in enumerate(result))
+        address = " + ".join(f"({text}) * {math.prod(shape[k + 1:])}"
+                             for k, text in enumerate(inner)) or "0"
+        body.append(f"{axes}out[at++] = {address};  // {number}")
+    source = ('extern "C" __global__ void addresses(int *out)\n{\n    int at = 0;\n    '
+              + "\n    ".join(body) + "\n}\n")
+    (out,) = launched_cpp(source, "addresses", 1, 1,
+                          np.zeros(sum(math.prod(result) for _, result, _ in cases), np.int32),
+                          seeds=())
+    begin = 0
+    for shape, result, dimensions in cases:
+        got = out[begin : begin + math.prod(result)].reshape(result)
+        begin += got.size
+        padded = [1] * len(result)
+        for extent, axis in zip(shape, dimensions, strict=True):
+            padded[axis] = extent
+        right = np.broadcast_to(np.arange(math.prod(shape)).reshape(padded), result)
+        if wrong := np.argwhere(got != right).tolist():
+            at = tuple(wrong[0])
+            require(
+                False,
+                f"from shape {shape} to {result}, dimensions {dimensions}, element {at} is element "
+                f"{got[at]} of the operand (as it lies in memory), not {right[at]}",
+                look="axis k of the operand is axis `dimensions[k]` of the result; an axis of "
+                "length 1 has element 0 only",
+            )
+
+
+@exercise(
+    "nested",
+    hints=(
+        "The idea: what makes text of a jaxpr, with a dictionary of its own, is there already, and "
+        "has been since section 2.",
+        "The shape: `write(…, …, …)`, with the kernel, the inner closed jaxpr and the operands.",
+    ),
+)
+def nested(build):
+    """One jaxpr, called twice: two scopes, constants included, and no scan taken for a call."""
+    import jax
+    import jax.numpy as jnp
+
+    table = np.array([3.0, -1.0, 2.0, 5.0], np.float32)
+    plain = jax.jit(lambda x, y: x - 2 * y)
+    deeper = jax.jit(lambda x, y: plain(y, x) * x)
+    shifted = jax.jit(lambda x, y: (x - 2 * y, x + table))
+    programs = {
+        "a function that is called once": (plain, "which operand is which?"),
+        "one with two results, and an array of its own": (
+            shifted,
+            "`closed.consts` go with the inner jaxpr: does `write` get all of it?",
+        ),
+        "one that is called twice": (
+            lambda x, y: plain(x, y) * plain(y, 3 * x),
+            "the second call has other operands, so its variables stand for something else",
+        ),
+        "one within another": (lambda x, y: deeper(x, y) - plain(x, y), "a scope for each"),
+        "jax.nn.relu": (lambda x, y: jax.nn.relu(x) + y, "a call in a call"),
+    }
+    x, y = np.array([0.5, -1.0, 4.0, 2.5], np.float32), np.array([2.0, 8.0, -3.0, 1.0], np.float32)
+    for name, (function, look) in programs.items():
+        closed = jax.make_jaxpr(function)(x, y)
+        try:
+            built = build(closed)
+        except KeyError as error:
+            inner = next(found for equation in closed.eqns for word in ("jaxpr", "call_jaxpr")
+                         if (found := equation.params.get(word)) is not None)
+            require(False, f"for {name}, the inner dictionary lacks "
+                    f"{_in_words(error.args[0], inner)}", look=look)
+        except ValueError as error:  # zip's, about lengths
+            require(False, f"for {name}, {error}",
+                    look="a list of all results, one for each of the equation's `outvars`")
+        except TypeError as error:
+            require("NoneType" not in str(error), f"for {name}, `inlined` returns None",
+                    look="the list of the results")
+            raise
+        outs = [np.zeros(result.shape, result.dtype) for result in built.results]
+        given = [x, y, *map(np.asarray, built.constants)]
+        entry = re.search(r"void (\w+)\(", built.source)[1]
+        ran = launched_cpp(built.source, entry, 1, 32, *given, *outs, np.int32(4), seeds=())
+        for got, right in zip(ran[len(given) :], jax.tree.leaves(function(x, y)), strict=False):
+            require(
+                np.allclose(got, right, rtol=1e-5),
+                f"for {name}, the kernel gives {got}, not {np.asarray(right)}",
+                look=look,
+            )
+    looped = jax.make_jaxpr(
+        lambda x: jax.lax.scan(lambda total, value: (total + value, total), 0.0, x)[1])(jnp.ones(4))
+    try:
+        build(looped)
+    except NotImplementedError:
+        return
+    except Exception as error:
+        require(False, f"a scan is taken for a call: {type(error).__name__}: {error}",
+                look="what `CALLS` lists: no `scan`, `while` or `cond`")
+    require(False, "a scan is built as if it were a call", look="what `CALLS` lists: no `scan`")
+
+
+@exercise(
+    "key",
+    hints=(
+        "The idea: go through what JAX itself writes into a jaxpr of an input: `a:f32[3]` is a "
+        "type and a shape. And which input is which, says the tree.",
+        "The shape: `(tree, tuple((leaf.…, leaf.…, leaf.…) for leaf in leaves))`.",
+    ),
+)
+def key(key_of):
+    """Alike for other values, different for whatever changes the kernel."""
+    import jax
+    import jax.numpy as jnp
+
+    alive = []  # so that no two have the same id
+
+    def of(*arguments):
+        leaves, tree = jax.tree.flatten(arguments)
+        alive.append([jnp.asarray(leaf) for leaf in leaves])
+        made = key_of(tree, alive[-1])
+        try:
+            hash(made)
+        except TypeError as error:
+            require(False, f"the key cannot be looked up: {error}", look="tuples, not lists")
+        return made
+
+    three, four = np.ones(3, np.float32), np.ones(4, np.float32)
+    same = {
+        "the same arguments": ((three,), (three,)),
+        "other values": ((three,), (2 * three,)),
+        "another Python number": ((three, 2.0), (three, 3.0)),
+        "a dictionary in another order": (({"a": three, "b": four},), ({"b": four, "a": three},)),
+    }
+    for what, (before, after) in same.items():
+        require(
+            of(*before) == of(*after),
+            f"{what}: the key is another one, and `my_jit` compiles again",
+            look="values must not count, nor which array it is; what does the kernel's text "
+            "depend on?",
+        )
+    square = np.ones((2, 6), np.float32)
+    different = {
+        "3 and 4 elements": ((three,), (four,), "the shape"),
+        "(2, 6) and (3, 4), as many elements": (
+            (square,), (square.reshape(3, 4),), "the shape, not the size"),
+        "float32 and int32": ((three,), (three.astype(np.int32),), "the type"),
+        "arguments exchanged, (3, 4) and (4, 3)": (
+            (three, four), (four, three), "which leaf has which shape: order counts"),
+        "{'a': x} and {'b': x}": (({"a": three},), ({"b": three},), "the tree's structure"),
+        "(x, x) and ((x, x),)": ((three, three), ((three, three),), "the tree's structure"),
+        "2.0 and np.float32(2)": (
+            (three, 2.0), (three, np.float32(2)), "a Python number is weakly typed: `.weak_type`"),
+    }
+    for what, (before, after, look) in different.items():
+        require(
+            of(*before) != of(*after),
+            f"{what}: one and the same key, and the second runs a kernel made for the first",
+            look=look,
+        )
+    keys = [of(*before) for before in itertools.chain(
+        (pair[0] for pair in same.values()), (pair[0] for pair in different.values()))]
+    require(len(set(keys)) > 5, "the keys are nearly all alike", look="tree, shapes, types")
+
+
+def _briefly(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."

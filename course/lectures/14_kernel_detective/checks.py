@@ -1,0 +1,291 @@
+"""Checks and hints of "Kernel detective"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    held,
+    launched,
+    require_parallel,
+    watched,
+)
+
+BLOCK = 128
+
+
+@exercise(
+    "wrong-sum",
+    hints=(
+        "The idea: every place of `tile` takes part in the tree, so every place must be written. "
+        "What can a thread without a value put there that changes no sum?",
+        "The shape: `tile[t] = values[i] if i < values.size else 0.0`, in place of the `if`.",
+    ),
+)
+def wrong_sum(kernel):
+    """Every block's sum, for every length, and nothing read that nobody wrote."""
+    random = np.random.default_rng(1)
+    for n in (*LENGTHS, 1000):
+        values = random.integers(1, 200, n).astype(np.float64)
+        blocks = n // BLOCK + 1
+        _, sums = launched(kernel, blocks, BLOCK, values, np.full(blocks, float(LEFTOVER)))
+        padded = np.zeros(blocks * BLOCK)
+        padded[:n] = values
+        expected = padded.reshape(blocks, BLOCK).sum(axis=1)
+        wrong = np.flatnonzero(sums != expected)
+        if len(wrong):
+            k = wrong[0]
+            require(False, f"with {n} values, sums[{k}] {held(sums[k], expected[k])}; it should be {expected[k]:.6g}",
+                    look="what do threads without a value put into their place, and do they "
+                         "take part in the tree?")
+    require_parallel(kernel, 4, BLOCK, np.ones(500), np.zeros(4), items=500,
+                     look="keep the tree: all threads of a block take part")
+    counters = counted(kernel, 4, BLOCK, np.ones(500), np.zeros(4))
+    atomics = counters.global_atomics + counters.shared_atomics
+    require(atomics == 0, f"right, but the tree is gone: {atomics} atomics add up 500 values",
+            look="keep the tree, and mend the one line that fills it")
+
+
+@exercise(
+    "crash",
+    hints=(
+        "The idea: there is a block for each run of 128 and one for the rest, so there must be a "
+        "place for each of them. And what is there to launch when there are no values?",
+        "The shape: compute `blocks` first, `maxima = np.full(blocks, -math.inf)`, return it as "
+        "it is `if not blocks`, and only then go to the device.",
+    ),
+)
+def crash(maxima_of):
+    """A maximum for every run of 128, for the rest, and for no values none."""
+    random = np.random.default_rng(2)
+    for n in (129, 128, *LENGTHS, 1000):
+        values = random.uniform(-90.0, -10.0, n)
+        (found,) = watched(lambda values=values: [maxima_of(_to_carry(values))],
+                           what=f"your function with {n} values")
+        expected = [run.max() for run in np.split(values, range(BLOCK, n, BLOCK)) if run.size]
+        require(
+            isinstance(found, np.ndarray) and found.ndim == 1,
+            f"with {n} values, the answer is {found!r}, not an array with a place for each run",
+            look="what does run_maxima return?",
+        )
+        require(
+            len(found) == len(expected),
+            f"with {n} values, the answer has {len(found)} for a length; the runs of 128, and the "
+            f"rest, are {len(expected)}",
+            look="which of the two divisions rounds down, and should it?",
+        )
+        found = np.asarray(found)
+        wrong = np.flatnonzero(found != np.array(expected))
+        if len(wrong):
+            k = wrong[0]
+            require(False, f"with {n} values, all negative, maximum {k} is {found[k]:.6g}, not "
+                           f"{expected[k]:.6g}",
+                    look="what is in maxima before the launch, and does each run have a place "
+                         "of its own?")
+        _require_loads(lambda values=values: maxima_of(_to_carry(values)), n,
+                       f"with {n} values, the maxima", "keep_maxima finds them, a thread for each "
+                       "value: the function only makes room and launches")
+
+
+class _OnTheWay(np.ndarray):
+    """Values that the host may carry to the device, and not compute with."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        require(False, f"the host computes with the values: numpy.{ufunc.__name__}",
+                look="the host makes room, copies and launches; what is worked out of the values "
+                     "belongs into kernels")
+
+
+def _to_carry(values: np.ndarray) -> np.ndarray:
+    return values.copy().view(_OnTheWay)
+
+
+def _require_loads(run: Callable[[], object], loads: int, what: str, look: str) -> None:
+    """Require that the kernels which `run` launches load so many numbers, shared among threads."""
+    with virtualgpu.profile() as profile:
+        run()
+    counters = profile.counters
+    require(
+        counters.global_loads + counters.global_atomics >= loads,
+        f"{what} are right, but kernels did not make them: they load {counters.global_loads:,} "
+        "numbers",
+        look=look,
+    )
+    require(
+        counters.busiest_accesses <= 64,
+        f"{what} are right, but one thread makes {counters.busiest_accesses:,} accesses to memory",
+        look=look,
+    )
+
+
+@exercise(
+    "hang",
+    hints=(
+        "The idea: on every way that a thread can take after it got the lock, it must give it "
+        "back. Or it doesn't take the lock at all where it has no use for it.",
+        "The shape: ask `values[i] >= cut` *before* the `while`; or, in place of the `return`, "
+        "put what needs the lock into an `if`, so that the last two lines run in any case.",
+    ),
+)
+def hang(kernel):
+    """The best one above the cut, in every order, and the lock is free again."""
+    counters = counted(kernel, 1, 32, np.ones(32), 0.0, np.zeros(1), np.zeros(1, np.int32))
+    look = ("take the lock with cuda.atomic.cas, give it back with cuda.atomic.exch, a "
+            "cuda.threadfence() after the one and before the other")
+    locked = counters.global_atomics >= 64  # each of 32 lanes takes it and gives it back
+    # Before the trials: their checkers see a race where a fence is missing, and advise an atomic.
+    require(not locked or counters.fences >= 64,
+            "the lock is there, but one of its two fences is not", look=look)
+    random = np.random.default_rng(3)
+    for n in (33, 1, 0, 70):  # lanes that spin make a launch long
+        for cut in (-math.inf, 50.0, 200.0):
+            values = random.uniform(1.0, 100.0, n)
+            case = f"with {n} values and a cut at {cut:g}"
+            *_, best, lock = launched(kernel, n // 32 + 1, 32, values, cut, np.zeros(1),
+                                      np.zeros(1, np.int32))
+            expected = values[values >= cut].max(initial=0.0)
+            require(
+                best[0] == expected,
+                f"{case}, best[0] is {best[0]:.6g}; it should be {expected:.6g}",
+                look="is the larger one kept, and is what lies below the cut left out?",
+            )
+            require(lock[0] == 0, f"{case}, lock[0] is {lock[0]} at the end",
+                    look="who gives the lock back, and on which ways?")
+    require(locked, "the answer is right, but the lock is gone", look=look)
+    require(counters.global_stores >= 1,
+            "the answer is right, but the lock guards nothing: best[0] is changed by an atomic",
+            look="between taking the lock and giving it back, compare with best[0] and write it")
+
+
+@exercise(
+    "slow",
+    hints=(
+        "The idea: lane `l` takes columns l, l + 32, l + 64, … of its block's row. Then each "
+        "lane has a part of the sum, and five shuffles put the parts together.",
+        "The shape: `row, lane = cuda.blockIdx.x, cuda.threadIdx.x`; a loop `range(lane, "
+        "table.shape[1], 32)`; `for k in (16, 8, 4, 2, 1): mine += "
+        "cuda.shfl_down_sync(0xFFFFFFFF, mine, k)`; lane 0 writes.",
+    ),
+)
+def slow(kernel):
+    """The sums of all rows, read side by side."""
+    random = np.random.default_rng(4)
+    for rows, columns in ((5, 100), (1, 1), (3, 31), (3, 32), (2, 33), (4, 0), (7, 257)):
+        table = random.integers(-50, 50, (rows, columns)).astype(np.float64)
+        _, sums = launched(kernel, rows, 32, table, np.full(rows, float(LEFTOVER)))
+        wrong = np.flatnonzero(sums != table.sum(axis=1))
+        if len(wrong):
+            k = wrong[0]
+            require(False, f"with a table of {rows} × {columns}, sums[{k}] {held(sums[k], table[k].sum())}; it should be "
+                           f"{table[k].sum():.6g}",
+                    look="a block for each row: does every column have a lane, and who writes?")
+    rows, columns = 16, 1024
+    counters = counted(kernel, rows, 32, np.ones((rows, columns)), np.zeros(rows))
+    fewest = rows * columns * 8 // 32
+    require(
+        counters.global_load_sectors <= 1.1 * fewest,
+        f"right, but still slow: {rows} rows of {columns:,} values lie in {fewest:,} sectors, "
+        f"and the warps fetch {counters.global_load_sectors:,}",
+        look="which columns do the 32 lanes of a warp read at one moment?",
+    )
+    require_parallel(kernel, rows, 32, np.ones((rows, columns)), np.zeros(rows),
+                     items=rows * columns, look="all 32 lanes of a row's block take their share")
+
+
+@exercise(
+    "most-days",
+    hints=(
+        "The idea: nothing within a launch waits for all blocks. The end of a launch does: "
+        "kernels that are launched one after the other run one after the other.",
+        "The shape: one kernel that adds (guard, `cuda.atomic.add`), one that divides (guard, "
+        "`values[i] /= total[0]`), and a function that launches both.",
+    ),
+)
+def most_days(shares):
+    """The shares, in every order, computed on the device."""
+    random = np.random.default_rng(5)
+    for n in (1000, 129, 128, 1, 33, 1025):  # 1,025 are too many for one block
+        values = random.integers(1, 100, n).astype(np.float64)
+        (found,) = watched(lambda values=values: [shares(_to_carry(values))],
+                           what=f"your function with {n} values")
+        require(
+            isinstance(found, np.ndarray) and found.shape == values.shape,
+            f"with {n} values, the answer is {type(found).__name__}, not an array of {n} shares",
+            look="copy_to_host, and return it",
+        )
+        found, expected = np.asarray(found), values / values.sum()
+        wrong = np.flatnonzero(~np.isclose(found, expected, rtol=1e-12, atol=0.0))
+        if len(wrong):
+            k = wrong[0]
+            require(False, f"with {n} values, share {k} is {found[k]:.6g}, not {expected[k]:.6g}",
+                    look="is the total complete before the first division?")
+        # Each value once for the total, once to be divided.
+        _require_loads(lambda values=values: shares(_to_carry(values)), 2 * n,
+                       f"with {n} values, the shares",
+                       "the adding and the dividing belong on the device, a thread for each value")
+
+
+@exercise(
+    "two-streams",
+    hints=(
+        "The idea: each division waits for the *other* stream's total; its own comes before it "
+        "anyway. Queue both additions, and record an event behind each, before anybody waits.",
+        "The shape: a loop that queues `copy_in`, `launch(add_half, …)` and `added[k].record("
+        "streams[k])`; then a loop that begins with `added[1 - k].wait(streams[k])`, and queues "
+        "the division and `copy_out`.",
+    ),
+)
+def two_streams(program):
+    """Both halves right in every order, and two copies overlap with kernels."""
+    from gpucourse.views.paper_streams import PaperGPU
+
+    random = np.random.default_rng(6)
+    for sizes in ((4, 4), (3, 5), (1, 1)):
+        for seed in range(40):
+            gpu = PaperGPU()
+            halves = [random.integers(1, 9, size).astype(np.float64) for size in sizes]
+            results = [np.full(size, -1.0) for size in sizes]
+            program(gpu, halves, results)
+            old = sum(half.sum() for half in halves)
+            for half in halves:  # nothing was copied yet: who reads these now is on the device
+                half += random.integers(1, 9, half.size)
+            engines = [task.engine for task in gpu.tasks]
+            require(
+                engines.count("copy in") == engines.count("copy out") == 2,
+                f"{engines.count('copy in')} halves are copied in and "
+                f"{engines.count('copy out')} out",
+                look="each half: copy_in, add, divide, copy_out",
+            )
+            require(
+                engines.count("kernel") >= 4,
+                f"{engines.count('kernel')} launches were queued; each half needs two",
+                look="stream.launch(add_half, buffer, totals, k), and later divide_half",
+            )
+            order = gpu.run(seed)
+            total = sum(half.sum() for half in halves)
+            for k, (half, result) in enumerate(zip(halves, results, strict=True)):
+                if np.allclose(result, half / total):
+                    continue
+                require(
+                    not np.allclose(result, half / old),
+                    "the halves were changed after the work was queued and before it ran, and "
+                    f"half {k} is divided by the old total, {old:g}: the host added it up",
+                    look="add_half adds up, on the device, when its turn comes; the host queues",
+                )
+                told = " → ".join(task.label for task in order)
+                what = "garbage" if np.isnan(result).any() else f"{result}, not {half / total}"
+                require(False, f"in an order that is allowed, half {k} is {what}\n({told})",
+                        look="which totals does this division need, and what makes sure that "
+                             "both are there?")
+        units = gpu.timetable()
+        require(units <= 6, f"right in every order, but done after {units} units; 6 are enough",
+                look="which task waits for one that it does not need? gpu.synchronize() holds up "
+                     "everything, an event only what comes after its wait")

@@ -1,0 +1,179 @@
+"""Checks and hints of "Scan"."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.host_side import Left, leaving
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    launched,
+    require_equal,
+    require_parallel,
+    watched,
+)
+
+BLOCK = 128
+
+
+@exercise(
+    "offsets",
+    hints=(
+        "The idea: an inclusive scan says where each list ends. Where it begins is where the one "
+        "before ends, and the first begins at 0.",
+        "The shape: `np.zeros(len(counts) + 1, np.int64)`, and `offsets[1:] = np.cumsum(counts)`.",
+    ),
+)
+def offsets(function):
+    """Where each list begins, and where the last one ends."""
+    for counts in ([2, 0, 3, 1], [0, 0], [5], [], [1] * 40, [0, 4, 0]):
+        counts = np.array(counts, np.int64)
+        found = np.asarray(function(counts.copy()))
+        case = f"with the counts {counts.tolist()}"
+        require(
+            found.shape == (len(counts) + 1,),
+            f"{case}, there are {found.size} offsets; {len(counts)} lists have {len(counts) + 1}",
+            look="one where each list begins, and one more at the end",
+        )
+        require(found.dtype == np.int64, f"{case}, the offsets are {found.dtype}, not int64",
+                look="np.zeros(…, np.int64)")
+        expected = [0, *np.cumsum(counts)]
+        require(
+            np.array_equal(found, expected),
+            f"{case}, the offsets are {found.tolist()}; list {len(counts)}'s end must be "
+            f"{counts.sum()}, and the first list begins at 0",
+            look="is a list's own count in its beginning?",
+        )
+
+
+@exercise(
+    "scan-blocks",
+    hints=(
+        "The idea: `show_steps` without `seen`, and with a guard. A loose thread puts a 0 into "
+        "its place and takes part: it must reach every barrier.",
+        "The shape: fill, barrier; `while distance < THREADS:` read `left`, barrier, add, "
+        "barrier, double the distance; guarded, `sums[i] = tile[t]`; the block's last thread "
+        "writes `totals`.",
+    ),
+)
+def scan_blocks(kernel):
+    """Every block's running sum and total, in every order."""
+    random = np.random.default_rng(21)
+    for n in (129, 128, 0, 1, 33, 127, 300):
+        values = random.integers(-9, 100, n)
+        blocks = n // BLOCK + 1
+        _, sums, totals = launched(kernel, blocks, BLOCK, values, np.full(n, LEFTOVER),
+                                   np.full(blocks, LEFTOVER))
+        padded = np.zeros(blocks * BLOCK, np.int64)
+        padded[:n] = values
+        running = padded.reshape(blocks, BLOCK).cumsum(axis=1)
+        require_equal(sums, running.ravel()[:n], f"with {n} values, of the sums",
+                      "is a value's own block all that is added, and the value itself too?")
+        require_equal(totals, running[:, -1], f"with {n} values, of the totals",
+                      "which thread holds the sum of its whole block?")
+    ones, places = np.ones(1024, np.int64), np.zeros(1024, np.int64)
+    # Blelloch's tree, up and down, makes 54 accesses for a thread's value; the lecture's way 31.
+    require_parallel(kernel, 8, BLOCK, ones, places, np.zeros(8, np.int64), items=1024,
+                     look="all threads take part in each of the seven steps", accesses=6)
+    counters = counted(kernel, 8, BLOCK, ones, places, np.zeros(8, np.int64))
+    require(
+        counters.global_atomics == 0 and counters.global_loads <= 2 * 1024,
+        f"right, but {counters.global_loads:,} numbers are loaded from global memory for 1,024 "
+        "values" + (", with atomics" if counters.global_atomics else ""),
+        look="each thread loads its value once; the steps happen in `tile`",
+    )
+
+
+@exercise(
+    "scan",
+    hints=(
+        "The idea: `scan(d_totals)` is how much all blocks *up to and with* each one have. A "
+        "block needs what those *before* it have: the entry of its left neighbour.",
+        "The shape: `if blocks > 1:` launch a kernel in which every thread of block b > 0 adds "
+        "`totals[cuda.blockIdx.x - 1]` to its element, with `scan(d_totals)` as the totals.",
+    ),
+)
+def scan(function):
+    """The running sum of all, at every length, in every order."""
+    from numba import cuda
+
+    random = np.random.default_rng(22)
+    for n in (129, 128, 1, 2, 127, 257, 1009, BLOCK * BLOCK + 200):
+        values = random.integers(-9, 100, n)
+        large = n > BLOCK * BLOCK
+        try:
+            with leaving() as left:
+                (found,) = watched(lambda values=values: [
+                    _on_host(function(cuda.to_device(values)), left)],
+                    () if large else (1, 2), what=f"your scan of {n:,} values")
+        except RecursionError:
+            require(False, f"with {n:,} values, your scan calls itself without end",
+                    look="one block has the sums of all: call scan(d_totals) only `if blocks > 1`")
+        require(
+            found.shape == values.shape,
+            f"with {n:,} values, the answer has the shape {found.shape}, not ({n:,},)",
+            look="return d_sums, with a sum for each value",
+        )
+        require_equal(found, values.cumsum(), f"with {n:,} values",
+                      "which blocks' totals are missing from this element, and are any too many?")
+        left.demand_none(f"with {n:,} values", "who scanned the totals? They stay on the device: "
+                         "`scan(d_totals)`")
+    n = BLOCK * BLOCK  # so many totals as one thread should not add up alone
+    with virtualgpu.profile() as profile:
+        function(cuda.to_device(np.ones(n, np.int64)))
+    counters = profile.counters
+    require(
+        counters.global_loads <= 4 * n and counters.busiest_accesses <= 64,
+        f"right, but for {n:,} values {counters.global_loads:,} numbers are loaded, "
+        f"{counters.busiest_accesses:,} accesses by one thread",
+        look="each thread adds one number to one element: the scan of the totals knows it",
+    )
+    require(
+        len(profile.launches) >= 3,
+        f"right, but {len(profile.launches)} launches made it: who scanned the totals?",
+        look="scan_blocks for the values, the same for the totals, and a kernel that adds",
+    )
+
+
+def _on_host(answer: object, left: Left) -> np.ndarray:
+    nbytes = left.nbytes
+    require(hasattr(answer, "copy_to_host"),
+            f"the answer is {type(answer).__name__}, not an array on the device",
+            look="return d_sums as it is")
+    found = answer.copy_to_host()
+    left.nbytes = nbytes  # what the check takes does not count
+    return found
+
+
+@exercise(
+    "compact",
+    hints=(
+        "The idea: `ends[i]` counts the kept ones up to and with me. So I'm number `ends[i]`, "
+        "and numbers begin at 1.",
+        "The shape: `if i < values.size and flags[i]:` and `kept[ends[i] - 1] = values[i]`.",
+    ),
+)
+def compact(kernel):
+    """Each kept value at its place, in their order, and no other written."""
+    random = np.random.default_rng(23)
+    for n in LENGTHS:
+        for share in (0.3, 0.0, 1.0):
+            values = random.uniform(0.0, 100.0, n).astype(np.float32)
+            flags = (random.random(n) < share).astype(np.int64)
+            room = np.full(n + 1, LEFTOVER, np.float32)
+            *_, kept = launched(kernel, n // 64 + 1, 64, values, flags, flags.cumsum(), room,
+                                seeds=(1,))
+            chosen = values[flags == 1]
+            case = f"with {n} values, {len(chosen)} of them kept"
+            require_equal(kept[:len(chosen)], chosen, case, "who writes to which place?")
+            beyond = np.flatnonzero(kept[len(chosen):] != LEFTOVER)
+            require(not len(beyond), f"{case}, a value is written to place "
+                                     f"{len(chosen) + int(beyond[0]) if len(beyond) else 0}",
+                    look="who keeps quiet, and where do places begin?")
+    require_parallel(kernel, 16, 64, np.ones(1009, np.float32), np.ones(1009, np.int64),
+                     np.arange(1, 1010), np.zeros(1009, np.float32), items=1009,
+                     look="each thread writes its own value")

@@ -1,0 +1,319 @@
+"""Checks and hints of "Programming in blocks"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.methods import equations, without
+from gpucourse.exercises.waiting import trial
+
+TILE = 16
+
+
+@exercise(
+    "masked-sum",
+    hints=(
+        "The idea: which places among *all* values does this block have? Its number times its "
+        "size, and then one after the other. Those below `n` exist.",
+        "The shape: `place = pl.program_id(0) * size + jnp.arange(size)`, and "
+        "`jnp.where(place < n, x_ref[...], 0.0)`, whose sum is wanted.",
+    ),
+)
+def masked_sum(kernel):
+    """Each block's sum, of what exists and nothing else."""
+    random = np.random.default_rng(161)
+    for n, block in ((1000, 256), (256, 256), (257, 256), (1, 64), (129, 64)):
+        values = random.uniform(1, 2, n).astype(np.float32)
+        case = f"with {n} values in blocks of {block}"
+        with _noted(case):
+            got = _in_blocks(partial(kernel, n=n), values, block)
+        right = [values[k:k + block].sum(dtype=np.float64) for k in range(0, n, block)]
+        bad = ~np.isclose(got, right, rtol=1e-5)
+        k = int(np.argmax(bad))
+        require(
+            not np.isnan(got[k]),
+            f"{case}, the sum of block {k} is nan",
+            look="the last block reaches beyond the end, where nan stands. nan times 0 is nan: "
+                 "leave it out by `where`",
+        )
+        require(
+            not bad[k],
+            f"{case}, the sum of block {k} is {got[k]:.6g}, not {right[k]:.6g}",
+            look="which places has this block among all values, and which of them are below n?",
+        )
+    values[3] = np.nan  # a value that exists: the sum has to show it
+    require(
+        np.isnan(_in_blocks(partial(kernel, n=n), values, block)[0]),
+        "right, but a nan *among the values* is passed over: on a GPU there may be any number "
+        "beyond the end, and no nan to be known by",
+        look="tell what exists by its place, not by its value",
+    )
+    require(
+        not _multiplies_by_a_mask(partial(_in_blocks, partial(kernel, n=n), fetch=False), values),
+        "right here, where XLA makes a choice of a product with a mask. A GPU multiplies: nan "
+        "times 0 is nan",
+        look="leave out what doesn't exist by `where`, not by multiplication",
+    )
+    _require_no_loop(partial(_in_blocks, partial(kernel, n=n), fetch=False), values,
+                     look="a mask for the whole block, and `.sum()` of what it leaves")
+
+
+@contextmanager
+def _noted(case: str) -> Iterator[None]:
+    """An error within says in which case it came up: the shape of a block is not always the same."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(case)
+        raise
+
+
+def _in_blocks(kernel: Callable, values: np.ndarray, block: int = 64, *, fetch: bool = True):
+    from jax.experimental import pallas as pl
+
+    blocks = pl.cdiv(values.size, block)
+    return _called(kernel, (blocks,), [pl.BlockSpec((block,), lambda i: (i,))],
+                   pl.BlockSpec((1,), lambda i: (i,)), (blocks,), values, fetch=fetch)
+
+
+def _require_no_loop(function: Callable, *arrays: np.ndarray, look: str) -> None:
+    """Require that a kernel says what becomes of its whole block at once."""
+    names = {equation.primitive.name for equation in _equations(function, *arrays)}
+    require(not names & {"scan", "while"}, "right, but one part of the block after the other, in a "
+            "loop: for the whole block it's one operation, which the compiler shares out",
+            look=look)
+
+
+def _multiplies_by_a_mask(function: Callable, *arrays: np.ndarray) -> bool:
+    """Whether a kernel multiplies by what was a truth value before."""
+    masks = set()
+    for equation in _equations(function, *arrays):
+        name = equation.primitive.name
+        if name == "convert_element_type" and equation.invars[0].aval.dtype == bool:
+            masks.update(map(id, equation.outvars))
+        elif name == "mul" and any(id(atom) in masks for atom in equation.invars):
+            return True
+    return False
+
+
+@exercise(
+    "softmax",
+    hints=(
+        "The idea: put -inf where no column exists. It's never the largest, and its exponential "
+        "is 0. Everything else is by rows: axis 1, with keepdims.",
+        "The shape: `exists = jnp.arange(scores_ref.shape[1]) < kinds`, `scores = "
+        "jnp.where(exists, scores_ref[...], -jnp.inf)`, `powers = jnp.exp(scores - "
+        "scores.max(axis=1, keepdims=True))`, and divide by their sum.",
+    ),
+)
+def softmax(kernel):
+    """Probabilities in every row, for large scores and small ones."""
+    import jax
+    import jax.scipy.special
+    from jax.experimental import pallas as pl
+
+    random = np.random.default_rng(162)
+    for kinds, columns, shift, name in ((10, 16, 0, "ordinary scores"), (16, 16, 0, "16 kinds"),
+                                        (5, 8, -300, "scores near -300"),
+                                        (10, 16, 200, "scores near 200"),
+                                        (1, 8, 0, "one kind")):
+        scores = (random.normal(0, 2, (13, kinds)) + shift).astype(np.float32)
+        scores[:4] -= shift  # rows of one block need not be alike
+        rows = pl.BlockSpec((8, columns), lambda i: (i, 0))
+        run = partial(_called, partial(kernel, kinds=kinds), (2,), [rows], rows, scores.shape)
+        with _noted(f"in blocks of 8 rows and {columns} columns"):
+            got = run(scores)
+        powers = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
+        right = powers / powers.sum(axis=1, keepdims=True)
+        bad = ~np.isclose(got, right, rtol=1e-4, atol=1e-6)
+        if not bad.any():
+            with without(kernel, (jax.nn, "softmax"), (jax.nn, "log_softmax"),
+                         (jax.scipy.special, "softmax"), (jax.scipy.special, "log_softmax"),
+                         message="right, but JAX's own softmax does the work",
+                         look="write it out: the largest, the exponentials, their sum"):
+                run(scores)
+            _require_no_loop(partial(run, fetch=False), scores, look="all rows at once: maximum "
+                             "and sum along axis 1, with keepdims=True")
+            continue
+        row = int(np.argmax(bad.any(axis=1)))
+        look = "which columns exist, and along which axis are the maximum and the sum?"
+        if np.isnan(got[row]).any():
+            look = ("nan comes from columns that don't exist, from inf/inf (scores above 88 need "
+                    "their row's own largest taken off), or from 0/0 (was the largest one of this "
+                    "row, and one that exists?)")
+        require(False, f"with {name}, row {row} begins with {got[row, 0]:.4g}, not "
+                       f"{right[row, 0]:.4g}; its sum is {got[row].sum():.4g}", look=look)
+
+
+@exercise(
+    "product",
+    hints=(
+        "The idea: turn `t` of the loop multiplies the t-th tile of A's strip (all rows, columns "
+        "from t · TILE on) by the t-th of B's, and adds the product to what goes round.",
+        "The shape: `def step(turn, sums):` with `part = pl.ds(turn * TILE, TILE)` and `return "
+        "sums + jnp.dot(a_ref[:, part], b_ref[part, :])`; then `sums = jax.lax.fori_loop(0, "
+        "a_ref.shape[1] // TILE, step, sums)`.",
+    ),
+)
+def product(kernel):
+    """Right for all shapes, and nothing larger than a tile at a time."""
+    for n, k, m in ((32, 48, 32), (16, 16, 16), (40, 160, 33)):
+        random = np.random.default_rng(163)
+        a, b = (random.normal(0, 1, shape).astype(np.float32) for shape in ((n, k), (k, m)))
+        _require_product(_product(kernel, a, b, np.float32), a, b, 1e-4)
+    _require_tiles(kernel, np.float32)
+
+
+@exercise(
+    "mixed",
+    hints=(
+        "The idea: your `product_block`, but the product of two tiles is asked for in float32, "
+        "and the sums begin as float32. Nothing is turned to 16 bits before the last line.",
+        "The shape: `sums = jnp.zeros((TILE, TILE), jnp.float32)`, and in the loop `sums + "
+        "jnp.dot(a_ref[:, part], b_ref[part, :], preferred_element_type=jnp.float32)`.",
+    ),
+)
+def mixed(kernel):
+    """Tiles of 16 bits, sums of 32, and the error of the inputs alone."""
+    random = np.random.default_rng(164)
+    for k in (32, 4096):
+        a, b = (random.uniform(0, 1, shape).astype(np.float16) for shape in ((16, k), (k, 20)))
+        _require_product(_product(kernel, a, b, np.float32), a, b, 1e-5)
+        _require_product(_product(kernel, a, b, np.float16), a, b, 1e-3)
+    equations = _require_tiles(kernel, np.float16)
+    takes = {str(atom.aval.dtype) for equation in equations
+             if equation.primitive.name == "dot_general" for atom in equation.invars}
+    require(
+        takes == {"float16"},
+        f"right, but the tiles are multiplied as {' and '.join(sorted(takes))}",
+        look="a tensor core takes the 16 bits as they are: give jnp.dot what was read, and say "
+             "what to add up in by preferred_element_type",
+    )
+
+
+def _require_product(got: np.ndarray, a: np.ndarray, b: np.ndarray, bound: float) -> None:
+    """Require the product of two matrices, within ``bound`` of what its terms add up to."""
+    from_a, from_b = a.astype(np.float64), b.astype(np.float64)
+    right, scale = from_a @ from_b, np.abs(from_a) @ np.abs(from_b)
+    error = np.abs(got.astype(np.float64) - right) / scale
+    worst = np.argmax(np.nan_to_num(error, nan=np.inf))
+    i, j = map(int, np.unravel_index(worst, error.shape))
+    require(
+        error[i, j] < bound,
+        f"{a.shape} times {b.shape} of {a.dtype.name} into {got.dtype.name}: element {(i, j)} is "
+        f"{got[i, j]:.6g}, not {right[i, j]:.6g}",
+        look="do all tiles of the strips take part, and is each product added to those before? "
+             "In which type?",
+    )
+
+
+def _require_tiles(kernel: Callable, dtype: type) -> list:
+    """The equations of a kernel: none makes more than a tile, and what it multiplies are tiles."""
+    a, b = np.ones((32, 64), dtype), np.ones((64, 32), dtype)
+    equations = _equations(partial(_product, kernel, dtype=np.float32, fetch=False), a, b)
+    sizes = [atom.aval.shape for equation in equations for atom in equation.outvars]
+    largest = max(sizes, key=lambda shape: np.prod(shape, dtype=int))
+    require(
+        np.prod(largest, dtype=int) <= TILE * TILE,
+        f"right, but the kernel has a value of shape {largest} at once, and a tile is "
+        f"{(TILE, TILE)}",
+        look="read the strips a tile at a time, by pl.ds in a loop: a long strip fits on no chip",
+    )
+    factors = [atom.aval.shape for equation in equations
+               if equation.primitive.name == "dot_general" for atom in equation.invars]
+    require(
+        set(factors) == {(TILE, TILE)},
+        f"right, but what is multiplied is {factors or 'not tiles by jnp.dot'}, not two tiles",
+        look="jnp.dot of a tile of A and a tile of B: that is what a tensor core can do",
+    )
+    return equations
+
+
+def _equations(function: Callable, *arrays: np.ndarray) -> list:
+    """What the one kernel that a function calls was traced to."""
+    import jax
+
+    (call,) = (equation for equation in _inner(jax.make_jaxpr(function)(*arrays).jaxpr)
+               if equation.primitive.name == "pallas_call")
+    return list(_inner(call.params["jaxpr"]))
+
+
+def _inner(jaxpr: object) -> Iterator:
+    """Equations of a jaxpr and of those in it, calls of kernels as they stand."""
+    return equations(jaxpr, lambda equation: equation.primitive.name != "pallas_call")
+
+
+def _product(kernel: Callable, a: np.ndarray, b: np.ndarray, dtype: type, *, fetch: bool = True):
+    from jax.experimental import pallas as pl
+
+    (n, k), m = a.shape, b.shape[1]
+    return _called(kernel, (pl.cdiv(n, TILE), pl.cdiv(m, TILE)),
+                   [pl.BlockSpec((TILE, k), lambda i, j: (i, 0)),
+                    pl.BlockSpec((k, TILE), lambda i, j: (0, j))],
+                   pl.BlockSpec((TILE, TILE), lambda i, j: (i, j)), (n, m), a, b, dtype=dtype,
+                   fetch=fetch)
+
+
+@exercise(
+    "to-half",
+    hints=(
+        "The idea: divide by a power of two that brings the largest to a few thousand. "
+        "`np.frexp(x)[1]` is the e with x between 2**(e-1) and 2**e.",
+        "The shape: `factor = 2.0 ** (np.frexp(largest)[1] - 12)` where `largest` isn't 0, and "
+        "`(values / factor).astype(np.float16)`.",
+    ),
+)
+def to_half(function):
+    """In range, and exact to the 11 bits, from the smallest to the largest."""
+    random = np.random.default_rng(165)
+    for size, name in ((1.0, "values near 1"), (1e12, "energies in eV"),
+                       (1.7e-27, "masses in kg"), (-3e5, "negative values"), (65_519.0, "65,519")):
+        values = random.uniform(0.1, 1, 50) * size
+        values[7], values[8] = size, 0.0
+        halves, factor = _halves(function, values, name)
+        require(np.isfinite(halves).all(), f"{name}: {np.count_nonzero(~np.isfinite(halves))} of "
+                "50 halves aren't finite", look="is the largest, divided by the factor, below "
+                "65,504?")
+        largest = float(np.abs(halves).max())
+        require(1024 <= largest <= 65_504, f"{name}: the largest half is {largest:.4g}, not "
+                "between 1,024 and 65,504", look="what power of two is the largest value near?")
+        require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {factor:.6g} is no power of two, "
+                "so that scaling rounds too", look="2.0 to the power of a whole number")
+        off = np.abs(halves.astype(np.float64) * factor - values) / np.abs(values).max()
+        require(off.max() <= 2**-11, f"{name}: a value comes back {off.max():.2g} of the largest "
+                "away", look="half * factor has to give the values back")
+    halves, factor = _halves(function, np.zeros(4), "zeros")
+    require(factor == 1 and not halves.any(), f"zeros have the factor {factor}, not 1",
+            look="what is the exponent of 0?")
+
+
+def _halves(function: Callable, values: np.ndarray, name: str) -> tuple[np.ndarray, float]:
+    before = values.copy()
+    with np.errstate(all="ignore"):  # what overflows is told below
+        answer = function(values)
+    halves, factor = pair(answer, "a float16 array and a factor", "return both")
+    halves = np.asarray(halves)
+    require(np.array_equal(before, values), f"{name}: the values themselves were changed",
+            look="make a new array")
+    require(halves.dtype == np.float16, f"{name}: the array is {halves.dtype}, not float16",
+            look=".astype(np.float16), last")
+    return halves, float(factor)
+
+
+def _called(kernel: Callable, grid: tuple, specs: list, spec: object, shape: tuple,
+            *arrays: np.ndarray, dtype: type = np.float32, fetch: bool = True):
+    """What a kernel makes of arrays in interpret mode; on the host if ``fetch``."""
+    import jax
+    from jax.experimental import pallas as pl
+
+    require(callable(kernel), f"this is a {type(kernel).__name__}, not a function",
+            look="the name of the kernel, without parentheses")
+    trial(f"the kernel on a grid of {grid}, in interpret mode")
+    made = pl.pallas_call(kernel, grid=grid, in_specs=specs, out_specs=spec, interpret=True,
+                          out_shape=jax.ShapeDtypeStruct(shape, dtype))(*arrays)
+    return np.asarray(made) if fetch else made

@@ -1,0 +1,274 @@
+"""Checks and hints of "A port, done"."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import partial
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.trials import counted, require_shared, watched
+from gpucourse.exercises.waiting import trial
+
+PIXELS = 64
+THREADS = 64
+
+
+def _loop(signal, good, pixels, starts, stops, weights, *, past=0, single=False, empty="",
+          all_=False, unweighted=False, last_wins=False, keeps=False, in_place=False):
+    """(cleaned, sky, hits) as `make_map` has them, with one thing done wrongly if asked for."""
+    cleaned = signal if in_place else signal.copy()
+    sky, hits = np.zeros(PIXELS), np.zeros(PIXELS)
+    for d in range(len(signal)):
+        for first, last in zip(starts, stops, strict=True):
+            if empty == "length" and first == last:
+                return cleaned, sky, hits
+            t = np.arange(min(last + past, signal.shape[1]) - first)
+            t = t[good[d, first + t] | all_]
+            if not len(t):
+                if empty == "nan":
+                    sky += np.nan
+                continue
+            y = cleaned[d, first + t]
+            determinant = len(t) * (t**2).sum() - t.sum() ** 2
+            slope = (len(t) * (t * y).sum() - t.sum() * y.sum()) / max(determinant, 1)
+            if single and len(t) == 1:
+                slope = np.nan
+            rest = y - (y.sum() - slope * t.sum()) / len(t) - slope * t
+            cleaned[d, first + t] = y if keeps else rest
+            seen, weight = pixels[d, first + t], 1.0 if unweighted else weights[d]
+            if last_wins:
+                sky[seen] += weight * rest
+                hits[seen] += weight
+            else:
+                np.add.at(sky, seen, weight * rest)
+                np.add.at(hits, seen, weight)
+    return cleaned, sky, hits
+
+
+#: What a port may do wrong, and what `_loop` is asked for then.
+MISTAKES = {
+    "takes the sample at `stop` into each sweep": {"past": 1},
+    "takes bad samples for good ones": {"all_": True},
+    "leaves the weights out": {"unweighted": True},
+    "adds once where a pixel comes twice": {"last_wins": True},
+    "makes the right map, and returns the signal as it was": {"keeps": True},
+    "changes the signal that it was given": {"in_place": True},
+    "divides by zero in a sweep without a good sample": {"empty": "nan"},
+    "finds no slope, but NaN, in a sweep with a single good sample": {"single": True},
+    "stops at a sweep of length zero": {"empty": "length"},
+}
+
+
+@exercise(
+    "test",
+    hints=(
+        "The idea: for each mistake that somebody could make, a case in which it shows. What are "
+        "the smallest sweeps there are, and how few good samples may one have?",
+        "The shape: make another observation, and change its arrays: `good[0, starts[1]:stops[1]] "
+        "= False`; all but one in another sweep; `stops[3] = starts[3]` in a third. Append the "
+        "six arrays to `cases`. Where you make a bad sample good, give its signal a number.",
+    ),
+)
+def test(passes):
+    """The loop passes, and none of the nine wrong ports does."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        trial("a right port")
+        right, ran = _port()
+        require(passes(right) is not None, "the test returns None", look="return True or False")
+        require(passes(_port()[0]), "a port that does all that the loop does is refused",
+                look="is a NaN of yours taken for a good sample?")
+        for what, mistake in MISTAKES.items():
+            trial(f"a port that {what}")
+            require(not passes(_port(**mistake)[0]), f"a port passes that {what}",
+                    look="which case would show it?")
+        require(ran, "the test says what it says without a call of the port",
+                look="run it on your cases, and compare with the loop: `same(port, case)`")
+
+
+def _port(**mistake):
+    """A port, right or with a mistake, which looks the same; and what notes its calls."""
+    calls = []
+
+    def make_map(signal, good, pixels, starts, stops, weights):
+        calls.append(len(signal))
+        return _loop(signal, good, pixels, starts, stops, weights, **mistake)
+
+    return make_map, calls
+
+
+def _small(sweeps=5, longest=40, seed=1, **odd):
+    """An observation with the sweeps that a port has to get right; NaN wherever none is good."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(2, longest + 1, sweeps)
+    if sweeps > 3:
+        lengths[1:4] = 0, longest, 1
+    stops = np.cumsum(lengths + random.integers(0, 3, sweeps))  # some follow at once
+    starts, samples = stops - lengths, int(stops.max(initial=0))  # the last ends with the signal
+    signal = random.normal(0, 5, (2, samples)) + np.linspace(0, 9, samples)
+    good = random.random((2, samples)) > 0.2
+    if sweeps > 4:
+        good[0, starts[4]:stops[4]] = False
+        good[1, starts[4]:stops[4] - 1] = False
+        good[1, stops[4] - 1] = True
+    signal[~good] = np.nan
+    pixels = random.integers(0, PIXELS, (2, samples))
+    return signal, good, pixels, starts, stops, random.uniform(0.5, 2.0, 2)
+
+
+def _require_results(found, data, case, near=1e-9):
+    names = "the cleaned signal", "sky", "hits"
+    for name, ours, theirs in zip(names, found, _loop(*data), strict=True):
+        ours = np.asarray(ours)
+        require(ours.shape == theirs.shape, f"{case}, {name} has the shape {ours.shape}, not "
+                                            f"{theirs.shape}", look="what does the loop leave?")
+        wrong = np.argwhere(~np.isclose(ours, theirs, near, near, True))
+        if not len(wrong):
+            continue
+        place = tuple(map(int, wrong[0]))
+        where = ", ".join(map(str, place))
+        look = "which samples are added, with which weight, and does every one arrive?"
+        if name == "the cleaned signal":
+            look = "it belongs to no sweep"
+            for first, last in zip(data[3], data[4], strict=True):
+                if first <= place[1] < last:
+                    count = data[1][place[0], first:last].sum()
+                    look = f"it is in a sweep of {last - first} samples, {count} of them good"
+        require(False, f"{case}, {name}[{where}] is {ours[place]:.6g}, not {theirs[place]:.6g}",
+                look=look)
+
+
+@exercise(
+    "fit",
+    hints=(
+        "The idea: the loop's five sums, each `…sum(axis=-1, keepdims=True)`, over arrays in "
+        "which the bad samples are 0. `xp.where(good, y, 0.0)` makes them so; a product doesn't.",
+        "The shape: `t = xp.arange(y.shape[-1])`, then n, sum_t, sum_tt of `good`, `good * t`, "
+        "`good * t * t`; sum_y, sum_ty of the new y. Where a denominator is 0, so is what it "
+        "divides: `xp.maximum(…, 1)` below the line.",
+    ),
+)
+def fit(fit_lines):
+    """Every line, with gaps, single samples and none, in NumPy and in JAX."""
+    import jax as library
+    import jax.numpy as jnp
+
+    compiled = library.jit(partial(fit_lines, xp=jnp))
+    random = np.random.default_rng(31)
+    for shape in ((2, 9), (3, 4, 17), (5, 2), (4, 1), (2, 0), (33,)):
+        y, good = random.normal(20, 5, shape), random.random(shape) > 0.3
+        if len(shape) > 1:
+            good[0] = False
+            good[-1, ..., 1:] = False
+        y[~good] = np.nan
+        for name, run in (("NumPy", partial(fit_lines, xp=np)), ("JAX", compiled)):
+            case = f"with y of the shape {shape}, in {name}"
+            with np.errstate(all="raise", under="ignore"):
+                found = np.asarray(run(y.copy(), good.copy()))
+            require(found.shape == shape, f"{case}, the lines have the shape {found.shape}",
+                    look="keepdims=True keeps the last axis, so that sums and t go together")
+            expected = _lines(y, good)
+            near = 1e-9 if found.dtype == np.float64 else 1e-3  # JAX's own float32
+            wrong = np.argwhere(~np.isclose(found, expected, near, near))
+            if not len(wrong):
+                continue
+            k = tuple(map(int, wrong[0]))
+            count = int(good[k[:-1]].sum())
+            require(False, f"{case}, in a row with {count} good samples, the line at {k[-1]} is "
+                           f"{found[k]:.6g}, not {expected[k]:.6g}",
+                    look="is NaN taken away before anything is added?" if np.isnan(found[k]) else
+                    "are all five sums over the good samples alone?")
+    sizes = [len(str(library.make_jaxpr(partial(fit_lines, xp=jnp))(y, y > 0).eqns))
+             for y in (np.ones((8, 16)), np.ones((64, 16)))]
+    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of rows: a "
+            "Python loop was unrolled", look="all rows at once: sums along axis=-1")
+
+
+def _lines(y, good):
+    """Row by row."""
+    shape = (-1, max(1, y.shape[-1]))
+    rows, marks = y.reshape(shape), good.reshape(shape)
+    lines = np.zeros(rows.shape)
+    for line, row, ok in zip(lines, rows, marks, strict=True):
+        t = np.flatnonzero(ok)
+        if len(t) == 1:
+            line[:] = row[t[0]]
+        elif len(t):
+            slope, offset = np.polyfit(t, row[t], 1)
+            line[:] = offset + slope * np.arange(len(row))
+    return lines.reshape(y.shape)
+
+
+@exercise(
+    "jax",
+    hints=(
+        "The idea: good *and* before the stop: that's the mask, in the shape of `positions`. What "
+        "is masked adds 0: to the signal, to the sky, to the hits.",
+        "The shape: `ok = good[:, positions] & (positions < stops[:, None])`; lines by "
+        "`fit_lines(signal[:, positions], ok, jnp)`; `cleaned = signal.at[:, positions].add("
+        "jnp.where(ok, -line, 0.0))`; `sky.at[pixels[:, positions]].add(…)`, and hits likewise.",
+    ),
+)
+def jax(jax_map):
+    """The three results, whatever the padding, in one program for all sweeps."""
+    import jax as library
+
+    for sweeps, more in ((5, 0), (5, 24), (1, 0), (40, 3)):
+        # Last sweep first: what is padding of one row may be a sample of the row before.
+        signal, good, pixels, starts, stops, weights = _small(sweeps)
+        data = signal, good, pixels, starts[::-1].copy(), stops[::-1].copy(), weights
+        longest = int((stops - starts).max()) + more
+        trial(f"{sweeps} sweeps in rows of {longest}")
+        _require_results(jax_map(*data, longest=longest), data,
+                         f"with {sweeps} sweeps in rows of {longest}")
+    plain = getattr(jax_map, "__wrapped__", jax_map)
+    programs = [str(library.make_jaxpr(partial(plain, longest=16))(*_small(n, 16)))
+                for n in (8, 64)]
+    require("callback" not in programs[0], "the results are right, but the program calls back into "
+            "Python: the host makes the map", look="jnp's operations, on all rows of `positions`")
+    require(len(programs[1]) < 2 * len(programs[0]), "the results are right, but the program grows "
+            "with the number of sweeps: a Python loop was unrolled",
+            look="all rows of `positions` at once")
+    require(not re.search(r"= (scan|while)\[", programs[0]), "the results are right, but sweep "
+            "comes after sweep, in a loop: a GPU would have one row to work on at a time",
+            look="all rows of `positions` at once")
+
+
+@exercise(
+    "cuda",
+    hints=(
+        "The idea: copy the loop's body. One thing changes because others run at the same time, "
+        "and one because a thread has a single sweep.",
+        "The shape: `first, last = starts[k], stops[k]`, the sums, `if n == 0: return`, slope and "
+        "offset; in the last loop `cuda.atomic.add(sky, pixels[d, s], …)`, and hits likewise.",
+    ),
+)
+def cuda(kernel):
+    """The three results in every order, with no race, by a thread for each sweep."""
+    from numba import cuda as numba_cuda
+
+    def launch(data, blocks):
+        results = [numba_cuda.to_device(one)
+                   for one in (data[0], np.zeros(PIXELS), np.zeros(PIXELS))]
+        inputs = [numba_cuda.to_device(one) for one in data[1:]]
+        kernel[blocks, THREADS](results[0], *inputs, *results[1:])
+        # Sums in another order: equal to nine digits, and compared to the bit from there.
+        return [np.round(one.copy_to_host(), 7) for one in results]
+
+    require(hasattr(kernel, "py_func"), f"this is a {type(kernel).__name__}, not a kernel",
+            look="the name of the function under @cuda.jit")
+    for sweeps in (5, 1, 40):
+        data = _small(sweeps)
+        found = watched(partial(launch, data, 2 * sweeps // THREADS + 1),
+                        what=f"{sweeps} sweeps of two detectors")
+        _require_results(found, data, f"with {sweeps} sweeps of two detectors", near=2e-7)
+    even = np.ones((8, 16 * 32)), np.ones((8, 16 * 32), bool), np.zeros((8, 16 * 32), np.int64)
+    stops = 16 * np.arange(1, 33)
+    counters = counted(kernel, 4, THREADS, *even, stops - 16, stops, np.ones(8), np.zeros(PIXELS),
+                       np.zeros(PIXELS))
+    # A sample is looked at twice, changed, and added twice: about 11 accesses.
+    require_shared(counters, (4,), (THREADS,), 8 * 16 * 32, "each thread takes one sweep",
+                   accesses=14)

@@ -1,0 +1,226 @@
+"""Checks and hints of "Thinking in warps"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    held,
+    launched,
+    require_equal,
+    require_shared,
+)
+
+
+@exercise(
+    "lane-turns",
+    hints=(
+        "The idea: a warp takes as many turns as its busiest lane, and every one of its 32 lanes "
+        "is paid for in each. A last warp that is not full pays for 32 lanes too.",
+        "The shape: for each slice `work[start:start + 32]`, add `32 * slice.max()` to what is "
+        "paid. Useful is the plain sum.",
+    ),
+)
+def lane_turns(count):
+    """Useful and paid: the difference is what divergence costs."""
+    random = np.random.default_rng(11)
+    for n in LENGTHS:
+        work = random.poisson(1.4, n)
+        useful, paid = pair(count(work.copy()), "two numbers: useful and paid")
+        padded = np.append(work, np.zeros(-n % 32, work.dtype)).reshape(-1, 32)
+        expected = int(32 * padded.max(axis=1, initial=0).sum())
+        case = f"with {n} threads"
+        require(
+            useful == work.sum(),
+            f"{case} that need {work.sum()} turns together, useful is {useful}",
+            look="useful turns are those in which a thread works",
+        )
+        require(
+            paid == expected or paid != _without_padding(work),
+            f"{case}, the last warp has {n % 32} threads, but pays for 32 lanes",
+            look="the hardware has no smaller warps",
+        )
+        require(
+            paid == expected,
+            f"{case} in {len(padded)} warps, {expected} turns are paid for; yours are {paid}",
+            look="how many turns does a warp take, and how many lanes has it?",
+        )
+
+
+@exercise(
+    "turn",
+    hints=(
+        "The idea: thread (x, y) reads one element into the tile and, after a barrier, writes "
+        "*another* one. On both sides the index that changes with `x` must be the last one, so "
+        "the tile is filled as `[y, x]` and emptied as `[x, y]`.",
+        "The shape: `tile = cuda.shared.array((32, 33), float32)`; guarded, `tile[y, x] = "
+        "table[first_i + y, first_j + x]`; a barrier; guarded, `turned[first_j + y, first_i + x] "
+        "= tile[x, y]`.",
+    ),
+)
+def turn(kernel):
+    """Turned, for any size, side by side in both directions and without a conflict."""
+    random = np.random.default_rng(12)
+    for rows, columns in ((40, 64), (32, 32), (1, 1), (31, 33), (33, 31), (1, 65), (65, 1)):
+        table = random.uniform(1.0, 99.0, (rows, columns)).astype(np.float32)
+        start = np.full((columns, rows), LEFTOVER, np.float32)
+        blocks = (columns + 31) // 32, (rows + 31) // 32
+        _, turned = launched(kernel, blocks, (32, 32), table, start, seeds=(1,))
+        case = f"with a table of {rows} × {columns}"
+        wrong = np.argwhere(turned != table.T)
+        if len(wrong):
+            j, i = (int(k) for k in wrong[0])
+            what = held(turned[j, i], table[i, j], digits=4)
+            require(
+                False,
+                f"{case}, turned[{j}, {i}] {what}; it should be table[{i}, {j}], {table[i, j]:.4g}",
+                look="which element does this thread read, which does it write, and is each "
+                "of the two guarded by itself?",
+            )
+    square = np.ones((64, 64), np.float32)
+    counts = counted(kernel, (2, 2), (32, 32), square, square)
+    require_shared(counts, (2, 2), (32, 32), square.size, "a tile for each block", rounds=0)
+    for what, moved, enough in (
+        ("reads", counts.global_load_sectors, counts.global_load_ideal_sectors),
+        ("writes", counts.global_store_sectors, counts.global_store_ideal_sectors),
+    ):
+        require(
+            moved <= enough,
+            f"every element is right, but the {what} move {moved:,} sectors where {enough:,} are "
+            "enough",
+            look="the last index must be the one that changes with x, on both sides",
+        )
+    conflicts = counts.shared_load_conflicts + counts.shared_store_conflicts
+    require(
+        not conflicts,
+        f"right, and side by side, but shared memory takes {conflicts:,} turns more than it has "
+        "requests",
+        look="how far apart in the tile are the words of neighbouring lanes?",
+    )
+
+
+@exercise(
+    "warp-max",
+    hints=(
+        "The idea: every lane must shuffle, so guard the value: a thread beyond the end brings "
+        "minus infinity. Then fold with `max` in place of `+`.",
+        "The shape: `mine = values[i] if i < values.size else -math.inf`; in the loop over 16, 8, "
+        "4, 2, 1: `mine = max(mine, cuda.shfl_down_sync(ALL, mine, k))`; lane 0 writes "
+        "`maxima[i // 32]`.",
+    ),
+)
+def warp_max(kernel):
+    """The largest of every warp, by shuffles alone, whatever the length."""
+    random = np.random.default_rng(13)
+    for threads, scale in ((64, 1.0), (32, 1.0), (128, 1.0), (64, 1e306)):
+        for n in LENGTHS:
+            # What a lane gets from one that does not take part is about -5e303 on the virtual GPU:
+            # it loses against -90, and wins against -90e306.
+            values = random.uniform(-90.0, -10.0, n) * scale
+            blocks = n // threads + 1
+            padded = np.full(blocks * threads, -math.inf)
+            padded[:n] = values
+            expected = padded.reshape(-1, 32).max(axis=1)
+            maxima = np.full(expected.size, float(LEFTOVER))
+            _, maxima = launched(kernel, blocks, threads, values, maxima)
+            case = f"with {n} values, all negative, in blocks of {threads}"
+            require(
+                not (maxima == LEFTOVER).any(),
+                f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
+                look="which lane writes, and where? Warps are numbered through the whole grid"
+                if 32 * np.argmax(maxima == LEFTOVER) < n
+                else "a warp without values has a place too, for minus infinity: guard the value only",
+            )
+            absurd = ~np.isin(maxima, np.append(values, -math.inf))
+            require(
+                not absurd.any(),
+                f"{case}, maxima[{np.argmax(absurd)}] is {maxima[np.argmax(absurd)]:g}, which is "
+                "not among them",
+                look="what do threads beyond the end bring?"
+                if maxima[np.argmax(absurd)] == 0.0
+                else "is the shuffle inside an `if`? Then some lanes take no part in it",
+            )
+            require_equal(maxima, expected, case, "does every lane shuffle, and every value take part?")
+    counts = counted(kernel, 2, 64, np.ones(128), np.zeros(4))
+    require(
+        not counts.shared_loads and not counts.global_atomics and not counts.shared_stores,
+        "the maxima are right, but they were not found by shuffles alone",
+        look="no shared memory and no atomics: the lanes hand each other their values",
+    )
+    require(
+        counts.global_loads <= 128,
+        f"the maxima are right, but 128 values were loaded {counts.global_loads} times",
+        look="each lane loads its own value, and gets the others' by shuffles",
+    )
+    require_shared(counts, (2,), (64,), 128, "five rounds are enough for 32 lanes", tree=True)
+
+
+@exercise(
+    "occupancy",
+    hints=(
+        "The idea: work out for each limit how many *blocks* it lets in, rounding down; the "
+        "smallest decides. For the registers: how many warps fit into one part, times four parts, "
+        "and how many whole blocks are that?",
+        "The shape: `of_a_warp = (32 * registers + 255) // 256 * 256`, then "
+        "`4 * (16_384 // of_a_warp) // warps` blocks by registers, `233_472 // (shared + 1024)` "
+        "by shared memory, 32 at most; `min` of all, times `warps`.",
+    ),
+)
+def occupancy(resident_warps):
+    """Every limit is kept, and no block is left out that would fit."""
+    for threads, registers, shared, limit in (
+        (1024, 32, 0, "64 warps at most"),
+        (192, 32, 0, "a block fits whole or not at all"),
+        (32, 32, 0, "32 blocks at most"),
+        (256, 64, 0, "the registers of four parts"),
+        (64, 33, 0, "32 × 33 registers are rounded up to a multiple of 256"),
+        (128, 40, 0, "how many warps fit into one part?"),
+        (96, 40, 0, "how many warps fit into one part? A block fits whole or not at all"),
+        (128, 255, 0, "the registers of four parts"),
+        (128, 32, 49_152, "the shared memory of a block"),
+        (128, 32, 14_592, "each block takes 1,024 bytes of shared memory more"),
+        (1024, 128, 0, "a block that does not fit does not run at all"),
+        (512, 128, 102_400, "the smallest of the limits"),
+    ):
+        answer = resident_warps(threads, registers, shared)
+        expected = _resident_warps(threads, registers, shared)
+        case = f"blocks of {threads} threads with {registers} registers each"
+        case += f" and {shared:,} bytes of shared memory" if shared else ""
+        require(
+            answer == int(answer),
+            f"for {case}, the answer is {answer}: there are no parts of warps",
+            look="`/` or `//`?",
+        )
+        require(
+            answer == expected,
+            f"for {case}, {expected} warps fit; yours are {int(answer)}",
+            look="a warp lives in one of the four parts: how many fit into one, times four?"
+            if threads == 64 and answer == 65_536 // (-(-32 * registers // 256) * 256) // 2 * 2
+            else limit,
+        )
+
+
+def _resident_warps(threads, registers, shared):
+    """Warps on a multiprocessor of compute capability 9.0, by counting blocks in until one fails."""
+    block = threads // 32
+    blocks = 0
+    per_part = 16_384 // (-(-32 * registers // 256) * 256)
+    while (
+        (blocks + 1) * block <= min(64, 4 * per_part)
+        and blocks + 1 <= 32
+        and (blocks + 1) * (shared + 1024) <= 233_472
+    ):
+        blocks += 1
+    return blocks * block
+
+
+def _without_padding(work):
+    """What is paid if a last, short warp paid only for its own lanes."""
+    warps = [work[start : start + 32] for start in range(0, len(work), 32)]
+    return sum(len(warp) * int(warp.max()) for warp in warps)

@@ -1,0 +1,113 @@
+"""Values that the device gets in place of those that the student's host code hands over.
+
+A result that was computed on the host does not change when the inputs change on the device alone;
+one that kernels computed becomes that of the new inputs. So that the host learns nothing of these,
+the function is called twice. The first call exchanges nothing and writes down what the host reads.
+In the second, whatever the host reads is what it read in the first, in whatever form it is. What it
+then returns says where in these copies it found it (``grading.oracle.provenance``), and the result
+is what stands there on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# What an array of numbers may have been cast to on its way to the device.
+CASTS = {"f": ("f8", "f4"), "i": ("i8", "i4"), "u": ("u8", "u4")}
+
+
+class Diverged(Exception):
+    """The second call reads from the device what the first did not."""
+
+
+class Exchange:
+    """One call of a host function: exchanges the first of each pair for the second; see
+    :func:`gpucourse.grading.testing.verbs.call`.
+
+    Elements are recognised by their values, which should occur nowhere else: random numbers.
+
+    Parameters
+    ----------
+    shown
+        What the host read in a call without exchange, uint8 each.
+    room
+        Bytes to write down what the host reads; 0 for not at all.
+
+    Attributes
+    ----------
+    done : int
+        How often something was exchanged.
+    as_many : bool
+        Whether an array of as many numbers as one of a pair was handed over.
+    heard : list of np.ndarray
+        What the host has read, if there was `room`.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[Any, Any]] = (), shown: Sequence[np.ndarray] = (),
+                 room: int = 0) -> None:
+        self.done = 0
+        self.as_many = False
+        self._any = [_bytes(by) for what, by in pairs if what is None]
+        self._tables = [table for what, by in pairs if what is not None
+                        for table in _tables(np.atleast_1d(what), np.atleast_1d(by))]
+        self._shown = shown if pairs else None
+        self.heard: list[np.ndarray] = []
+        self._reads = 0
+        self._room = room
+
+    def to_device(self, data: np.ndarray) -> np.ndarray:
+        """Bytes that the host hands over, uint8, exchanged where they are the first of a pair."""
+        for known, by in self._tables:
+            self.as_many |= len(data) == known.nbytes
+            if (changed := _exchanged(data, known, by)) is not None:
+                self.done += 1
+                return changed
+        for other in self._any:
+            if data.nbytes == other.nbytes and data.any():
+                self.done += 1
+                return other
+        return data
+
+    def to_host(self, data: np.ndarray) -> np.ndarray:
+        """What the host gets for bytes that it reads. Raises MemoryError, Diverged."""
+        number = self._reads
+        self._reads += 1
+        if self._room:
+            if sum(map(len, self.heard)) + len(data) > self._room:
+                raise MemoryError
+            self.heard.append(data)
+        if self._shown is None:
+            return data
+        if number >= len(self._shown) or len(data) != len(self._shown[number]):
+            raise Diverged
+        return self._shown[number]
+
+    def parameter(self, raw: bytes) -> bytes:
+        """The same as :meth:`to_device` for an argument of a launch."""
+        return self.to_device(np.frombuffer(raw, np.uint8)).tobytes() if self._tables else raw
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _tables(what: np.ndarray, by: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """A pair in each type that its elements may be cast to, flat."""
+    return [(what.reshape(-1).astype(code), by.reshape(-1).astype(code))
+            for code in CASTS[what.dtype.kind]]
+
+
+def _exchanged(data: np.ndarray, known: np.ndarray, by: np.ndarray) -> np.ndarray | None:
+    """`data` with elements of `known` replaced by those of `by`; None if it has few of them."""
+    if not len(data) or len(data) % known.itemsize or not known.size:
+        return None
+    values = np.frombuffer(data.tobytes(), known.dtype)
+    order = np.argsort(known)
+    place = order[np.searchsorted(known, values, sorter=order).clip(max=known.size - 1)]
+    found = known[place] == values
+    if 2 * np.count_nonzero(found) < len(values):
+        return None
+    return _bytes(np.where(found, by[place], values))

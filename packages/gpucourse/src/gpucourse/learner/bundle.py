@@ -1,0 +1,148 @@
+"""``gpucourse save``: one file with a learner's work, to take along from a machine that forgets.
+
+A bundle is a zip with every notebook that has been written in or run, under its path in the
+course's folder, and the records of what is done. :mod:`gpucourse.learner.restoring` reads it back.
+"""
+
+from __future__ import annotations
+
+import errno
+import html
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from gpucourse.course import released
+from gpucourse.course.checkout import course_folder
+from gpucourse.learner import records
+from gpucourse.system.atomic import free_path, write_atomically
+from gpucourse.system.told import Told
+
+#: Names inside a bundle that are no notebooks.
+ABOUT, RECORDS = "gpucourse-work.json", "progress.jsonl"
+#: What a bundle of ours is called, for `restore()` without a name and for .gitignore.
+PATTERN = "gpucourse-work*.zip"
+FORMAT = 1
+
+# Folders whose notebooks are not the learner's work (made by tools, or a class in grading/).
+_NOT_WORK = {"build", "grading", "node_modules", "site-packages"}
+# The map of the course: running it is no work.
+_WELCOME = "welcome.ipynb"
+
+
+class BundleError(Told):
+    """A bundle could not be written or read; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A bundle that was written: shown with a link that downloads it."""
+
+    path: Path
+    notebooks: list[str]
+    size: int
+
+    def __str__(self) -> str:
+        count = len(self.notebooks)
+        what = (f"{count} notebook{'s' * (count != 1)} and your progress" if count else
+                "no notebook has been worked in yet; your progress is in it")
+        return f"{self.path.name} ({self.size / 1000:.1f} kB): {what}"
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": str(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """The link, and what is in the bundle."""
+        target = quote(Path(os.path.relpath(self.path, Path.cwd())).as_posix())
+        names = "".join(f"<li>{html.escape(name)}</li>" for name in self.notebooks)
+        what = (f" and, as you last saved them, these notebooks:</p><ul>{names}</ul>" if names else
+                "; no notebook has been worked in yet.</p>")
+        return (f'<p><a href="{target}" download><b>Download {html.escape(self.path.name)}</b></a> '
+                f"({self.size / 1000:.1f} kB). It holds your progress{what}")
+
+
+def save(path: str | Path | None = None) -> Saved:
+    """Write the bundle, and say where it is.
+
+    ``path`` is a folder or the name of a file; default: the course's folder. A file that is there
+    is never overwritten. Raises :class:`BundleError`, and ``NotInTheCourse``.
+    """
+    root = course_folder()
+    target = _place(Path(path) if path is not None else root)
+    work = dict(sorted(changed_notebooks(root)))
+    if strange := [name for name in work if not is_plain(name)]:
+        raise BundleError(f"{strange[0]!r} has a name that no other system could take: rename it, "
+                          "and save again. Nothing was saved")
+    try:
+        write_atomically(target, _zipped(work))
+        size = target.stat().st_size
+    except OSError as error:
+        raise BundleError(_explain(error, target, sum(map(len, work.values())))) from None
+    return Saved(target, list(work), size)
+
+
+def changed_notebooks(root: Path) -> Iterator[tuple[str, bytes]]:
+    """(path from ``root``, bytes) of each notebook that is not as the course released it."""
+    for folder, below, files in os.walk(root):
+        below[:] = [name for name in below if name not in _NOT_WORK and name[0] not in "._"]
+        for name in files:
+            path = Path(folder, name)
+            shown = path.relative_to(root).as_posix()
+            if not name.endswith(".ipynb") or name.startswith(".") or shown == _WELCOME:
+                continue
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise BundleError(f"{shown} cannot be read ({error.strerror}): nothing was saved. "
+                                  "Move it away or mend its permissions, and save again") from None
+            notebook = released.parse(data)
+            # What is no notebook any more may be the rest of one.
+            if notebook is None or not released.is_untouched(notebook):
+                yield shown, data
+
+
+def is_plain(name: str) -> bool:
+    """Whether a notebook's path from the course's folder stays in it, on every system."""
+    return (
+        name.endswith(".ipynb")
+        and name.isprintable()
+        and "\\" not in name
+        and (":" not in name or os.name != "nt")
+        and not any(part == "" or part.startswith(".") for part in name.split("/"))
+    )
+
+
+def _zipped(work: dict[str, bytes]) -> bytes:
+    """The bundle."""
+    about = {"format": FORMAT, "saved": datetime.now().astimezone().isoformat(timespec="seconds")}
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED) as bundle:
+        bundle.writestr(ABOUT, json.dumps(about))
+        bundle.writestr(RECORDS, "".join(f"{json.dumps(r)}\n" for r in records.lines()))
+        for name, data in work.items():
+            bundle.writestr(name, data)
+    return memory.getvalue()
+
+
+def _place(wanted: Path) -> Path:
+    """``wanted``, or in that folder a name with the time; with a number where it is taken."""
+    if wanted.is_dir():
+        wanted = wanted / f"gpucourse-work-{datetime.now():%Y%m%d-%H%M}.zip"
+    elif not wanted.suffix:
+        wanted = wanted.with_suffix(".zip")
+    return free_path(wanted.absolute())
+
+
+def _explain(error: OSError, target: Path, size: int) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (f"No space is left for {target.name}, which needs up to {size / 1e6:.1f} MB. Your "
+                "notebooks are as they were. Delete what you do not need, or save elsewhere: "
+                "gpucourse save /tmp")
+    return (f"{target} cannot be written: {error.strerror or error}. Your notebooks are as they "
+            "were. Name a folder of yours: gpucourse save FOLDER")

@@ -1,0 +1,168 @@
+"""``gpucourse.progress()``: the course's lessons in order, and what of each is done."""
+
+from __future__ import annotations
+
+import ast
+import html
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from gpucourse.course.checkout import check_files, course_folder, notebook_path, registry
+from gpucourse.course.predictions import find_predictions
+from gpucourse.course.puzzles import puzzle_folder, read_puzzles
+from gpucourse.course.registry import Lecture, Lesson
+from gpucourse.learner import records
+from gpucourse.learner.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class LessonProgress:
+    """One lesson on the map: how many of its ``parts`` (exercises or tests) are ``done``.
+
+    ``path`` leads from the course's folder to the notebook; ``points`` are (earned, of) by the last
+    `gpucourse grade`; ``guessed`` of ``asked`` predictions were answered.
+    """
+
+    title: str
+    path: Path
+    minutes: int
+    what: str
+    parts: int
+    done: int
+    points: tuple[float, float] | None = None
+    asked: int = 0
+    guessed: int = 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do; a lesson without exercises never is."""
+        if self.points is not None and self.points[0] == self.points[1]:
+            return True
+        return 0 < self.parts == self.done
+
+    @property
+    def sign(self) -> str:
+        """✓ finished, ◐ begun, ○ neither."""
+        return "✓" if self.finished else "◐" if self.done or self.points else "○"
+
+    def __str__(self) -> str:
+        text = f"{self.done} of {self.parts} {self.what}" if self.parts else ""
+        if self.guessed:
+            text += f", {self.guessed} of {self.asked} predictions"
+        if self.points:
+            text += f", {self.points[0]:g} of {self.points[1]:g} points by `gpucourse grade`"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class CourseMap:
+    """Shown as a table in a notebook, as lines in a terminal."""
+
+    lessons: list[LessonProgress]
+    root: Path
+    trouble: str | None = None
+    first: list[LessonProgress] = field(default_factory=list)
+    when: datetime = field(default_factory=datetime.now, compare=False)
+
+    @property
+    def next(self) -> LessonProgress | None:
+        """What to go on with: what is begun, else a first step, else what comes first."""
+        open_ = [lesson for lesson in (*self.first, *self.lessons) if not lesson.finished]
+        begun = [lesson for lesson in open_ if lesson.sign == "◐"]
+        return next(iter([*begun, *open_]), None)
+
+    def __str__(self) -> str:
+        width = max((len(lesson.title) for lesson in self.lessons), default=0)
+        lines = [f"{s.sign} {s.title:{width}}  {s}" for s in self.lessons]
+        lines.append(self._go_on(f"{self.next.title} ({self.next.path})" if self.next else ""))
+        if self.trouble:
+            lines.append(f"! {self.trouble}")
+        return "\n".join(lines)
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return {"text/plain": str(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """A table; its links lead from the running notebook's folder to the lessons."""
+        rows = [
+            f'<tr><td>{s.sign}</td><td style="text-align: left">{self._link(s)}</td>'
+            f'<td style="text-align: left">{html.escape(str(s)).replace("`", "")}</td></tr>'
+            for s in self.lessons
+        ]
+        shown = (
+            "<table><thead><tr><th></th>"
+            '<th style="text-align: left">lesson</th><th style="text-align: left">done</th>'
+            f"</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            f"<p>{self._go_on(self._link(self.next) if self.next else '')}</p>"
+            f"<p><small>As of {self.when:%H:%M}. Run this cell again to see what is done "
+            "since.</small></p>"
+        )
+        if self.trouble:
+            shown += f"<p>! {html.escape(self.trouble)}</p>"
+        return shown
+
+    def _go_on(self, where: str) -> str:
+        return f"Go on with: {where}" if where else "Everything is done."
+
+    def _link(self, lesson: LessonProgress) -> str:
+        target = Path(os.path.relpath(self.root / lesson.path, Path.cwd())).as_posix()
+        return f'<a href="{quote(target)}">{html.escape(lesson.title)}</a>'
+
+
+def progress() -> CourseMap:
+    """The map of the course with what you have done so far.
+
+    An exercise counts once its check has passed in a notebook, a project's test likewise.
+    Raises :class:`~gpucourse.course.checkout.NotInTheCourse`.
+    """
+    root = course_folder()
+    known = records.read()
+    course = registry(root)
+    done = {lesson.id: _lesson_progress(root, lesson, known) for lesson in course.lessons}
+    first = [done[id] for id in course.first]
+    return CourseMap(list(done.values()), root, records.trouble(), first)
+
+
+def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgress:
+    path = notebook_path(lesson)
+    if isinstance(lesson, Lecture):
+        parts = set(_exercises(lesson.id))
+        done = parts & known.exercises.get(lesson.id, set())
+        what = "exercise" if len(parts) == 1 else "exercises"
+    else:
+        parts = set(_tests(root / path))
+        done = parts & known.cells
+        what = "tests"
+    points = known.points.get(lesson.id)
+    asked = find_predictions(lesson.id).keys()
+    guessed = asked & known.guesses.get(lesson.id, {}).keys()
+    return LessonProgress(lesson.title, path, lesson.minutes, what, len(parts), len(done), points,
+                          len(asked), len(guessed))
+
+
+def _exercises(id: str) -> Iterator[str]:
+    """The names of a lecture's checked exercises, read without running its checks."""
+    path = next((path for path in check_files(id) if path.is_file()), None)
+    tree = ast.parse(path.read_text(encoding="utf-8")) if path else ast.Module([], [])
+    for node in tree.body:
+        for call in getattr(node, "decorator_list", ()):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "exercise":
+                yield ast.literal_eval(call.args[0])
+    if path is not None:
+        yield from read_puzzles(puzzle_folder(path))
+
+
+def _tests(notebook: Path) -> Iterator[str]:
+    """The ids of a project's test cells, from the notebook that the learner works in."""
+    try:
+        cells = json.loads(notebook.read_bytes())["cells"]
+        for cell in cells:
+            if cell["cell_type"] == "code" and cell["metadata"].get("nbgrader", {}).get("grade"):
+                yield cell["id"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return  # moved, or damaged: the map shows the lesson all the same

@@ -1,0 +1,154 @@
+"""``gpucourse restore FILE``: a bundle's work back into the course's folder, and nothing lost.
+
+Nothing is written before the whole bundle has been read and found harmless. A notebook takes its
+place only where there is none, or one without work in it and of the same release; else both
+are kept, the bundle's under a name of its own.
+"""
+
+from __future__ import annotations
+
+import glob
+import html
+import json
+import os
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpucourse.course import released
+from gpucourse.course.checkout import course_folder
+from gpucourse.learner import records
+from gpucourse.learner.bundle import ABOUT, FORMAT, PATTERN, RECORDS, BundleError, is_plain
+from gpucourse.system.atomic import free_path, write_atomically
+
+
+@dataclass(slots=True)
+class Restored:
+    """What happened to each notebook of a bundle; paths start from the course's folder."""
+
+    path: Path
+    back: list[str] = field(default_factory=list)
+    beside: list[tuple[str, str]] = field(default_factory=list)
+    there: list[str] = field(default_factory=list)
+    progress: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in self._lines())
+        return {"text/plain": str(self), "text/html": f"<ul>{items}</ul>"}
+
+    def _lines(self) -> list[str]:
+        count = len(self.back) + len(self.beside)
+        lines = [f"{self.path.name}: {count} notebook{'s' * (count != 1)} restored"]
+        lines += [f"back in its place: {name}" for name in self.back]
+        lines += [
+            f"both kept: {name} here is another version, yours from the bundle is {other}"
+            for name, other in self.beside
+        ]
+        if self.there:
+            lines.append(f"here already: {', '.join(self.there)}")
+        lines.append(f"progress: {self.progress or 'nothing'} new")
+        return lines
+
+
+def restore(path: str | Path | None = None) -> Restored:
+    """Put a bundle's notebooks and progress back, and say what became of each.
+
+    ``path`` is the bundle; default: the newest ``gpucourse-work*.zip`` in the course's folder.
+    Raises :class:`BundleError` for a file that is no bundle, for one with names from outside the
+    course's folder, and where the disk refuses; ``NotInTheCourse`` elsewhere.
+    """
+    root = course_folder()
+    path = Path(path) if path is not None else _newest(root)
+    notebooks, lines = read_bundle(path)
+    result = Restored(path)
+    try:
+        for name, data in notebooks.items():
+            _put(root, name, data, result)
+        result.progress = records.add(records.parse(lines))
+    except OSError as error:
+        done = len(result.back) + len(result.beside)
+        raise BundleError(
+            f"{error.filename or root}: {error.strerror or error}. {done} of {len(notebooks)} "
+            f"notebooks of {path.name} are back, nothing was overwritten, and the bundle is whole: "
+            "make room or mend the permissions, and restore it again"
+        ) from None
+    return result
+
+
+def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
+    """A bundle's notebooks by name, and its records. Raises :class:`BundleError`; writes nothing.
+
+    Refused are names that lead out of a folder, and encrypted or damaged members.
+    """
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            texts = {name: bundle.read(name) for name in bundle.namelist()}
+    except FileNotFoundError:
+        raise BundleError(f"{path} does not exist. In JupyterLab, drop the file onto the list of "
+                          "files at the left to upload it") from None
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+        # RuntimeError: encrypted; its subclass NotImplementedError: a compression of its own.
+        raise BundleError(f"{path.name} is damaged or no bundle ({error}). Nothing was restored; "
+                          "download or upload it again") from None
+    if ABOUT not in texts:
+        raise BundleError(f"{path.name} is a zip, but none that `gpucourse save` wrote")
+    try:
+        written = json.loads(texts.pop(ABOUT))["format"]
+    except (ValueError, LookupError, TypeError):
+        written = None
+    if written != FORMAT:
+        raise BundleError(f"{path.name} was written by another version of the course (format "
+                          f"{written}, this one reads {FORMAT}): update the course")
+    lines = texts.pop(RECORDS, b"")
+    if strange := [name for name in texts if not is_plain(name)]:
+        raise BundleError(f"{path.name} holds {strange[0]!r}, which `gpucourse save` never writes: "
+                          "nothing was restored. Restore only bundles that you saved yourself")
+    return texts, lines
+
+
+def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
+    """Write one notebook where it takes nothing away."""
+    target = root / name
+    here = target.read_bytes() if target.is_file() else b""
+    earlier = target.parent.glob(f"{glob.escape(target.stem)}-restored*.ipynb")
+    if not os.path.lexists(target) or _may_give_way(here, data):
+        write_atomically(target, data)
+        result.back.append(name)
+    elif any(_same_work(one, data) for one in (here, *(
+            path.read_bytes() for path in earlier if path.is_file()))):
+        result.there.append(name)
+    else:
+        other = free_path(target.with_stem(f"{target.stem}-restored"))
+        write_atomically(other, data)
+        result.beside.append((name, other.relative_to(root).as_posix()))
+
+
+def _same_work(here: bytes, data: bytes) -> bool:
+    """Whether both hold the same cells: outputs can be made again."""
+    one, other = released.parse(here), released.parse(data)
+    if one is None or other is None:
+        return here == data
+    return released.digest(one) == released.digest(other) and not released.is_untouched(one)
+
+
+def _may_give_way(here: bytes, data: bytes) -> bool:
+    """Whether the notebook here is as released, and the bundle's grew out of that release."""
+    one, other = released.parse(here), released.parse(data)
+    if one is None or other is None or not released.is_untouched(one):
+        return False
+    return released.release_of(one) == released.release_of(other)
+
+
+def _newest(root: Path) -> Path:
+    found = sorted(root.glob(PATTERN), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise BundleError(
+            f"No {PATTERN} in {root}. In JupyterLab, drop the file that you saved onto the list of "
+            "files at the left, with the course's folder open there; then run this again")
+    return found[-1]

@@ -1,0 +1,1 @@
+"""One-screen kernels: pictured, predicted, written, checked, counted, timed on a GPU."""
