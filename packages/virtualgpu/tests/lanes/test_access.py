@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
+from native_lab import agree
 from ptx_lab import HEADER, entry, launch, per_thread
 from virtualgpu import devices
 from virtualgpu.errors import (
@@ -563,3 +564,33 @@ def test_recursion_without_end_is_a_stack_overflow():
     before = ".func f() { .local .align 8 .b8 own[4096]; st.local.u32 [own], 1; call f; ret; }"
     with pytest.raises(LaunchError, match="local memory"):
         per_thread("call f; mov.u32 %r0, 0;", before=before)
+
+
+# -- addresses of 32 bits ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", ["shared", "local"])
+@pytest.mark.parametrize("body", [
+    "st.{0}.u32 [%r1+256], %gid; ld.{0}.u32 %r0, [%r1+256];",
+    "atom.shared.add.u32 %r0, [%r1+256], 5; bar.sync 0; ld.shared.u32 %r0, [%r1+256];"])
+def test_a_register_below_zero_and_a_constant_wrap_at_32_bits(space: str, body: str) -> None:
+    """``sh[c - tx - 1]``: the compiler adds the constant part of the index last."""
+    if space == "local" and "atom" in body:
+        return
+    text = entry(f"""
+        mul.lo.u32 %r1, %gid, 4; sub.u32 %r1, %r1, 256; mov.u32 %r2, 0;
+        {"st.shared.u32 [%r1+256], %gid; bar.sync 0;" if "atom" in body else ""}
+        {body.format(space)} mad.wide.u32 %at, %gid, 4, %rd1; st.global.u32 [%at], %r0;""", 1,
+        variables=f".{space} .align 4 .b8 room[256];")
+    out = np.zeros(64, np.uint32)
+    agree(text, out, grid=1, block=64)
+    launch(text, 1, 64, [out])
+    assert (out == np.arange(64) + (5 if "atom" in body else 0)).all()
+
+
+def test_an_address_below_zero_is_illegal_all_the_same() -> None:
+    text = entry("mov.u32 %r1, -16; ld.shared.u32 %r0, [%r1+8]; st.global.u32 [%rd1], %r0;", 1,
+                 variables=".shared .align 4 .b8 room[256];")
+    with pytest.raises(MemoryAccessError):
+        launch(text, 1, 32, [np.zeros(1, np.uint32)])
+    agree(text, np.zeros(1, np.uint32), grid=1, block=32)

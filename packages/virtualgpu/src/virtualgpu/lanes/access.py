@@ -120,7 +120,7 @@ def _wrong_space(site: Site, group: Group, space: str) -> NoReturn:
 def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np.ndarray]:
     """The space of a generic address (None where lanes differ) and the address within it."""
     if site.offset:
-        address = address + np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF)
+        address = address + np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF) & np.uint64(site.mask)
     if site.space != "generic":
         return site.space, address
     low, high = int(address.min()), int(address.max())

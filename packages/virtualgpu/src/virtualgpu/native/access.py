@@ -42,6 +42,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.native.watched.watching import Watching
 from virtualgpu.operations.expression import Value
+from virtualgpu.program.site import Site
 from virtualgpu.program.steps import Access, Step
 
 
@@ -78,9 +79,9 @@ class Accesses(Rows):
         base = self.registers.get(step.sources[0], U64)
         values = [self.registers.get(value, site.dtype) for value in step.sources[1:]]
         if site.kind == "atomic":
-            self._atomic(step, self._number(step), base + site.offset, values, mask)
+            self._atomic(step, self._number(step), _address(site, base), values, mask)
         elif base.lanes is None and site.space in ("global", "shared"):
-            self._single(step, self._number(step), base + site.offset, values, mask)
+            self._single(step, self._number(step), _address(site, base), values, mask)
         else:
             self._vector(step, spread(base), [spread(v) for v in values], mask)
 
@@ -243,7 +244,7 @@ class Accesses(Rows):
         """By a function that all kernels share; a load's results."""
         build, site = self.build, step.site
         element = site.dtype.itemsize
-        build.store((base + site.offset).node, self.context.at(ADDRESSES), align=8)
+        build.store(_address(site, base).node, self.context.at(ADDRESSES), align=8)
         if self.counting is not None:
             self.counting.apart(step, number, mask)
         places = self._value_places(step)
@@ -280,3 +281,10 @@ class Accesses(Rows):
         if kept:
             self._results(step, [build.load(place, typ=self._element(step, LANES), align=8)
                                  for place in places])
+
+
+def _address(site: Site, base: Value) -> Value:
+    """``base`` and the site's constant. Where one of the forms that are written out holds, the sum
+    lies in a variable as it is."""
+    address = base + site.offset
+    return address & site.mask if site.offset and site.space in ("shared", "local") else address

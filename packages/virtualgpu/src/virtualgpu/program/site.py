@@ -65,6 +65,13 @@ class Site:
         self.shift = np.uint64(self.dtype.itemsize.bit_length() - 1)
         self.size = self.dtype.itemsize * self.width
 
+    @property
+    def mask(self) -> int:
+        """Bits of an address that count once the constant is added: shared and local memory have
+        addresses of 32 bits, in which a register below zero and a constant make one of theirs
+        (PTX ISA, "Addresses as Operands": truncated to the width of the state space)."""
+        return 0xFFFF_FFFF if self.space in ("shared", "local") else 0xFFFF_FFFF_FFFF_FFFF
+
     def location(self, group: Standing, lane: int | None = None) -> Location:
         source = self.instruction.source
         block, thread = (None, None) if lane is None else group.wave.where(lane)
