@@ -342,3 +342,43 @@ def test_more_threads_than_a_record_can_name_are_not_checked(monkeypatch):
     report = check(counted, 2, 64, np.zeros(1, np.int32))
     assert report.ok
     assert "races were not looked for" in str(report)
+
+
+# -- a compare-and-swap that begins with a plain read ---------------------------------------------
+
+SWAPS = """extern "C" __global__ void k(unsigned long long *p, double *out) {{
+  unsigned long long old = {read}, assumed;
+  {before}
+  do {{
+    assumed = old;
+    old = atomicCAS(p + threadIdx.x % 4, assumed,
+                    __double_as_longlong(1.0 + __longlong_as_double(assumed)));
+  }} while (assumed != old);
+  {after}
+}}"""
+
+
+def swaps(read: str = "p[threadIdx.x % 4]", before: str = "", after: str = ""):
+    text = SWAPS.format(read=read, before=before, after=after)
+    values, out = np.zeros(4, np.uint64), np.zeros(128)
+    with virtualgpu.check() as report:
+        virtualgpu.Module.from_cuda(text).launch("k", 2, 64, [values, out])
+    return report, values.view(np.float64)
+
+
+def test_the_read_before_a_compare_and_swap_of_the_word_races_with_no_other_swap():
+    """CUDA C++ Programming Guide, "Atomic Functions": a wrong value costs another round."""
+    report, values = swaps()
+    assert report.ok, report
+    assert (values == 32).all()
+
+
+@pytest.mark.parametrize("changes", [
+    {"read": "p[threadIdx.x % 4 ^ 1]"},
+    {"before": "if (old == 7) return;"},
+    {"before": "out[threadIdx.x + 64 * blockIdx.x] = __longlong_as_double(old);"},
+    {"after": "p[threadIdx.x % 4] = 0;"},
+], ids=["another word", "who decides", "who stores it", "a plain store too"])
+def test_a_read_that_does_more_than_try_is_a_race(changes):
+    report, _ = swaps(**changes)
+    assert {finding.kind for finding in report.findings} == {"race"}

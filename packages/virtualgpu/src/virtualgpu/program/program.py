@@ -137,6 +137,7 @@ class Program:
         # `.profiling`).
         self.orderless: bool | None = None
         self.ordering: tuple[bool, bool] | None = None
+        self.retries: frozenset[int] | None = None  # see `program.retries`
         self.kinds: dict[int, Any] = {}
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)

@@ -30,6 +30,7 @@ from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.lanes.events import Access
 from virtualgpu.program.program import Program
+from virtualgpu.program.retries import retried_loads
 from virtualgpu.ptx.module import ONE_STORE
 from virtualgpu.watch import race_loop
 from virtualgpu.watch.clocks import TIME as _time
@@ -240,6 +241,8 @@ class Racecheck(RaceOrder):
             real = self.messages.unordered(state, access, area, addresses, lanes, found)
         if self.one_store and access.space == "shared":
             real &= (older != self._site(access)) | (kinds != race_loop.WRITES)
+        if (retried := retried_loads(self.launch.program)):
+            real &= ~self._retried(access, older, retried)
         if state.clusters:
             real &= ~state.clusters.explains(lanes[found[0]], records)
         if state.phases:
@@ -248,6 +251,14 @@ class Racecheck(RaceOrder):
         for pair in np.unique((older << 2 | kinds)[real]):
             chosen = np.flatnonzero(real & (older << 2 | kinds == pair))
             self._report(state, access, area, addresses, lanes, chosen)
+
+    def _retried(self, access: Access, older: np.ndarray, retried: frozenset[int]) -> np.ndarray:
+        """Where one of the two is an atomic, the other a load that tries a compare-and-swap."""
+        if access.kind == "load" and id(access.instruction) in retried:
+            return np.array([self.sites[one].kind == "atomic" for one in older])
+        if access.kind == "atomic":
+            return np.array([id(self.sites[one].instruction) in retried for one in older])
+        return np.zeros(len(older), bool)
 
     def _report(self, state, access, area, addresses, lanes, chosen) -> None:
         first = chosen[0]

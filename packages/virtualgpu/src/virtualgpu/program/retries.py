@@ -1,0 +1,70 @@
+"""Plain loads whose value does nothing but try a compare-and-swap of the same word.
+
+``old = *p; do { assumed = old; old = atomicCAS(p, assumed, f(assumed)); } while (assumed != old);``
+is how the CUDA C++ Programming Guide makes an atomic operation ("Atomic Functions"). The plain read
+beside other threads' atomics may give any value that the word has had: an old one costs another
+round and changes nothing.
+
+The value is followed from register to register, whatever the order of instructions. It may go into
+arithmetic, into both values of a compare-and-swap at the same address, and into a comparison with
+what that returned; nowhere else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.program.program import Program
+from virtualgpu.program.steps import Access, Data, Move, Step
+
+BOOL = np.dtype("?")
+
+
+def retried_loads(program: Program) -> frozenset[int]:
+    """The ``id`` of the instruction of each such load."""
+    if program.retries is None:
+        program.retries = frozenset[int]().union(*(
+            _of_function(program, [step for block in code.blocks for step in block.steps])
+            for code in program.functions.values()))
+    return program.retries
+
+
+def _of_function(program: Program, steps: list[Step]) -> frozenset[int]:
+    swaps = [step for step in steps if isinstance(step, Access) and step.site.operation == "cas"]
+    if not swaps:
+        return frozenset()
+    return frozenset(
+        id(step.instruction) for step in steps
+        if isinstance(step, Access) and step.site.kind == "load" and not step.site.strong
+        and any(_same_word(step, swap) for swap in swaps) and _only_tries(program, steps, step))
+
+
+def _same_word(load: Access, swap: Access) -> bool:
+    return (load.sources[0] == swap.sources[0] and load.site.offset == swap.site.offset
+            and load.site.size == swap.site.size)
+
+
+def _only_tries(program: Program, steps: list[Step], load: Access) -> bool:
+    returned = {slot for step in steps if isinstance(step, Access) and _same_word(load, step)
+                and step.site.operation == "cas" for slot in step.writes}
+    held, before = set(load.writes), -1
+    while len(held) != before:
+        before = len(held)
+        for step in steps:
+            if not held & step.reads:
+                continue
+            if isinstance(step, Access) and step.site.operation == "cas" and (
+                    _same_word(load, step)):
+                continue
+            if not isinstance(step, Data | Move):
+                return False
+            if any(program.dtypes[slot] == BOOL for slot in step.writes):
+                if not returned & step.reads:
+                    return False
+                continue
+            if isinstance(step, Move) and set(step.writes) <= returned:
+                continue
+            held.update(step.writes)
+        held -= returned
+    address = {slot for step in steps if step is load for slot in load.reads}
+    return not held & address
