@@ -519,3 +519,22 @@ def test_types_and_occupancy(drv):
     assert (record.tb_per_mp, record.limited_by, record.occupancy) == (3, "smem", 0.375)
     with pytest.raises(ValueError, match="too many threads"):
         tools.OccupancyRecord(tools.DeviceData(), 2048)
+
+
+def test_no_python_object_gets_onto_the_device_or_is_made_of_its_bytes(drv):
+    from pycuda import gpuarray
+
+    objects = np.array([None, None])
+    refused = pytest.raises(TypeError, match="addresses of Python objects")
+    there = drv.mem_alloc(16)
+    for attempt in (
+            lambda: drv.to_device(objects), lambda: drv.memcpy_htod(there, objects),
+            lambda: drv.memcpy_dtoh(objects, there), lambda: drv.from_device(there, 2, object),
+            lambda: drv.from_device_like(there, objects),
+            lambda: drv.pagelocked_empty(2, object), lambda: drv.managed_empty(2, object),
+            lambda: gpuarray.to_gpu(objects), lambda: gpuarray.empty(2, object)):
+        with refused:
+            attempt()
+    assert objects.tolist() == [None, None]
+    drv.memcpy_htod(there, np.arange(2))
+    assert drv.from_device(there, 2, np.int64).tolist() == [0, 1]

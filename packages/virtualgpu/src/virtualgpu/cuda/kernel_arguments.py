@@ -15,6 +15,7 @@ import numpy as np
 from virtualgpu.compilers.signatures import ParameterType
 from virtualgpu.findings import Finding
 from virtualgpu.machine.memory import POISON
+from virtualgpu.machine.plain import demand_plain
 from virtualgpu.observers import instruments
 from virtualgpu.observers.checking import Recorder
 from virtualgpu.ptx import Function
@@ -37,11 +38,14 @@ class Argument(NamedTuple):
 
 
 def array_argument(address: int, dtype: np.dtype | str) -> Argument:
-    """A pointer to an array's elements."""
+    """A pointer to an array's elements. TypeError for Python objects."""
+    demand_plain(dtype)
     return Argument(int(address).to_bytes(8, "little"), np.dtype(dtype), True)
 
 
 def number_argument(value: np.generic) -> Argument:
+    """A number or a record by value. TypeError for a record with Python objects."""
+    demand_plain(value.dtype, "a record")
     return Argument(value.tobytes(), value.dtype)
 
 

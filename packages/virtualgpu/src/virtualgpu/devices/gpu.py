@@ -17,6 +17,7 @@ import numpy as np
 from virtualgpu.devices import cubin
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import LaunchError, LinkError, OutOfMemory, VirtualGPUError
+from virtualgpu.machine.plain import demand_plain
 
 # What a block gets of shared memory without being asked for more by name (CUDA C++ Programming
 # Guide, "Technical Specifications per Compute Capability").
@@ -102,6 +103,7 @@ class GPUDevice:
 
     def write(self, address: int, data: np.ndarray) -> None:
         """Host to device: the bytes of ``data`` in C order."""
+        demand_plain(data.dtype)
         data = np.ascontiguousarray(data)
         if data.nbytes:
             self._call("cuMemcpyHtoD", address, data.ctypes.data, data.nbytes)

@@ -17,6 +17,7 @@ from virtualgpu.devices.protocol import Triple
 from virtualgpu.devices.remote import Ask, RemoteDevice
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.machine.memory import POISON
+from virtualgpu.machine.plain import demand_plain
 
 
 class _Copy:
@@ -153,6 +154,7 @@ class MirroredDevice(RemoteDevice):
 
     def view(self, address: int, shape: tuple[int, ...], dtype: Any,
              strides: tuple[int, ...] | None = None) -> np.ndarray:
+        demand_plain(dtype)
         start, copy = self._copy_of(address)
         return np.ndarray(shape, dtype, copy.data, address - start, strides)
 

@@ -44,7 +44,10 @@ class Device(Protocol):
         """Give an allocation back. Raises VirtualGPUError where none starts at ``address``."""
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Host to device: the bytes of ``data``, of any shape and dtype, in C order."""
+        """Host to device: the bytes of ``data``, of any shape, in C order.
+
+        Raises TypeError for a dtype with Python objects (:mod:`virtualgpu.machine.plain`).
+        """
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
         """Device to host: a new array, uint8, shape (nbytes,)."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
+from virtualgpu.machine.plain import demand_plain
 
 #: What sends a request, ``{"device": verb, ...}`` and arrays, and brings the reply: values that
 #: JSON has, and arrays. A reply may be ``{"device_error": ...}``.
@@ -62,6 +63,7 @@ class RemoteDevice:
         self._request("free", address=int(address))
 
     def write(self, address: int, data: np.ndarray) -> None:
+        demand_plain(data.dtype)
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._request("write", [raw], address=int(address))
 

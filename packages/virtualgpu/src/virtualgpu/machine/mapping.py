@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.errors import OutOfMemory
+from virtualgpu.machine.plain import demand_plain
 
 BASE = 0x7_0000_0000  # first device address; everything below is never mapped
 # Python names the flag from 3.13 on; its value on Linux is older than that.
@@ -56,6 +57,7 @@ class Mapping:
     def view(self, address: int, shape: tuple[int, ...], dtype: Any,
              strides: tuple[int, ...] | None = None) -> np.ndarray:
         """Device memory as an array of the host that shares it; strides in bytes."""
+        demand_plain(dtype)
         return np.ndarray(shape, dtype, self.raw, address - BASE, strides)
 
     def address_of(self, host: int) -> int:

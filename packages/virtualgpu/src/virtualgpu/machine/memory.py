@@ -17,6 +17,7 @@ import numpy as np
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
 from virtualgpu.machine.mapping import BASE, PAGE, Mapping
+from virtualgpu.machine.plain import demand_plain
 from virtualgpu.machine.written import Written
 
 ALIGN = 512  # cudaMalloc promises at least 256
@@ -297,7 +298,8 @@ class GlobalMemory:
                 self.unwritten.pop(extent[0], None)
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Copy a host array's bytes (C order) to the device."""
+        """Copy a host array's bytes (C order) to the device. TypeError for Python objects."""
+        demand_plain(data.dtype)
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._bytes[self._span(address, flat.size, "copy to the device")] = flat
         self.wrote(address, flat.size)

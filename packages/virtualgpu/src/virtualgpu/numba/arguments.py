@@ -18,6 +18,7 @@ import numpy as np
 
 from virtualgpu import devices
 from virtualgpu.machine.array_names import ArrayParameter
+from virtualgpu.machine.plain import demand_plain
 
 
 def array_parameters(py_func, argument_types: Iterable) -> tuple[ArrayParameter, ...]:
@@ -74,6 +75,7 @@ def to_strided_memory_view(devicearray, DeviceView):
             is_contiguous_any=c or f)
 
     def make(pointer, shape, strides, dtype):
+        demand_plain(dtype)
         size = int(np.prod(shape, dtype=np.int64))
         return DeviceView(ptr=pointer, shape=tuple(shape), dtype=dtype, size=size,
                           _layout=layout(strides, shape, dtype.itemsize))
@@ -88,12 +90,13 @@ def to_strided_memory_view(devicearray, DeviceView):
                 context = devicearray.devices.get_context()
                 context.create_external_stream(desc["stream"]).synchronize()
             dtype = np.dtype(desc["typestr"])
-            strides = desc.get("strides") or np.empty(desc["shape"], f"V{dtype.itemsize}"
-                                                      if dtype.hasobject else dtype).strides
+            demand_plain(dtype)
+            strides = desc.get("strides") or np.empty(desc["shape"], dtype).strides
             return make(desc["data"][0], desc["shape"], strides, dtype), False
         if not isinstance(obj, np.ndarray | np.generic) and hasattr(obj, "__dlpack__"):
             obj = np.from_dlpack(obj)
         host = np.asanyarray(obj)
+        demand_plain(host.dtype)
         if copy and devicearray.config.CUDA_WARN_ON_IMPLICIT_COPY and not (
                 devicearray.config.DISABLE_PERFORMANCE_WARNINGS or user_explicit):
             if isinstance(obj, np.ndarray):

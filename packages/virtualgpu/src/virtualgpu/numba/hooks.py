@@ -45,6 +45,7 @@ from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.interprocess_api import MemoryHandle
 from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.machine import array_names
+from virtualgpu.machine.plain import demand_plain
 from virtualgpu.numba import arguments, remembered
 from virtualgpu.numba.core import (
     CoreDevice,
@@ -107,6 +108,8 @@ def activate() -> None:
     _replace(nvrtc, "Program", Program)
     convert = arguments.to_strided_memory_view(devicearray, arguments.view_class(devicearray))
     _replace(devicearray, "_to_strided_memory_view", convert)
+    base = devicearray.DeviceNDArrayBase
+    _replace(base, "__init__", _plain_init(base.__init__))
     _replace(args.Out, "to_device", arguments.out_to_device(convert))
     for make in ("pinned_array", "mapped_array", "managed_array"):
         made = _watched(getattr(api, make))
@@ -130,9 +133,22 @@ def _watched(make):
 
     @functools.wraps(make)
     def make_watched(*arguments, **named):
+        # shape, dtype, ...: looked at before there is an array, whose elements NumPy would follow.
+        demand_plain(named.get("dtype", np.float64 if len(arguments) < 2 else arguments[1]))
         return watched(make(*arguments, **named))
 
     return make_watched
+
+
+def _plain_init(init):
+    """``DeviceNDArrayBase.__init__`` that refuses arrays of Python objects."""
+
+    @functools.wraps(init)
+    def plain_init(self, shape, strides, dtype, *more, **named):
+        demand_plain(dtype, "a device array")
+        init(self, shape, strides, dtype, *more, **named)
+
+    return plain_init
 
 
 def deactivate() -> None:

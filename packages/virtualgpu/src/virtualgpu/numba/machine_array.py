@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.devices import Device
+from virtualgpu.machine.plain import demand_plain
 
 
 class MachineArray:
@@ -15,10 +16,11 @@ class MachineArray:
 
     A view with gaps keeps them: its layout decides what an access costs. Like numba-cuda's and
     CuPy's arrays it has ``shape``, ``strides``, ``dtype``, ``__cuda_array_interface__`` and
-    ``copy_to_host``. Its memory is freed with it.
+    ``copy_to_host``. Its memory is freed with it. TypeError for an array of Python objects.
     """
 
     def __init__(self, host: np.ndarray, machine: Device):
+        demand_plain(host.dtype)
         self.shape, self.strides, self.dtype = host.shape, host.strides, host.dtype
         self.size, self.ndim = host.size, host.ndim
         self.layout = "C" if host.flags.c_contiguous else "F" if host.flags.f_contiguous else "A"

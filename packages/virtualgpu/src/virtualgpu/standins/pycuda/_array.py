@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.devices import current_shared
+from virtualgpu.machine.plain import demand_plain
 
 from . import _memory
 from ._errors import LogicError
@@ -75,6 +76,7 @@ class GPUArray(Operators):
     def __init__(self, shape, dtype, allocator=_memory.mem_alloc, base=None, gpudata=None,
                  strides=None, order="C"):
         self.dtype = np.dtype(dtype)
+        demand_plain(self.dtype, "a GPUArray")
         if isinstance(shape, numbers.Integral | np.ndarray) and np.ndim(shape) == 0:
             shape = (int(shape),)
         self.shape = tuple(int(one) for one in shape)

@@ -13,6 +13,7 @@ from cuda.bindings import driver as binding
 from virtualgpu.cuda import module
 from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
+from virtualgpu.machine.plain import demand_plain
 from virtualgpu.observers import queues
 
 from ._context import Context, Event, need_context, number
@@ -261,6 +262,7 @@ def _argument(value: Any, position: int) -> Argument:
     if isinstance(value, np.ndarray):
         if isinstance(value.base, ManagedAllocation):
             return array_argument(int(value.base), value.dtype)
+        demand_plain(value.dtype)
         return Argument(value.tobytes())  # the array itself, by value: a struct
     if isinstance(value, np.void):
         return number_argument(value)

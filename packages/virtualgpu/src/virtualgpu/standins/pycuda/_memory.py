@@ -10,6 +10,7 @@ import numpy as np
 
 from virtualgpu import devices as machines
 from virtualgpu.devices import current_shared
+from virtualgpu.machine.plain import demand_plain
 from virtualgpu.observers import queues
 from virtualgpu.observers.host_arrays import watched
 
@@ -69,6 +70,7 @@ class ManagedAllocation(DeviceAllocation):
 
     def __init__(self, shape, dtype, order):
         dtype = np.dtype(dtype)
+        demand_plain(dtype, "managed memory")
         count = int(np.prod(shape, dtype=np.int64))
         super().__init__(count * dtype.itemsize)
         strides = np.empty(shape, dtype, order=order).strides
@@ -90,6 +92,7 @@ class HostAllocation:
 
     def __init__(self, shape, dtype, order, alignment: int, pinned: bool = False):
         dtype = np.dtype(dtype)
+        demand_plain(dtype, "a host array for copies")
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         self._raw = np.zeros(nbytes + alignment, np.uint8)
         start = -self._raw.ctypes.data % alignment
@@ -226,7 +229,7 @@ memset_d32, memset_d32_async = _fill(np.uint32)
 
 def to_device(bf_obj: Any) -> DeviceAllocation:
     """New device memory with the bytes of a host buffer."""
-    raw = np.frombuffer(memoryview(bf_obj).tobytes(), np.uint8)
+    raw = _host_bytes(bf_obj, writeable=False)
     made = mem_alloc(raw.size)
     memcpy_htod(made, raw)
     return made
@@ -234,6 +237,7 @@ def to_device(bf_obj: Any) -> DeviceAllocation:
 
 def from_device(devptr: Any, shape, dtype, order: str = "C") -> np.ndarray:
     """A new host array from device memory."""
+    demand_plain(dtype)
     result = np.empty(shape, dtype, order)
     memcpy_dtoh(result, devptr)
     return result
@@ -314,6 +318,7 @@ def _host_bytes(buffer: Any, writeable: bool) -> np.ndarray:
     array = buffer if isinstance(buffer, np.ndarray | np.generic) else np.frombuffer(
         buffer, np.uint8)
     array = np.asarray(array)
+    demand_plain(array.dtype)
     if not array.flags.forc:
         raise ValueError("ndarray is not contiguous")
     if writeable and not array.flags.writeable:

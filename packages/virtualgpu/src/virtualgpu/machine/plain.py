@@ -1,0 +1,31 @@
+"""Which arrays a device can hold: those whose elements are their bytes.
+
+An element of an array of Python objects is an address in this process. On a device it would be a
+number like any other, which a kernel reads and changes; back on the host NumPy would follow it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Numbers, truth values, text of a fixed length, times, and records; NumPy's StringDType is of
+# another kind, and its elements are addresses too.
+KINDS = frozenset("biufcSUMmV")
+
+
+def is_plain(dtype: np.dtype) -> bool:
+    """Whether elements of this type are bytes alone, also inside of records."""
+    return dtype.kind in KINDS and not dtype.hasobject
+
+
+def demand_plain(dtype: Any, what: str = "an array") -> None:
+    """Raise TypeError for an array type whose elements are addresses of Python objects."""
+    dtype = np.dtype(dtype)
+    if not is_plain(dtype):
+        raise TypeError(
+            f"{what} of dtype {dtype} cannot be on a device: its elements are addresses of Python "
+            "objects in this process. NumPy makes such an array of None, of lists of unequal "
+            "lengths and of whole numbers above 64 bits: say what the numbers are, as in "
+            "np.array(values, dtype=np.float64)")
