@@ -5,10 +5,37 @@ The layout is that of ``_Kernel._prepare_args`` in numba-cuda 0.28 to 0.30. Arra
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import describe_form
 from virtualgpu.awkward.kernels import PARAMETERS, is_awkward
+from virtualgpu.machine.plain import is_plain
+
+NUMBERS = "biufc"  # the kinds of NumPy's types that are numbers
+
+
+def demand_plain_arguments(verb: str, args: Sequence[object], records: bool = False) -> None:
+    """Raise TypeError, naming the argument, for arrays that are not of numbers.
+
+    NumPy makes some of what a student's function returned, as of a list with None in it.
+    `records` may be among them in a launch, if they are of numbers.
+    """
+    for number, value in enumerate(args, 1):
+        for array in _arrays(value):
+            if array.dtype.kind not in NUMBERS and not (
+                    records and array.dtype.kind == "V" and is_plain(array.dtype)):
+                raise TypeError(f"argument {number} of {verb} is an array of {array.dtype}, which "
+                                "are not numbers")
+
+
+def _arrays(value: object) -> Iterator[np.ndarray | np.generic]:
+    if isinstance(value, np.ndarray | np.generic):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _arrays(item)
 
 
 def describe_type(value: object) -> dict:
@@ -37,7 +64,10 @@ def read_dtype(described: str | list) -> np.dtype:
 def scalar(value: object) -> np.generic:
     """A Python or NumPy number as numba types it: int is int64, float is float64."""
     if isinstance(value, np.generic | complex | float | int):
-        kind: type[np.generic] = np.asarray(value).dtype.type
+        number = np.asarray(value)
+        if number.dtype.kind not in NUMBERS:
+            raise TypeError(f"a kernel takes numbers of at most 64 bits, not a {number.dtype}")
+        kind: type[np.generic] = number.dtype.type
         return kind(value)
     raise TypeError(f"a kernel takes arrays and numbers, not {type(value).__name__}")
 

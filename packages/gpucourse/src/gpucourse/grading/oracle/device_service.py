@@ -19,7 +19,7 @@ from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.exchange import Diverged, Exchange
 from gpucourse.grading.oracle.origins import Origins
-from gpucourse.grading.sandbox.wire import ProtocolError, announced
+from gpucourse.grading.sandbox.wire import ProtocolError, announced, numbers
 from gpucourse.grading.testing.watching import ANOTHER_COURSE, explain, machine_at_work
 from virtualgpu import errors
 from virtualgpu.observers import instruments
@@ -241,8 +241,8 @@ class DeviceService:
         # The same without the gaps between the elements of a strided view.
         mask = self.reads[0][1]
         gathered = np.ndarray((*shape, dtype.itemsize), bool, mask.data, -low, (*strides, 1))
-        result = np.array(view)
-        compact = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
+        compact = np.array(view, order="C").reshape(-1).view(np.uint8)
+        result = numbers(compact, dtype, shape)
         self._remember(compact, gathered.copy().reshape(-1))
         return result
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from gpucourse.grading.contract import PropertyFailed
+from gpucourse.grading.oracle import gate
 from gpucourse.grading.oracle.conversation import Conversation
-from gpucourse.grading.sandbox.wire import ProtocolError, decode
+from gpucourse.grading.sandbox.wire import ProtocolError
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class Program:
 def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> Program:
     """What a worker's reply holds. Raises PropertyFailed for what is none."""
     try:
-        return Program(name, done["program"], arrays, decode(done["structure"], []),
+        return Program(name, done["program"], arrays, gate.value(done["structure"], []),
                        done["wide"] is True)
-    except (KeyError, TypeError, ProtocolError):
+    except (KeyError, TypeError, ProtocolError, gate.Refused):
         raise PropertyFailed(f"'{name}' cannot be traced by JAX") from None
 
 
@@ -74,7 +75,10 @@ class JaxRunner:
         Raises PropertyFailed.
         """
         counted, _ = self._ask(program, None, elements)
-        return counted
+        try:
+            return gate.counts(counted)
+        except ProtocolError:
+            raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
     def run(self, program: Program, values: list[np.ndarray]) -> object:
         """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed."""
@@ -85,6 +89,8 @@ class JaxRunner:
                 return type(part)(map(put, part))
             if isinstance(part, dict):
                 return {key: put(item) for key, item in part.items()}
+            if part is not None and type(part) is not int:
+                raise TypeError
             return None if part is None else arrays[part]
 
         try:

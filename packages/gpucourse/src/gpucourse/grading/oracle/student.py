@@ -13,7 +13,7 @@ import numpy as np
 from gpucourse.adapters.awkward_arguments import EXTENSIONS
 from gpucourse.grading.contract import InfrastructureFault, PropertyFailed
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.oracle import telling
+from gpucourse.grading.oracle import gate, telling
 from gpucourse.grading.oracle.clocks import SubmissionClock
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
@@ -21,7 +21,7 @@ from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.levels import ForkServer
-from gpucourse.grading.sandbox.wire import ProtocolError, decode, encode
+from gpucourse.grading.sandbox.wire import ProtocolError, encode
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment
 from gpucourse.grading.submission.ingest import Ingested
 
@@ -98,7 +98,9 @@ class Student:
         if "error" in reply:
             raise self._explain(reply["error"], name)
         try:
-            return decode(reply["done"], received, self.service.device_array)
+            return gate.value(reply["done"], received, self.service.device_array)
+        except gate.Refused as refused:
+            raise PropertyFailed(f"'{name}' returned {refused}") from None
         except (KeyError, ProtocolError, MemoryError):
             self.close()
             raise PropertyFailed(f"'{name}' returned something that is not a result") from None

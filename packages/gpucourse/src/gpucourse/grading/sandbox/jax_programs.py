@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from gpucourse.grading.sandbox.wire import PLAIN_KINDS, ProtocolError
+from gpucourse.grading.sandbox.wire import ProtocolError, is_number_type
 
 #: Operations in one program, and numbers in its constants. A table of results is no program.
 MOST_OPERATIONS = 20_000
@@ -102,7 +102,7 @@ def _array(value: Any, aval: Any, arrays: list[np.ndarray]) -> int:
         array = np.asarray(jax.random.key_data(value))
     else:
         array = np.asarray(value, aval.dtype)
-    if array.dtype.kind not in PLAIN_KINDS:
+    if not is_number_type(array.dtype):
         raise NotAProgram(f"an array of {array.dtype}")
     arrays.append(array)
     return len(arrays) - 1

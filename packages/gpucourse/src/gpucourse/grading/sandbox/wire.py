@@ -31,18 +31,28 @@ HEAD = struct.Struct("<4sI")
 # Depth and number of items of one value tree: more is not a result but an attack.
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
-PLAIN_KINDS = "biufc"
 MAX_DIMENSIONS = 8
 # So much is read or written at a time.
 PIECE = 1 << 20
 # How often it is asked again how much time is left.
 ASK_SECONDS = 0.25
-# As numpy.dtype.str writes it: byte order, kind, bytes.
-PLAIN_DTYPE = re.compile(rf"[<>|][{PLAIN_KINDS}][0-9]{{1,2}}")
+# The numbers that every machine has alike, as numpy.dtype.str writes them: byte order, kind, bytes.
+# Not the processor's own of 80 bits, in which some patterns of bits are no number at all.
+NUMBER_TYPE = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c(8|16))")
+
+
+def is_number_type(dtype: np.dtype) -> bool:
+    """Whether arrays of this type may be sent: plain numbers, no records, no objects."""
+    return NUMBER_TYPE.fullmatch(dtype.str) is not None
 
 
 def describe_array(array: np.ndarray) -> dict:
-    """What the header says of an array: ``{"dtype": "<f8", "shape": [3, 4]}``."""
+    """What the header says of an array: ``{"dtype": "<f8", "shape": [3, 4]}``.
+
+    Raises TypeError for what are not plain numbers.
+    """
+    if not is_number_type(array.dtype):
+        raise TypeError(f"an array of {array.dtype}")
     return {"dtype": array.dtype.str, "shape": list(array.shape)}
 
 
@@ -52,7 +62,7 @@ def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
         raise ProtocolError("an array without a type and a shape")
     name, shape = described["dtype"], described["shape"]
     try:
-        dtype = np.dtype(name) if isinstance(name, str) and PLAIN_DTYPE.fullmatch(name) else None
+        dtype = np.dtype(name) if isinstance(name, str) and NUMBER_TYPE.fullmatch(name) else None
     except TypeError:
         dtype = None
     if dtype is None:
@@ -63,6 +73,15 @@ def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
             or math.prod(filter(None, shape)) * dtype.itemsize > np.iinfo(np.intp).max):
         raise ProtocolError("an array with an impossible shape")
     return dtype, tuple(shape), math.prod(shape) * dtype.itemsize
+
+
+def numbers(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Bytes as an array of plain numbers, read-only; a truth value that is neither 0 nor 1 is 1."""
+    if dtype.kind != "b":
+        return raw.view(dtype).reshape(shape)
+    truths = raw.astype(bool).reshape(shape)
+    truths.setflags(write=False)
+    return truths
 
 
 def encode(value: object, arrays: list[np.ndarray],
@@ -84,7 +103,7 @@ def encode(value: object, arrays: list[np.ndarray],
         return {"t": "awkward", "v": described | {"buffers": named}}
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
-        if array.dtype.kind not in PLAIN_KINDS or array.dtype.hasobject:
+        if not is_number_type(array.dtype):
             raise TypeError(f"an array of {array.dtype}")
         arrays.append(array)
         tag = "array" if isinstance(value, np.ndarray) else "scalar"
@@ -104,7 +123,7 @@ def encode(value: object, arrays: list[np.ndarray],
 
 def decode(tree: object, arrays: list[np.ndarray],
            device_array: Callable[[Any], object] | None = None, _count: list[int] | None = None, *,
-           awkward_array: Callable[[Any, Any], object] | None = None) -> Any:
+           awkward_array: Callable[[Any, Any], object] | None = None, _depth: int = 0) -> Any:
     """The value that :func:`encode` described, or ProtocolError.
 
     `device_array(description)` turns the description of device memory into a value; without it
@@ -113,8 +132,8 @@ def decode(tree: object, arrays: list[np.ndarray],
     """
     _count = [0] if _count is None else _count
     _count[0] += 1
-    if _count[0] > MAX_ITEMS:
-        raise ProtocolError("too many items")
+    if _count[0] > MAX_ITEMS or _depth > MAX_DEPTH + 1:
+        raise ProtocolError("a value with too many parts")
     if not isinstance(tree, dict) or set(tree) != {"t", "v"}:
         raise ProtocolError("a value without a tag")
     tag, value = tree["t"], tree["v"]
@@ -127,14 +146,15 @@ def decode(tree: object, arrays: list[np.ndarray],
             return float.fromhex(value)
         if tag in ("array", "scalar") and type(value) is int and 0 <= value < len(arrays):
             array = arrays[value]
-            return array if tag == "array" else array[()]
+            if tag == "array" or array.ndim == 0:
+                return array if tag == "array" else array[()]
         if tag in ("list", "tuple") and isinstance(value, list):
-            items = [decode(item, arrays, device_array, _count, awkward_array=awkward_array)
-                     for item in value]
+            items = [decode(item, arrays, device_array, _count, awkward_array=awkward_array,
+                            _depth=_depth + 1) for item in value]
             return items if tag == "list" else tuple(items)
         if tag == "dict" and isinstance(value, dict):
-            return {key: decode(item, arrays, device_array, _count, awkward_array=awkward_array)
-                    for key, item in value.items()}
+            return {key: decode(item, arrays, device_array, _count, awkward_array=awkward_array,
+                                _depth=_depth + 1) for key, item in value.items()}
         if tag == "awkward" and awkward_array is not None:
             return awkward_array(value, decode(value["buffers"], arrays, None, _count))
         if tag == "device" and device_array is not None:
@@ -195,11 +215,13 @@ class Wire:
         described = header.pop("arrays", None) if isinstance(header, dict) else None
         if not isinstance(described, list):
             raise ProtocolError("a message without its parts")
+        if len(described) > MAX_ITEMS:
+            raise ProtocolError("a message of too many parts")
         # Looked at before any memory is taken for them.
         parts = [announced(one) for one in described]
         if sum(size for _, _, size in parts) > self.array_bytes:
             raise ProtocolError("a message larger than is allowed")
-        return header, [np.frombuffer(self._read(size, left), dtype=dtype).reshape(shape)
+        return header, [numbers(np.frombuffer(self._read(size, left), np.uint8), dtype, shape)
                         for dtype, shape, size in parts]
 
     def close(self) -> None:

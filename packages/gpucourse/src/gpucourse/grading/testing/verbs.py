@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpucourse.exercises import parallel
+from gpucourse.grading.arguments import demand_plain_arguments
 from gpucourse.grading.contract import Launched, PropertyFailed
 
 # Pairs of what the host hands to the device and what the device gets.
@@ -56,6 +57,7 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1,
     Raises PropertyFailed when the answer is at fault: with `exchanged`, also if nothing was.
     """
     __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
+    demand_plain_arguments(f"call('{name}', …)", args)
     return current_judge().call(name, args, where=where, schedules=schedules,
                                 static=tuple(static), exchanged=exchanged)
 
@@ -76,6 +78,7 @@ def launch(
     Raises PropertyFailed when the kernel is at fault.
     """
     __tracebackhide__ = True
+    demand_plain_arguments(f"launch('{name}', …)", args, records=True)
     return current_judge().launch(
         name, dimensions(grid), dimensions(block), args, shared=shared, schedules=schedules
     )
@@ -94,6 +97,7 @@ def launch_source(
     if not isinstance(source, str):
         raise PropertyFailed(f"the source of the kernel '{kernel}' is no text",
                              f"got {type(source).__name__}")
+    demand_plain_arguments(f"launch_source(…, '{kernel}', …)", args, records=True)
     return current_judge().launch_source(source, kernel, dimensions(grid), dimensions(block), args,
                                          schedules=schedules)
 
@@ -110,6 +114,7 @@ def operations(name: str, *args: object, static: Sequence[int] = (),
     Raises PropertyFailed when the function cannot be traced; in a notebook, the error itself.
     """
     __tracebackhide__ = True
+    demand_plain_arguments(f"operations('{name}', …)", args)
     return Counter(current_judge().operations(name, args, static=tuple(static),
                                               elements=elements))
 

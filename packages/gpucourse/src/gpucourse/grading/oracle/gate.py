@@ -1,0 +1,77 @@
+"""The one gate by which values of a submission enter the oracle: plain ones, and no others.
+
+The student's process may say anything on the wire. What comes in here is None, truth values,
+numbers of at most 64 bits, text, arrays of numbers, and lists, tuples and dictionaries of these, so
+many and so deep. NumPy makes arrays of numbers or of text of them, unless None or lists of unequal
+lengths are among them: the arrays of Python objects that it makes of those get no further than the
+test (:mod:`virtualgpu.machine.plain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpucourse.grading.sandbox.wire import (
+    MAX_DEPTH,
+    MAX_ITEMS,
+    ProtocolError,
+    decode,
+    is_number_type,
+)
+
+# What fits NumPy's int64 or uint64: of others it makes Python objects.
+LEAST, MOST = -(1 << 63), (1 << 64) - 1
+
+
+class Refused(Exception):
+    """A value that may not enter; its text names the kind of value and is told to the student."""
+
+
+def value(tree: object, arrays: list[np.ndarray],
+          device_array: Callable[[Any], np.ndarray] | None = None) -> Any:
+    """The value that a worker describes. Raises ProtocolError, and Refused for what is not plain.
+
+    `device_array(description)` fetches an array in device memory; without it there may be none.
+    """
+    found = decode(tree, arrays, device_array)
+    _admit(found, [0], 0)
+    return found
+
+
+def _admit(found: object, count: list[int], depth: int) -> None:
+    """Raise Refused unless `found` is of one of the exact types that may enter."""
+    count[0] += 1
+    if count[0] > MAX_ITEMS or depth > MAX_DEPTH + 1:
+        raise Refused("a value with too many parts")
+    kind = type(found)
+    if found is None or kind in (bool, float, str):
+        return
+    if kind is int:
+        if not LEAST <= found <= MOST:  # type: ignore[operator]
+            raise Refused("a whole number that does not fit 64 bits")
+    elif isinstance(found, np.ndarray | np.generic):
+        if isinstance(found, np.ndarray) and kind is not np.ndarray:
+            raise Refused(f"an array of the type {kind.__name__}")
+        if not is_number_type(found.dtype):
+            raise Refused(f"an array of {found.dtype}, which are not numbers")
+    elif kind in (list, tuple):
+        for item in found:  # type: ignore[attr-defined]
+            _admit(item, count, depth + 1)
+    elif kind is dict:
+        for key, item in found.items():  # type: ignore[attr-defined]
+            if type(key) is not str:
+                raise Refused("a dictionary whose keys are not text")
+            _admit(item, count, depth + 1)
+    else:
+        raise Refused(f"a value of the type {kind.__name__}")
+
+
+def counts(told: object) -> dict[str, int]:
+    """How often something occurs, by name. Raises ProtocolError for what are no counts."""
+    if not isinstance(told, dict) or len(told) > MAX_ITEMS or not all(
+            type(number) is int and 0 <= number <= MOST for number in told.values()):
+        raise ProtocolError("something that is no table of counts")
+    return told
