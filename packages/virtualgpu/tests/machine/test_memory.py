@@ -7,7 +7,7 @@ import pytest
 
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
-from virtualgpu.machine.mapping import BASE
+from virtualgpu.machine.mapping import BASE, END, PAGE
 from virtualgpu.machine.memory import ALIGN, GUARD, HEAP, POISON, GlobalMemory
 
 MiB = 1 << 20
@@ -252,3 +252,22 @@ def test_a_kept_place_holds_no_more_than_it_did(memory):
         memory.revive(kept, 1025)
     memory.revive(kept, 1024)  # the same 512-byte units
     assert memory.extent(kept) == (kept, kept + 1024)
+
+
+def test_memory_apart_lies_at_random_places_of_the_host():
+    """Then a device address, and the distance between two, is none of this process."""
+    places = [GlobalMemory(MiB, apart=True).host for _ in range(4)]
+    assert BASE not in places and all(place % PAGE == 0 for place in places)
+    assert len(set(np.diff(sorted(places)) // (1 << 38))) > 1 or min(np.diff(sorted(places))) > END
+
+
+def test_memory_apart_works_as_any_other():
+    memory, other = GlobalMemory(MiB, apart=True), GlobalMemory(MiB)
+    assert memory.allocate(100) == other.allocate(100)  # the device's addresses stay what they are
+    address = memory.allocate(8)
+    memory.write(address, np.array([7]))
+    assert memory.read(address, 8).view(np.int64)[0] == 7
+    view = memory.mapping.view(address, (1,), np.int64)
+    view[0] = 8
+    assert memory.mapping.address_of(view.ctypes.data) == address
+    assert memory.read(address, 8).view(np.int64)[0] == 8

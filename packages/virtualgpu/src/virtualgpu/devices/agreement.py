@@ -18,6 +18,7 @@ Integers must be equal unless the order of threads decides them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -66,14 +67,18 @@ class Agreement:
         return self.verdict in FINE
 
 
-def compare(launch: RecordedLaunch, got: list[np.ndarray]) -> Agreement:
-    """``got``, as :func:`~virtualgpu.devices.recorded.play` gave it, against the record."""
+def compare(launch: RecordedLaunch, got: list[np.ndarray],
+            new_device: Callable[[], VirtualDevice] = VirtualDevice) -> Agreement:
+    """``got``, as :func:`~virtualgpu.devices.recorded.play` gave it, against the record.
+
+    A launch that differs is played again, on what ``new_device`` makes.
+    """
     wrong = [(piece, other) for piece, other in zip(launch.pieces, got, strict=True)
              if piece.after is None or not np.array_equal(piece.after, other)]
     written = sum(len(piece.before) for piece in launch.pieces)
     if not wrong:
         return Agreement(EQUAL, nbytes=written)
-    again = _Again(launch)
+    again = _Again(launch, new_device)
     reasons = _reasons(launch) + again.reasons
     result = Agreement(DIFFERS, reasons, written)
     verdicts = [_compare_piece(piece, other, again, result) for piece, other in wrong]
@@ -196,7 +201,8 @@ class _Again:
     faults : list of str
     """
 
-    def __init__(self, launch: RecordedLaunch):
+    def __init__(self, launch: RecordedLaunch, new_device: Callable[[], VirtualDevice]):
+        self._new_device = new_device
         self.types: dict[int, set[str]] = {}
         self.varies: dict[int, np.ndarray] = {}
         self.faults: list[str] = []
@@ -217,7 +223,7 @@ class _Again:
         return ["order (the virtual GPU's own answer depends on it)"] if self.varies else []
 
     def _play(self, launch: RecordedLaunch, stores: _Stores | None):
-        device = VirtualDevice()
+        device = self._new_device()
         try:
             if stores is None:
                 return play(launch, device)

@@ -1,6 +1,7 @@
 """Where device memory lies on the host: one mapping, whose untouched pages cost nothing.
 
-Byte ``n`` of the mapping is device address ``BASE + n``.
+Byte ``n`` of the mapping is device address ``BASE + n``. Where the host has it is another matter:
+:class:`Mapping`.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import mmap
+import secrets
 import sys
 import weakref
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +27,11 @@ NORESERVE = getattr(mmap, "MAPNORESERVE", 0x4000 if sys.platform == "linux" else
 RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
 PAGE = mmap.PAGESIZE
 END = BASE + RESERVATIONS[0]  # no device address lies here or beyond
+
+# Between these the host's address of a mapping is drawn: below it programs and their heaps lie,
+# above it libraries and stacks (x86-64 and aarch64 with 47 or 48 bits).
+LOWEST, HIGHEST = 1 << 42, 1 << 46
+DRAWS = 16
 
 _FIXED, _ONLY_IF_FREE = 0x10, 0x100000  # Linux's MAP_FIXED and MAP_FIXED_NOREPLACE
 _FAILED = ctypes.c_size_t(-1).value
@@ -40,7 +48,8 @@ class Mapping:
     """The bytes of a device's memory.
 
     The first one of a process lies at ``BASE`` if it can: then a byte has the same address for the
-    host and for the device, as managed memory needs.
+    host and for the device, as managed memory needs. One that is ``apart`` lies where chance says:
+    then no device address is one of the host, and none can be reckoned from another.
 
     Attributes
     ----------
@@ -50,8 +59,8 @@ class Mapping:
         Where the host finds the byte at ``BASE``.
     """
 
-    def __init__(self) -> None:
-        self.raw = _reserve()
+    def __init__(self, apart: bool = False) -> None:
+        self.raw = _reserve(apart)
         self.host: int = self.raw.ctypes.data
 
     def view(self, address: int, shape: tuple[int, ...], dtype: Any,
@@ -107,15 +116,16 @@ class _Mapped:
         weakref.finalize(self, _C.munmap, address, size).atexit = False
 
 
-def _reserve() -> np.ndarray:
+def _reserve(apart: bool) -> np.ndarray:
     """Address space without memory behind it: the widest that this system grants, at ``BASE``
-    if that is free."""
+    if that is free, or ``apart`` from there at a random place."""
     for size in RESERVATIONS:
         with suppress(OSError, ValueError, OverflowError):
             if sys.platform == "linux":
                 flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
-                with suppress(OSError):
-                    return np.asarray(_Mapped(_map(BASE, size, flags | _ONLY_IF_FREE), size))
+                for place in _drawn() if apart else (BASE,):
+                    with suppress(OSError):
+                        return np.asarray(_Mapped(_map(place, size, flags | _ONLY_IF_FREE), size))
                 return np.asarray(_Mapped(_map(0, size, flags), size))
             if hasattr(mmap, "MAP_PRIVATE") and size <= 1 << 34:
                 return np.frombuffer(mmap.mmap(
@@ -123,6 +133,12 @@ def _reserve() -> np.ndarray:
             if size <= 1 << 32:  # Windows commits what it maps
                 return np.frombuffer(mmap.mmap(-1, size), np.uint8)
     raise OutOfMemory("no gibibyte of address space to be had for the device's memory")
+
+
+def _drawn() -> Iterator[int]:
+    """Random addresses, of which most are free: of 2**46 bytes a process uses some 2**40."""
+    for _ in range(DRAWS):
+        yield LOWEST + secrets.randbelow((HIGHEST - LOWEST) // PAGE) * PAGE
 
 
 def _map(address: int, size: int, flags: int, file: int = -1) -> int:

@@ -41,6 +41,8 @@ class GlobalMemory:
         mapping (CUDA's "unified virtual addressing"): no number means two places.
     share : int
         How many devices share the mapping's addresses.
+    apart : bool
+        Whether the mapping lies at a random place, so that no device address is one of the host.
 
     Attributes
     ----------
@@ -49,10 +51,10 @@ class GlobalMemory:
     """
 
     def __init__(self, capacity: int,
-                 before: GlobalMemory | None = None, share: int = 1):
+                 before: GlobalMemory | None = None, share: int = 1, apart: bool = False):
         self.capacity = capacity
         self.allocated = 0
-        self.mapping: Mapping = Mapping() if before is None else before.mapping
+        self.mapping: Mapping = Mapping(apart) if before is None else before.mapping
         self.all: list[GlobalMemory] = [] if before is None else before.all
         self.all.append(self)
         self._bytes = raw = self.mapping.raw

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from gpucourse.grading.contract import InfrastructureFault
+from gpucourse.grading.oracle.untrusting import UntrustingDevice
 from virtualgpu.devices import Triple, VirtualDevice, agreement
 from virtualgpu.devices.gpu_process import GPU, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import RecordedLaunch, capture, finish
@@ -56,7 +57,7 @@ def name() -> str:
     return f"{gpu_process().name}, checked on the {VirtualDevice.name}"
 
 
-class CheckedDevice(VirtualDevice):
+class CheckedDevice(UntrustingDevice):
     """A virtual GPU whose memory, after each launch in lockstep, is what the real GPU made of it.
 
     Raises InfrastructureFault in a launch that the GPU does not do, or does differently.
@@ -90,7 +91,7 @@ class CheckedDevice(VirtualDevice):
             self.view(piece.address, (len(array),), np.uint8)[:] = array
 
     def _judge(self, launch: RecordedLaunch, after: list[np.ndarray]) -> None:
-        found = agreement.compare(launch, after)
+        found = agreement.compare(launch, after, UntrustingDevice)
         if folder := os.environ.get(RECORD):
             line = {"launch": str(launch), "verdict": found.verdict, "reasons": found.reasons,
                     "worst": found.worst, "detail": found.detail}

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.checked_device import CheckedDevice
+from gpucourse.grading.oracle.untrusting import UntrustingDevice
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.machine.limits import Budget
 
 
 def new_device(limits: Limits) -> VirtualDevice:
-    """A virtual GPU with bounded memory and time; with ``limits.gpu`` a real one behind it.
-
-    It interprets: what students' processes send is no input for a compiler in this one.
-    """
+    """A virtual GPU with bounded memory and time; with ``limits.gpu`` a real one behind it."""
     budget = Budget(seconds=limits.launch_seconds)
-    kind = CheckedDevice if limits.gpu else VirtualDevice
-    device = kind(limits.device_bytes, budget)
-    device.compiles = False
-    return device
+    kind = CheckedDevice if limits.gpu else UntrustingDevice
+    return kind(limits.device_bytes, budget)
