@@ -17,7 +17,13 @@ import pytest
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import clocks
-from gpucourse.grading.oracle.clocks import SubmissionClock, Usage, WorkerClock, charged
+from gpucourse.grading.oracle.clocks import (
+    SubmissionClock,
+    Usage,
+    WorkerClock,
+    charged,
+    resident_bytes,
+)
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.sandbox.levels import Sandbox
@@ -173,3 +179,37 @@ def test_where_the_system_does_not_tell_all_waiting_is_charged(monkeypatch):
         time.sleep(0.4)
         assert request.left() < 4.7
     assert clock.waiting >= 0.4
+
+
+def test_threat_90_a_clock_aside_stands_still_and_another_inside_rings():
+    """As the reference solution is timed inside a test of the student's."""
+    own, other = SubmissionClock(Limits()), SubmissionClock(Limits())
+    with own.limit(0.5), own.aside():
+        before = own.spent()
+        with pytest.raises(OutOfTestTime), other.limit(0.3):
+            burn(60.0)
+        assert own.spent() == before
+        with other.limit(5.0):
+            burn(0.5)  # twice what the clock aside had left
+        assert own.spent() == before
+    assert own.spent() < 0.3
+    with own.limit(0.2):
+        with own.aside(), other.limit(5.0):
+            burn(0.4)
+        with pytest.raises(OutOfTestTime):  # the outer limit still rings
+            burn(60.0)
+
+
+def test_threat_90_what_others_hold_is_not_counted():
+    clock = SubmissionClock(replace(Limits(), oracle_bytes=1 << 20))
+    with pytest.raises(MemoryError), clock.limit(5.0):
+        burn(1.0)
+    clock.restart(resident_bytes() + (100 << 20))
+    with clock.limit(5.0):
+        burn(0.6)
+
+
+def burn(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass

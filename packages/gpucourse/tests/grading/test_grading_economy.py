@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpucourse.grading.contract import Launched, PropertyFailed
+from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.testing import economy, verbs
@@ -146,3 +147,72 @@ def test_in_a_notebook_there_is_nothing_to_compare_with():
     done = []
     assert verbs.economy(lambda: done.append(1), sectors=1.0) == 1.0
     assert done == [1]
+
+
+WRITES = '''def write(unused):
+    ### BEGIN SOLUTION
+    import time
+    time.sleep(0.4)
+    return """__device__ char own[1];
+extern "C" __global__ void ones(long long *out) {
+    if (!threadIdx.x) own[0] = 0;
+    out[threadIdx.x] = 1; }""", 1
+    ### END SOLUTION
+'''
+# Both of its questions have to be answered by two things.
+TEST_WRITES = """source, number = call("write", 1, where="host")
+out = unwritten(4, np.int64)
+launch_source(source, "ones", 1, 4, out, schedules=0)
+expect_equal(out, [1, 1, 1, 1], "wrong numbers")
+source, number = call("write", 2, where="host")
+"""
+WRITTEN = Assignment("written", notebook_of([
+    setup("start", START.replace("launch,", "launch, launch_source,")), solution("write", WRITES),
+    test_cell("test-write", TEST_WRITES, 2), test_cell("again", TEST_WRITES, 1)]))
+
+
+def own(returned: str, before: str = "") -> str:
+    """An answer whose second result has three parts."""
+    right = WRITES.replace("return ", "source, one = ").replace("    ### END SOLUTION\n", "")
+    return right + f"""    global calls
+    calls = globals().get("calls", 0) + 1
+{before}    return (source{returned}, one) if calls == 1 else (1, 2, 3)
+"""
+
+
+@pytest.mark.parametrize(("answer", "limits"), [
+    # The device's memory, in a variable of a module: all but the 32 bytes of the output.
+    (own(".replace('own[1]', 'own[1073741792]')"), {}),
+    # Nearly all of its seconds: each call sleeps.
+    (own("", "    time.sleep(4.0)\n"), {"total_seconds": 9.0, "request_seconds": 5.0}),
+], ids=["device-memory", "seconds"])
+def test_threat_90_what_an_answer_used_up_is_its_own_fault(server, answer, limits):
+    """The reference, asked whose fault an error is, has a device and seconds of its own."""
+    verdict = grade(WRITTEN, submitted(WRITTEN, write=answer), server, "00" * 16, Limits(**limits))
+    assert (verdict.kind, verdict.earned) == (GRADED, 0.0), verdict.to_json()
+    assert verdict.tests[0].reason
+
+
+def test_threat_90_the_same_limits_are_enough_for_the_right_answer(server):
+    for limits in ({}, {"total_seconds": 9.0, "request_seconds": 5.0}):
+        verdict = grade(WRITTEN, submitted(WRITTEN), server, "00" * 16, Limits(**limits))
+        assert verdict.earned == 3.0, verdict.to_json()
+
+
+def test_threat_90_a_text_gives_its_memory_back(server):
+    """One of 600 MB after the other."""
+    large = WRITES.replace("own[1]", "own[629145600]")
+    verdict = grade(WRITTEN, submitted(WRITTEN, write=large), server, "00" * 16)
+    assert verdict.earned == 3.0, verdict.to_json()
+
+
+def test_threat_90_what_the_reference_takes_is_not_charged(server):
+    """Four comparisons, each of which takes longer than the submission has left in all."""
+    slow = COUNT.replace("def histogram(values, bins):\n", "def histogram(values, bins):\n"
+                         "    import time; time.sleep(1.5)\n")
+    tests = [test_cell(f"cheap-{n}", CHEAP_COUNT.replace("3 *", "1 *"), 1) for n in range(4)]
+    course = Assignment("slow", notebook_of([
+        setup("start", START), solution("count", slow), *tests]))
+    verdict = grade(course, submitted(course, count=COUNT), server, "00" * 16,
+                    Limits(total_seconds=6.0))
+    assert [test.earned for test in verdict.tests] == [1.0] * 4, verdict.to_json()

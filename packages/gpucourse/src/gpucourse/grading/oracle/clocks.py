@@ -107,13 +107,30 @@ class SubmissionClock:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self._aside: float | None = None
+        self.restart()
+
+    def restart(self, held: int = 0) -> None:
+        """Charge anew from nothing; `held` bytes of this process are another's."""
+        self._held = held
         self.waiting = 0.0
         self._processor = time.process_time()
-        self._wall_end = time.monotonic() + limits.wall_seconds
+        self._wall_end = time.monotonic() + self.limits.wall_seconds
 
     def spent(self) -> float:
         """Charged seconds so far."""
-        return time.process_time() - self._processor + self.waiting
+        now = time.process_time() if self._aside is None else self._aside
+        return now - self._processor + self.waiting
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """What this process does meanwhile is charged to another clock."""
+        self._aside = began = time.process_time()
+        try:
+            yield
+        finally:
+            self._processor += time.process_time() - began
+            self._aside = None
 
     @property
     def left(self) -> float:
@@ -134,7 +151,7 @@ class SubmissionClock:
         def ring(*_: object) -> None:
             if self.spent() >= end:
                 raise OutOfTestTime
-            if resident_bytes() > self.limits.oracle_bytes:
+            if resident_bytes() > self.limits.oracle_bytes + self._held:
                 raise MemoryError
             if time.monotonic() >= self._wall_end:
                 raise InfrastructureFault(
@@ -148,12 +165,14 @@ class SubmissionClock:
 
         hook, sys.unraisablehook = sys.unraisablehook, lost
         before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, max(min(seconds, TICK), 0.01), TICK)
+        # One clock may be looked at inside the limit of another.
+        _, every = signal.setitimer(signal.ITIMER_REAL, max(min(seconds, TICK), 0.01), TICK)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_REAL, every, every)
             sys.unraisablehook = hook
 
 

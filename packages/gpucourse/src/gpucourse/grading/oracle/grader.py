@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import traceback
 
 import numpy as np
 
@@ -180,6 +181,8 @@ def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limi
     if (module.split(".")[0] in ("gpucourse", "virtualgpu") and module not in ASKED_BY_TESTS
             and not isinstance(error, MemoryError)):
         return False
+    # What the test has kept of the answer's results is not needed any more, and may be large.
+    traceback.clear_frames(error.__traceback__)
     judge.begin(cell.grade_id)
     try:
         with judge.reference(), judge.student.clock.limit(limits.test_seconds):

@@ -16,11 +16,13 @@ from gpucourse.grading.arguments import describe_type, parameter_sizes, scalar_p
 from gpucourse.grading.contract import (
     InfrastructureFault,
     Launched,
+    OutOfTestTime,
     PropertyFailed,
     seed_words,
 )
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
+from gpucourse.grading.oracle.clocks import SubmissionClock, resident_bytes
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.cuda_source import compile_source
 from gpucourse.grading.oracle.devices import new_device
@@ -43,6 +45,22 @@ from virtualgpu.awkward import kernels as awkward
 from virtualgpu.numba.machine_array import MachineArray
 
 
+class _Side:
+    """A solution, the student's or the reference, and what it uses up: workers and a device."""
+
+    def __init__(self, student: Student, limits: Limits) -> None:
+        self.student = student
+        # For programs and texts alone: no student's code runs in its worker.
+        self.apart = Conversation(student.server, limits, student.clock)
+        self.runner = JaxRunner(self.apart)
+        self.device = new_device(limits)
+        self.kernels: dict[tuple, tuple] = {}
+
+    def close(self) -> None:
+        self.student.close()
+        self.apart.close()
+
+
 class OracleJudge:
     """Stands behind the verbs while test cells run.
 
@@ -53,7 +71,7 @@ class OracleJudge:
     """
 
     def __init__(self, student: Student, seed: str, limits: Limits) -> None:
-        self.student = student
+        self._side = _Side(student, limits)
         self.secret = bytes.fromhex(seed)
         self.limits = limits
         self.launched: list[Launched] = []
@@ -63,13 +81,13 @@ class OracleJudge:
         # For the instructor: which bound a right answer nearly broke.
         self.near = ""
         self._draws = 0
-        self._reference: Student | None = None
-        # For programs and texts alone: no student's code runs in its worker.
-        self._apart = Conversation(student.server, limits, student.clock)
-        self._runner = JaxRunner(self._apart)
-        self._device = new_device(limits)
-        self._kernels: dict[tuple, tuple] = {}
+        self._reference: _Side | None = None
         self._programs: dict[tuple, Program] = {}
+
+    @property
+    def student(self) -> Student:
+        """Whom the verbs ask: the student, or for a while the reference solution."""
+        return self._side.student
 
     def begin(self, cell: str) -> None:
         """The next test cell: its own randomness."""
@@ -81,8 +99,7 @@ class OracleJudge:
 
     def close(self) -> None:
         """End the workers."""
-        self.student.close()
-        self._apart.close()
+        self._side.close()
         if self._reference is not None:
             self._reference.close()
 
@@ -101,18 +118,24 @@ class OracleJudge:
 
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
-        """The verbs ask the reference solution, in a worker of its own, instead of the student."""
+        """The verbs ask the reference solution instead of the student.
+
+        It has workers, a device and seconds of its own, so that nothing of what an answer has used
+        up can make it fail.
+        """
+        own = self.student
         if self._reference is None:
-            own = self.student
             answers = {cell.grade_id: cell.source for cell in own.assignment.solutions}
-            self._reference = Student(own.assignment, Ingested(answers), own.server, self.limits,
-                                      own.clock)
-        before = self.student, self._kernels, self.launched, self._draws
-        self.student, self._kernels = self._reference, {}
+            self._reference = _Side(Student(own.assignment, Ingested(answers), own.server,
+                                            self.limits, SubmissionClock(self.limits)), self.limits)
+        before = self._side, self.launched, self._draws
+        self._side = self._reference
+        self.student.clock.restart(resident_bytes())
         try:
-            yield
+            with own.clock.aside():
+                yield
         finally:
-            self.student, self._kernels, self.launched, self._draws = before
+            self._side, self.launched, self._draws = before
             # Both define cells of the same names; messages are to quote the student's.
             self.student.remember()
 
@@ -126,10 +149,12 @@ class OracleJudge:
         answer = self.launched
         with self.reference():
             try:
-                work()
-            except PropertyFailed as failed:
+                with self.student.clock.limit(self.limits.test_seconds):
+                    work()
+            except (PropertyFailed, OutOfTestTime, MemoryError) as failed:
+                why = failed.reason if isinstance(failed, PropertyFailed) else repr(failed)
                 raise InfrastructureFault(
-                    f"the reference solution fails in '{self.cell}': {failed.reason}") from None
+                    f"the reference solution fails in '{self.cell}': {why}") from None
             best = self.launched
         share, self.remark = economy.earned_share(answer, best, bounds)
         return share
@@ -141,7 +166,7 @@ class OracleJudge:
         if where not in ("device", "host", "jax"):
             raise ValueError(f"where is 'device', 'host' or 'jax', not {where!r}")
         if where == "jax":
-            return self._runner.run(self._program(name, args, static), [
+            return self._side.runner.run(self._program(name, args, static), [
                 np.asarray(value) for number, value in enumerate(args) if number not in static])
         first = Exchange(room=self.limits.array_bytes)
         if exchanged:
@@ -176,7 +201,7 @@ class OracleJudge:
 
     def operations(self, name: str, args: tuple, *, static: tuple,
                    elements: str) -> dict[str, int]:
-        return self._runner.operations(self._program(name, args, static), elements)
+        return self._side.runner.operations(self._program(name, args, static), elements)
 
     def _program(self, name: str, args: tuple, static: tuple) -> Program:
         """What JAX records, once in a test for the same types: what is counted is what is run."""
@@ -208,17 +233,20 @@ class OracleJudge:
         def run(arguments: list) -> None:
             self._run(module, kernel, grid, block, arguments, 0, False, pointers=True)
 
-        counters = watched(run, kernel, args, schedules, self._schedule_seed())
+        try:
+            counters = watched(run, kernel, args, schedules, self._schedule_seed())
+        finally:
+            self._side.device.unload(module)  # its variables have memory of the device
         self.launched = [Launched(kernel, grid, block, counters)]
         return self.launched[0]
 
     def _module(self, source: str, kernel: str, pointers: int) -> Any:
         """CUDA C++ as a module whose `kernel` takes so many pointers."""
-        ptx = compile_source(self._apart, source, kernel, self.limits,
+        ptx = compile_source(self._side.apart, source, kernel, self.limits,
                              told=not self.student.knows_inputs)
         try:
             with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
-                module = self._device.load([ptx], {kernel: kernel})
+                module = self._side.device.load([ptx], {kernel: kernel})
                 function = module.function(kernel)
                 if function is not None:
                     module.program(kernel)
@@ -236,11 +264,11 @@ class OracleJudge:
         """The student's kernel, compiled for `args` and loaded; refused unless it fits them."""
         types = [describe_type(value) for value in args]
         key = (name, json.dumps(types))
-        if key not in self._kernels:
+        if key not in self._side.kernels:
             compiled = self.student.compile(name, types)
             try:
                 with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
-                    module = self._device.load(compiled["texts"], {compiled["entry"]: name})
+                    module = self._side.device.load(compiled["texts"], {compiled["entry"]: name})
                     module.program(compiled["entry"])
                 function = module.function(compiled["entry"])
             except errors.VirtualGPUError as error:
@@ -252,8 +280,8 @@ class OracleJudge:
                 raise PropertyFailed(
                     f"the kernel '{name}' takes other arguments than the ones it was compiled for"
                 )
-            self._kernels[key] = module, compiled["entry"], compiled.get("cooperative") is True
-        return self._kernels[key]
+            self._side.kernels[key] = module, compiled["entry"], compiled.get("cooperative") is True
+        return self._side.kernels[key]
 
     def _run(self, module: Any, entry: str, grid: tuple[int, int, int],
              block: tuple[int, int, int], arguments: list, shared: int,
@@ -262,7 +290,7 @@ class OracleJudge:
 
         With `pointers` an array is its address alone, as in C++.
         """
-        device = self._device
+        device = self._side.device
         parameters: list[bytes] = []
         stored: list[MachineArray] = []
         arrays: list[tuple[np.ndarray, MachineArray]] = []
