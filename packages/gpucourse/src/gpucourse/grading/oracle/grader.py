@@ -34,6 +34,7 @@ from gpucourse.grading.verdict import (
     TestOutcome,
     Verdict,
     clamp,
+    shortened,
 )
 from virtualgpu.devices import VirtualDevice
 
@@ -125,6 +126,7 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
     began = time.monotonic()
     outcome = TestOutcome(cell.grade_id, cell.points)
     judge.begin(cell.grade_id)
+    judge.student.heard.forget()
     clock = judge.student.clock
     remaining = clock.left
     try:
@@ -161,6 +163,7 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
             f"({type(error).__name__}): a number, an array, how many?")
         if detailed:
             outcome.detail = detail_of(error, cell)
+    outcome.reason = judge.student.heard.told(shortened(outcome.reason))
     outcome.near = judge.near
     outcome.seconds = round(time.monotonic() - began, 3)
     return outcome

@@ -18,6 +18,7 @@ from gpucourse.grading.oracle.clocks import SubmissionClock
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.oracle.exchange import Exchange
+from gpucourse.grading.oracle.heard import Heard
 from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.levels import ForkServer
@@ -55,6 +56,8 @@ class Student:
         # Until a hidden input has been sent, the text of an exception cannot give one away.
         self.knows_inputs = False
         self._words = telling.words([*ingested.sources.values(), *assignment.starters.values()])
+        # What it said since, which reasons are not to repeat.
+        self.heard = Heard(self._words, (cell.source for cell in assignment.having(SETUP)))
         self._talk = Conversation(server, limits, clock, self._words)
         self.remember()
 
@@ -98,12 +101,14 @@ class Student:
         if "error" in reply:
             raise self._explain(reply["error"], name)
         try:
-            return gate.value(reply["done"], received, self.service.device_array)
+            value = gate.value(reply["done"], received, self.service.device_array)
         except gate.Refused as refused:
             raise PropertyFailed(f"'{name}' returned {refused}") from None
         except (KeyError, ProtocolError, MemoryError):
             self.close()
             raise PropertyFailed(f"'{name}' returned something that is not a result") from None
+        self.heard.note(value)
+        return value
 
     def trace(self, name: str, args: tuple, static: tuple) -> Program:
         """What JAX records of the student's function `name`. Raises PropertyFailed.
