@@ -20,6 +20,7 @@ from doctor_findings import finding
 from gpucourse import doctor
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
 from gpucourse.doctor.finding import install
+from gpucourse.grading.sandbox import landlock
 from gpucourse.publish import outputs
 from gpucourse.system import device, resources
 from small_course import LECTURE, edit, write_course
@@ -335,3 +336,12 @@ def test_the_command_gives_the_exit_code():
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "jupyter_server" in ran.stdout
     assert ran.stderr == ""
+
+
+def test_a_kernel_without_a_list_of_files_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    found = finding(doctor.oracles, "oracles")
+    assert found.status == WARN and "landlock_create_ruleset" in found.mend
+    monkeypatch.setattr(landlock, "version", lambda: 4)
+    found = finding(doctor.oracles, "oracles")
+    assert (found.status, found.found) == (OK, "open files by a list (Landlock 4)")

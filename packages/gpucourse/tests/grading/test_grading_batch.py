@@ -80,6 +80,7 @@ def test_an_oracle_runs_no_machine_code_from_disk(monkeypatch):
     monkeypatch.setattr(cache, "_off", False)
     monkeypatch.setattr(grader_module, "grade", grade)
     monkeypatch.setattr(batch.os, "setpgid", lambda *_: None)
+    monkeypatch.setattr(batch, "confined", lambda connection, server: (server, ""))
     assert cache.folder() is not None
     answers, told = multiprocessing.Pipe(duplex=False)
     batch.grade_in_child(told, batch.Job("one", Path("toy.ipynb"), submitted(toy())), toy(),

@@ -13,7 +13,7 @@ from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, reinstall
 from gpucourse.doctor.installation import checkout, installers
 from gpucourse.doctor.notebooks import course_files, jupyter, port, progress
 from gpucourse.doctor.software import packages, python_and_system, strangers, variables
-from gpucourse.doctor.surroundings import disk, memory_and_processors, sandbox
+from gpucourse.doctor.surroundings import disk, memory_and_processors, oracles, sandbox
 
 PARTS: tuple[Callable[[], Iterator[Finding]], ...] = (
     python_and_system,
@@ -30,6 +30,7 @@ PARTS: tuple[Callable[[], Iterator[Finding]], ...] = (
     jupyter,
     port,
     sandbox,
+    oracles,
     course_files,
     progress,
 )

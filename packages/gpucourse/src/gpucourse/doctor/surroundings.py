@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpucourse.doctor.finding import FAIL, OK, WARN, Finding
+from gpucourse.grading.sandbox import landlock
 from gpucourse.system.resources import gigabytes, resources
 
 # A kernel with JAX, Numba, Awkward, uproot and Matplotlib loaded takes 0.5 GB before any data.
@@ -101,6 +102,21 @@ def sandbox() -> Iterator[Finding]:
         yield Finding(group, name, WARN, found, _allow_namespaces())
     else:
         yield Finding(group, name, OK, program)
+
+
+def oracles() -> Iterator[Finding]:
+    """What keeps a process that grades from the files and processes of this user."""
+    group, name = "grading", "oracles"
+    if sys.platform != "linux":
+        return
+    had = landlock.version()
+    if had:
+        yield Finding(group, name, OK, f"open files by a list (Landlock {had})")
+    else:
+        yield Finding(group, name, WARN, "can open files beside the installation",
+                      "the kernel has no Landlock (Linux 5.13 and later: is it in the boot option "
+                      "lsm=? a container: a seccomp profile that permits landlock_create_ruleset). "
+                      "Without it they hide the course's files by user namespaces, if allowed")
 
 
 def _allow_namespaces() -> str:

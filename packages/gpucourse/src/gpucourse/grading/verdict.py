@@ -130,6 +130,8 @@ class Verdict(_Recorded):
     submission_digest: str = ""
     assignment_digest: str = ""
     isolation: str = ""
+    # What the oracle had given up (gpucourse.grading.oracle.confined).
+    oracle: str = ""
     device: str = ""
     seconds: float = 0.0
     format: int = FORMAT

@@ -161,12 +161,20 @@ class Child:
         self._close_streams()
         return ChildEnded(self._gone)
 
+    @property
+    def descriptors(self) -> frozenset[int]:
+        """The open files that lead to the process; none where it is gone."""
+        streams = (self._there, self._back, self._said)
+        return frozenset(one.fileno() for one in streams if not one.closed)
+
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever it does; where this one may send no signals, it ends itself as
+        soon as it is asked nothing more."""
         if self._gone is None:
             self._gone = f"{self._called} was ended"
-            self.process.kill()
-            self.process.wait()
+            with contextlib.suppress(PermissionError):
+                self.process.kill()
+                self.process.wait()
             self._close_streams()
 
     def _close_streams(self) -> None:

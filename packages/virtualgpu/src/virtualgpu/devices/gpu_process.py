@@ -111,6 +111,11 @@ class GPUProcess:
     def __exit__(self, *_) -> None:
         self.close()
 
+    @property
+    def descriptors(self) -> frozenset[int]:
+        """Open files of this process through which it talks to the other."""
+        return frozenset() if self.child is None else self.child.descriptors
+
     def start(self) -> None:
         """Have the device ready. Raises GPUFault where there is none."""
         if self.child is not None and self.child.runs:

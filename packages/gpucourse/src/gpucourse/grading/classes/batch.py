@@ -19,17 +19,23 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from gpucourse.grading.contract import InfrastructureFault
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.clocks import resident_bytes
 from gpucourse.grading.oracle.fork_server import heavy_imports, warm_up
 from gpucourse.grading.sandbox.levels import FLOOR, ForkServer, Sandbox, at_least
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import Ingested
-from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, clamp
 from virtualgpu import processors
 
 # Above the oracle's own total, which it keeps itself.
 GRACE_SECONDS = 60.0
 ATTEMPTS = 2
+# How often the memory of oracles is looked at; each looks after its own besides.
+LOOK_SECONDS = 1.0
+# Bytes of a verdict; one of the course's has 10 kB.
+LONGEST_VERDICT = 1 << 24
 
 
 def new_seed() -> str:
@@ -47,12 +53,30 @@ def grade_in_child(connection: Connection, job: Job, assignment: Assignment, ser
     cache.switch_off()  # no machine code from a folder that other processes of the user write
     # What the server had stays: to look through it for garbage copies its pages, for 150 ms.
     gc.freeze()
+    server, oracle = confined(connection, server)
     verdict = grade(assignment, job.ingested, server, seed, detailed=job.detailed)
-    verdict.student = job.student
+    verdict.oracle = oracle
     # A broken pipe: the grader was killed, and another run will do the work.
     with contextlib.suppress(BrokenPipeError):
         connection.send_bytes(verdict.to_json().encode())
     connection.close()
+
+
+def confined(connection: Connection, server: ForkServer) -> tuple[ForkServer, str]:
+    """Give up this process's rights for good: a way to workers that stays, and what was had."""
+    from gpucourse.grading.oracle import checked_device
+    from gpucourse.grading.oracle.confined import confine
+
+    server = server.connected()
+    assert server.channel is not None
+    keep = {connection.fileno(), server.channel.fileno()}
+    if server.limits.gpu:
+        # It starts a process, which an oracle may not later. Why it cannot, grading says.
+        with contextlib.suppress(InfrastructureFault):
+            checked_device.name()
+        keep |= checked_device.gpu_process().descriptors
+    record = os.environ.get(checked_device.RECORD)
+    return server, confine(server.limits, server.hidden, tuple(keep), (record,) if record else ())
 
 
 def default_workers() -> int:
@@ -108,6 +132,23 @@ def fault(job: Job, reason: str, seed: str, isolation: str = "") -> Verdict:
         INFRASTRUCTURE_FAULT, job.assignment.name, job.student, reason, seed=job.seed or seed,
         submission_digest=job.digest, assignment_digest=job.assignment.digest,
         isolation=isolation)
+
+
+def vouched(verdict: Verdict, job: Job, seed: str, isolation: str) -> Verdict:
+    """What an oracle says of a job, as far as it is its to say: whose work it was and what could be
+    earned is known here. Raises ValueError for a verdict on something else.
+    """
+    assignment = job.assignment
+    tests = [(cell.grade_id, cell.points) for cell in assignment.tests]
+    if verdict.kind != INFRASTRUCTURE_FAULT and tests != [
+            (outcome.test, outcome.points) for outcome in verdict.tests]:
+        raise ValueError("a verdict on other tests")
+    outcomes = [] if verdict.kind == INFRASTRUCTURE_FAULT else [
+        replace(outcome, earned=clamp(outcome.earned, points))
+        for outcome, (_, points) in zip(verdict.tests, tests, strict=True)]
+    return replace(verdict, notebook=assignment.name, student=job.student, tests=outcomes,
+                   seed=job.seed or seed, submission_digest=job.digest,
+                   assignment_digest=assignment.digest, isolation=isolation)
 
 
 @dataclass
@@ -209,7 +250,7 @@ class Grader:
                 finished = []
                 nearest = min(entry.deadline for entry in running.values())
                 wait([entry.connection for entry in running.values()],
-                     timeout=max(0.0, nearest - time.monotonic()))
+                     timeout=min(LOOK_SECONDS, max(0.0, nearest - time.monotonic())))
                 for index, entry in list(running.items()):
                     verdict = self._collect(entry)
                     if verdict is None:
@@ -244,10 +285,13 @@ class Grader:
         """The verdict of an oracle that has finished, failed or run out of time, else None."""
         if entry.connection.poll(0):
             try:
-                verdict = Verdict.from_json(entry.connection.recv_bytes().decode())
+                text = entry.connection.recv_bytes(LONGEST_VERDICT).decode()
+                verdict = vouched(Verdict.from_json(text), entry.job, self.seed, self.level)
             except (EOFError, OSError, ValueError):
                 entry.process.join(5)
                 verdict = self._fault(entry, f"the oracle ended with {entry.process.exitcode}")
+        elif resident_bytes(entry.process.pid or 0) > 2 * self.limits.oracle_bytes:
+            verdict = self._fault(entry, "the oracle held more memory than it may and was stopped")
         elif time.monotonic() >= entry.deadline:
             verdict = self._fault(entry, "the oracle did not finish in time and was stopped")
         else:

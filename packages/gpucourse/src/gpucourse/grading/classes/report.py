@@ -15,6 +15,7 @@ from rich.table import Table
 
 from gpucourse.grading.classes.alike import Pair
 from gpucourse.grading.classes.page import page, reasons
+from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically
 
@@ -43,7 +44,8 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
         console.print(
             f"{assignment}: {len(graded)} graded, mean {statistics.mean(scores):.3g}, median "
             f"{statistics.median(scores):.3g} of {max(v.points for v in graded):g}; isolation: "
-            + ", ".join(sorted({v.isolation for v in graded})), markup=False)
+            + ", ".join(sorted({v.isolation for v in graded})) + lacking(
+                v.oracle for v in graded), markup=False)
     faults = [verdict for verdict in verdicts if verdict.kind == INFRASTRUCTURE_FAULT]
     if faults:
         console.print(f"{len(faults)} not graded, through no fault of theirs; grade again:",

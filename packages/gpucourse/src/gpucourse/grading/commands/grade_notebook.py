@@ -11,6 +11,7 @@ from rich.table import Table
 from gpucourse.course.checkout import checkouts
 from gpucourse.grading.classes.batch import Grader, Job
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.sandbox.levels import at_least
 from gpucourse.grading.submission.assignment import Assignment
@@ -74,7 +75,8 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(f"• {notice}", markup=False)
     weak = "" if at_least(verdict.isolation) else (
         " (weak: grade only notebooks of your own here; bubblewrap would isolate better)")
-    console.print(f"device: {verdict.device}; isolation: {verdict.isolation}{weak}; "
+    console.print(f"device: {verdict.device}; isolation: {verdict.isolation}{weak}"
+                  f"{lacking([verdict.oracle])}; "
                   f"{verdict.seconds:.1f} s", style="dim", markup=False)
 
 

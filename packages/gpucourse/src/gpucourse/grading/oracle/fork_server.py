@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from multiprocessing import forkserver
 from pathlib import Path
 
+from gpucourse.grading.oracle.confined import is_needed
 from gpucourse.system import without_iris
 
 # What takes long to import (jax 1 s, awkward 0.4 s) and has no threads or device until it is used.
@@ -34,4 +37,16 @@ def warm_up(imports: Iterable[str] = ()) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         [without_iris.__name__, "gpucourse.grading.oracle.preloaded", *imports])
-    forkserver.ensure_running()
+    with _needed_variables():
+        forkserver.ensure_running()
+
+
+@contextlib.contextmanager
+def _needed_variables() -> Iterator[None]:
+    """What is started meanwhile inherits no keys of this session: a process can read for good what
+    its first program was given."""
+    aside = {name: os.environ.pop(name) for name in list(os.environ) if not is_needed(name)}
+    try:
+        yield
+    finally:
+        os.environ.update(aside)

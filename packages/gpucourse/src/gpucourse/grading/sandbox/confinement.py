@@ -14,6 +14,7 @@ import platform
 import resource
 import struct
 import sys
+from pathlib import Path
 
 # linux/sched.h
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
@@ -57,7 +58,7 @@ REFUSED = {
         "request_key": 249, "io_uring_setup": 425, "kexec_load": 246, "init_module": 175,
         "finit_module": 313, "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297,
         "pidfd_send_signal": 424,
-    }, {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234}),
+    }, {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "prlimit64": 302}),
     "aarch64": (0xC00000B7, {
         "execve": 221, "execveat": 281,
         "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
@@ -75,26 +76,52 @@ REFUSED = {
         "request_key": 218, "io_uring_setup": 425, "kexec_load": 104, "init_module": 105,
         "finit_module": 273, "tkill": 130, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
         "pidfd_send_signal": 424,
-    }, {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131}),
+    }, {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "prlimit64": 261}),
 }
 EPERM, ENOSYS = 1, 38
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-def own_namespaces(home: str, home_bytes: int, covered: list[str]) -> bool:
+# What of the calls may concern other processes, or files that need not be opened for it, which
+# Landlock does not rule over: refused to an oracle besides.
+OF_OTHERS = {
+    "x86_64": {
+        "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setattr": 314,
+        "ioprio_set": 251, "migrate_pages": 256, "move_pages": 279, "process_madvise": 440,
+        "process_mrelease": 448, "truncate": 76, "chmod": 90, "fchmod": 91, "fchmodat": 268,
+        "fchmodat2": 452, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
+        "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197,
+        "lremovexattr": 198, "fremovexattr": 199, "setxattrat": 463, "removexattrat": 466,
+        "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280,
+    },
+    "aarch64": {
+        "setpriority": 140, "sched_setparam": 118, "sched_setscheduler": 119, "sched_setattr": 274,
+        "ioprio_set": 30, "migrate_pages": 238, "move_pages": 239, "process_madvise": 440,
+        "process_mrelease": 448, "truncate": 45, "fchmod": 52, "fchmodat": 53, "fchmodat2": 452,
+        "fchown": 55, "fchownat": 54, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
+        "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "setxattrat": 463,
+        "removexattrat": 466, "utimensat": 88,
+    },
+}
+NOBODY = 65534
+
+
+def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bool = True) -> bool:
     """A network, process table, file-system view and temporary folder of one's own.
 
     The process table begins with the *next* fork. Everything mounted becomes read-only; `home` is
     an empty file system of `home_bytes`, the paths in `covered` are empty, and /proc is but for
-    what it says of one processor: XLA computes nothing large where it cannot read that.
+    what it says of one processor: XLA computes nothing large where it cannot read that. Without
+    `processes` the table and /proc stay the machine's.
     """
     if _libc is None:
         return False
     processor = one_processor()
     uid, gid = os.getuid(), os.getgid()
-    flags = (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC
-             | CLONE_NEWUTS)
+    flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+    if processes:
+        flags |= CLONE_NEWPID
     if _libc.unshare(flags) != 0:
         return False
     try:
@@ -111,8 +138,9 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str]) -> bool:
         and all(_cover(path) for path in covered)
         and _libc.mount(b"tmpfs", os.fsencode(home), b"tmpfs", safe,
                         f"size={home_bytes}".encode()) == 0
-        and _libc.mount(b"tmpfs", b"/proc", b"tmpfs", safe, b"size=16384,mode=555") == 0
-        and _put(PROCESSORS, processor)
+        and (not processes or (
+            _libc.mount(b"tmpfs", b"/proc", b"tmpfs", safe, b"size=16384,mode=555") == 0
+            and _put(PROCESSORS, processor)))
     )
 
 
@@ -161,10 +189,10 @@ def mapped_bytes() -> int:
         return 0
 
 
-def bound_resources(memory: int, file: int, cpu: int, threads: int) -> None:
-    """Limits on address space, size of a written file, CPU time and threads."""
+def bound_resources(memory: int | None, file: int, cpu: int, threads: int) -> None:
+    """Limits on address space, if any, size of a written file, CPU time and threads."""
     for what, amount in (
-        (resource.RLIMIT_AS, memory),
+        *([] if memory is None else [(resource.RLIMIT_AS, memory)]),
         (resource.RLIMIT_FSIZE, file),
         (resource.RLIMIT_CPU, cpu),
         (resource.RLIMIT_CORE, 0),
@@ -191,10 +219,35 @@ def die_with_parent() -> None:
         _libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
-def refuse_system_calls() -> bool:
+def become_nobody(readable: list[str]) -> bool:
+    """Be a user who owns nothing, where root runs this and everybody may read `readable`."""
+    if os.getuid() != 0 or not all(map(open_to_all, readable)):
+        return False
+    try:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    except OSError:
+        return False
+    # Or /proc/self would be root's, where namespaces are asked for.
+    return _libc is not None and _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0
+
+
+def open_to_all(path: str) -> bool:
+    """Whether a user without any rights could read a path, by its mode and its folders'."""
+    try:
+        mode = os.stat(path).st_mode
+        above = Path(path).resolve().parents
+        return bool(mode & 0o004) and all(folder.stat().st_mode & 0o001 for folder in above)
+    except FileNotFoundError:
+        return True
+
+
+def refuse_system_calls(others: bool = False, allowed: tuple[str, ...] = ()) -> bool:
     """A seccomp filter: no new processes or programs, no sockets, no memory that is counted
     nowhere, no signals to or looks into others.
 
+    With `others` besides what OF_OTHERS lists; `allowed` are names that are not refused after all.
     Threads can still be started, and a process may send itself signals. The filter holds for
     good, and needs no rights to install, so it is the part that works on every Linux.
     """
@@ -202,7 +255,10 @@ def refuse_system_calls() -> bool:
     if _libc is None or machine not in REFUSED:
         return False
     architecture, refused, special = REFUSED[machine]
-    program = _filter(architecture, sorted(refused.values()), special, os.getpid())
+    if others:
+        refused = refused | OF_OTHERS[machine]
+    numbers = sorted(number for name, number in refused.items() if name not in allowed)
+    program = _filter(architecture, numbers, special, os.getpid())
     buffer = ctypes.create_string_buffer(program)
 
     class SockFprog(ctypes.Structure):
@@ -243,6 +299,15 @@ def _filter(architecture: int, refused: list[int], special: dict[str, int], pid:
             step(answer, allow),
             step(answer, refuse | EPERM),
         ]
+    # Limits are a process's own affair too: 0 stands for itself.
+    steps += [
+        step(jump_equal, special["prlimit64"], 0, 5),
+        step(load, 16),
+        step(jump_equal, 0, 1, 0),
+        step(jump_equal, pid, 0, 1),
+        step(answer, allow),
+        step(answer, refuse | EPERM),
+    ]
     steps += [
         step(jump_equal, special["clone"], 0, 3),
         step(load, 16),

@@ -17,6 +17,9 @@ LIBRARIES = ("numpy", "numba", "numba_cuda", "llvmlite", "cuda", "awkward", "awk
              "jaxlib", "vector", "hist", "matplotlib")
 #: The folders of our two packages.
 PACKAGES = (PACKAGE, Path(virtualgpu.__file__).resolve().parent)
+# A distribution may keep the libraries in /usr and link to them, or have both.
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache",
+          "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 # One thread for each library: the workers of a class share the cores already.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -98,9 +101,7 @@ def bubblewrap_command() -> list[str] | None:
     command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if os.getuid() == 0:
         command += ["--uid", "65534", "--gid", "65534"]
-    # A distribution may keep the libraries in /usr and link to them, or have both.
-    for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache",
-                 "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"):
+    for path in SYSTEM:
         if os.path.islink(path):
             command += ["--symlink", os.readlink(path), path]
         elif os.path.exists(path):

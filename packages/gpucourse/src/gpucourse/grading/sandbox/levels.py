@@ -31,6 +31,7 @@ from pathlib import Path
 
 from gpucourse.course.checkout import own_checkout
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.sandbox import landlock
 from gpucourse.grading.sandbox.file_system import (
     ENVIRONMENT,
     SandboxError,
@@ -109,6 +110,18 @@ class ForkServer:
     level: str
     covered: tuple[str, ...]
     limits: Limits
+    # What an oracle hides from itself where the kernel has no Landlock.
+    hidden: tuple[str, ...] = ()
+    channel: socket.socket | None = None
+
+    def connected(self) -> ForkServer:
+        """The same with a channel that is open, for a process that soon may open none."""
+        channel = socket.socket(socket.AF_UNIX)
+        try:
+            channel.connect(self.address)
+        except OSError as error:
+            raise SandboxError(f"the fork server does not answer: {error}") from None
+        return replace(self, channel=channel)
 
     def spawn(self) -> WorkerProcess:
         """A fresh, confined worker. Raises SandboxError."""
@@ -123,15 +136,19 @@ class ForkServer:
             "cpu_seconds": limits.cpu_seconds, "threads": limits.threads,
             "header_bytes": limits.header_bytes, "array_bytes": limits.array_bytes,
         }
-        with theirs, life_theirs, socket.socket(socket.AF_UNIX) as request:
+        channel = self.channel or self.connected().channel
+        assert channel is not None
+        with theirs, life_theirs:
             try:
-                request.connect(self.address)
                 text = json.dumps(order).encode()
-                socket.send_fds(request, [ORDER.pack(len(text))],
+                socket.send_fds(channel, [ORDER.pack(len(text))],
                                 [theirs.fileno(), life_theirs.fileno()])
-                request.sendall(text)
+                channel.sendall(text)
             except OSError as error:
                 raise SandboxError(f"the fork server does not answer: {error}") from None
+            finally:
+                if channel is not self.channel:
+                    channel.close()
         wire = Wire(ours, limits.header_bytes, limits.array_bytes)
         worker = WorkerProcess(wire, life_ours)
         try:
@@ -260,7 +277,9 @@ class Sandbox:
                 self._process.kill()
                 said = complaints.read().decode("utf-8", "replace").strip()
                 raise SandboxError(said.splitlines()[-1] if said else "no answer")
-        self.server = ForkServer(address, level, tuple(self._covered(level)), self.limits)
+        hidden = () if level != NAMESPACES and landlock.version() else tuple(self._covered())
+        self.server = ForkServer(address, level, hidden if level == NAMESPACES else (),
+                                 self.limits, hidden)
 
     def _measure(self, level: str) -> None:
         """Find out by trying what a worker reaches; SandboxError if less than `level` says."""
@@ -275,10 +294,8 @@ class Sandbox:
         self.shared = probe.namespaces
         self.server = replace(self.server, level=level)
 
-    def _covered(self, level: str) -> list[str]:
-        """What is to be hidden from workers that see the machine's own file system."""
-        if level != NAMESPACES:
-            return []
+    def _covered(self) -> list[str]:
+        """What is to be hidden from processes that see the machine's own file system."""
         needed = needed_paths()
         roots = [*self.hidden, os.path.expanduser("~"), "/tmp", "/var/tmp"]
         if root := own_checkout():

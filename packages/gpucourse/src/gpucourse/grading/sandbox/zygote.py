@@ -28,6 +28,10 @@ from gpucourse.grading.sandbox.wire import Wire
 READY = b"ready\n"
 # How many bytes of JSON say what kind of worker is wanted.
 ORDER = struct.Struct("<Q")
+# The longest order, and how long one may take to come.
+MAX_ORDER, ORDER_SECONDS = 1 << 26, 10.0
+# What of an order confines a worker.
+POLICY = ("namespaces", "home", "home_bytes", "covered")
 # For JAX: an error is raised by the line it belongs to; and XLA starts 13 threads and 2 for each of
 # these processors, by default for every core, which on a machine of 32 is more than a worker may.
 # Nor does a worker leave machine code where others would find it.
@@ -37,33 +41,61 @@ COUNT_THREADS = 100
 
 
 def serve(listener: socket.socket, lifeline: int) -> None:
-    """Fork a worker for each connection until the other end of `lifeline` is closed."""
+    """Fork a worker for each order until the other end of `lifeline` is closed.
+
+    Orders come over channels, which last: an oracle connects before it may no longer. How workers
+    are confined the first order says, the grader's own: an oracle cannot ask for less.
+    """
     # Finished keepers are reaped by the kernel.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    channels: list[socket.socket] = []
+    policy: dict = {}
     while True:
-        sources: list[socket.socket | int] = [listener, lifeline]
+        sources: list[socket.socket | int] = [listener, lifeline, *channels]
         readable, _, _ = select.select(sources, [], [])
         if lifeline in readable:
             return
-        connection, _ = listener.accept()
-        with connection:
-            length, handles, _, _ = socket.recv_fds(connection, ORDER.size, 2)
-            if len(handles) != 2:
-                continue
-            with connection.makefile("rb") as stream:
-                # Some 100 kB where the course lies in a folder with a thousand others to hide.
-                order = json.loads(stream.read(*ORDER.unpack(length)))
-            mapped = confinement.mapped_bytes()
-            if os.fork() == 0:
-                try:
-                    listener.close()
-                    connection.close()
-                    os.close(lifeline)
-                    keep(order, mapped, *handles)
-                finally:
-                    os._exit(1)
+        if listener in readable:
+            channel, _ = listener.accept()
+            channel.settimeout(ORDER_SECONDS)
+            channels.append(channel)
+        for channel in [channel for channel in channels if channel in readable]:
+            order, handles = read_order(channel)
+            if order is not None:
+                policy = policy or {name: order[name] for name in POLICY}
+                mapped = confinement.mapped_bytes()
+                if os.fork() == 0:
+                    try:
+                        for open_here in (listener, *channels):
+                            open_here.close()
+                        os.close(lifeline)
+                        keep(order | policy, mapped, *handles)
+                    finally:
+                        os._exit(1)
+            else:
+                channels.remove(channel)
+                channel.close()
             for handle in handles:
                 os.close(handle)
+
+
+def read_order(channel: socket.socket) -> tuple[dict | None, list[int]]:
+    """The next order and a worker's two descriptors; None where the channel has ended or errs."""
+    handles: list[int] = []
+    try:
+        length, handles, _, _ = socket.recv_fds(channel, ORDER.size, 2)
+        (size,) = ORDER.unpack(length)
+        text = b""
+        # Some 100 kB where the course lies in a folder with a thousand others to hide.
+        while len(handles) == 2 and len(text) < size <= MAX_ORDER:
+            piece = channel.recv(min(size - len(text), 1 << 16))
+            if not piece:
+                break
+            text += piece
+        order = json.loads(text)
+    except (OSError, ValueError, struct.error):
+        return None, handles
+    return (order if isinstance(order, dict) and order.keys() >= set(POLICY) else None), handles
 
 
 def keep(order: dict, mapped: int, work: int, life: int) -> None:

@@ -1,0 +1,67 @@
+"""Which files a process may open, by a list of what it needs (Linux 5.13 and later, landlock(7)).
+
+Unlike namespaces it needs no rights and works inside of any container that does not refuse it. A
+process under it cannot look into others' memory or files through /proc either.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Iterable
+
+# Numbers of the system calls, the same on every architecture.
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+VERSION, PATH_BENEATH = 1, 1
+# What is ruled over, by the version of the interface (linux/landlock.h). Execute, write a file,
+# read a file, read a folder; remove and make things of seven kinds; rename, truncate, ioctl.
+EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER = 1, 2, 4, 8
+ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
+# A rule on a file may allow no more than this.
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
+PR_SET_NO_NEW_PRIVS = 38
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def version() -> int:
+    """The version of the kernel's interface; 0 where there is none."""
+    if _libc is None:
+        return 0
+    return max(0, int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION)))
+
+
+def only_these_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
+    """From now on this process opens nothing but what lies below these paths; for good."""
+    known = version()
+    if not known or _libc is None:
+        return False
+    everything = ALL[min(known, max(ALL))]
+    ruled = struct.pack("<Q", everything)
+    rules = _libc.syscall(CREATE_RULESET, ruled, ctypes.c_size_t(len(ruled)), 0)
+    if rules < 0:
+        return False
+    try:
+        read = EXECUTE | READ_FILE | READ_FOLDER
+        allowed = dict.fromkeys(readable, read) | dict.fromkeys(writable, everything)
+        return bool(all(_allow(rules, path, access) for path, access in allowed.items())
+                    and _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                    and _libc.syscall(RESTRICT_SELF, rules, 0) == 0)
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, path: str, access: int) -> bool:
+    """Add a rule; a path that is not there needs none."""
+    assert _libc is not None
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        rule = struct.pack("<Qi", access if os.path.isdir(path) else access & OF_FILES, place)
+        return bool(_libc.syscall(ADD_RULE, rules, PATH_BENEATH, rule, 0) == 0)
+    finally:
+        os.close(place)
