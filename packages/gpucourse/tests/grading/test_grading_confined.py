@@ -169,8 +169,8 @@ def test_threat_85_without_namespaces_and_landlock_the_verdict_says_so(course, m
 def test_threat_85_where_root_grades_an_oracle_is_another_user(course, monkeypatch):
     """If all may read the installation, as in an image; here that is only said."""
     monkeypatch.setattr(confinement, "open_to_all", lambda path: True)
-    told = in_confinement((), "import os\nresult = os.getresuid(), os.getresgid(), os.getgroups()\n")
-    assert told["result"] == [[65534] * 3, [65534] * 3, []]
+    told = in_confinement((), "import os\nresult = os.getresuid(), os.getgroups()\n")
+    assert told["result"] == [[65534] * 3, []]
     assert told["had"].endswith(confined.USER) and confined.missing(told["had"]) == []
     told = in_confinement((), attempts(course) + "result = done\n")
     assert told["result"] == []
