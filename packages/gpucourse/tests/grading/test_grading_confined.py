@@ -31,6 +31,7 @@ from grading_toy import (
     submitted,
     test_cell,
 )
+from threats import SCALE, START, TEST_SCALE
 
 pytestmark = pytest.mark.slow
 
@@ -272,3 +273,40 @@ def test_what_an_oracle_lacks_is_said():
     assert confined.lacking([whole, "the course's files hidden, no network, system calls"]) == (
         " (oracles without: files by list)")
     assert confined.missing("nothing") == ["files by list", "no network", "system calls"]
+
+
+ON_A_GPU = """
+import os, sys
+sys.path[:0] = [{support!r}, {threats!r}]
+from pathlib import Path
+from gpucourse.grading.classes import batch
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission.assignment import Assignment
+from grading_toy import submitted
+if __name__ == "__main__":
+    source = Path({source!r})
+    job = batch.Job("alice", source, submitted(Assignment.load(source)))
+    with batch.Grader(workers=1, limits=Limits(gpu=True)) as grader:
+        (verdict,) = grader.grade([job])
+    print(verdict.to_json())
+"""
+
+
+def test_a_gpu_is_reached_by_a_process_that_was_started_before(course, repository):
+    """A second virtual GPU in its part; what agreed is written down where it was asked for."""
+    source, record = course / "gpu" / "scale.ipynb", course / "record"
+    source.parent.mkdir()
+    record.mkdir()
+    nbformat.write(notebook_of([setup("setup", START), solution("scale", SCALE),
+                                test_cell("test-scale", TEST_SCALE, 3)]), source)
+    script = course / "on_a_gpu.py"
+    script.write_text(ON_A_GPU.format(
+        source=str(source), support=str(repository / "packages/gpucourse/tests/support"),
+        threats=str(repository / "tests/support")))
+    told = {"GPUCOURSE_GPU_KIND": "virtual", "GPUCOURSE_GPU_RECORD": str(record)}
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                         env=os.environ | told)
+    verdict = Verdict.from_json(ran.stdout)
+    assert verdict.earned == 3.0, ran.stdout + ran.stderr
+    assert "checked on" in verdict.device and confined.missing(verdict.oracle) == []
+    assert [path.suffix for path in record.iterdir()] == [".jsonl"]

@@ -19,7 +19,7 @@ from gpucourse.grading.sandbox.file_system import SYSTEM, home_folder, needed_pa
 #: What a verdict says of an oracle, in this order; the rest is missing where it ran.
 FILES, HIDDEN, NETWORK, CALLS, USER = (
     "files by list", "the course's files hidden", "no network", "system calls", "own user")
-# Beside the installation: what the system says of itself, and of time zones.
+# Beside the installation: what the system says of itself and of its time zone, and random numbers.
 READABLE = ("/proc", "/sys/devices/system", "/sys/fs/cgroup", "/etc/localtime", "/dev/zero",
             "/dev/random", "/dev/urandom")
 WRITABLE = "/dev/null"
@@ -27,8 +27,8 @@ WRITABLE = "/dev/null"
 THREADS = 1024
 # Variables that say how the libraries compute. What else a session knows, such as the key of a
 # hub, is nothing for an oracle.
-VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH",
-             "PYTHONWARNINGS", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE")
+VARIABLES = ("PATH", "CONDA_PREFIX", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
+             "PYTHONPATH", "PYTHONWARNINGS", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE")
 PREFIXES = ("CUDA_", "NUMBA_", "NVIDIA_", "JAX_", "XLA_", "OMP_", "OPENBLAS_", "MKL_",
             "VIRTUALGPU_", "GPUCOURSE_", "MPL")
 
