@@ -15,6 +15,7 @@ from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox import wire
 from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.testing import verbs
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
 
@@ -99,6 +100,39 @@ def test_threat_85_the_reason_names_what_was_returned(server):
     assert reasons == ["'text' returned a whole number that does not fit 64 bits"] * 3
     reasons = [test.reason for test in answered(server, "[[None, None]]").tests]
     assert all("not of the kind that this test works with (TypeError)" in text for text in reasons)
+
+
+DEEP = """found = call("text", 1, where="host")[1]
+expect_equal(call("twice", found, where="host"), [0, 2], "wrong numbers")
+"""
+PASSED_ON = Assignment("passed", notebook_of([
+    setup("start", START), solution("text", TEXT.replace("[np.arange(2)]", "[0, 1]")),
+    solution("twice", TWICE.replace("2 * values", "2 * np.array(values)")),
+    test_cell("test-deep", DEEP, 1)]))
+
+
+@pytest.mark.parametrize("levels", [2, 7, 8, 9, 30])
+def test_threat_85_lists_that_are_passed_on_are_the_answers_affair(server, levels):
+    """What a function returned may be too deep to be sent again inside of the arguments."""
+    deep = "[" * levels + "0" + "]" * levels
+    body = f"def text(unused):\n    return 'x', {deep}\n"
+    verdict = grade(PASSED_ON, submitted(PASSED_ON, text=body), server, "5eed" * 8, Limits())
+    assert verdict.kind == GRADED, verdict.reason
+    assert not verdict.tests[0].passed
+    assert grade(PASSED_ON, submitted(PASSED_ON), server, "5eed" * 8, Limits()).tests[0].passed
+
+
+def test_threat_85_arguments_of_every_verb_are_numbers():
+    """Before anybody is asked: also pairs that are to be exchanged."""
+    odd, numbers = np.array([None, 1]), np.arange(2)
+    for verb, number in ((lambda: verbs.call("f", odd), 1),
+                         (lambda: verbs.call("f", numbers, exchanged=[(numbers, odd)]), 2),
+                         (lambda: verbs.call("f", numbers, {"a": [odd]}, where="jax"), 2),
+                         (lambda: verbs.launch("f", 1, 1, numbers, odd), 2),
+                         (lambda: verbs.launch_source("text", "f", 1, 1, odd), 1),
+                         (lambda: verbs.operations("f", odd), 1)):
+        with pytest.raises(TypeError, match=rf"argument {number} of .* array of object"):
+            verb()
 
 
 class Loud(np.ndarray):

@@ -14,28 +14,31 @@ from virtualgpu.awkward.kernels import PARAMETERS, is_awkward
 from virtualgpu.machine.plain import is_plain
 
 NUMBERS = "biufc"  # the kinds of NumPy's types that are numbers
+DEEPEST = 8  # lists within lists that an argument may be: as many as may be sent
 
 
 def demand_plain_arguments(verb: str, args: Sequence[object], records: bool = False) -> None:
-    """Raise TypeError, naming the argument, for arrays that are not of numbers.
+    """Raise TypeError, naming the argument, for arrays that are not of numbers, and lists too deep.
 
     NumPy makes some of what a student's function returned, as of a list with None in it.
     `records` may be among them in a launch, if they are of numbers.
     """
     for number, value in enumerate(args, 1):
-        for array in _arrays(value):
+        for array in _arrays(value, f"argument {number} of {verb}"):
             if array.dtype.kind not in NUMBERS and not (
                     records and array.dtype.kind == "V" and is_plain(array.dtype)):
                 raise TypeError(f"argument {number} of {verb} is an array of {array.dtype}, which "
                                 "are not numbers")
 
 
-def _arrays(value: object) -> Iterator[np.ndarray | np.generic]:
+def _arrays(value: object, name: str, depth: int = 1) -> Iterator[np.ndarray | np.generic]:
     if isinstance(value, np.ndarray | np.generic):
         yield value
     elif isinstance(value, list | tuple | dict):
+        if depth > DEEPEST:
+            raise TypeError(f"{name} has lists more than {DEEPEST} deep")
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _arrays(item)
+            yield from _arrays(item, name, depth + 1)
 
 
 def describe_type(value: object) -> dict:

@@ -221,7 +221,7 @@ def die_with_parent() -> None:
 
 def become_nobody(readable: list[str]) -> bool:
     """Be a user who owns nothing, where root runs this and everybody may read `readable`."""
-    if os.getuid() != 0 or not all(map(open_to_all, readable)):
+    if _libc is None or os.getuid() != 0 or not all(map(open_to_all, readable)):
         return False
     try:
         os.setgroups([])
@@ -230,7 +230,7 @@ def become_nobody(readable: list[str]) -> bool:
     except OSError:
         return False
     # Or /proc/self would be root's, where namespaces are asked for.
-    return _libc is not None and _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0
+    return bool(_libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0)
 
 
 def open_to_all(path: str) -> bool:
