@@ -2,7 +2,7 @@
 
 It reads what a student's process says. Should that ever take it over, it is still a process that
 opens no file but the installation, knows one submission, reaches no network, starts no program,
-signals nobody and owns nothing. All of it is done by the process itself, as by a worker
+sends no signals and owns nothing. All of it is done by the process itself, as by a worker
 (:mod:`gpucourse.grading.sandbox.confinement`); what a machine refuses is left out, and
 the verdict says what was had.
 """
