@@ -172,6 +172,24 @@ def test_threat_85_without_namespaces_and_landlock_the_verdict_says_so(course, m
     (course / "to remove").write_text("kept")
 
 
+def test_libraries_are_found_where_the_loader_is_told_of_them(tmp_path, monkeypatch):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libown.so").write_text("kept")
+    (tmp_path / "other").write_text("kept")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f":/:.:{tmp_path / 'lib'}")
+    monkeypatch.setattr(confinement, "own_namespaces", lambda *_, **__: False)
+    told = in_confinement((), f"""result = []
+for name in ("lib/libown.so", "other"):
+    try:
+        result.append(open({str(tmp_path)!r} + "/" + name).read())
+    except PermissionError:
+        result.append("refused")
+""")
+    if confined.FILES not in told["had"]:
+        pytest.skip("UNTESTED HERE: the kernel has no Landlock")
+    assert told["result"] == ["kept", "refused"]
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="UNTESTED HERE: another user, which root alone can be")
 def test_threat_85_where_root_grades_an_oracle_is_another_user(course, monkeypatch):
     """If all may read the installation, as in an image; here that is only said."""

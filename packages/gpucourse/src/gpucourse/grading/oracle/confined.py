@@ -53,7 +53,10 @@ def confine(limits: Limits, covered: tuple[str, ...], keep: tuple[int, ...],
 
     The process must have a single thread. What it starts it has started before.
     """
-    readable = [*SYSTEM, *READABLE, *needed_paths()]
+    # Clusters keep libraries in folders of their own, which the loader is told of.
+    loaded = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
+              if folder.strip("/") and os.path.isabs(folder)]
+    readable = [*SYSTEM, *READABLE, *needed_paths(), *loaded]
     for name in [name for name in os.environ if not is_needed(name)]:
         del os.environ[name]
     _close_others(keep)
