@@ -129,6 +129,8 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
     try:
         if remaining <= 0:
             raise PropertyFailed(TOO_LONG)
+        judge.student.ready(min(limits.test_seconds, remaining))
+        remaining = clock.left
         with clock.limit(min(limits.test_seconds, remaining)):
             score = cells.run(cell.source, cell.grade_id, dict(setup))
         number = isinstance(score, (int, float, np.number)) and not isinstance(score, bool)

@@ -6,12 +6,13 @@ request that it was serving; the next request gets a fresh one, with the same ce
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import EXTENSIONS
-from gpucourse.grading.contract import InfrastructureFault, PropertyFailed
+from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.clocks import SubmissionClock
@@ -85,7 +86,7 @@ class Student:
 
     def call(self, name: str, args: tuple, exchange: Exchange | None = None) -> object:
         """The result of the student's function `name`. Raises PropertyFailed."""
-        self._ready()
+        self.ready()
         arrays: list[np.ndarray] = []
         encoded = encode(list(args), arrays)
         self._tell_inputs()
@@ -108,7 +109,7 @@ class Student:
 
         The worker is told the arguments at the positions `static`, of others type and shape alone.
         """
-        self._ready()
+        self.ready()
         arrays: list[np.ndarray] = []
         told = [value if number in static else blank(value) for number, value in enumerate(args)]
         request = {"do": "trace", "name": name, "args": encode(told, arrays),
@@ -125,7 +126,7 @@ class Student:
 
     def compile(self, name: str, types: list[dict]) -> dict:
         """PTX of the student's kernel `name` for `types`: keys texts, entry, cooperative."""
-        self._ready()
+        self.ready()
         reply, _ = self._talk.request(
             {"do": "compile", "name": name, "types": types}, [], f"compiling '{name}'")
         if "error" in reply:
@@ -149,8 +150,12 @@ class Student:
             raise PropertyFailed(f"the kernel '{name}' is larger than any kernel should be")
         return done
 
-    def _ready(self) -> None:
-        """Have a worker that has run every cell which can be run."""
+    def ready(self, seconds: float | None = None) -> None:
+        """Have a worker that has run every cell which can be run.
+
+        With `seconds` each cell may have so many, launches of its own included; without, they are
+        those of the test that asks.
+        """
         if self._talk.worker is not None:
             return
         restart = True
@@ -166,13 +171,19 @@ class Student:
                 answered |= cell.role == SOLUTION
                 source = (cell.source if cell.role == SETUP
                           else self.ingested.sources[cell.grade_id])
+                request = {"do": "define", "cell": cell.grade_id, "source": source}
+                what = f"the cell '{cell.grade_id}'"
                 try:
-                    reply, _ = self._talk.request(
-                        {"do": "define", "cell": cell.grade_id, "source": source}, [],
-                        f"the cell '{cell.grade_id}'")
-                except PropertyFailed as failed:
+                    with contextlib.nullcontext() if seconds is None else self.clock.limit(seconds):
+                        reply, _ = self._talk.request(request, [], what)
+                except (PropertyFailed, OutOfTestTime) as failed:
+                    if seconds is None and isinstance(failed, OutOfTestTime):
+                        raise  # of the test that asks
                     # The worker is gone: begin again without this cell.
-                    self.broken[cell.grade_id] = failed.reason
+                    self.broken[cell.grade_id] = failed.reason if isinstance(
+                        failed, PropertyFailed) else (
+                        f"{what} took longer than {seconds:g} s, launches included, and was "
+                        "stopped: are checks of your own in it too large?")
                     self.fatal.add(cell.grade_id)
                     restart = True
                     break
