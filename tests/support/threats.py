@@ -31,7 +31,8 @@ from grading_toy import nbgrader, notebook_of, setup, solution, submission, test
 
 SEED = "5eed" * 8
 # Patient, because a test machine may be busy; attempts that never end bring a limit of their own.
-LIMITS = Limits(request_seconds=60.0, test_seconds=120.0, memory_bytes=1536 << 20)
+LIMITS = Limits(request_seconds=60.0, request_wall_seconds=300.0, test_seconds=120.0,
+                memory_bytes=1536 << 20)
 # In an attempt's text this stands for the course directory.
 COURSE = "@COURSE@"
 # Variables of the hidden part of a test; feedback must never show it.

@@ -1,4 +1,4 @@
-"""Row 87 of the list of threats in the four projects: an honest answer that looks at its own work."""
+"""Row 87 of the list of threats, in the four projects: an answer that looks at its own work."""
 
 from __future__ import annotations
 

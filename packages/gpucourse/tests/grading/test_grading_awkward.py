@@ -74,7 +74,7 @@ REASONS = {
 def reasons(server, cells: list) -> list[str]:
     assignment = Assignment("lists", notebook_of(cells))
     verdict = grade(assignment, submitted(assignment), server, "5eed" * 8,
-                    Limits(request_seconds=60.0))
+                    Limits(request_seconds=60.0, request_wall_seconds=300.0))
     assert verdict.kind == GRADED, verdict.reason
     return [outcome.reason for outcome in verdict.tests]
 

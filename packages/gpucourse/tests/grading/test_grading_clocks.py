@@ -14,13 +14,14 @@ import numpy as np
 import psutil
 import pytest
 
-from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime
+from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import clocks
-from gpucourse.grading.oracle.clocks import SubmissionClock, Usage, WorkerClock, charged
+from gpucourse.grading.oracle.clocks import SubmissionClock, Thread, Usage, WorkerClock, charged
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.sandbox.levels import Sandbox
+from gpucourse.grading.verdict import GRADED
 from grading_toy import submitted, toy
 
 SEED = "0123456789abcdef" * 2
@@ -90,18 +91,121 @@ def test_sleep_is_charged(sandbox):
     assert 1.0 < told.tests[0].seconds < 90
 
 
-def test_a_machine_that_does_not_go_on_is_no_fault_of_the_answer(sandbox):
-    limits = replace(sandbox.limits, request_seconds=0.5, wall_seconds=2.0)
-    clock = SubmissionClock(limits)
+@pytest.fixture
+def held_up(monkeypatch):
+    """Says what the system is to tell of stalls: all of the time, none of it, or nothing."""
+    def say(told: str) -> None:
+        answers = {"always": time.monotonic, "never": lambda: 0.0, "unknown": lambda: None}
+        monkeypatch.setattr(clocks, "stalled", lambda *resources: answers[told]())
+
+    return say
+
+
+def stopped_worker(sandbox, last_attempt: bool = False, **limits: float) -> None:
+    """Ask a worker that is stopped from outside."""
+    limits = replace(sandbox.limits, request_seconds=0.5, **limits)
+    clock = SubmissionClock(limits, last_attempt=last_attempt)
     student = Student(toy(), submitted(toy()), sandbox.server, limits, clock)
     try:
         assert list(student.call("double", (np.arange(3),))) == [0, 2, 4]
         os.kill(student._talk.worker.pid, signal.SIGSTOP)
-        with clock.limit(100), pytest.raises(InfrastructureFault, match="too busy") as fault:
+        with clock.limit(100):
             student.call("double", (np.arange(3),))
     finally:
         student.close()
-    assert "2 s were not enough" in str(fault.value)
+
+
+VFORK = """
+import ctypes
+libc = ctypes.CDLL(None)
+stack = ctypes.create_string_buffer(1 << 16)
+pause = ctypes.cast(libc.pause, ctypes.c_void_p)
+libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+# CLONE_VM, FS, FILES, SIGHAND, THREAD, SYSVSEM and VFORK: waits, in state D, for one that pauses.
+libc.clone(pause, (ctypes.addressof(stack) + (1 << 16)) & ~15, 0x54F00, None)
+"""
+INDENTED = VFORK.replace("\n", "\n    ")
+
+
+@pytest.mark.parametrize("answer", [
+    f"def double(values):{INDENTED}\n    return 0 * values",
+    f"{VFORK}\ndef double(values):\n    return 0 * values"])
+def test_threat_88_a_worker_that_waits_for_ever_without_a_disk(sandbox, answer):
+    """Not twenty minutes, twice; and those beside it in the class are graded."""
+    told = verdict(sandbox, answer, request_seconds=1.0, wall_seconds=40.0)
+    assert told.kind == GRADED, told.reason
+    assert [test.passed for test in told.tests] == [False, True]
+    assert told.seconds < 20
+
+
+def test_threat_88_such_a_wait_is_charged_where_nothing_refuses_it():
+    waits = subprocess.Popen([sys.executable, "-c", VFORK])
+    try:
+        before = None
+        while before is None or before.threads.get(waits.pid, Thread("", 0, 0)).state != "D":
+            before = clocks.usage(waits.pid)
+        time.sleep(0.3)
+        after = clocks.usage(waits.pid)
+        assert after.threads[waits.pid].state == "D"
+        standing = 0.0 if after.disk is None else after.disk - before.disk
+        assert charged(10.0, before, after) == pytest.approx(10.0 - standing, abs=0.1)
+    finally:
+        waits.kill()
+        waits.wait()
+
+
+SPINNERS = """
+def double(values):
+    import os, threading, time
+    for lower in (lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)),
+                  lambda: os.nice(19)):
+        try:
+            lower()
+        except PermissionError:
+            pass
+    def spin():
+        while True:
+            pass
+    for _ in range(3):
+        threading.Thread(target=spin, daemon=True).start()
+    time.sleep(1000)
+"""
+DOZING = """
+def double(values):
+    import threading, time
+    def doze():
+        while True:
+            time.sleep(0.05)
+    for _ in range(50):
+        threading.Thread(target=doze, daemon=True).start()
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("answer", [SPINNERS, DOZING], ids=["idle", "dozing"])
+def test_threat_97_threads_that_are_seldom_given_a_processor(sandbox, crowded, answer):
+    """A fifth of one processor is theirs; of it they want little, or ask for less."""
+    told = verdict(sandbox, answer, request_seconds=2.0, wall_seconds=60.0)
+    assert "took longer than 2 s" in told.tests[0].reason
+    assert told.tests[0].seconds < 10
+
+
+@pytest.mark.parametrize("told", ["always", "unknown"])
+@pytest.mark.parametrize("bound", ["wall_seconds", "request_wall_seconds"])
+def test_a_machine_that_does_not_go_on_is_no_fault_of_the_answer_once(
+        sandbox, held_up, told, bound):
+    held_up(told)
+    with pytest.raises(InfrastructureFault, match=r"2 s were not enough.* too busy"):
+        stopped_worker(sandbox, **{bound: 2.0})
+    with pytest.raises((PropertyFailed, OutOfTestTime)):
+        stopped_worker(sandbox, last_attempt=True, **{bound: 2.0})
+
+
+@pytest.mark.parametrize("bound", ["wall_seconds", "request_wall_seconds"])
+def test_a_worker_that_stands_still_on_a_free_machine_is_charged(sandbox, held_up, bound):
+    held_up("never")
+    with pytest.raises((PropertyFailed, OutOfTestTime)):
+        stopped_worker(sandbox, **{bound: 2.0})
 
 
 def test_the_oracle_is_charged_with_its_processor_time():
@@ -150,19 +254,51 @@ def run_for(seconds: float, *ends: object) -> None:
         pass
 
 
-@pytest.mark.parametrize(("ran", "waited", "held_up", "seconds"), [
-    (0.0, 0.0, False, 1.0),  # it slept
-    (1.0, 0.0, True, 1.0),  # it ran
-    (3.0, 0.0, True, 1.0),  # with three threads
-    (0.2, 0.0, True, 0.2),  # it ran a little and is still waiting
-    (0.2, 0.7, False, 0.3),  # it waited, and slept a little
-    (0.2, 5.0, False, 0.2),  # five threads waited, each for all the time
-    (0.0, -0.5, False, 1.0),  # a thread that had waited has ended
+def threads(*told: tuple[str, float, int]) -> dict[int, Thread]:
+    return {number: Thread(*one) for number, one in enumerate(told)}
+
+
+ASLEEP, BEFORE = ("S", 2.0, 7), threads(("R", 2.0, 7), *[("S", 2.0, 7)] * 50)
+
+
+@pytest.mark.parametrize(("ran", "now", "seconds"), [
+    (0.0, [ASLEEP], 1.0),  # it slept
+    (1.0, [("R", 2.0, 7)], 1.0),  # it ran
+    (3.0, [("R", 2.0, 7)] * 3, 1.0),  # with three threads
+    (0.2, [("R", 2.0, 7)], 0.2),  # it ran a little and is still waiting
+    (0.2, [("R", 2.1, 8)], 0.9),  # it slept meanwhile, and waits now
+    (0.2, [ASLEEP, ("R", 2.1, 7)], 0.9),  # the same: it slept before
+    (0.2, [("S", 2.7, 8)], 0.3),  # it waited, and slept a little
+    (0.2, [("S", 2.3, 9)] * 50, 0.7),  # fifty dozed, one or the other always waiting
+    (0.2, [*[ASLEEP] * 51, ("S", 0.4, 1)], 0.6),  # a new thread waited
+    (0.0, [("T", 2.0, 7)], 0.0),  # stopped from outside
+    (0.0, [("D", 2.0, 7)], 1.0),  # it waits for no disk: clone() puts a thread into this state
 ])
-def test_charged(ran, waited, held_up, seconds):
-    before = Usage(10.0, 2.0, True)
-    after = Usage(10.0 + ran, 2.0 + waited, held_up)
+def test_charged(ran, now, seconds):
+    before = Usage(10.0, BEFORE, 5.0)
+    after = Usage(10.0 + ran, threads(*now), 5.0)
     assert charged(1.0, before, after) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("disk", "seconds"), [(5.0, 1.0), (5.75, 0.25), (9.0, 0.0), (None, 0.0)])
+def test_a_wait_for_a_disk_is_charged_but_for_the_time_that_the_machine_stood_still(disk, seconds):
+    after = Usage(10.0, threads(("D", 2.0, 7)), disk)
+    assert charged(1.0, Usage(10.0, BEFORE, 5.0), after) == pytest.approx(seconds)
+
+
+def test_what_the_system_says_of_threads_and_of_stalls():
+    told = clocks.usage(os.getpid())
+    assert told.threads[os.getpid()].state == "R"
+    assert told.threads[os.getpid()].slept > 0
+    if os.path.exists("/proc/pressure/cpu"):
+        assert clocks.stalled("cpu", "io", "memory") >= clocks.stalled("cpu") >= 0
+
+
+def test_stalls_where_the_system_does_not_tell(monkeypatch, tmp_path):
+    monkeypatch.setattr(clocks, "PRESSURE", str(tmp_path))
+    assert clocks.stalled("cpu") is None
+    (tmp_path / "cpu").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n")
+    assert clocks.stalled("cpu") == 1.5
 
 
 def test_where_the_system_does_not_tell_all_waiting_is_charged(monkeypatch):

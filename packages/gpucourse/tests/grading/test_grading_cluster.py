@@ -47,8 +47,9 @@ def local_cluster():
 
 @pytest.fixture
 def grader(local_cluster):
+    limits = Limits(request_seconds=60, request_wall_seconds=300)
     with cluster.ClusterGrader(local_cluster.scheduler_address, seed=SEED,
-                               limits=Limits(request_seconds=60)) as grader:
+                               limits=limits) as grader:
         yield grader
 
 
@@ -74,7 +75,7 @@ def test_verdicts_are_those_of_this_machine(grader, source):
     seen = []
     remote = grader.grade(jobs, lambda job, verdict: seen.append(job.student))
     assert sorted(seen) == sorted(job.student for job in jobs)
-    with Grader(limits=Limits(request_seconds=60), workers=1) as here:
+    with Grader(limits=Limits(request_seconds=60, request_wall_seconds=300), workers=1) as here:
         here.seed = SEED
         local = here.grade(jobs)
     assert [summary(verdict) for verdict in remote] == [summary(verdict) for verdict in local]

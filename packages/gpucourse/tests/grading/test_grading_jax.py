@@ -77,7 +77,7 @@ def small() -> Assignment:
 def verdict_on(server, **changed: str):
     assignment = small()
     verdict = grade(assignment, submitted(assignment, **changed), server, "5eed" * 8,
-                    Limits(request_seconds=60.0))
+                    Limits(request_seconds=60.0, request_wall_seconds=300.0))
     assert verdict.kind == GRADED, verdict.reason
     return [(outcome.earned, outcome.reason) for outcome in verdict.tests]
 

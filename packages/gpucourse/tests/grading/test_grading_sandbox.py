@@ -26,7 +26,8 @@ SEED = "5eed" * 8
 def server(request):
     """A fork server at each level that is good enough for a class."""
     try:
-        with Sandbox(limits=Limits(request_seconds=60.0), level=request.param) as sandbox:
+        with Sandbox(limits=Limits(request_seconds=60.0, request_wall_seconds=300.0),
+                     level=request.param) as sandbox:
             yield sandbox.server
     except SandboxError as error:
         pytest.skip(f"UNTESTED HERE: isolation level {request.param}: {error}")
@@ -73,6 +74,17 @@ def test_a_syntax_error_costs_its_own_cell(verdict):
     told = reason(verdict(double="def double(values)\n    return 1\n"))
     assert "syntax error" in told
     assert "cell 'double', line 1" in told
+
+
+@pytest.mark.parametrize("lower", [
+    "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))",
+    "os.sched_setparam(0, os.sched_param(0))", "os.nice(19)",
+    "os.setpriority(os.PRIO_PROCESS, 0, 19)"])
+def test_threat_97_a_worker_does_not_give_its_turns_away(verdict, lower):
+    """Threads that others always come before take minutes for a second that is charged."""
+    answer = answers(toy())["double"]
+    told = verdict(double=f"import os\n{lower}\n{answer}")
+    assert "PermissionError" in reason(told)
 
 
 def test_magics_are_reported(verdict):

@@ -38,7 +38,7 @@ def new_seed() -> str:
 
 
 def grade_in_child(connection: Connection, job: Job, assignment: Assignment, server: ForkServer,
-                   seed: str) -> None:
+                   seed: str, last_attempt: bool) -> None:
     """What an oracle process does. The verdict goes back as JSON text."""
     from gpucourse.grading.oracle.grader import grade
     from virtualgpu.compilers import cache
@@ -47,7 +47,8 @@ def grade_in_child(connection: Connection, job: Job, assignment: Assignment, ser
     cache.switch_off()  # no machine code from a folder that other processes of the user write
     # What the server had stays: to look through it for garbage copies its pages, for 150 ms.
     gc.freeze()
-    verdict = grade(assignment, job.ingested, server, seed, detailed=job.detailed)
+    verdict = grade(assignment, job.ingested, server, seed, detailed=job.detailed,
+                    last_attempt=last_attempt)
     verdict.student = job.student
     # A broken pipe: the grader was killed, and another run will do the work.
     with contextlib.suppress(BrokenPipeError):
@@ -234,7 +235,8 @@ class Grader:
             server = sandbox.__enter__().server
         process = self._context.Process(
             target=grade_in_child, daemon=True,
-            args=(theirs, job, job.assignment, server, job.seed or self.seed))
+            args=(theirs, job, job.assignment, server, job.seed or self.seed,
+                  attempt == ATTEMPTS))
         process.start()
         theirs.close()
         deadline = time.monotonic() + self.limits.wall_seconds + GRACE_SECONDS

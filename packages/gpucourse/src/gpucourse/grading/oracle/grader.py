@@ -41,10 +41,12 @@ ASKED_BY_TESTS = ("gpucourse.grading.testing.verbs", "gpucourse.grading.argument
 
 
 def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: str,
-          limits: Limits | None = None, *, detailed: bool = False) -> Verdict:
+          limits: Limits | None = None, *, detailed: bool = False,
+          last_attempt: bool = False) -> Verdict:
     """Run every test of one submission. Never raises for anything that the student did.
 
     `detailed` adds hidden values and the test's line to what failed: for the instructor only.
+    With `last_attempt` no time is the machine's fault any more.
     """
     limits = limits or server.limits
     began = time.monotonic()
@@ -72,7 +74,8 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
     virtualgpu.activate(force=True)
     known = frozenset(
         cell.grade_id for role in (SETUP, SOLUTION) for cell in assignment.having(role))
-    student = Student(assignment, ingested, server, limits, SubmissionClock(limits))
+    clock = SubmissionClock(limits, last_attempt=last_attempt)
+    student = Student(assignment, ingested, server, limits, clock)
     judge = OracleJudge(student, seed, limits)
     verbs.use_judge(judge)
     try:
@@ -144,7 +147,7 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
         if detailed:
             outcome.detail = detail_of(failed, cell)
     except OutOfTestTime:
-        outcome.reason = TOO_LONG if remaining <= limits.test_seconds else (
+        outcome.reason = TOO_LONG if remaining <= limits.test_seconds or clock.left <= 0 else (
             f"never finishes: this test took longer than {limits.test_seconds:g} s on the virtual "
             "GPU")
     except (SandboxError, InfrastructureFault):
