@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import getpass
 import json
+import time
 from pathlib import Path
 
 import nbformat
@@ -116,13 +117,16 @@ def course(tmp_path_factory, repository, me) -> Class:
     document = json.loads(twice.read_text())
     document["cells"] += [document["cells"][2]] * 2
     twice.write_text(json.dumps(document))
+    course.hand_in("slow", total=answers(toy())["total"] + "\n " * 15_000)
     late = course.hand_in("forged-time")
     late.with_name("timestamp.txt").write_text("9999-99-99 not a time")
     leak = course.hand_in("leak")
     leak.with_name("leak.txt").symlink_to(source)
 
     course.said = course.run("autograde", "ps1")
+    began = time.monotonic()
     course.run("generate_feedback", "ps1")
+    course.feedback_seconds = time.monotonic() - began
     course.run("release_feedback", "ps1")
     course.run("fetch_feedback", "ps1", folder=course.student)
     course.run("export")
@@ -131,7 +135,7 @@ def course(tmp_path_factory, repository, me) -> Class:
 
 def test_everyone_has_exactly_the_score_of_the_verdict(course, me):
     expected = {me: 5.0, "wrong": 2.0, "partly": 3.0, "cut": 0.0, "empty": 0.0, "renamed": 0.0,
-                "linked": 0.0, "twice": 5.0, "forged-time": 5.0, "leak": 5.0}
+                "linked": 0.0, "twice": 5.0, "forged-time": 5.0, "leak": 5.0, "slow": 5.0}
     assert course.scores() == expected
     assert {name: course.verdict(name).earned for name in expected} == expected
 
@@ -172,6 +176,14 @@ def test_threat_31_students_html_is_text(course, me):
     assert "javascript:alert" not in page.replace("](javascript:alert(2))", "")
     assert 'href="javascript' not in page
     assert 'src="file' not in page
+
+
+def test_threat_98_code_that_a_highlighter_reads_slowly(course):
+    """Two minutes of a processor for blank lines, without bounds; others keep their colours."""
+    assert course.feedback_seconds < 60
+    assert course.scores()["slow"] == course.scores()["partly"] + 2
+    assert "float(values.sum())" in course.feedback("slow")
+    assert '<span class="k">def</span>' in course.feedback("partly")
 
 
 def test_threat_20_other_files_go_nowhere(course):

@@ -20,6 +20,7 @@ from traitlets.config import Config
 from gpucourse.course.regions import NBGRADER_STUB, NBGRADER_TEXT_STUB
 from gpucourse.grading.classes.batch import FloorError, Grader, Job
 from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.nbgrader import highlighting
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import TEST, Assignment, role_of
 from gpucourse.grading.submission.ingest import read_back
@@ -44,6 +45,8 @@ def configure(c: Config) -> None:
         "gpucourse.grading.nbgrader.feedback.HideTests",
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
+    # Of feedback, and of what formgrader shows.
+    c.HTMLExporter.filters = {"highlight_code": f"{highlighting.__name__}.highlighted"}
     running = _autograding(c)
     if running is not None:
         c.CourseDirectory.submitted_directory = REBUILT

@@ -37,8 +37,9 @@ CAPABILITIES, CAPABILITY_SETS = 0x20080522, 2
 # the limit on the address space does not count (System V's, files in memory, message queues,
 # watches, rings), and ranks below everybody's: who never gets a processor is charged with little
 # (gpucourse.grading.oracle.clocks). What is left to keep memory in is small: 256 open files, of
-# which a pipe holds 64 kB, and a home of bounded size. Not a list of what is allowed: that differs with every release
-# of the C library, of OpenBLAS and of XLA, and an honest answer would pay for a call left out.
+# which a pipe holds 64 kB, and a home of bounded size. Not a list of what is allowed: that differs
+# with every release of the C library, of OpenBLAS and of XLA, and an honest answer would pay for a
+# call left out.
 # From arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 REFUSED = {
     "x86_64": (0xC000003E, {

@@ -14,7 +14,6 @@ backslash becomes another character (U+29F5), which MathJax does not know.
 
 from __future__ import annotations
 
-import contextlib
 import html
 import re
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
+from gpucourse.grading.submission.bounded import Bounded
 from gpucourse.grading.verdict import as_text
 
 TAGS = {"p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "ul", "ol", "li", "h1",
@@ -34,24 +34,28 @@ _TEX = re.compile(
     r"\\(?=(?:href|url|class|cssId|style|require|mmlToken|bbox|unicode|data|html\w*|texttip|"
     r"mathtip|toggle|Tip|includegraphics)(?![A-Za-z]))")
 _BACKSLASH = "\N{REVERSE SOLIDUS OPERATOR}"
-# The reader of this environment looks for its end from every beginning: 200 kB of them would take
-# minutes. Nobody writes so many.
-_ENVIRONMENT, _MOST_ENVIRONMENTS = "\\begin{", 200
 
 
 def inert(markdown: str) -> str:
     """One line of HTML that shows the Markdown, or its source letter by letter where it is too
-    deeply nested, or too full of environments, to be read.
+    deeply nested, or takes too long, to be read.
 
     A line that begins with ``<div`` reaches the page as it is through every Markdown parser.
     """
     text = as_text(markdown)
-    shown = f"<pre>{html.escape(text)}</pre>"
-    if text.count(_ENVIRONMENT) <= _MOST_ENVIRONMENTS:
-        with contextlib.suppress(RecursionError):
-            shown = _PARSER.render(text)
-    clean = nh3.clean(shown, tags=TAGS, attributes={}, url_schemes=set())
-    return "<div>" + clean.replace("\r", "").replace("\n", "&#10;") + "</div>"
+    shown = _rendered(text)
+    if shown is None:
+        shown = f"<pre>{html.escape(text)}</pre>"
+    return "<div>" + shown.replace("\r", "").replace("\n", "&#10;") + "</div>"
+
+
+def rendered(text: str) -> str:
+    """Markdown as harmless HTML. Parsers take quadratic time on some text: call it through
+    :func:`inert`."""
+    return nh3.clean(_PARSER.render(text), tags=TAGS, attributes={}, url_schemes=set())
+
+
+_rendered = Bounded(__name__, "rendered")
 
 
 def _words(text: str) -> str:
