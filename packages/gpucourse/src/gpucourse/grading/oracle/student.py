@@ -67,8 +67,17 @@ class Student:
     @property
     def notices(self) -> list[str]:
         """What was odd, one sentence each, for the student."""
-        return [f"The cell '{cell}' has lines that are not Python ({magics}): the grader does not "
-                "run them." for cell, magics in self.magics.items()]
+        return [self._of_magics(cell, magics) for cell, magics in self.magics.items()]
+
+    def _of_magics(self, cell: str, magics: str) -> str:
+        if not magics.startswith("%%"):
+            return (f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
+                    "not run them.")
+        if cells.wraps(magics.split(",")[0]):
+            return (f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
+                    "not run them, but runs what stands below.")
+        return (f"The cell '{cell}' begins with '{magics}': nothing in it is run by the grader. "
+                "Take that line out where the answer is Python.")
 
     @property
     def service(self) -> DeviceService | None:

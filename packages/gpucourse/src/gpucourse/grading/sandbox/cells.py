@@ -8,13 +8,18 @@ cell and the line, and the name is the same on both sides.
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import re
 from pathlib import PurePosixPath
+from types import CodeType
 
 # A folder that exists nowhere: such a file can only be a cell.
 CELLS = PurePosixPath("/notebook cells")
 ASSIGNED = re.compile(r"\w[\w.\[\], ]*=\s*[%!]")
+# Magics that run their cell as it stands, and do something around it.
+WRAPPING = frozenset({"time", "capture", "prun", "debug", "gpu_report"})
+TIMED = re.compile(r"%time\s+(?!-)(?=\S)")
 
 
 def filename_of(grade_id: str) -> str:
@@ -37,12 +42,19 @@ def namer(filename: str) -> str | None:
 def without_magics(source: str) -> tuple[str, list[str]]:
     """`source` with IPython's own lines made harmless, and those lines.
 
-    The grader runs Python, not IPython: ``%magic``, ``!command`` and ``name?`` do nothing in it.
-    Only text that is not Python is touched, and line numbers stay.
+    The grader runs Python, not IPython: ``%magic``, ``!command`` and ``name?`` do nothing in it,
+    and a cell below ``%%magic`` is not run unless the magic only wraps it (:func:`wraps`); nor is
+    there anything to measure for ``%time``, which runs the rest of its line. Only text that is not
+    Python is touched, and line numbers stay.
     """
     lines = source.split("\n")
-    if lines and lines[0].lstrip().startswith("%%"):
-        return "\n".join("# " + line for line in lines), [lines[0].strip()]
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    if lines[first].lstrip().startswith("%%"):
+        magic = lines[first].strip()
+        if not wraps(magic):
+            return "\n".join("# " + line for line in lines), [magic]
+        below, removed = without_magics("\n".join(lines[first + 1 :]))
+        return "\n".join([*lines[:first], f"# {magic}", below]), [magic, *removed]
     try:
         ast.parse(source)
         return source, []
@@ -51,10 +63,20 @@ def without_magics(source: str) -> tuple[str, list[str]]:
     removed = []
     for number, line in enumerate(lines):
         text = line.strip()
-        if text.startswith(("%", "!", "?")) or text[1:].endswith("?") or ASSIGNED.match(text):
-            lines[number] = f"{line[:len(line) - len(line.lstrip())]}pass  # {text}"
+        indent = line[:len(line) - len(line.lstrip())]
+        if TIMED.match(text):
+            lines[number] = indent + TIMED.sub("", text)
+            removed.append(text)
+        elif text.startswith(("%", "!", "?")) or text[1:].endswith("?") or ASSIGNED.match(text):
+            lines[number] = f"{indent}pass  # {text}"
             removed.append(text)
     return "\n".join(lines), removed
+
+
+def wraps(magic: str) -> bool:
+    """Whether a line ``%%magic …`` lets the cell below it run as it would without."""
+    name = magic.removeprefix("%%").split(maxsplit=1)
+    return bool(name) and name[0] in WRAPPING
 
 
 def remember(grade_id: str, source: str) -> None:
@@ -64,7 +86,10 @@ def remember(grade_id: str, source: str) -> None:
 
 
 def run(source: str, grade_id: str, namespace: dict) -> object:
-    """Run a cell in `namespace`; the value of its last line if that is an expression."""
+    """Run a cell in `namespace`; the value of its last line if that is an expression.
+
+    As in IPython, ``await`` may stand outside of functions.
+    """
     source, _ = without_magics(source)
     remember(grade_id, source)
     filename = filename_of(grade_id)
@@ -73,8 +98,18 @@ def run(source: str, grade_id: str, namespace: dict) -> object:
     if tree.body and isinstance(end := tree.body[-1], ast.Expr):
         last = ast.Expression(end.value)
         tree.body.pop()
-    exec(compile(tree, filename, "exec"), namespace)
-    return None if last is None else eval(compile(last, filename, "eval"), namespace)
+    _run(compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), namespace)
+    return None if last is None else _run(
+        compile(last, filename, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), namespace)
+
+
+def _run(code: CodeType, namespace: dict) -> object:
+    value = eval(code, namespace)
+    if not code.co_flags & inspect.CO_COROUTINE:
+        return value
+    import asyncio
+
+    return asyncio.run(value)
 
 
 def line_of(error: BaseException) -> tuple[str, int] | None:
