@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import nbformat
 import pytest
@@ -240,3 +241,47 @@ def test_names_defined_outside_answer_cells_are_remembered(assignment):
     cells.insert(0, {"cell_type": "code", "metadata": {}, "source": source, "outputs": []})
     assert take(cells, assignment).strays == dict.fromkeys(
         ("b", "c", "factor", "helper", "m"), "cell 1")
+
+
+def own(source: str) -> dict:
+    return {"cell_type": "code", "metadata": {}, "source": source}
+
+
+ANSWER = "def double(values):\n    return 2 * values\n"
+
+
+@pytest.mark.parametrize("place", [0, 1, 3, 99])
+@pytest.mark.parametrize("missing", [False, True])
+def test_threat_99_an_answer_in_a_cell_of_ones_own(assignment, place, missing):
+    cells = submission(assignment, double=assignment.starters["double"])
+    if missing:
+        cells.remove(named(cells, "double"))
+    cells[place:place] = [own(ANSWER), own("double(np.ones(3))")]
+    taken = take(cells, assignment)
+    assert taken.sources["double"] == ANSWER
+    (notice,) = taken.notices
+    assert f"found in cell {min(place, len(cells) - 2) + 1}," in notice and "graded" in notice
+    assert ("is missing" in notice) == missing
+
+
+def test_which_of_two_cells_is_the_answer_is_not_guessed(assignment):
+    cells = submission(assignment, double=assignment.starters["double"])
+    cells += [own(ANSWER), own(ANSWER.replace("2", "3"))]
+    taken = take(cells, assignment)
+    assert taken.sources["double"] == assignment.starters["double"]
+    assert f"cell {len(cells) - 1}, {len(cells)}" in taken.notices[0]
+    assert "not graded" in taken.notices[0]
+
+
+def test_an_answer_in_its_cell_is_taken_whatever_stands_beside_it(assignment):
+    cells = [*submission(assignment), own(ANSWER.replace("2", "3"))]
+    assert "return 2 * values" in take(cells, assignment).sources["double"]
+    assert take(cells, assignment).notices == []
+
+
+def test_twenty_thousand_cells_of_ones_own_are_looked_through_in_a_second(assignment):
+    cells = submission(assignment, double=assignment.starters["double"])
+    cells += [own("def double")] * 20_000
+    began = time.process_time()
+    take(cells, assignment)
+    assert time.process_time() - began < 1

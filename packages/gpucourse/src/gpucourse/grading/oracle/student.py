@@ -241,6 +241,11 @@ class Student:
             # The worker names the stub; only a name of the course's own is passed on.
             stub = any(f"def {message}(" in text for text in self.assignment.starters.values())
             where = f"in '{message}'" if stub else "here"
+            if stub and (stray := self.ingested.strays.get(message)):
+                return PropertyFailed(
+                    f"raises NotImplementedError{place}: nothing is written {where} yet; "
+                    f"'{message}' is defined in {stray} of your notebook, which is not graded: "
+                    "move it into the answer cell")
             return PropertyFailed(
                 f"raises NotImplementedError{place}: nothing is written {where} yet")
         if self.knows_inputs:

@@ -45,6 +45,8 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][\w, ()\[\]*]*)(?::[^=]*)?=(?!=)")
 WORD = re.compile(r"\b\w{1,100}\b")
 # So much of what is not graded is looked at for them, and so many are remembered.
 STRAY_NAMES = 1000
+_MISSING = ("The answer cell '{name}' is missing (deleted, or copied without its identity). It was "
+            "graded as released. Write into the original cell of a fresh copy.")
 
 
 def names_defined(source: str) -> set[str]:
@@ -125,8 +127,14 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> I
     sources: dict[str, str] = {}
     for wanted in assignment.solutions:
         sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices)
+    strays = _strays(cells, assignment, limits)
+    for wanted in assignment.solutions:
+        name, starter = wanted.grade_id, assignment.starters[wanted.grade_id]
+        if wanted.cell_type == "code" and sources[name].strip() == starter.strip():
+            sources[name] = _beside(name, starter, strays, cells, notices)
     notices += _changed_tests(found, assignment)
-    ingested = Ingested(sources, notices, strays=_strays(cells, assignment, limits))
+    ingested = Ingested(sources, notices, strays={
+        name: f"cell {min(places)}" for name, places in strays.items()})
     if not found:
         ingested.fault = (
             f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
@@ -146,10 +154,7 @@ def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assi
     starter = assignment.starters[name]
     copies = found.get(name, [])
     if not copies:
-        notices.append(
-            f"The answer cell '{name}' is missing (deleted, or copied without its identity). It "
-            "was graded as released. Write into the original cell of a fresh copy."
-        )
+        notices.append(_MISSING.format(name=name))
         return starter
     # A copy without an answer in it, pasted by mistake, does not take the answer's place.
     written = [cell for cell in copies
@@ -176,6 +181,42 @@ def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assi
             "released."
         )
         return starter
+    return _readable(name, source, notices)
+
+
+def _beside(name: str, starter: str, strays: dict[str, set[int]], cells: list[dict],
+            notices: list[str]) -> str:
+    """The only cell without identity that defines what an untouched answer cell is to define.
+
+    The starter, with a notice, where several cells define some of it.
+    """
+    wanted = [found[1] for line in starter.splitlines()
+              if (found := DEFINITION.match(line)) is not None]
+    places = set().union(*(strays.get(one, ()) for one in wanted))
+    if not places:
+        return starter
+    if len(places) == 1 and all(one in strays for one in wanted):
+        (number,) = places
+        missing = _MISSING.format(name=name)
+        state = "missing" if missing in notices else "as it was released"
+        notices[:] = [notice for notice in notices if notice != missing]
+        source = source_of(cells[number - 1]) or ""
+        notices.append(
+            f"The answer cell '{name}' is {state}. Its answer was found in cell {number}, a cell "
+            "of your own, and graded. Write into the answer cell itself."
+        )
+        return _readable(name, source, notices)
+    where = ", ".join(map(str, sorted(places)[:5]))
+    notices.append(
+        f"What the answer cell '{name}' is to define stands in cells of your own (cell {where}), "
+        "which are not graded, because which of them is the answer is not clear. Move it into the "
+        "answer cell."
+    )
+    return starter
+
+
+def _readable(name: str, source: str, notices: list[str]) -> str:
+    """`source`; with a notice where it may read differently from how it runs."""
     if BIDIRECTIONAL & set(source):
         notices.append(
             f"The cell '{name}' holds characters that change the reading direction, so it may "
@@ -214,10 +255,10 @@ def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list
     return notices
 
 
-def _strays(cells: list[dict], assignment: Assignment, limits: Limits) -> dict[str, str]:
-    """Names defined in cells that are not graded, with the first place of each."""
+def _strays(cells: list[dict], assignment: Assignment, limits: Limits) -> dict[str, set[int]]:
+    """Names defined in cells that are not graded, and the numbers of these, from 1."""
     own = {cell.grade_id for cell in assignment.cells if cell.grade_id}
-    strays: dict[str, str] = {}
+    strays: dict[str, set[int]] = {}
     left = limits.cell_bytes
     for number, cell in enumerate(cells, start=1):
         if cell.get("cell_type") != "code" or grade_id_of(cell) in own:
@@ -227,8 +268,8 @@ def _strays(cells: list[dict], assignment: Assignment, limits: Limits) -> dict[s
         if left < 0:
             break
         for name in sorted(names_defined(source)):
-            if len(strays) < STRAY_NAMES:
-                strays.setdefault(name, f"cell {number}")
+            if name in strays or len(strays) < STRAY_NAMES:
+                strays.setdefault(name, set()).add(number)
     return strays
 
 
