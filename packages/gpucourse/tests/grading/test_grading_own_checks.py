@@ -76,3 +76,32 @@ def test_a_check_of_ones_own_that_takes_too_long_costs_its_own_cell(server):
     scale, count = verdict.tests
     assert scale.passed, scale.reason
     assert "cell 'count'" in count.reason and "longer than" in count.reason
+
+
+FILLS = "_rubbish = []\nwhile True:\n    _rubbish.append('x' * 100_000)\n"
+KEEPS = """_rubbish = []
+try:
+    while True:
+        _rubbish.append('x' * 100_000)
+except MemoryError:
+    del _rubbish[-200:]
+"""
+
+
+@pytest.mark.parametrize("loop", [FILLS, KEEPS])
+def test_threat_99_memory_that_a_later_cell_fills(server, loop):
+    """What came before keeps its points, and it is said which cell takes the memory."""
+    verdict = told(server, count=f"{COUNT}\n{loop}")
+    assert verdict.kind == GRADED, verdict.reason
+    scale, count = verdict.tests
+    assert scale.passed, scale.reason
+    assert any("'count'" in notice and "emory" in notice for notice in verdict.notices)
+    if loop is FILLS:
+        assert "cell 'count' failed" in count.reason and "MemoryError" in count.reason
+
+
+def test_a_cell_between_two_tests_does_not_cost_the_second_when_it_can_do_without(server):
+    """The worker of the second test runs the filling cell too: only the memory that is left."""
+    verdict = told(server, scale=f"{SCALE}\n_rubbish = ['x' * 100_000 for _ in range(7000)]\n")
+    assert verdict.earned == verdict.points, verdict.to_json()
+    assert any("fills the memory" in notice for notice in verdict.notices)

@@ -74,6 +74,7 @@ class OracleJudge:
     def begin(self, cell: str) -> None:
         """The next test cell: its own randomness."""
         self.cell = cell
+        self.student.begin(cell)
         self._draws = 0
         self.launched = []
         self.remark = self.near = ""

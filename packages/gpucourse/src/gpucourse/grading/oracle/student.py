@@ -15,7 +15,7 @@ from gpucourse.adapters.awkward_arguments import EXTENSIONS
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
-from gpucourse.grading.oracle.clocks import SubmissionClock
+from gpucourse.grading.oracle.clocks import SubmissionClock, resident_bytes
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.oracle.exchange import Exchange
@@ -23,10 +23,12 @@ from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.levels import ForkServer
 from gpucourse.grading.sandbox.wire import ProtocolError, decode, encode
-from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment
+from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
 from gpucourse.grading.submission.ingest import Ingested
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
+# A cell that keeps such a share of a worker's memory fills it.
+FILLING = 0.25
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
 
 
@@ -53,6 +55,9 @@ class Student:
         # cost a worker.
         self.broken: dict[str, str] = {}
         self.fatal: set[str] = set()
+        # The cell that fills so much memory that others may lack it, if there is one.
+        self.filling = ""
+        self._test = ""
         # Until a hidden input has been sent, the text of an exception cannot give one away.
         self.knows_inputs = False
         self._words = telling.words([*ingested.sources.values(), *assignment.starters.values()])
@@ -67,7 +72,9 @@ class Student:
     @property
     def notices(self) -> list[str]:
         """What was odd, one sentence each, for the student."""
-        return [self._of_magics(cell, magics) for cell, magics in self.magics.items()]
+        filling = [f"The cell '{self.filling}' fills the memory: the tests above it were graded "
+                   "without it."] if self.filling else []
+        return filling + [self._of_magics(cell, magics) for cell, magics in self.magics.items()]
 
     def _of_magics(self, cell: str, magics: str) -> str:
         if not magics.startswith("%%"):
@@ -159,55 +166,81 @@ class Student:
             raise PropertyFailed(f"the kernel '{name}' is larger than any kernel should be")
         return done
 
+    def begin(self, test: str) -> None:
+        """The next test. Where a cell fills the memory, each has a worker that has run only the
+        cells above it."""
+        self._test = test
+        if self.filling:
+            self.close()
+
     def ready(self, seconds: float | None = None) -> None:
         """Have a worker that has run every cell which can be run.
 
         With `seconds` each cell may have so many, launches of its own included; without, they are
         those of the test that asks.
         """
-        if self._talk.worker is not None:
-            return
-        restart = True
-        while restart:
-            restart = False
+        while self._talk.worker is None:
             self._start()
-            answered = False
-            for cell in self.assignment.cells:
-                if cell.role not in (SETUP, SOLUTION) or cell.cell_type != "code":
-                    continue
-                if cell.grade_id in self.fatal:
-                    continue
-                answered |= cell.role == SOLUTION
-                source = (cell.source if cell.role == SETUP
-                          else self.ingested.sources[cell.grade_id])
-                request = {"do": "define", "cell": cell.grade_id, "source": source}
-                what = f"the cell '{cell.grade_id}'"
-                try:
-                    with contextlib.nullcontext() if seconds is None else self.clock.limit(seconds):
-                        reply, _ = self._talk.request(request, [], what)
-                except (PropertyFailed, OutOfTestTime) as failed:
-                    if seconds is None and isinstance(failed, OutOfTestTime):
-                        raise  # of the test that asks
-                    # The worker is gone: begin again without this cell.
-                    self.broken[cell.grade_id] = failed.reason if isinstance(
-                        failed, PropertyFailed) else (
-                        f"{what} took longer than {seconds:g} s, launches included, and was "
-                        "stopped: are checks of your own in it too large?")
+            self._run_cells(seconds)
+
+    def _run_cells(self, seconds: float | None) -> None:
+        """Run them; without a worker in the end where one of them is to be left out."""
+        answered = False
+        free = self._memory()
+        for cell in self.assignment.cells:
+            if self.filling and cell.grade_id == self._test:
+                return
+            if (cell.role not in (SETUP, SOLUTION) or cell.cell_type != "code"
+                    or cell.grade_id in self.fatal):
+                continue
+            answered |= cell.role == SOLUTION
+            try:
+                error = self._define(cell, seconds)
+            except (PropertyFailed, OutOfTestTime) as failed:
+                if seconds is None and isinstance(failed, OutOfTestTime):
+                    raise  # of the test that asks
+                # The worker is gone: begin again without this cell.
+                self.broken[cell.grade_id] = failed.reason if isinstance(
+                    failed, PropertyFailed) else (
+                    f"the cell '{cell.grade_id}' took longer than {seconds:g} s, launches "
+                    "included, and was stopped: are checks of your own in it too large?")
+                self.fatal.add(cell.grade_id)
+                return
+            if error is not None:
+                explained = self._explain(error, None)
+                if cell.role == SETUP and not answered:
+                    # No line of the student's has run yet.
+                    raise InfrastructureFault(
+                        f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
+                        f"{explained.reason}")
+                self.broken[cell.grade_id] = explained.reason
+                if isinstance(error, dict) and error.get("type") == "MemoryError":
+                    # What it took is kept: nothing after it would have any.
                     self.fatal.add(cell.grade_id)
-                    restart = True
-                    break
-                magics = reply.get("magics")
-                if cell.role == SOLUTION and isinstance(magics, list) and magics:
-                    text = ", ".join(line for line in magics if isinstance(line, str))
-                    self.magics.setdefault(cell.grade_id, text[:80])
-                if "error" in reply:
-                    explained = self._explain(reply["error"], None)
-                    if cell.role == SETUP and not answered:
-                        # No line of the student's has run yet.
-                        raise InfrastructureFault(
-                            f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
-                            f"{explained.reason}")
-                    self.broken[cell.grade_id] = explained.reason
+                    self.close()
+                    return
+            if not self.filling and answered and self._memory() - free > (
+                    FILLING * self.limits.memory_bytes):
+                self.filling = cell.grade_id
+                self.close()
+                return
+
+    def _define(self, cell: AssignmentCell, seconds: float | None) -> object:
+        """Run one cell; what the worker says of its error, or None."""
+        source = (cell.source if cell.role == SETUP else self.ingested.sources[cell.grade_id])
+        request = {"do": "define", "cell": cell.grade_id, "source": source}
+        with contextlib.nullcontext() if seconds is None else self.clock.limit(seconds):
+            reply, _ = self._talk.request(request, [], f"the cell '{cell.grade_id}'")
+        magics = reply.get("magics")
+        if cell.role == SOLUTION and isinstance(magics, list) and magics:
+            text = ", ".join(line for line in magics if isinstance(line, str))
+            self.magics.setdefault(cell.grade_id, text[:80])
+        return reply.get("error")
+
+    def _memory(self) -> int:
+        """What the worker holds now."""
+        worker = self._talk.worker
+        return 0 if worker is None or worker.pid is None else resident_bytes(worker.pid)
 
     def _start(self) -> None:
         self._talk.start()
