@@ -34,6 +34,9 @@ expect_equal(call("doubled", values, exchanged=[(values, others)], schedules=0),
 COURSE = Assignment("exchange", notebook_of([
     setup("start", START), solution("double", DOUBLE), test_cell("test-double", TEST, 3)]))
 
+CHECKED = DOUBLE.replace("    return out.copy_to_host()", """    result = out.copy_to_host()
+    assert (result == 2 * values).all()
+    return result""")
 HONEST = {
     "reference": DOUBLE,
     "stays on the device": DOUBLE.replace("return out.copy_to_host()", "return out"),
@@ -49,6 +52,13 @@ HONEST = {
         "    assert (out.copy_to_host() == 2 * there.copy_to_host()).all()\n"
         "    double[8, 64](there, out)").replace(
         "return out", "assert (out.copy_to_host() == 2 * values).all() or True\n    return out"),
+    "checked against NumPy": CHECKED,
+    "checked, and a part of it": CHECKED.replace("values.size, np", "values.size + 12, np")
+    .replace("to_host()", "to_host()[:values.size]").replace("i < out.size", "i < values.size"),
+    "checked, as a list": CHECKED.replace("return result", "return result.tolist()"),
+    "checked, on the device": CHECKED.replace("return result", "return out"),
+    "checked by NumPy's own test": CHECKED.replace(
+        "assert (result == 2 * values).all()", "np.testing.assert_allclose(result, 2 * values)"),
     "backwards": DOUBLE.replace("cuda.to_device(values)", "cuda.to_device(values[::-1].copy())")
     .replace("out[i] = 2", "out[out.size - 1 - i] = 2"),
 }
@@ -61,7 +71,21 @@ def copy(values, out):
 
 """ + DOUBLE.replace("    return", "    twice = out.copy_to_host()\n"
                      "    copy[8, 64](cuda.to_device(twice), out)\n    return")
+COPIED = (CHECKED.replace("2 * values[i]", "values[i]")
+          .replace("to_device(values)", "to_device(2 * values)"))
 SERVE = {
+    "numpy, then a copy, and a check": (COPIED, "as it is: as many other numbers do"),
+    "the values too, and a check": (
+        COPIED.replace("    out =", "    cuda.to_device(values)\n    out ="),
+        "does not follow the device"),
+    "a check that fails for other values than the first": (
+        COPIED.replace("    out =", "    there = cuda.to_device(values)\n"
+                       "    double[8, 64](there, cuda.device_array(500, np.float64))\n    out ="),
+        "does not follow the device"),
+    "an exception whatever is read": (
+        DOUBLE.replace("def doubled", "calls = []\n\ndef doubled").replace(
+            "    return", "    calls.append(1)\n    assert len(calls) < 3\n    return"),
+        "raises AssertionError"),
     "numpy, then a copy": (
         COPY.replace("to_device(values)", "to_device(2 * values)"), "never reaches the device"),
     "numpy on what comes back": (
@@ -170,3 +194,31 @@ def test_an_array_for_any_other_of_its_size():
         np.testing.assert_array_equal(exchange.to_device(raw(other)), raw(other))
     assert exchange.done == 1
     assert exchange.parameter(b"12345678") == b"12345678"
+
+
+def blind(shown: np.ndarray, there: np.ndarray) -> Exchange:
+    """An exchange in which the host read `shown` where `there` stands on the device."""
+    exchange = Exchange([(np.ones(1), np.ones(1))], [shown.view(np.uint8)], blind=True)
+    exchange.to_host(there.view(np.uint8))
+    return exchange
+
+
+@pytest.mark.parametrize("result", [
+    lambda x: x, lambda x: x.astype("f4"), lambda x: x.astype("f8"), lambda x: x[1:3],
+    lambda x: x.reshape(2, 2), lambda x: x.tolist(), lambda x: tuple(x.tolist()),
+    lambda x: [x, {"x": x[:2]}], lambda x: ["name", None, True, x]])
+def test_what_a_blind_host_returns_is_what_stands_on_the_device(result):
+    shown, there = np.arange(4, dtype=np.int32) + 7, np.arange(4, dtype=np.int32) * 100
+    got = blind(shown, there).seen(result(shown))
+    np.testing.assert_equal(got, result(there))
+
+
+@pytest.mark.parametrize("result", [5, 2.5, np.arange(9), np.zeros(0), [], "text", None, [1, 2]])
+def test_what_a_blind_host_did_not_read_stays(result):
+    got = blind(np.arange(4) + 7, np.arange(4) * 100).seen(result)
+    np.testing.assert_equal(got, result)
+
+
+def test_a_single_number_that_a_blind_host_read():
+    assert blind(np.array([42]), np.array([43])).seen(42) == 43
+    assert blind(np.array([42.0]), np.array([43.5])).seen(42.0) == 43.5

@@ -32,6 +32,10 @@ FILLING = 0.25
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
 
 
+class AnswerRaised(PropertyFailed):
+    """A function of the student's ended with an exception of its own."""
+
+
 class Student:
     """One submission's code, behind the wall.
 
@@ -113,7 +117,7 @@ class Student:
         if self.service.failure is not None:
             raise self.service.failure
         if "error" in reply:
-            raise self._explain(reply["error"], name)
+            raise AnswerRaised(self._explain(reply["error"], name).reason)
         try:
             return decode(reply["done"], received, self.service.device_array)
         except (KeyError, ProtocolError, MemoryError):

@@ -54,6 +54,10 @@ NOT_HANDED_OVER = (
     "'{name}' computes on the host: what it was given never reaches the device, where kernels "
     "could work on it"
 )
+NOT_AS_IT_IS = (
+    "what '{name}' was given never reaches the device as it is: as many other numbers do, made "
+    "from it on the host (scaled? sorted?). Hand over the values themselves and let kernels do that"
+)
 COMPILES_NOT = "the source of the kernel '{name}' does not compile"
 
 
