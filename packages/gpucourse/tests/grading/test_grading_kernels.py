@@ -83,6 +83,20 @@ def test_a_compile_error_names_the_missing_helper(reasons):
     assert "'missing' is not defined" in told
 
 
+@pytest.mark.parametrize(("above", "line", "told"), [
+    ("from numba.cuda import threadIdx", "out[threadIdx.x] = 0.0", "write 'cuda.threadIdx'"),
+    ("from numba.cuda import *", "shared.array(4, float64)", "write 'cuda.shared'"),
+    ("from numba.cuda import atomic", "atomic.add(out, 0, 1.0)", "write 'cuda.atomic'"),
+    ("from numba.cuda import threadIdx as at", "out[at.x] = 0.0", "such as cuda.threadIdx"),
+    ("def plain(x):\n    return x", "out[i] = plain(values[i])", "@cuda.jit(device=True)"),
+    ("class Own:\n    x = 1\nthing = Own()", "out[i] = thing.x", "a type that kernels cannot use"),
+    ("", "out[i] = missing(values[i])", "'missing' is not defined")])
+def test_threat_100_a_name_that_is_there_is_not_called_undefined(reasons, above, line, told):
+    reason = reasons(scale=f"{above}\n{scale(f'    {line}')}")[0]
+    assert told in reason
+    assert ("is not defined" in reason) == (not above)
+
+
 def test_a_test_that_fails_by_itself_is_the_courses_fault(server):
     assignment = kernels()
     assignment.cells = [

@@ -27,6 +27,11 @@ from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment,
 from gpucourse.grading.submission.ingest import Ingested
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
+# Numba, of a name that is there and that a kernel cannot use.
+UNTYPED = re.compile(r"ntyped global name '([A-Za-z_]\w*)'.*?type of <class '([\w.]+)'>")
+# What a kernel reaches through the module alone.
+OF_CUDA = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "laneid", "warpsize", "shared",
+                     "local", "const", "atomic", "cg", "fp16", "libdevice"})
 # A cell that keeps such a share of a worker's memory fills it.
 FILLING = 0.25
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
@@ -270,10 +275,12 @@ class Student:
             place = f" (cell '{cell}', line {line})"
             near = telling.words([lines[line - 1]])
         undefined = UNDEFINED.search(message)
-        if kind in ("NameError", "TypingError") and undefined and "defined" in message.lower() + (
-            "defined" if "ntyped global name" in message else ""
-        ) and (not self.knows_inputs or undefined[1] == name or undefined[1] in near):
-            return PropertyFailed(self._undefined(undefined[1]) + place)
+        if kind in ("NameError", "TypingError") and undefined and (
+                not self.knows_inputs or undefined[1] == name or undefined[1] in near):
+            if untyped := UNTYPED.search(message):
+                return PropertyFailed(_unusable(untyped[1], untyped[2]) + place)
+            if "defined" in message.lower():
+                return PropertyFailed(self._undefined(undefined[1]) + place)
         if kind == "NotImplementedError":
             # The worker names the stub; only a name of the course's own is passed on.
             stub = any(f"def {message}(" in text for text in self.assignment.starters.values())
@@ -322,6 +329,18 @@ class Student:
                 "definition into the answer cell that uses it"
             )
         return f"'{name}' is not defined: keep the names that the notebook gives"
+
+
+def _unusable(name: str, kind: str) -> str:
+    """Why a kernel cannot use `name`, a value of the type `kind`."""
+    if name in OF_CUDA:
+        return (f"'{name}' is known to Numba only as a part of its module: write 'cuda.{name}' in "
+                "kernels")
+    if kind == "function":
+        return (f"'{name}' is a function of Python's, which a kernel cannot call: decorate it with "
+                "@cuda.jit(device=True)")
+    return (f"'{name}' is of a type that kernels cannot use: they take numbers, arrays and what is "
+            "in the module cuda, such as cuda.threadIdx")
 
 
 def _clean(text: str, length: int) -> str:
