@@ -74,14 +74,14 @@ def parse_cells(data: bytes) -> list[dict]:
 
 
 def source_of(cell: dict) -> str | None:
-    """The text of a submitted cell, or None where it is not text."""
+    """The text of a submitted cell, with the line ends of notebooks; None where it is not text."""
     source = cell.get("source")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)
     if not isinstance(source, str):
         return None
     # A lone surrogate is valid JSON but cannot be written to a file again.
-    return source.encode("utf-8", "replace").decode("utf-8")
+    return source.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n")
 
 
 def grade_id_of(cell: dict) -> str:
