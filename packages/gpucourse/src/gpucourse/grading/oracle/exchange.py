@@ -140,11 +140,13 @@ class Exchange:
                 if len(shown) == len(wanted) * np.dtype(code).itemsize and wanted.size:
                     with np.errstate(over="ignore", invalid="ignore"):
                         if np.array_equal(shown.view(code).astype(wanted.dtype), wanted):
-                            return data.view(code).astype(wanted.dtype)
+                            there: np.ndarray = data.view(code).astype(wanted.dtype)
+                            return there
         text = wanted.tobytes()
         for shown, data in reversed(self._replaced):
             if len(text) > wanted.itemsize and (at := shown.tobytes().find(text)) >= 0:
-                return data[at : at + len(text)].copy().view(wanted.dtype)
+                part: np.ndarray = data[at : at + len(text)].copy().view(wanted.dtype)
+                return part
         return None
 
     def parameter(self, raw: bytes) -> bytes:
