@@ -41,7 +41,8 @@ GUESTS: dict[str, set[str]] = {
 STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}
 
 # Packages that JupyterLab is made of; its bounds choose their versions.
-PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
+PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server",
+                       "nbconvert"}
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "course/README.md",
              "grading/README.md", "packages/virtualgpu/README.md", "packages/gpucourse/README.md"]
