@@ -49,6 +49,9 @@ HONEST = {
         "    assert (out.copy_to_host() == 2 * there.copy_to_host()).all()\n"
         "    double[8, 64](there, out)").replace(
         "return out", "assert (out.copy_to_host() == 2 * values).all() or True\n    return out"),
+    "compared with numpy's": DOUBLE.replace(
+        "    return out.copy_to_host()",
+        "    result = out.copy_to_host()\n    assert (result == 2 * values).all()\n    return result"),
     "backwards": DOUBLE.replace("cuda.to_device(values)", "cuda.to_device(values[::-1].copy())")
     .replace("out[i] = 2", "out[out.size - 1 - i] = 2"),
 }
@@ -83,6 +86,97 @@ SERVE = {
             "        return out.copy_to_host()\n    twice ="),
         "what it did not the first time"),
 }
+
+# Whole numbers below 50: a table of them all, which a kernel writes, is small.
+COUNT = """@cuda.jit
+def tally(values, counts):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(counts, int(values[i] * counts.size), 1)
+
+def count(values, bins):
+    ### BEGIN SOLUTION
+    counts = cuda.to_device(np.zeros(bins, np.int64))
+    tally[8, 64](cuda.to_device(values), counts)
+    return counts.copy_to_host()
+    ### END SOLUTION
+"""
+TEST_COUNT = """def reference(values, bins):
+    return np.bincount((values * bins).astype(int), minlength=bins)
+
+values, others = (secret_rng(name).uniform(size=500) for name in ("given", "exchanged"))
+expect_equal(np.ravel(call("count", values, BINS)), reference(values, BINS), "wrong")
+expect_equal(np.ravel(call("count", values, BINS, exchanged=[(values, others)], schedules=1)),
+             reference(others, BINS), "does not follow the device")
+"""
+BACK = "return counts.copy_to_host()"
+HONEST_COUNTS = {
+    "reference": COUNT,
+    "a list": COUNT.replace(BACK, "return counts.copy_to_host().tolist()"),
+    "floats": COUNT.replace(BACK, "return [float(n) for n in counts.copy_to_host()]"),
+    "numbers of numpy": COUNT.replace(BACK, "return tuple(np.int32(n) for n in counts.copy_to_host())"),
+    "cast": COUNT.replace(BACK, "return counts.copy_to_host().astype(np.float32)"),
+    "one by one": COUNT.replace(BACK, "return [int(counts[n:n + 1].copy_to_host()[0]) for n in range(bins)]"),
+    "one by one, with more around each": COUNT.replace(
+        BACK, "return [int(counts[max(n - 1, 0):n + 1].copy_to_host()[-1]) for n in range(bins)]"),
+    "by index": COUNT.replace(BACK, "return [counts[n] for n in range(bins)]"),
+    "joined": COUNT.replace(
+        BACK, "return np.concatenate([part.copy_to_host() for part in (counts[:3], counts[3:])])"),
+    "looked at before": COUNT.replace(
+        BACK, "numbers = cuda.to_device(np.arange(bins))\n    tally[1, 1](cuda.to_device(values[:1]), "
+        "numbers)\n    numbers.copy_to_host()\n    " + BACK),
+    "compared with numpy's": COUNT.replace(
+        BACK, "found = counts.copy_to_host()\n"
+        "    assert (found == np.bincount((values * bins).astype(int), minlength=bins)).all()\n"
+        "    return list(found)"),
+}
+TABLE = """@cuda.jit
+def tabulate(values, table):
+    i = cuda.grid(1)
+    for j in range(i, table.size, cuda.gridsize(1)):
+        table[j] = j
+    if i < values.size and values[i] > 2.0:
+        table[0] = 1
+
+def count(values, bins):
+    there, table = cuda.to_device(values), cuda.device_array(1000, np.int64)
+    tabulate[8, 64](there, table)
+    counts = np.bincount((there.copy_to_host() * bins).astype(int), minlength=bins)
+    TAKE
+"""
+PICKED = {
+    "as a list": "table.copy_to_host()\n    return counts.tolist()",
+    "as floats": "table.copy_to_host()\n    return [float(n) for n in counts]",
+    "as an array": "table.copy_to_host()\n    return counts",
+    "read one by one": "return [int(table[n:n + 1].copy_to_host()[0]) for n in counts]",
+    "as arrays in a list": "table.copy_to_host()\n    return [np.array(n) for n in counts]",
+    "left on the device": "return [table[n:n + 1] for n in counts]",
+}
+
+
+def counted(server, source: str, bins: int) -> str:
+    course = Assignment("counts", notebook_of([
+        setup("start", START), solution("count", COUNT),
+        test_cell("test-count", TEST_COUNT.replace("BINS", str(bins)), 3)]))
+    verdict = grade(course, submitted(course, count=source), server, "5eed" * 8)
+    assert verdict.kind == GRADED, verdict.reason
+    return verdict.tests[0].reason
+
+
+@pytest.mark.parametrize("bins", [1, 40])
+@pytest.mark.parametrize("name", HONEST_COUNTS)
+def test_numbers_follow_the_device_in_whatever_form_they_come(server, name, bins):
+    assert counted(server, HONEST_COUNTS[name], bins) == ""
+
+
+@pytest.mark.parametrize("name", PICKED)
+def test_threat_92_numbers_picked_from_a_table(server, name):
+    """The host computes with what it reads of the values, after the last launch."""
+    answer = TABLE.replace("TAKE", PICKED[name])
+    assert counted(server, answer, 40) in (
+        "does not follow the device",
+        "the result of 'count' was computed on the host, not by a kernel: return what a kernel wrote "
+        "into device memory")
 
 
 def reason(server, source: str) -> str:
@@ -143,19 +237,15 @@ def test_numbers_in_arguments_and_arrays():
     assert exchange.done == 2
 
 
-def test_the_host_reads_what_it_read_without_exchange_until_its_last_launch():
+def test_the_host_reads_what_it_read_without_exchange():
     first = Exchange(room=1000)
     for data in (VALUES, 2 * VALUES):
         first.to_host(raw(data))
-        first.launched()
-    first.to_host(raw(3 * VALUES))
     second = Exchange([(VALUES, OTHERS)], first.heard)
     for number in (1, 2):
         np.testing.assert_array_equal(second.to_host(raw(number * OTHERS)), raw(number * VALUES))
-        second.launched()
-    np.testing.assert_array_equal(second.to_host(raw(3 * OTHERS)), raw(3 * OTHERS))
     with pytest.raises(Diverged):
-        second.launched()
+        second.to_host(raw(3 * OTHERS))
     with pytest.raises(Diverged):
         Exchange([(VALUES, OTHERS)], first.heard).to_host(raw(VALUES[1:]))
     with pytest.raises(MemoryError):

@@ -7,7 +7,6 @@ it is known of every byte whether a kernel wrote it.
 
 from __future__ import annotations
 
-import bisect
 import math
 from typing import Any
 
@@ -19,6 +18,7 @@ from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.exchange import Diverged, Exchange
 from gpucourse.grading.oracle.origins import Origins
+from gpucourse.grading.oracle.provenance import Copied, made_by_kernels
 from gpucourse.grading.sandbox.wire import ProtocolError, announced
 from gpucourse.grading.testing.watching import ANOTHER_COURSE, explain, machine_at_work
 from virtualgpu import errors
@@ -27,11 +27,6 @@ from virtualgpu.observers import instruments
 # How many results of copies to the host are remembered, the latest first, to recognise data in
 # what a function returns.
 MAX_READS = 256
-# A number that a function returns is looked for in copies up to this size, as one of these types.
-MAX_SEARCHED = 1 << 20
-# An array may be joined of so many parts of copies.
-MAX_JOINED = 8
-FLOATS, INTEGERS = ("f8", "f4", "f2"), ("i8", "i4", "u8", "u4", "i2", "u2", "i1", "u1")
 
 
 class DeviceService:
@@ -64,7 +59,7 @@ class DeviceService:
         self.exchange = exchange or Exchange()
         self.failure: PropertyFailed | None = None
         self.launched: list[tuple[str, tuple, tuple]] = []
-        self.reads: list[tuple[np.ndarray, np.ndarray]] = []
+        self.reads: list[Copied] = []
         self._claimed = 0
 
     def handle(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list[np.ndarray]]:
@@ -126,31 +121,31 @@ class DeviceService:
         return {}, []
 
     def _copy(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        self.exchange.launched()
         target, origin = _count(request["target"]), _count(request["origin"])
         nbytes = _count(request["nbytes"])
         self.device.copy(target, origin, nbytes)
         return {}, []
 
     def _read(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        data = self.read(_count(request["address"]), _count(request["nbytes"]))
-        return {}, [self.exchange.to_host(data)]
+        data, made = self.read(_count(request["address"]), _count(request["nbytes"]))
+        shown = self.exchange.to_host(data)
+        self._remember(Copied(shown, made, data))
+        return {}, [shown]
 
-    def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Bytes of the student's device memory; remembered as handed out."""
+    def read(self, address: int, nbytes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes of the student's device memory, and which of them a kernel made."""
         if nbytes > self.limits.array_bytes:
             raise errors.OutOfMemory(f"a copy of {nbytes:,} bytes to the host is too large")
         data = self.device.read(address, nbytes)
-        self._remember(data, self.origins.from_launch(address, data))
-        return data
+        return data, self.origins.from_launch(address, data)
 
-    def _remember(self, data: np.ndarray, mask: np.ndarray) -> None:
+    def _remember(self, copied: Copied) -> None:
         """The latest copies, as many as there is room for."""
-        self.reads.insert(0, (data, mask))
+        self.reads.insert(0, copied)
         del self.reads[MAX_READS:]
         room = self.limits.array_bytes
-        for number, (kept, _) in enumerate(self.reads):
-            room -= len(kept)
+        for number, kept in enumerate(self.reads):
+            room -= len(kept.there)
             if room < 0 and number:
                 del self.reads[number:]
                 break
@@ -187,7 +182,6 @@ class DeviceService:
                 f"more than {self.limits.launches} launches in one call: does a loop on the host "
                 "launch a kernel for each element?"
             )
-        self.exchange.launched()
         self.launched.append((module.display_name(entry), grid, block))
         for parameter in parameters:
             # A pointer may stand in a structure, as in those that CuPy makes of arrays.
@@ -233,17 +227,16 @@ class DeviceService:
         high = sum(step for step in reach if step > 0) + dtype.itemsize
         self._claim(high - low)
         try:
-            raw = self.read(address + low, high - low)
+            raw, made = self.read(address + low, high - low)
         except errors.VirtualGPUError as error:
             raise PropertyFailed(f"the array that was returned is not in device memory: {error}"
                                  ) from None
         view = np.ndarray(shape, dtype, raw.data, -low, strides)
-        # The same without the gaps between the elements of a strided view.
-        mask = self.reads[0][1]
-        gathered = np.ndarray((*shape, dtype.itemsize), bool, mask.data, -low, (*strides, 1))
+        # Without the gaps between the elements of a strided view.
+        gathered = np.ndarray((*shape, dtype.itemsize), bool, made.data, -low, (*strides, 1))
         result = np.array(view)
         compact = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
-        self._remember(compact, gathered.copy().reshape(-1))
+        self._remember(Copied(compact, gathered.copy().reshape(-1), compact))
         return result
 
     def _claim(self, nbytes: int) -> None:
@@ -254,63 +247,12 @@ class DeviceService:
                 "the arrays in device memory that were returned have more than "
                 f"{self.limits.array_bytes // MEGABYTE} MB")
 
-    def came_from_device(self, value: object) -> bool:
-        """Whether every array and number in a result is data that a launch left on the device."""
-        if value is None or isinstance(value, (bool, str)):
-            return True
-        if isinstance(value, (list, tuple)):
-            return all(self.came_from_device(item) for item in value)
-        if isinstance(value, dict):
-            return all(self.came_from_device(item) for item in value.values())
-        if isinstance(value, np.ndarray):
-            wanted = np.ascontiguousarray(value).tobytes()
-            return value.size == 0 or self._seen_bytes(wanted) or self._seen_converted(
-                wanted, value.dtype)
-        return self._seen_number(value)
+    def left_by_kernels(self, value: object) -> object:
+        """A result with what stands on the device in place of what the host was shown.
 
-    def _seen_bytes(self, wanted: bytes) -> bool:
-        for data, mask in self.reads:
-            text = data.tobytes()
-            at = text.find(wanted)
-            while at >= 0:
-                if mask[at : at + len(wanted)].all():
-                    return True
-                at = text.find(wanted, at + 1)
-        return False
-
-    def _seen_converted(self, wanted: bytes, dtype: np.dtype) -> bool:
-        """Whether an array is a copy converted to `dtype` on the host, or parts of several."""
-        texts = []
-        for data, mask in self.reads:
-            if len(data) > MAX_SEARCHED or dtype.kind not in "iuf" or not mask.all():
-                continue
-            for code in (*FLOATS, *INTEGERS):
-                usable = len(data) // int(code[1:]) * int(code[1:])
-                with np.errstate(over="ignore", invalid="ignore"):
-                    texts.append(data[:usable].view(code).astype(dtype).tobytes())
-        at, width = 0, dtype.itemsize
-        for _ in range(MAX_JOINED):
-            # As much of the rest as stands together somewhere; a part of what does, does too.
-            most = bisect.bisect_right(
-                range(1, (len(wanted) - at) // width + 1), False, key=lambda length: not any(
-                    wanted[at : at + length * width] in text for text in texts))
-            at += most * width
-        return at == len(wanted)
-
-    def _seen_number(self, value: object) -> bool:
-        codes = FLOATS if isinstance(value, (float, np.floating)) else INTEGERS
-        for data, mask in self.reads:
-            if len(data) > MAX_SEARCHED:
-                continue
-            for code in codes:
-                width = int(code[1:])
-                usable = len(data) // width * width
-                with np.errstate(over="ignore", invalid="ignore"):
-                    numbers = data[:usable].view(code)
-                    equal = (numbers == value) | ((numbers != numbers) & (value != value))
-                if (equal & mask[:usable].reshape(-1, width).all(axis=1)).any():
-                    return True
-        return False
+        Raises NotMade unless every array and number in it is data that a launch left there.
+        """
+        return made_by_kernels(value, self.reads)
 
 
 VERBS = frozenset({"allocate", "free", "write", "read", "copy", "fill", "load", "symbol", "launch",

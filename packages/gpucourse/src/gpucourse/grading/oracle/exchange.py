@@ -1,11 +1,11 @@
 """Values that the device gets in place of those that the student's host code hands over.
 
-A result that was computed on the host and given to a kernel to copy does not change when the
-inputs change on the device alone; one that kernels computed becomes that of the new inputs. So
-that the host learns nothing of these, the function is called twice. The first call exchanges
-nothing and writes down what the host reads. In the second, whatever the host reads before its last
-launch is what it read in the first, in whatever form it is: only what no kernel can get any more is
-read as it stands on the device.
+A result that was computed on the host does not change when the inputs change on the device alone;
+one that kernels computed becomes that of the new inputs. So that the host learns nothing of these,
+the function is called twice. The first call exchanges nothing and writes down what the host reads.
+In the second, whatever the host reads is what it read in the first, in whatever form it is. What it
+then returns says where in these copies it found it (:mod:`.provenance`), and the result is what
+stands there on the device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CASTS = {"f": ("f8", "f4"), "i": ("i8", "i4"), "u": ("u8", "u4")}
 
 
 class Diverged(Exception):
-    """The second call does on the device what the first did not."""
+    """The second call reads from the device what the first did not."""
 
 
 class Exchange:
@@ -32,7 +32,7 @@ class Exchange:
     Parameters
     ----------
     shown
-        What the host read before its last launch in a call without exchange, uint8 each.
+        What the host read in a call without exchange, uint8 each.
     room
         Bytes to write down what the host reads; 0 for not at all.
 
@@ -40,6 +40,8 @@ class Exchange:
     ----------
     done : int
         How often something was exchanged.
+    heard : list of np.ndarray
+        What the host has read, if there was `room`.
     """
 
     def __init__(self, pairs: Sequence[tuple[Any, Any]] = (), shown: Sequence[np.ndarray] = (),
@@ -49,14 +51,9 @@ class Exchange:
         self._tables = [table for what, by in pairs if what is not None
                         for table in _tables(np.atleast_1d(what), np.atleast_1d(by))]
         self._shown = shown if pairs else None
-        self._heard: list[np.ndarray] = []
-        self._reads = self._before_last_launch = 0
+        self.heard: list[np.ndarray] = []
+        self._reads = 0
         self._room = room
-
-    @property
-    def heard(self) -> list[np.ndarray]:
-        """What the host has read before its last launch."""
-        return self._heard[: self._before_last_launch]
 
     def to_device(self, data: np.ndarray) -> np.ndarray:
         """Bytes that the host hands over, uint8, exchanged where they are the first of a pair."""
@@ -75,20 +72,14 @@ class Exchange:
         number = self._reads
         self._reads += 1
         if self._room:
-            if sum(map(len, self._heard)) + len(data) > self._room:
+            if sum(map(len, self.heard)) + len(data) > self._room:
                 raise MemoryError
-            self._heard.append(data)
-        if self._shown is None or number >= len(self._shown):
+            self.heard.append(data)
+        if self._shown is None:
             return data
-        if len(data) != len(self._shown[number]):
+        if number >= len(self._shown) or len(data) != len(self._shown[number]):
             raise Diverged
         return self._shown[number]
-
-    def launched(self) -> None:
-        """A kernel starts, or the host has data copied on the device. Raises Diverged."""
-        self._before_last_launch = self._reads
-        if self._shown is not None and self._reads > len(self._shown):
-            raise Diverged
 
     def parameter(self, raw: bytes) -> bytes:
         """The same as :meth:`to_device` for an argument of a launch."""

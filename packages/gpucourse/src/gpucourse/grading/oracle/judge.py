@@ -26,6 +26,7 @@ from gpucourse.grading.oracle.cuda_source import compile_source
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.jax_runner import JaxRunner, Program
+from gpucourse.grading.oracle.provenance import NotMade
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing import economy
@@ -153,6 +154,16 @@ class OracleJudge:
             exchange = Exchange(exchanged, first.heard)
             return self.student.call(name, args, exchange)
 
+        def left_by_kernels(result: object) -> object:
+            """The result as it stands on the device, see :mod:`.provenance`."""
+            if where == "host":
+                return result
+            assert self.student.service is not None
+            try:
+                return self.student.service.left_by_kernels(result)
+            except NotMade:
+                raise PropertyFailed(NOT_ON_DEVICE.format(name=name)) from None
+
         with virtualgpu.profile() as profile:
             result, found, orderless = checked(once)
         service = self.student.service
@@ -165,14 +176,13 @@ class OracleJudge:
         ]
         if found is not None:
             raise PropertyFailed(f"'{name}': {found.message}")
-        if where == "device" and not service.came_from_device(result):
-            raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
+        there = left_by_kernels(result)
         if exchanged and not exchange.done:
             raise PropertyFailed(NOT_HANDED_OVER.format(name=name))
         seeds = (self._schedule_seed() for _ in range(schedules if self.launched else 0))
-        if order_matters(once, result, seeds, agree, orderless):
+        if order_matters(lambda: left_by_kernels(once()), there, seeds, agree, orderless):
             raise PropertyFailed(f"'{name}': {DIFFERS[orderless]}")
-        return result
+        return there
 
     def operations(self, name: str, args: tuple, *, static: tuple,
                    elements: str) -> dict[str, int]:

@@ -47,8 +47,8 @@ NOT_ON_DEVICE = (
     "into device memory"
 )
 ANOTHER_COURSE = (
-    "called a second time with the same arguments, the function reads from the device, or "
-    "launches, what it did not the first time"
+    "called a second time with the same arguments, the function reads from the device what it did "
+    "not the first time"
 )
 NOT_HANDED_OVER = (
     "'{name}' computes on the host: what it was given never reaches the device, where kernels "

@@ -1,0 +1,255 @@
+"""Which of what the host read from the device is what a function returned?
+
+A result counts as a kernel's if its numbers stand in copies to the host where a kernel wrote them.
+In a call with exchange (:mod:`.exchange`) the host never sees the device's own values: what it
+returns says *where* it took each number from, and the result is what stands there on the device.
+A number that the host computed and then picked out of a table that holds all numbers therefore
+stays what it was, whatever the device has computed.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+#: Numbers are looked for in copies up to this size, as one of these types, in so many bytes of the
+#: latest copies together.
+MAX_SEARCHED = 1 << 20
+MAX_TOGETHER = 1 << 22
+FLOATS, INTEGERS = ("f8", "f4", "f2"), ("i8", "i4", "u8", "u4", "i2", "u2", "i1", "u1")
+#: A result may be joined of so many parts; of more where the copies are small, as when a function
+#: reads numbers one by one: so many bytes are searched for all parts together.
+MAX_JOINED = 8
+MAX_SEARCHES = 1 << 26
+NUMBERS = (int, float, np.integer, np.floating)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """One copy to the host.
+
+    Attributes
+    ----------
+    shown : np.ndarray
+        The bytes that the host got, uint8.
+    made : np.ndarray of bool
+        Which of them a kernel made.
+    there : np.ndarray
+        The bytes that stand on the device; others than `shown` in a call with exchange.
+    """
+
+    shown: np.ndarray
+    made: np.ndarray
+    there: np.ndarray = field(repr=False)
+
+
+class NotMade(Exception):
+    """A result has a number that no kernel left in what the host read."""
+
+
+def made_by_kernels(value: Any, copies: Sequence[Copied]) -> Any:
+    """The result `value` with what stands on the device in place of what the host was shown.
+
+    Parameters
+    ----------
+    copies
+        The latest first.
+
+    Raises NotMade unless every array and number in it was left by a kernel. Texts, truth values and
+    None may come from anywhere.
+    """
+    if value is None or isinstance(value, (bool, np.bool_, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        # One array, in whichever form: number by number they would be found in any table.
+        if len(value) > 1 and all(map(_is_number, value)):
+            return type(value)(_as_numbers(value, copies))
+        return type(value)(made_by_kernels(item, copies) for item in value)
+    if isinstance(value, dict):
+        return {key: made_by_kernels(item, copies) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _array(value, copies)
+    if _is_number(value):
+        return _as_numbers([value], copies)[0]
+    raise NotMade
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, NUMBERS) and not isinstance(value, bool)
+
+
+def _as_numbers(values: Sequence, copies: Sequence[Copied]) -> list:
+    """Numbers as one array, each in the type that it has."""
+    whole = all(isinstance(value, (int, np.integer)) for value in values)
+    try:
+        array = np.array(values, np.int64 if whole else np.float64)
+    except OverflowError:
+        try:
+            array = np.array(values, np.uint64)
+        except OverflowError:
+            raise NotMade from None
+    found = _converted(array, copies)
+    return [type(value)(one) for value, one in zip(values, found.tolist(), strict=True)]
+
+
+def _array(value: np.ndarray, copies: Sequence[Copied]) -> np.ndarray:
+    if value.size == 0:
+        return value
+    wanted = np.ascontiguousarray(value).tobytes()
+    for one in sorted(copies, key=lambda one: len(one.shown) != len(wanted)):
+        text = one.shown.tobytes()
+        at = text.find(wanted)
+        while at >= 0:
+            if one.made[at : at + len(wanted)].all():
+                there = one.there[at : at + len(wanted)].tobytes()
+                return np.frombuffer(there, value.dtype).reshape(value.shape).copy()
+            at = text.find(wanted, at + 1)
+    if value.dtype.kind not in "iuf":
+        raise NotMade
+    return _converted(value.reshape(-1), copies).reshape(value.shape)
+
+
+# -- converted on the host, or joined ------------------------------------------------------------
+
+
+def _converted(wanted: np.ndarray, copies: Sequence[Copied]) -> np.ndarray:
+    """Flat numbers found in copies converted to their type, as they stand on the device.
+
+    Numbers that occur several times are taken from the likeliest place: together from one copy,
+    from whole copies in their order, and only then from wherever most of them stand together.
+    """
+    streams = list(_streams(wanted, copies))
+    for way in (_Stream.in_one_copy, _Stream.in_whole_copies):
+        for stream in streams:
+            if (found := way(stream)) is not None:
+                return found
+    together = sum(len(stream.text) for stream in streams)
+    parts = max(MAX_JOINED, min(len(wanted), MAX_SEARCHES // max(together, 1)))
+    found = np.empty_like(wanted)
+    end = len(wanted)
+    # From the end: a result is mostly what was read last.
+    for _ in range(parts):
+        longest = max(streams, key=lambda stream: stream.longest(end), default=None)
+        length = longest.longest(end) if longest else 0
+        if not longest or not length:
+            break
+        found[end - length : end] = longest.take(end - length, end)
+        end -= length
+        if not end:
+            return found
+    raise NotMade
+
+
+class _Stream:
+    """All copies one after the other, the earliest first, as numbers of one type.
+
+    Each different number that is looked for is a character of its own, because a text is searched
+    in linear time. Between two copies stands a character that no number has.
+    """
+
+    def __init__(self, code: str, wanted: str, numbers: np.ndarray, copies: Sequence[Copied]) -> None:
+        width = int(code[1:])
+        self.wanted, self.dtype = wanted, numbers.dtype
+        self.texts, values = [], []
+        for one in copies:
+            usable = len(one.shown) // width * width
+            shown, made, there = (part[:usable] for part in (one.shown, one.made, one.there))
+            self.texts.append(_text(_places(_comparable(shown.view(code), numbers.dtype), numbers,
+                                            made.reshape(-1, width).all(axis=1))))
+            values += [there.view(code), np.zeros(1, code)]
+        self.text = chr(OTHER).join(self.texts)
+        self.there = np.concatenate(values)
+        self.taken = len(self.text)
+        self._lengths: dict[int, int] = {}
+
+    def in_one_copy(self) -> np.ndarray | None:
+        """The numbers where they stand together, in the latest copy that has them."""
+        at = self.text.rfind(self.wanted)
+        return None if at < 0 else self._at(at, len(self.wanted))
+
+    def in_whole_copies(self) -> np.ndarray | None:
+        """The numbers of whole copies one after the other, with others between them."""
+        parts: list[np.ndarray] = []
+        end, at = len(self.wanted), len(self.text) + 1
+        for text in reversed(self.texts):
+            at -= len(text) + 1
+            if text and self.wanted.endswith(text, 0, end):
+                parts.insert(0, self._at(at, len(text)))
+                end -= len(text)
+        return np.concatenate(parts) if parts and not end else None
+
+    def longest(self, end: int) -> int:
+        """How many of the numbers before `end` stand together somewhere."""
+        if end not in self._lengths:
+            def lacking(length: int) -> bool:
+                return self.wanted[end - length : end] not in self.text
+
+            # Of what stands together, a part does too.
+            most = 1
+            while most < end and not lacking(most):
+                most = min(2 * most, end)
+            self._lengths[end] = bisect.bisect_right(range(1, most + 1), False, key=lacking)
+        return self._lengths[end]
+
+    def take(self, start: int, end: int) -> np.ndarray:
+        """These numbers as they stand on the device: the last before what was taken already."""
+        part = self.wanted[start:end]
+        at = self.text.rfind(part, 0, self.taken)
+        if at < 0:
+            at = self.text.rfind(part)
+        self.taken = at
+        return self._at(at, len(part))
+
+    def _at(self, place: int, length: int) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.there[place : place + length].astype(self.dtype)
+
+
+def _streams(wanted: np.ndarray, copies: Sequence[Copied]) -> Iterator[_Stream]:
+    """The types in which the host may have read: the result's kind first, wide before narrow."""
+    small, room = [], MAX_TOGETHER
+    for one in copies:
+        room -= len(one.shown)
+        if len(one.shown) <= MAX_SEARCHED and room >= 0:
+            small.insert(0, one)
+    if not small or not len(wanted):
+        return
+    known, index = np.unique(_comparable(wanted, wanted.dtype), return_inverse=True)
+    if len(known) > len(CHARACTERS):
+        return
+    text = _text(index.reshape(-1))
+    numbers = known.view(wanted.dtype) if wanted.dtype.kind == "f" else known
+    for code in (*FLOATS, *INTEGERS) if wanted.dtype.kind == "f" else (*INTEGERS, *FLOATS):
+        yield _Stream(code, text, numbers, small)
+
+
+# Characters that stand for numbers: beyond the surrogates. The last stands for any other number.
+CHARACTERS = range(0xE000, 0x10FFFF)
+OTHER = CHARACTERS.stop
+
+
+def _comparable(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Values of another type as bits of this one: one zero, one NaN."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        converted = values.astype(dtype)  # a copy
+    if dtype.kind == "f":
+        converted[converted != converted] = np.nan
+        converted[converted == 0] = 0
+        return converted.view(f"u{dtype.itemsize}")
+    return converted
+
+
+def _places(values: np.ndarray, numbers: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """Of each value its place among `numbers`, -1 for none."""
+    known = numbers.view(f"u{numbers.dtype.itemsize}") if numbers.dtype.kind == "f" else numbers
+    place = np.searchsorted(known, values).clip(max=len(known) - 1)
+    return np.where(valid & (known[place] == values), place, -1)
+
+
+def _text(places: np.ndarray) -> str:
+    characters = np.where(places < 0, OTHER, places + CHARACTERS.start)
+    return characters.astype("<u4").tobytes().decode("utf-32-le")
