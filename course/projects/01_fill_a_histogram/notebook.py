@@ -638,7 +638,7 @@ expect(launched.counters.global_loads <= 3 * values.size,
 # bins)` returns the `bins + 2` counts as int32. It has to
 #
 # - work for any number of values, also none (a launch with zero blocks is an error), and give work
-#   to more than one block where there is enough of it;
+#   to more than one block, of at least 32 threads each, where there is enough of it;
 # - begin at zero in every call;
 # - use `fill_shared` where the histogram fits into `MAX_SLOTS` slots, else `fill_atomic`;
 # - return what the kernel counted, copied back from the device. (Counting on the host would be a
@@ -694,8 +694,11 @@ values = values_in(wanted, 0.0, 8.0, 40, secret_rng("inside"))
 counts = call("histogram", values, 0.0, 8.0, 40, schedules=0)
 expect_equal(counts, np.bincount(wanted, minlength=42), "wrong for a million values")
 read = [launched for launched in launches() if launched.counters.global_bytes_read > 400_000]
-expect(sum(launched.counters.global_bytes_read for launched in read if launched.grid[0] > 1) >= 4_000_000,
-       "a million values are left to a single block: the rest of the GPU is idle")
+for share, few in ((lambda launched: math.prod(launched.grid) > 1,
+                    "a million values are left to a single block: the rest of the GPU is idle"),
+                   (lambda launched: math.prod(launched.block) >= 32,
+                    "a million values are left to blocks of fewer than 32 threads: most lanes are idle")):
+    expect(sum(launched.counters.global_bytes_read for launched in read if share(launched)) >= 4_000_000, few)
 expect(sum(launch.counters.global_atomics for launch in launches()) < 500_000,
        "each value is an atomic addition to global memory, though the histogram fits into shared")
 for launched in read:
@@ -1098,7 +1101,7 @@ counted = [launched.counters for launched in launches() if launched.counters is 
 golf = 4  # a real GPU does not tell
 if counted:
     expect(sum(launched.counters.global_bytes_read for launched in launches()
-               if launched.grid[0] >= 16 and launched.block[0] >= 128) >= 4 * values.size,
+               if math.prod(launched.grid) >= 16 and math.prod(launched.block) >= 128) >= 4 * values.size,
            "the values are not read by a launch of at least 16 blocks of 128 threads")
     for launched in launches():
         read = launched.counters.global_bytes_read // 4
@@ -1114,7 +1117,8 @@ if counted:
 for n, bins in ((0, 10), (1, 1), (33, 254), (1009, 100)):
     wanted = secret_rng(f"{n}").integers(0, bins + 2, n)
     values = values_in(wanted, -2.0, 3.0, bins, secret_rng(f"inside {n}"))
-    counts = call("histogram_golf", values, -2.0, 3.0, bins, schedules=n == 1009)
+    counts = call("histogram_golf", values, -2.0, 3.0, bins, schedules=n == 1009,
+                  where="device" if n else "host")
     expect_equal(counts, np.bincount(wanted, minlength=bins + 2),
                  "wrong for an empty array" if n == 0 else "wrong for another number of values or "
                                                            "bins")

@@ -589,4 +589,27 @@ def histogram(values, low, high, bins):
     return result
 """,
     }},
+    # Nothing to launch for no values; compares with NumPy, and returns numbers of Python.
+    {"name": "checks-itself", "cells": {
+        "histogram": """def histogram(values, low, high, bins):
+    if values.size == 0:
+        return np.zeros(bins + 2, np.int32)
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    fill = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+    fill[min(1 + values.size // 1024, 64), 128](cuda.to_device(values), low, high, counts)
+    result = counts.copy_to_host()
+    np.testing.assert_array_equal(result, reference(values, low, high, bins))
+    parts = [counts[first : first + 500].copy_to_host() for first in range(0, bins + 2, 500)]
+    return [int(count) for part in parts for count in part]
+""",
+        "histogram-golf": """def histogram_golf(values, low, high, bins):
+    if not len(values):
+        return np.zeros(bins + 2, dtype=np.int32)
+    rows = cuda.device_array((16, bins + 2), np.int32)
+    counts = cuda.device_array(bins + 2, np.int32)
+    fill_rows[16, 256](cuda.to_device(values), low, high, rows)
+    add_rows[math.ceil((bins + 2) / 64), 64](rows, counts)
+    return counts.copy_to_host()
+""",
+    }},
 ]

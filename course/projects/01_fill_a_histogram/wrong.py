@@ -36,6 +36,26 @@ def copy(counted, counts):
 '''
 
 
+# Counts by NumPy what comes back from the device, beside a table that a kernel wrote.
+PICKED = '''@cuda.jit
+def tabulate(values, table):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        if values[i] == 1e308:
+            table[0] = 1
+    for i in range(cuda.grid(1), table.size, cuda.gridsize(1)):
+        table[i] = i
+
+
+def histogram(values, low, high, bins):
+    table = cuda.device_array(262_144, np.int32)
+    there = cuda.to_device(values)
+    if values.size:
+        tabulate[16, 256](there, table)
+    counts = reference(there.copy_to_host(), low, high, bins)
+    PICK
+'''
+
+
 def fill_weighted(dtype="float64", square="weights[i] * weights[i]", skip="mine[1, slot] > 0.0"):
     """The solution's `fill_weighted` with another type, square or way to skip empty slots."""
     return f'''@cuda.jit
@@ -788,6 +808,24 @@ def histogram(values, low, high, bins):
 '''},
     },
     {
+        "name": "picks-numpys-counts-from-a-table",
+        "kind": "NumPy, and a table from a kernel",
+        "fails": ["test-histogram"],
+        "reason": "was computed on the host",
+        # The list holds what NumPy counts after the last launch; a kernel wrote all its numbers.
+        "cells": {"histogram": PICKED.replace("PICK", """table.copy_to_host()
+    return counts.tolist()""")},
+    },
+    {
+        "name": "reads-numpys-counts-from-a-table",
+        "kind": "NumPy, and a table from a kernel",
+        "fails": ["test-histogram"],
+        "reason": "the counts are not those of the values that are on the device",
+        # The same number by number: each is all of a copy.
+        "cells": {"histogram": PICKED.replace(
+            "PICK", "return [int(table[n]) for n in counts] if values.size else counts")},
+    },
+    {
         "name": "zeroed-once-and-for-all",
         "kind": "histogram not zeroed between runs",
         "fails": ["test-histogram"],
@@ -814,6 +852,18 @@ def histogram(values, low, high, bins):
     counts = cuda.to_device(np.zeros(bins + 2, np.int32))
     kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
     kernel[1, 256](cuda.to_device(values), low, high, counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "blocks-of-one-thread",
+        "kind": "blocks of a few threads",
+        "fails": ["test-histogram"],
+        "reason": "blocks of fewer than 32 threads",
+        "cells": {"histogram": '''def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
+    kernel[32, 1](cuda.to_device(values), low, high, counts)
     return counts.copy_to_host()
 '''},
     },

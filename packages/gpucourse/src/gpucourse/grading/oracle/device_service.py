@@ -25,8 +25,8 @@ from virtualgpu import errors
 from virtualgpu.observers import instruments
 
 # How many results of copies to the host are remembered, the latest first, to recognise data in
-# what a function returns.
-MAX_READS = 256
+# what a function returns: it may have read its numbers one by one.
+MAX_READS = 4096
 
 
 class DeviceService:

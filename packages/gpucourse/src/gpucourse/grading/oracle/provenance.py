@@ -10,7 +10,7 @@ stays what it was, whatever the device has computed.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,23 +148,25 @@ class _Stream:
     """All copies one after the other, the earliest first, as numbers of one type.
 
     Each different number that is looked for is a character of its own, because a text is searched
-    in linear time. Between two copies stands a character that no number has.
+    in linear time. After each copy stands a character that no number has.
     """
 
     def __init__(self, code: str, wanted: str, numbers: np.ndarray, copies: Sequence[Copied]) -> None:
         width = int(code[1:])
         self.wanted, self.dtype = wanted, numbers.dtype
-        self.texts, values = [], []
-        for one in copies:
-            usable = len(one.shown) // width * width
-            shown, made, there = (part[:usable] for part in (one.shown, one.made, one.there))
-            self.texts.append(_text(_places(_comparable(shown.view(code), numbers.dtype), numbers,
-                                            made.reshape(-1, width).all(axis=1))))
-            values += [there.view(code), np.zeros(1, code)]
-        self.text = chr(OTHER).join(self.texts)
-        self.there = np.concatenate(values)
+        self.lengths = [len(one.shown) // width for one in copies]
+
+        def whole(parts: Iterable[np.ndarray]) -> np.ndarray:
+            return np.concatenate([part[: length * width] for part, length
+                                   in zip(parts, self.lengths, strict=True)])
+
+        ends = np.cumsum(self.lengths)
+        places = _places(_comparable(whole(one.shown for one in copies).view(code), numbers.dtype),
+                         numbers, whole(one.made for one in copies).reshape(-1, width).all(axis=1))
+        self.text = _text(np.insert(places, ends, -1))
+        self.there = np.insert(whole(one.there for one in copies).view(code), ends, 0)
         self.taken = len(self.text)
-        self._lengths: dict[int, int] = {}
+        self._longest: dict[int, int] = {}
 
     def in_one_copy(self) -> np.ndarray | None:
         """The numbers where they stand together, in the latest copy that has them."""
@@ -174,17 +176,17 @@ class _Stream:
     def in_whole_copies(self) -> np.ndarray | None:
         """The numbers of whole copies one after the other, with others between them."""
         parts: list[np.ndarray] = []
-        end, at = len(self.wanted), len(self.text) + 1
-        for text in reversed(self.texts):
-            at -= len(text) + 1
-            if text and self.wanted.endswith(text, 0, end):
-                parts.insert(0, self._at(at, len(text)))
-                end -= len(text)
+        end, at = len(self.wanted), len(self.text)
+        for length in reversed(self.lengths):
+            at -= length + 1
+            if 0 < length <= end and self.text.startswith(self.wanted[end - length : end], at):
+                parts.insert(0, self._at(at, length))
+                end -= length
         return np.concatenate(parts) if parts and not end else None
 
     def longest(self, end: int) -> int:
         """How many of the numbers before `end` stand together somewhere."""
-        if end not in self._lengths:
+        if end not in self._longest:
             def lacking(length: int) -> bool:
                 return self.wanted[end - length : end] not in self.text
 
@@ -192,8 +194,8 @@ class _Stream:
             most = 1
             while most < end and not lacking(most):
                 most = min(2 * most, end)
-            self._lengths[end] = bisect.bisect_right(range(1, most + 1), False, key=lacking)
-        return self._lengths[end]
+            self._longest[end] = bisect.bisect_right(range(1, most + 1), False, key=lacking)
+        return self._longest[end]
 
     def take(self, start: int, end: int) -> np.ndarray:
         """These numbers as they stand on the device: the last before what was taken already."""
