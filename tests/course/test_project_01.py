@@ -18,8 +18,8 @@ KINDS = {
     "histogram not zeroed between runs", "negative weights", "sums in float32",
     "one thread does everything", "one thread of each block does everything",
     "one thread of each warp does everything", "threads take turns at a barrier",
-    "NumPy, then a kernel that copies", "NumPy, and a table from a kernel", "blocks of a few threads",
-    "a queue of shuffles in place of a tree",
+    "NumPy, then a kernel that copies", "NumPy, and a table from a kernel",
+    "blocks of a few threads", "a queue of shuffles in place of a tree",
 }
 
 

@@ -23,7 +23,8 @@ KINDS = {
     "one thread does everything", "one thread of each block does everything",
     "NumPy, then a kernel that copies", "kernels of the right names that compute nothing",
     "a memorised value beside the slow kernel", "a queue of shuffles in place of a tree",
-    "NumPy in place of JAX", "a loop of JAX in place of vmap",
+    "NumPy in place of JAX", "a loop of JAX in place of vmap", "NumPy, and a table from a kernel",
+    "blocks of a few threads", "the right probability without points",
 }
 
 @pytest.fixture(scope="module")

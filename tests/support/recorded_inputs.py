@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 import virtualgpu
@@ -26,6 +25,7 @@ from gpucourse.grading.oracle.grader import run_setup
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment
 from gpucourse.grading.testing import verbs
+from gpucourse.grading.testing.jaxprs import run_by_jax
 from gpucourse.grading.testing.notebook_judge import NotebookJudge, to_host
 from virtualgpu.awkward.kernels import is_awkward, to_device
 
@@ -71,7 +71,7 @@ class Recorder(NotebookJudge):
                          for launch in profile.launches]
 
     def call(self, name: str, args: tuple, *, where: str, static: tuple,
-             exchanged: Sequence = (), **_: Any) -> Any:
+             exchanged: Sequence = (), squeezed: float | None = None, **_: Any) -> Any:
         self.asked(name, args)
         if exchanged:
             args = tuple(next((by for what, by in exchanged if what is value), value)
@@ -79,7 +79,7 @@ class Recorder(NotebookJudge):
             self.asked(name, args)
         function = self._find(name)
         if where == "jax":
-            return to_host(jax.jit(function, static_argnums=static)(*args))
+            return to_host(run_by_jax(function, args, static, squeezed))
         with self.counted():
             return to_host(function(*map(copy.copy, args)))
 

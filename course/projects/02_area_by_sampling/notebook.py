@@ -581,8 +581,9 @@ expect(int(total[0]) == 2**53 + 1 + int(hits.sum(dtype=np.int64)),
 # from `add_hits`. It returns the number of hits that came back from the device, as an int. Other seeds
 # give other points, the same seed the same.
 #
-# Kernels have to draw the points: the grader exchanges the seed for another, or the states if the host
-# made them, on their way to the device, and then expects the hits of those. It also counts instructions.
+# Kernels have to draw the points, in blocks of at least 32 threads: the grader exchanges the seed for
+# another, or the states if the host made them, on their way to the device, and then expects the hits that
+# `count_hits` finds with those. It also counts instructions.
 #
 # `estimate(hits, n, box_area)` returns the area of the shape and its standard error, as two floats. Each
 # of the n points hits with a probability p, estimated as hits / n. The number of hits then has the
@@ -623,14 +624,27 @@ for number, (threads, points) in enumerate(cases):
 expect(sum(launched.counters.thread_instructions for launched in launches()) >= 10 * 2047 * 30,
        "the kernels do not run the instructions that drawing the points takes: count_hits and add_hits "
        "have to do the work")
+busiest = max(launches(), key=lambda launched: launched.counters.thread_instructions)
+expect(math.prod(busiest.block) >= 32,
+       "the points are drawn by blocks of fewer than 32 threads: most lanes of a warp are idle")
+expect_parallel(busiest, 2047 * 30, instructions=2500)
 # Whatever the seed that the host has, the device has the same one, or the same states.
-other = int(secret_rng("exchanged").integers(2**40))
-states = random_states(256, secret_rng("exchanged states"))
-follows = [call("sample_disc", seed, 256, 40, schedules=0, exchanged=[(seed, other), (None, states)])
-           for seed in secret_rng("given").integers(2**40, size=3).tolist()]
-expect(follows[0] == follows[1] == follows[2],
-       "the hits are not those of the seed, or the states, that are on the device: kernels have to draw "
-       "and count the points, not copy what the host counted")
+threads, points = (int(n) for n in secret_rng("shape").integers((200, 30), (300, 50)))
+for number, given in enumerate(secret_rng("given").integers(2**40, size=3).tolist()):
+    other = int(secret_rng(f"exchanged {number}").integers(2**40))
+    states = random_states(threads, secret_rng(f"exchanged states {number}"))
+    found = call("sample_disc", given, threads, points, schedules=0,
+                 exchanged=[(given, other), (None, states)])
+    expected, seeded = [], unwritten(threads, xoroshiro128p_dtype)
+    launch("seed_states", math.ceil(threads / 128), 128, other, seeded, schedules=0)
+    for those in (states, seeded):
+        hits = unwritten(threads, np.int32)
+        launch("count_hits", math.ceil(threads / 128), 128, those, points, -1.0, 1.0, -1.0, 1.0, hits,
+               schedules=0)
+        expected.append(int(hits.sum()))
+    expect(found in expected,
+           "the hits are not those of the seed, or the states, that are on the device: kernels have to draw "
+           "and count the points, not copy what the host counted")
 zs = [z_score(call("sample_disc", seed, 256, 8, schedules=0), 2048, math.pi / 4)
       for seed in secret_rng("many").integers(2**40, size=24).tolist()]
 # The sum of 24 squares is χ²: above 90 or below 1.9 with a probability of 3e-9 and 8e-9.
@@ -896,7 +910,8 @@ for case, grid, block, n, first, box in (
 # drawn together: in one turn of any loop of JAX (`scan`, `while_loop`, `fori_loop`, `map`) at least one
 # number for each, and in all turns together at most three numbers for each point, of which two are
 # needed. (JAX records how many turns a loop makes, but not of a `while_loop`: it counts as two.) What loops
-# there are within a stream is up to you.
+# there are within a stream is up to you. The grader also runs what JAX has recorded with numbers that are
+# drawn from a part of the box alone: hits are those of the points that are drawn.
 #
 # The lecture “JAX: arrays, compiled” has more of this; here you need
 # `jax.random.uniform(key, (points,), minval=…, maxval=…)`, which draws `points` numbers, and
@@ -959,6 +974,15 @@ for seed, streams, points in zip(seeds, (500, 777), (64, 33), strict=True):
     together = np.sum(centred[1:] * centred[:-1]) / math.sqrt(streams - 1)
     expect(abs(together) / (points * math.pi / 4 * (1 - math.pi / 4)) < Z_LIMIT,
            "neighbouring streams have to do with each other")
+# Other points, those of a smaller box: its corner is outside, its opposite one near the middle.
+low = secret_rng("box").choice([0.04, 0.42]) + 0.04 * secret_rng("box").random()
+hits = call("jax_hits", seeds[0], 777, 33, where="jax", static=(1, 2), squeezed=float(low))
+side = 2 * low - 1, 2 * low
+# Or of half a box, where both coordinates are made of one number.
+expect(min(abs(z_score(hits.sum(), 777 * 33, disc_fraction(*side, *other)))
+           for other in (side, (-1.0, 1.0))) < Z_LIMIT,
+       "the hits are not those of the numbers that JAX draws: points have to be drawn in the box, and "
+       "those inside the disc counted")
 one, other, again = (call("jax_hits", s, 777, 33, where="jax", static=(1, 2)) for s in (1, 2, 1))
 expect((one == again).all(), "the same seed does not give the same hits")
 expect((one != other).any(), "another seed gives the same hits")

@@ -287,6 +287,13 @@ def jax_hits(seed, streams, points):
 
     return jax.lax.fori_loop(0, points, draw, 0)
 """)}},
+    # Both coordinates from one number, added up with an operation of its own.
+    {"name": "one-number-for-both", "cells": {
+        "jax-hits": jax_hits("""    drawn = jax.random.bits(key, (points,), jnp.uint32)
+    x, y = ((half / 32768.0 - 1.0) for half in (drawn >> 16, drawn & 0xFFFF))
+    inside = (x * x + y * y < 1.0).astype(jnp.int32)
+    return jax.lax.reduce(inside, jnp.int32(0), lambda a, b: a + b, (0,))
+""")}},
     {"name": "segment-sum", "cells": {
         "jax-hits": all_at_once(
             "jax.ops.segment_sum(inside.astype(int), stream, num_segments=streams)")}},

@@ -551,6 +551,80 @@ def sample_disc(seed, threads, points):
 '''},
     },
     {
+        "name": "kernels-that-spin-and-draw-no-points",
+        "kind": "kernels of the right names that compute nothing",
+        "fails": ["test-sample-disc"],
+        "reason": "the hits are not those of the seed, or the states, that are on the device",
+        # The same, made of the device's states, with the instructions that points would take.
+        "cells": {"sample-disc": '''@cuda.jit
+def likely(states, points, total):
+    t = cuda.grid(1)
+    spun = 0
+    if t < states.size:
+        for i in range(8 * points):
+            spun = (spun * 5 + i) & 1023
+    if t == 0:
+        bits = splitmix64(states[0]["s0"])
+        u = ((bits >> uint64(32)) + 0.5) * 2.0**-32
+        v = ((bits & uint64(0xFFFFFFFF)) + 0.5) * 2.0**-32
+        normal = math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * v)
+        n = states.size * points
+        total[0] = int64(n * 0.7853981633974483 + normal * math.sqrt(n * 0.16854788))
+    elif points < 0:
+        total[0] = spun
+
+
+def sample_disc(seed, threads, points):
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    total = cuda.to_device(np.zeros(1, np.int64))
+    seed_states[math.ceil(threads / 128), 128](seed, states)
+    likely[math.ceil(threads / 128), 128](states, points, total)
+    return int(total.copy_to_host()[0])
+'''},
+    },
+    {
+        "name": "picks-numpys-hits-from-a-table",
+        "kind": "NumPy, and a table from a kernel",
+        "fails": ["test-sample-disc"],
+        "reason": "the hits are not those of the seed, or the states, that are on the device",
+        # NumPy's generator begins with what comes back of the states after the last launch.
+        "cells": {"sample-disc": '''@cuda.jit
+def tabulate(states, points, table):
+    t, spun = cuda.grid(1), 0
+    for i in range(8 * points):
+        spun = (spun * 5 + i) & 1023
+    for i in range(t, table.size, cuda.gridsize(1)):
+        table[i] = i
+    if points < 0:
+        table[0] = spun
+
+
+def sample_disc(seed, threads, points):
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    table = cuda.device_array(65536, np.int32)
+    seed_states[math.ceil(threads / 128), 128](seed, states)
+    tabulate[math.ceil(threads / 128), 128](states, points, table)
+    there = states.copy_to_host().view(np.uint64)[:8]
+    table.copy_to_host()
+    return int(np.random.default_rng(there).binomial(threads * points, math.pi / 4))
+'''},
+    },
+    {
+        "name": "samples-in-blocks-of-one-thread",
+        "kind": "blocks of a few threads",
+        "fails": ["test-sample-disc"],
+        "reason": "blocks of fewer than 32 threads",
+        "cells": {"sample-disc": '''def sample_disc(seed, threads, points):
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    hits = cuda.device_array(threads, np.int32)
+    total = cuda.to_device(np.zeros(1, np.int64))
+    seed_states[threads, 1](seed, states)
+    count_hits[threads, 1](states, points, -1.0, 1.0, -1.0, 1.0, hits)
+    add_hits[32, 32](hits, total)
+    return int(total.copy_to_host()[0])
+'''},
+    },
+    {
         "name": "square-root-of-hits",
         "kind": "Poisson for a binomial",
         "fails": ["test-estimate"],
@@ -751,6 +825,41 @@ def jax_hits(seed, streams, points):
         "cells": {"jax-hits": '''def jax_hits(seed, streams, points):
     x, y = np.random.default_rng(seed).uniform(-1.0, 1.0, (2, streams, points))
     return np.count_nonzero(x * x + y * y < 1.0, axis=1)
+'''},
+    },
+    {
+        "name": "numpys-hits-in-another-order",
+        "kind": "NumPy in place of JAX",
+        "fails": ["test-jax-hits"],
+        "reason": "the hits are not those of the numbers that JAX draws",
+        # NumPy draws while the function is traced; JAX only says which stream gets which hits.
+        "cells": {"jax-hits": '''import jax
+import jax.numpy as jnp
+
+
+def jax_hits(seed, streams, points):
+    x, y = np.random.default_rng(1).uniform(-1.0, 1.0, (2, streams, points))
+    hits = jnp.asarray(np.count_nonzero(x * x + y * y < 1.0, axis=1).astype(np.int32))
+    keys = jax.random.split(jax.random.key(seed), streams)
+    return hits[jnp.argsort(jax.vmap(jax.random.uniform)(keys))]
+'''},
+    },
+    {
+        "name": "a-coin-of-pi-over-four",
+        "kind": "the right probability without points",
+        "fails": ["test-jax-hits"],
+        "reason": "the hits are not those of the numbers that JAX draws",
+        "cells": {"jax-hits": '''import jax
+import jax.numpy as jnp
+
+
+def hits_of_stream(key, points):
+    return jnp.sum(jax.random.bernoulli(key, math.pi / 4, (points,)))
+
+
+def jax_hits(seed, streams, points):
+    keys = jax.random.split(jax.random.key(seed), streams)
+    return jax.vmap(lambda key: hits_of_stream(key, points))(keys)
 '''},
     },
     {

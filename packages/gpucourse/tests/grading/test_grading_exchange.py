@@ -51,7 +51,8 @@ HONEST = {
         "return out", "assert (out.copy_to_host() == 2 * values).all() or True\n    return out"),
     "compared with numpy's": DOUBLE.replace(
         "    return out.copy_to_host()",
-        "    result = out.copy_to_host()\n    assert (result == 2 * values).all()\n    return result"),
+        "    result = out.copy_to_host()\n    assert (result == 2 * values).all()\n"
+        "    return result"),
     "backwards": DOUBLE.replace("cuda.to_device(values)", "cuda.to_device(values[::-1].copy())")
     .replace("out[i] = 2", "out[out.size - 1 - i] = 2"),
 }
@@ -114,17 +115,19 @@ HONEST_COUNTS = {
     "reference": COUNT,
     "a list": COUNT.replace(BACK, "return counts.copy_to_host().tolist()"),
     "floats": COUNT.replace(BACK, "return [float(n) for n in counts.copy_to_host()]"),
-    "numbers of numpy": COUNT.replace(BACK, "return tuple(np.int32(n) for n in counts.copy_to_host())"),
+    "numbers of numpy": COUNT.replace(
+        BACK, "return tuple(np.int32(n) for n in counts.copy_to_host())"),
     "cast": COUNT.replace(BACK, "return counts.copy_to_host().astype(np.float32)"),
-    "one by one": COUNT.replace(BACK, "return [int(counts[n:n + 1].copy_to_host()[0]) for n in range(bins)]"),
+    "one by one": COUNT.replace(
+        BACK, "return [int(counts[n:n + 1].copy_to_host()[0]) for n in range(bins)]"),
     "one by one, with more around each": COUNT.replace(
         BACK, "return [int(counts[max(n - 1, 0):n + 1].copy_to_host()[-1]) for n in range(bins)]"),
     "by index": COUNT.replace(BACK, "return [counts[n] for n in range(bins)]"),
     "joined": COUNT.replace(
         BACK, "return np.concatenate([part.copy_to_host() for part in (counts[:3], counts[3:])])"),
     "looked at before": COUNT.replace(
-        BACK, "numbers = cuda.to_device(np.arange(bins))\n    tally[1, 1](cuda.to_device(values[:1]), "
-        "numbers)\n    numbers.copy_to_host()\n    " + BACK),
+        BACK, "numbers = cuda.to_device(np.arange(bins))\n"
+        "    tally[1, 1](cuda.to_device(values[:1]), numbers)\n    numbers.copy_to_host()\n    " + BACK),
     "compared with numpy's": COUNT.replace(
         BACK, "found = counts.copy_to_host()\n"
         "    assert (found == np.bincount((values * bins).astype(int), minlength=bins)).all()\n"
@@ -175,8 +178,8 @@ def test_threat_92_numbers_picked_from_a_table(server, name):
     answer = TABLE.replace("TAKE", PICKED[name])
     assert counted(server, answer, 40) in (
         "does not follow the device",
-        "the result of 'count' was computed on the host, not by a kernel: return what a kernel wrote "
-        "into device memory")
+        "the result of 'count' was computed on the host, not by a kernel: return what a kernel "
+        "wrote into device memory")
 
 
 def reason(server, source: str) -> str:

@@ -15,7 +15,7 @@ from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox import jax_programs
 from gpucourse.grading.sandbox.wire import ProtocolError
 from gpucourse.grading.submission.assignment import Assignment
-from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
+from gpucourse.grading.testing.jaxprs import operations, run_by_jax, traced, without_jax
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
 
@@ -238,7 +238,16 @@ def programs() -> dict:
         return (jax.scipy.special.gammaln(x + 1), jax.nn.relu(x), jax.scipy.stats.norm.cdf(x),
                 jax.scipy.stats.poisson.logpmf(jnp.round(x), 2.0), jnp.where(x > 1, jnp.nan, x))
 
+    def reduced(x):
+        def larger(a, b):
+            return jnp.maximum(a[0], b[0]), a[1] + b[1]
+
+        return (jax.lax.reduce(x, 1.0, jax.lax.mul, (0,)),
+                jax.vmap(lambda v: jax.lax.reduce((v, v), (-9.0, 0.0), larger, (0,)))(
+                    x.reshape(2, 4)))
+
     return {
+        "reduced": reduced,
         "numbers": lambda x: (x + 1, np.float32(2) * x, x > 0, jnp.array([1, 2]), jnp.inf),
         "keys": keys, "rolled": rolled, "chosen": chosen, "indexed": indexed, "shaped": shaped,
         "special": special, "compiled": jax.jit(lambda x: jax.jit(jnp.sum)(x * TABLE)),
@@ -250,7 +259,7 @@ def programs() -> dict:
 
 TABLE = np.linspace(0, 1, 8)
 KINDS = ("numbers", "keys", "rolled", "chosen", "indexed", "shaped", "special", "compiled",
-         "derived", "remembered", "printed")
+         "derived", "remembered", "printed", "reduced")
 
 
 def handed_over(function, *args):
@@ -279,6 +288,50 @@ def test_a_program_that_is_handed_over_computes_the_same(kind):
     for name in aside:
         del before[name], after[name]
     assert before == after
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_other_numbers_a_program_is_the_same_but_for_those_that_it_draws(kind):
+    import jax
+
+    x = np.linspace(-1, 4, 8, dtype=np.float32)
+    ordinary, squeezed = (jax.tree.leaves(run_by_jax(programs()[kind], (x,), (), low))
+                          for low in (None, 0.25))
+    # A vector of numbers, normal ones and whole ones.
+    ends = {"keys": [(0.25, 0.75), (-0.68, 0.68), (0, 8)]}.get(kind, [])
+    for number, (mine, theirs) in enumerate(zip(ordinary, squeezed, strict=True)):
+        if ends:
+            low, high = ends[number]
+            assert ((low <= theirs) & (theirs <= high)).all()
+        else:
+            np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
+
+
+@pytest.mark.parametrize("draw", [
+    lambda jax, key: jax.random.uniform(key, (64,)),
+    lambda jax, key: jax.vmap(lambda k: jax.random.uniform(k))(jax.random.split(key, 64)),
+    lambda jax, key: jax.lax.scan(
+        lambda k, _: (jax.random.fold_in(k, 1), jax.random.uniform(k)), key, length=64)[1],
+    lambda jax, key: jax.lax.map(jax.jit(lambda k: jax.random.uniform(k)),
+                                 jax.random.split(key, 64)),
+    lambda jax, key: jax.random.bits(key, (64,), "uint16") / 2.0**16,
+])
+def test_numbers_are_squeezed_wherever_they_are_drawn(draw):
+    import jax
+
+    def program(seed):
+        return draw(jax, jax.random.key(seed))
+
+    for low in (0.0, 0.06, 0.5):
+        numbers = np.asarray(run_by_jax(program, (3,), (), low))
+        assert low <= numbers.min() < low + 0.05 and low + 0.45 < numbers.max() < low + 0.5 + 1e-6
+
+
+def test_the_reason_names_the_operation_that_cannot_be_handed_over():
+    refusal = "the operation 'reduce_window', which takes a function"
+    assert jax_programs.operation_in(refusal) == "reduce_window"
+    for told in ("the operation 'secret42', which takes", "secret 'reduce'", ""):
+        assert jax_programs.operation_in(told) == ""
 
 
 def test_a_program_that_calls_python_is_refused():

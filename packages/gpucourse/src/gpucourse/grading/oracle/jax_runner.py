@@ -76,9 +76,13 @@ class JaxRunner:
         counted, _ = self._ask(program, None, elements)
         return counted
 
-    def run(self, program: Program, values: list[np.ndarray]) -> object:
-        """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed."""
-        _, arrays = self._ask(program, values)
+    def run(self, program: Program, values: list[np.ndarray],
+            squeezed: float | None = None) -> object:
+        """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed.
+
+        `squeezed` as of :func:`gpucourse.grading.testing.verbs.call`.
+        """
+        _, arrays = self._ask(program, values, squeezed=squeezed)
 
         def put(part: Any) -> object:
             if isinstance(part, list | tuple):
@@ -93,14 +97,14 @@ class JaxRunner:
             raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
     def _ask(self, program: Program, values: list[np.ndarray] | None,
-             elements: str = "") -> tuple[dict, list]:
+             elements: str = "", squeezed: float | None = None) -> tuple[dict, list]:
         if self.conversation.worker is None:
             self.conversation.start()
         try:
             reply, arrays = self.conversation.request(
                 {"do": "run", "program": program.described, "wide": program.wide,
                  "constants": len(program.constants), "count": values is None,
-                 "elements": elements},
+                 "elements": elements, "squeezed": squeezed},
                 [*program.constants, *(values or ())], f"what JAX made of '{program.name}'")
         except RecursionError:  # programs inside of programs, deeper than JSON is written
             reply, arrays = {}, []

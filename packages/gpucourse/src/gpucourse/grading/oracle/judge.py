@@ -138,12 +138,14 @@ class OracleJudge:
     # -- calls ---------------------------------------------------------------------------------
 
     def call(self, name: str, args: tuple, *, where: str, schedules: int,
-             static: tuple, exchanged: Sequence[tuple[Any, Any]]) -> object:
+             static: tuple, exchanged: Sequence[tuple[Any, Any]],
+             squeezed: float | None) -> object:
         if where not in ("device", "host", "jax"):
             raise ValueError(f"where is 'device', 'host' or 'jax', not {where!r}")
         if where == "jax":
             return self._runner.run(self._program(name, args, static), [
-                np.asarray(value) for number, value in enumerate(args) if number not in static])
+                np.asarray(value) for number, value in enumerate(args) if number not in static],
+                squeezed)
         first = Exchange(room=self.limits.array_bytes)
         if exchanged:
             self.student.call(name, args, first)

@@ -151,7 +151,8 @@ class _Stream:
     in linear time. After each copy stands a character that no number has.
     """
 
-    def __init__(self, code: str, wanted: str, numbers: np.ndarray, copies: Sequence[Copied]) -> None:
+    def __init__(self, code: str, wanted: str, numbers: np.ndarray,
+                 copies: Sequence[Copied]) -> None:
         width = int(code[1:])
         self.wanted, self.dtype = wanted, numbers.dtype
         self.lengths = [len(one.shown) // width for one in copies]

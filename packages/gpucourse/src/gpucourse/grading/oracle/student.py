@@ -20,6 +20,7 @@ from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
 from gpucourse.grading.sandbox import cells
+from gpucourse.grading.sandbox.jax_programs import operation_in
 from gpucourse.grading.sandbox.levels import ForkServer
 from gpucourse.grading.sandbox.wire import ProtocolError, decode, encode
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment
@@ -119,7 +120,11 @@ class Student:
         if "error" in reply:
             raise self._explain(reply["error"], name)
         if "refused" in reply:
-            what = "" if self.knows_inputs else f": {_clean(str(reply['refused']), 100)}"
+            what = _clean(str(reply["refused"]), 100)
+            if self.knows_inputs:
+                operation = operation_in(what)
+                what = f"the operation '{operation}'" if operation else ""
+            what = what and f": {what}"
             raise PropertyFailed(f"'{name}' uses what the grader cannot run by itself{what}")
         return program_of(name, reply.get("done"), received)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -25,17 +26,16 @@ from typing import Any
 import numpy as np
 
 from gpucourse.grading.sandbox.wire import PLAIN_KINDS, ProtocolError
+from gpucourse.grading.testing.jaxprs import BODIES, CALLS
 
 #: Operations in one program, and numbers in its constants. A table of results is no program.
 MOST_OPERATIONS = 20_000
 MOST_CONSTANTS = 1 << 16
-# A call of a program inside; whether for compiling, derivatives or memory does not change values.
-CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2",
-         "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
-BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 # Printing while it runs, and a word about where data lies.
 DROPPED = ("debug_callback", "debug_print")
 PLACED = "device_put"
+# What combines two elements, once as a function and once as its jaxpr.
+REDUCE, FUNCTION = "reduce", "computation"
 
 
 class NotAProgram(TypeError):
@@ -75,7 +75,8 @@ def describe(closed: Any, arrays: list[np.ndarray]) -> dict:
         else:
             try:
                 parameters = {} if name == PLACED else {
-                    key: _write(value, arrays) for key, value in equation.params.items()}
+                    key: _write(value, arrays) for key, value in equation.params.items()
+                    if (name, key) != (REDUCE, FUNCTION)}
             except NotAProgram as unknown:
                 raise NotAProgram(f"the operation '{name}', which takes {unknown}") from None
         equations.append([name, [operand(atom) for atom in equation.invars], parameters])
@@ -87,6 +88,12 @@ def describe(closed: Any, arrays: list[np.ndarray]) -> dict:
                                                  strict=True)],
         "equations": equations, "out": [operand(atom) for atom in jaxpr.outvars],
     }
+
+
+def operation_in(refusal: str) -> str:
+    """Which operation of JAX's own a :class:`NotAProgram` names; empty for anything else."""
+    named = re.match(r"the operation '([\w-]+)'", refusal)
+    return named[1] if named and named[1] in _primitives() else ""
 
 
 def _type(aval: Any) -> list:
@@ -208,6 +215,8 @@ class _Reader:
             body = read["jaxpr"]
             closed = body if hasattr(body, "jaxpr") else jax.extend.core.ClosedJaxpr(body, ())
             return jax.jit(jax.extend.core.jaxpr_as_fun(closed))
+        if name == REDUCE:
+            read[FUNCTION] = jax.extend.core.jaxpr_as_fun(read["jaxpr"])
         primitive = _primitives()[name]
 
         def operation(*operands: Any) -> Sequence:

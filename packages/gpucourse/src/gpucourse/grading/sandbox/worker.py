@@ -20,7 +20,12 @@ from gpucourse.adapters import awkward_arguments as awkward
 from gpucourse.grading.arguments import read_dtype
 from gpucourse.grading.sandbox import cells, jax_programs
 from gpucourse.grading.sandbox.wire import Closed, Wire, decode, encode
-from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
+from gpucourse.grading.testing.jaxprs import (
+    operations,
+    traced,
+    with_squeezed_numbers,
+    without_jax,
+)
 from gpucourse.grading.testing.unsolved import unsolved
 from virtualgpu.awkward.kernels import mend_iteration
 
@@ -217,10 +222,13 @@ class Worker:
 
         jax.config.update("jax_enable_x64", request["wide"])  # type: ignore[no-untyped-call]
         constants, inputs = arrays[:request["constants"]], arrays[request["constants"]:]
-        key = (request["wide"], json.dumps(request["program"]),
+        squeezed = request["squeezed"]
+        key = (request["wide"], json.dumps(request["program"]), squeezed,
                *(array.tobytes() for array in constants))
         if key not in self.programs:
             closed = jax_programs.rebuild(request["program"], constants)
+            if squeezed is not None:
+                closed = with_squeezed_numbers(closed, squeezed)
             self.programs[key] = closed, jax.jit(jax.extend.core.jaxpr_as_fun(closed))
         closed, compiled = self.programs[key]
         done = {"done": dict(operations(closed, request["elements"]))}

@@ -49,6 +49,68 @@ def operations(closed: Any, elements: str = "") -> Counter[str]:
     return counted
 
 
+def run_by_jax(function: Callable, args: Sequence, static: Sequence[int],
+               squeezed: float | None) -> Any:
+    """The result of a function by ``jax.jit``, if asked for with :func:`with_squeezed_numbers`."""
+    import jax
+    from jax.extend.core import jaxpr_as_fun
+
+    __tracebackhide__ = True
+    if squeezed is None:
+        return jax.jit(function, static_argnums=tuple(static))(*args)
+    closed, shapes = traced(function, args, static)
+    given = [value for number, value in enumerate(args) if number not in static]
+    program = jax.jit(jaxpr_as_fun(with_squeezed_numbers(closed, squeezed)))
+    results = program(*jax.tree.leaves(given))
+    return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+
+# A call of a program inside; whether for compiling, derivatives or memory does not change values.
+CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2",
+         "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+
+
+def with_squeezed_numbers(closed: Any, low: float) -> Any:
+    """A closed jaxpr that draws other random numbers: from [low, low + 1/2) in place of [0, 1)."""
+    import jax
+    from jax.extend.core import Literal
+
+    def run(jaxpr: Any, constants: Sequence, *arguments: Any) -> list:
+        known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
+
+        def value(atom: Any) -> Any:
+            return atom.val if isinstance(atom, Literal) else known[atom]
+
+        for equation in jaxpr.eqns:
+            given = map(value, equation.invars)
+            name, params, several = (equation.primitive.name, equation.params,
+                                     equation.primitive.multiple_results)
+            if name in CALLS:
+                body = next(params[key] for key in BODIES if key in params)
+                results = run(getattr(body, "jaxpr", body), getattr(body, "consts", ()), *given)
+            else:
+                result = equation.primitive.bind(
+                    *given, **{key: again(part) for key, part in params.items()})
+                results = result if several else [result]
+            if name == "random_bits":
+                # A number begins with the highest bits.
+                (drawn,) = results
+                bits = np.iinfo(drawn.dtype).bits
+                results = [(drawn >> 1) + drawn.dtype.type(int(low * 2.0**bits))]
+            known.update(zip(equation.outvars, results, strict=True))
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def again(part: Any) -> Any:
+        if type(part) is tuple:
+            return tuple(map(again, part))
+        closed = hasattr(part, "jaxpr") and hasattr(part, "consts")
+        return with_squeezed_numbers(part, low) if closed else part
+
+    types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals]
+    return jax.make_jaxpr(lambda *arguments: run(closed.jaxpr, closed.consts, *arguments))(*types)
+
+
 def _inner(value: Any) -> list:
     """The jaxprs among the parameters of an operation: loops, branches and calls have some."""
     if isinstance(value, (list, tuple)):

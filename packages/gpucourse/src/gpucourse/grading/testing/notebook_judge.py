@@ -17,7 +17,7 @@ from gpucourse.adapters.cuda_text import loaded
 from gpucourse.exercises.orders import OF_A_LAUNCH, checked, order_matters
 from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.testing.compiling import gist, is_compile_error
-from gpucourse.grading.testing.jaxprs import operations, traced, without_jax
+from gpucourse.grading.testing.jaxprs import operations, run_by_jax, traced, without_jax
 from gpucourse.grading.testing.unsolved import unsolved
 from gpucourse.grading.testing.watching import (
     COMPILES_NOT,
@@ -58,7 +58,7 @@ class NotebookJudge:
             ) from None
 
     def call(self, name: str, args: tuple, *, where: str, schedules: int, static: tuple,
-             exchanged: Sequence[tuple[Any, Any]]) -> Any:
+             exchanged: Sequence[tuple[Any, Any]], squeezed: float | None) -> Any:
         import virtualgpu
 
         __tracebackhide__ = True
@@ -70,9 +70,7 @@ class NotebookJudge:
                      for value in args)
 
         if where == "jax":
-            import jax
-
-            return to_host(jax.jit(function, static_argnums=static)(*args))
+            return to_host(run_by_jax(function, args, static, squeezed))
 
         def once() -> Any:
             __tracebackhide__ = True

@@ -30,7 +30,8 @@ GARBAGE = 0xFD
 
 
 def call(name: str, *args: object, where: str = "device", schedules: int = 1,
-         static: Sequence[int] = (), exchanged: Exchanged = ()) -> Any:
+         static: Sequence[int] = (), exchanged: Exchanged = (),
+         squeezed: float | None = None) -> Any:
     """Call the student's host function `name` and return its result.
 
     Parameters
@@ -52,12 +53,16 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1,
         device (its elements in any order, cast or in part; an argument of a launch), the device
         gets the second, so that a result made on the device is that of the second. An array with
         None before it takes the place of any other array of as many bytes that is not all zeros.
+    squeezed
+        For ``"jax"``: from 0 to 1/2. The numbers that JAX draws evenly from [0, 1) come from
+        [squeezed, squeezed + 1/2) instead, and what is made of them has to follow: with 0.1,
+        ``jax.random.uniform(key, minval=-1.0)`` lies between -0.8 and 0.2.
 
     Raises PropertyFailed when the answer is at fault: with `exchanged`, also if nothing was.
     """
     __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
     return current_judge().call(name, args, where=where, schedules=schedules,
-                                static=tuple(static), exchanged=exchanged)
+                                static=tuple(static), exchanged=exchanged, squeezed=squeezed)
 
 
 def launch(
@@ -268,7 +273,7 @@ class Judge(Protocol):
     launched: list[Launched]
 
     def call(self, name: str, args: tuple, *, where: str, schedules: int,
-             static: tuple, exchanged: Exchanged) -> Any: ...
+             static: tuple, exchanged: Exchanged, squeezed: float | None) -> Any: ...
 
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched: ...
