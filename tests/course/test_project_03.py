@@ -26,6 +26,7 @@ KINDS = {
     "not converged", "hard-coded output",
     "one thread does everything", "one thread of each block does everything",
     "NumPy in place of JAX", "a loop of Python in place of arrays",
+    "a check by what is to be checked", "threads that look busy",
 }
 
 @pytest.fixture(scope="module")

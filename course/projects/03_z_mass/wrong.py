@@ -13,6 +13,14 @@ def find_masses(pt1, eta1, phi1, pt2, eta2, phi2, masses):
     if i < masses.size:
         masses[i] = pair_mass(pt1[i], eta1[i], phi1[i], pt2[i], eta2[i], phi2[i])
 '''
+FIRST_MASS = '''@cuda.jit(device=True)
+def first_mass(muons):
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+    return math.nan
+'''
 FIRST_PAIR = '''
 
 @cuda.jit(extensions=[ak.numba.cuda])
@@ -332,6 +340,36 @@ def first_pair(events, masses):
                     masses[i] = pair_mass(one.pt, one.eta, one.phi,
                                           other.pt, other.eta, other.phi)
                     return
+'''},
+    },
+    {
+        "name": "one-thread-finds-every-first-pair",
+        "kind": "one thread does everything",
+        "fails": ["test-first-pair"],
+        "reason": "is serial: one thread does the work of many",
+        "cells": {"first-pair": FIRST_MASS + '''
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def first_pair(events, masses):
+    if cuda.grid(1) == 0:
+        for i in range(len(events)):
+            masses[i] = first_mass(events[i].muons)
+'''},
+    },
+    {
+        "name": "one-in-two-finds-in-vain",
+        "kind": "threads that look busy",
+        "fails": ["test-first-pair"],
+        "reason": "when a thread is alone",
+        "cells": {"first-pair": FIRST_MASS + '''
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def first_pair(events, masses):
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    for i in range(g // 2, len(events), (G + 1) // 2):
+        mass = first_mass(events[i].muons)
+        if g % 2 == 0:
+            masses[i] = mass
 '''},
     },
     {
@@ -740,6 +778,17 @@ def fill_events(events, low, high, counts):
 '''},
     },
     {
+        "name": "the-kernel-checks-itself",
+        "kind": "a check by what is to be checked",
+        "fails": ["test-nearest-on-cpu"],
+        "reason": "a kernel is launched: it would agree with itself",
+        "cells": {"nearest-on-cpu": '''def nearest_on_cpu(events):
+    masses = cuda.device_array(len(events), np.float64)
+    nearest_z[64, 128](ak.to_backend(events, "cuda"), masses)
+    return masses.copy_to_host()
+'''},
+    },
+    {
         "name": "combinations-of-any-charge",
         "kind": "same-sign pair",
         "fails": ["test-nearest-on-cpu"],
@@ -813,6 +862,22 @@ def fill_events(events, low, high, counts):
     expected = expected_counts(parameters, edges)
     terms = expected - counts * jnp.log(expected)
     return sum(terms[k] for k in range(counts.size))
+'''},
+    },
+    {
+        "name": "a-loop-over-more-bins-than-there-are",
+        "kind": "a loop of Python in place of arrays",
+        "fails": ["test-nll"],
+        "reason": "a loop of Python over the bins",
+        # As many turns whatever the number of bins.
+        "cells": {"nll": '''def nll(parameters, edges, counts):
+    expected, total = expected_counts(parameters, edges), 0.0
+    expected = jnp.pad(expected, (0, 120), constant_values=1.0)
+    padded = jnp.pad(counts, (0, 120))
+    for i in range(120):
+        one = expected[i] - padded[i] * jnp.log(expected[i])
+        total = total + jnp.where(i < len(counts), one, 0.0)
+    return total
 '''},
     },
     {

@@ -127,7 +127,8 @@ HONEST_COUNTS = {
         BACK, "return np.concatenate([part.copy_to_host() for part in (counts[:3], counts[3:])])"),
     "looked at before": COUNT.replace(
         BACK, "numbers = cuda.to_device(np.arange(bins))\n"
-        "    tally[1, 1](cuda.to_device(values[:1]), numbers)\n    numbers.copy_to_host()\n    " + BACK),
+        "    tally[1, 1](cuda.to_device(values[:1]), numbers)\n"
+        "    numbers.copy_to_host()\n    " + BACK),
     "compared with numpy's": COUNT.replace(
         BACK, "found = counts.copy_to_host()\n"
         "    assert (found == np.bincount((values * bins).astype(int), minlength=bins)).all()\n"
