@@ -20,7 +20,7 @@ KINDS = {
     "scatter that overwrites its input", "scatter out of bounds", "lost repeated indices", "fmax",
     "fast-math isnan", "swallowed tracers (zero gradient)", "// on integers",
     "unsupported primitives swallowed", "jax.jit in place of a compiler",
-    "one thread does everything",
+    "one thread does everything", "one thread of each warp does everything",
 }
 
 

@@ -494,7 +494,9 @@ expect_formulas([
 #   thread computes one element of each result: thread n the n-th, if there is one. There are more threads
 #   than elements. The work of the busiest is counted: where one array goes in and one comes out, at most 4
 #   loads and stores, for a single element. The grader also launches such a kernel with a single thread for a
-#   single element: the busiest thread of many may do 1.5 times what that one does.
+#   single element: the busiest thread of many may do 1.5 times what that one does. With more arrays, and in
+#   the steps that follow, it may make four times the loads and stores that its elements need, and
+#   run four times the instructions.
 #
 # `stored("in0", aval)` is the Array of what lies in memory at the pointer `in0`; `unravel("thread", shape)`
 # is the index of the n-th element, `ravel(index, shape)` the way back. Names of pointers are yours, but
@@ -619,6 +621,15 @@ def source_of(program, *args):
     """The CUDA C++ that your compiler makes of a program for such arguments."""
     return call("compiled_text", program, *map(np.zeros_like, args), where="host")[0]
 
+# %% id="one-each" role="setup"
+def expect_one_each(launched, busiest):
+    """No thread may make more accesses and run more instructions than these two numbers."""
+    if launched.counters is not None:  # a real GPU does not tell
+        accesses, instructions = busiest
+        expect(launched.counters.busiest_accesses <= accesses
+               and launched.counters.busiest_instructions <= instructions,
+               "one thread does the work of many: each has an element of every result to compute, and no more")
+
 # %% id="comparing" role="setup"
 def computed(program, *args, schedules=0):
     """What the kernel writes, what jax.jit returns (two lists of arrays), and the launch."""
@@ -637,16 +648,19 @@ def computed(program, *args, schedules=0):
     return outputs, expected, launched
 
 
-def same(program, *args, otherwise, schedules=0):
+def same(program, *args, otherwise, schedules=0, busiest=None):
     """The kernel must compute what jax.jit does: whole numbers exactly, floats to rounding.
 
-    otherwise says what is wrong if not; a list says it for each result.
+    otherwise says what is wrong if not; a list says it for each result. busiest has the accesses and
+    instructions that a thread may make, if they are counted.
     """
     outputs, expected, launched = computed(program, *args, schedules=schedules)
     most = max(array.size for array in expected)
     if launched.counters is not None:  # a real GPU does not tell
         expect(launched.counters.threads_at_work >= most, "some threads do the work of others: each "
                "has an element of every result to compute and to store, if there is one for it")
+    if busiest:
+        expect_one_each(launched, busiest)
     reasons = [otherwise] * len(outputs) if isinstance(otherwise, str) else otherwise
     # One for all results: what is small in one may be the difference of numbers as large as another's.
     size = max(np.abs(array[np.isfinite(array)]).max(initial=0) if array.dtype.kind == "f" else 0
@@ -704,6 +718,8 @@ same("def f(x, y): return x * y + jnp.sin(x)", x, y,
 launched = same("def f(x): return x / 3 - 1", np.ones((5, 29)),
                 otherwise="wrong for two axes, or several blocks")
 expect_parallel(launched, 5 * 29, rounds=0)
+same("def f(x, y): return x * y + jnp.exp(x), x - y", np.linspace(-2, 2, 500), np.linspace(5, 6, 500),
+     busiest=(24, 320), otherwise="two results of five hundred elements come out wrong")
 same("table = np.arange(7.0)\ndef f(x, y, n): return y, x + table, 2.0, jnp.where(n > 3, x, -x), n * 2, n > 3",
      x, y, n, otherwise=[
          "a result that is an input is wrong", "an array that the function took from around itself is wrong",
@@ -837,6 +853,8 @@ same("def f(x): return x.reshape(2, 6), x[1]", square,
      otherwise=["a reshape is wrong", "a row of a matrix is wrong"])
 same("def f(x, y): return x[1:] - x[:-1], 2 * x[:, :1] + y", square, row,
      otherwise="views inside of an expression are wrong")
+same("def f(x, y): return x[1:] - x[:-1], 2 * x[:, :1] + y", np.arange(600.0).reshape(20, 30), np.arange(30.0),
+     busiest=(24, 320), otherwise="views of a larger array are wrong")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng()
 low, high, step = int(rng.integers(0, 4)), int(rng.integers(9, 12)), int(rng.integers(2, 4))
@@ -856,6 +874,8 @@ same("def f(x, y): return jnp.concatenate([x, y])", np.arange(3.0), np.arange(40
      otherwise="two arrays one after the other come out wrong")
 same("def f(x, y): return jnp.concatenate([x, y[:, :1], x * 2], axis=1)", square, square,
      otherwise="wrong along the second axis, or with three arrays")
+same("def f(x, y): return jnp.concatenate([x, y, x * y])", np.arange(200.0), np.arange(200.0, 400.0),
+     busiest=(16, 240), otherwise="wrong for longer arrays")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng()
 n, m = (int(length) for length in rng.integers(2, 60, 2))
@@ -944,6 +964,8 @@ WINDOW = "def f(x, i): return lax.dynamic_slice(x, (i,), (3,))"
 same(WINDOW, ten, np.array(4), otherwise="a window in the middle is wrong")
 same(WINDOW, ten, np.array(9), otherwise="a window that reaches beyond the end is not moved back")
 same("def f(x, i): return x[i]", ten, np.array(-2), otherwise="x[-2] is wrong")
+same(WINDOW.replace("3", "300"), np.arange(400.0), np.array(70), busiest=(12, 200),
+     otherwise="a wide window is wrong")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng()
 table = rng.normal(size=(9, 14))
@@ -987,6 +1009,8 @@ same("def f(x, i): return x.at[i].add(1.0)", np.zeros(5), np.array([1, 3, 1, 1])
      otherwise="an index that is there three times does not count three times")
 same("def f(x, i): return x.at[i].set(9.0)", ten, np.array([10, 2]),
      otherwise="an update outside of the array does something")
+same("def f(x, i, y): return x.at[i].add(y)", np.zeros(400), np.arange(0, 400, 40), np.ones(10),
+     busiest=(56, 800), otherwise="ten windows in a longer array come out wrong")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng()
 n = int(rng.integers(20, 40))
@@ -1063,6 +1087,8 @@ same("def f(x): return x.max(axis=1), x.min(axis=0)", -1 - square,
      otherwise="the largest of negative numbers is wrong, or the least")
 same("def f(x): return x.max()", np.array([1.0, np.nan, 3.0]), otherwise="max loses a NaN")
 same("def f(x): return x.sum(), x.prod()", np.zeros(0), otherwise="the sum or product of nothing is wrong")
+same("def f(x): return x.sum(axis=1), x.max(axis=1)", np.arange(2400.0).reshape(300, 8), busiest=(72, 800),
+     otherwise="the sums of many rows are wrong")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng()
 cube = rng.normal(size=tuple(int(length) for length in rng.integers(2, 7, 3)))
@@ -1216,6 +1242,8 @@ def scan(equation, *operands):
 SUMS = "def f(x): return lax.scan(lambda total, row: (total + row, total), jnp.zeros(4), x)"
 same(SUMS, square, otherwise="running sums of columns are wrong", schedules=1)
 same(SUMS.replace(", x)", ", x, reverse=True)"), square, otherwise="a scan with reverse=True is wrong")
+same(SUMS.replace("4", "100"), np.arange(600.0).reshape(6, 100), busiest=(64, 800),
+     otherwise="running sums of many columns are wrong")
 FIBONACCI = "def f(x): return lax.fori_loop(0, 10, lambda i, ab: (ab[1], ab[0] + ab[1]), (x, x))"
 same(FIBONACCI, np.ones(3), otherwise="one carry is changed before the other is computed from it")
 same("def f(x): return lax.scan(lambda c, row: (c + row, c), 5.0, x)[0]", np.zeros(0),
@@ -1278,6 +1306,7 @@ def while_loop(equation, *operands):
 DOUBLED = "def f(x, n): return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]"
 same(DOUBLED, np.arange(3.0), np.array(5), otherwise="five turns come out wrong")
 same(DOUBLED, np.arange(3.0), np.array(0), otherwise="a loop whose test fails at once makes a turn")
+same(DOUBLED, np.arange(400.0), np.array(5), busiest=(24, 400), otherwise="wrong for many columns")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng()
 a, b = int(rng.integers(200, 500)), int(rng.integers(20, 90))
@@ -1392,6 +1421,8 @@ expect(call("compilations", COUNTED, [[three], [np.arange(4.0)], [three]], where
 TREE = "def f(p, x): return {'sum': p['a'] * x + p['b'], 'both': (x, [p['b']])}"
 found = call("once", TREE, {"a": three, "b": three + 5}, three)
 expect(isinstance(found, dict) and set(found) == {"sum", "both"}, "a dictionary does not come back as one")
+call("once", "def f(x, y): return x * y, x + y", np.ones(500), np.ones(500), schedules=0)
+expect_one_each(launches()[0], (16, 200))
 expect_equal(found["sum"], three * three + three + 5, "a tree of arguments comes out wrong")
 GRADIENT = "f = jit(lambda x: (x * x * x).sum())\ng = jax.grad(f)"
 expect_close(call("transformed", GRADIENT, three, where="host"), 3 * three**2,
@@ -1529,7 +1560,7 @@ water = [rng.uniform(low, high, n) for low, high in ((0, 40), (0, 30), (0, 1000)
 call("once", SEA_WATER, *water, schedules=0)
 expect(len(launches()) == 1, "the density is not computed in one launch: a kernel for each operation?")
 # Counted where the values are compared: no load that is there for the count alone.
-counted = same(SEA_WATER, *water, otherwise="the density of sea water is wrong").counters
+counted = same(SEA_WATER, *water, busiest=(16, 400), otherwise="the density of sea water is wrong").counters
 if counted is not None:  # a real GPU does not tell
     expect(counted.global_load_requests == 3 * n // 32,
            "an argument is read more than once by a thread, or less")
@@ -1558,6 +1589,7 @@ for column in range(5):
 rng = secret_rng("energy")
 same(ENERGY, *basin(rng, 4, 5), otherwise=["a step of turbulent energy is wrong",
                                            "what the surface lacks is wrong"])
+same(ENERGY, *basin(rng, 4, 80), busiest=(600, 6000), otherwise="a step of turbulent energy is wrong")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng("deep")
 same(ENERGY, *basin(rng, 7, 3), otherwise="a step of turbulent energy is wrong")
