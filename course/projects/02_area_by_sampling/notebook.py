@@ -1157,6 +1157,10 @@ for grid, block, limit, least in ((16, 128, 500, 2000), (5, 64, 200, 1200), (9, 
     # Rounding may send a point that hovers at the limit the other way.
     expect(abs(total[0] - 1000 - bounded(reference_points(2**32 - 500, n, seed), 2 * limit)) <= 5,
            "these are not the points that the text asks for, or not what their orbits do")
+# In two turns all points take the same work, and a single thread is soon done.
+launched = launch("mandelbrot_hits", 3, 96, 7, 0, 8000, 2, total.copy(), schedules=0)
+alone = launch("mandelbrot_hits", 1, 1, 7, 0, 100, 2, total.copy(), schedules=0)
+expect_parallel(launched, 8000, instructions=4000, alone=(alone, 100))
 ### END HIDDEN TESTS
 
 # %% id="picture"
