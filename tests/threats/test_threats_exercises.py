@@ -1,5 +1,5 @@
-"""Rows 77, 78, 81 and 92 to 96 of the threats: about single exercises, so known-wrong answers of the
-projects are the attempts. The project's solution is graded beside each.
+"""Rows 77, 78, 81 and 92 to 96 of the threats: about single exercises, so known-wrong answers of
+the projects are the attempts. The project's solution is graded beside each.
 """
 
 from __future__ import annotations
