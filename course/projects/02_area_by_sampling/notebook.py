@@ -627,7 +627,8 @@ expect(sum(launched.counters.thread_instructions for launched in launches()) >= 
 busiest = max(launches(), key=lambda launched: launched.counters.thread_instructions)
 expect(math.prod(busiest.block) >= 32,
        "the points are drawn by blocks of fewer than 32 threads: most lanes of a warp are idle")
-expect_parallel(busiest, 2047 * 30, instructions=2500)
+expect(math.prod(busiest.grid) * math.prod(busiest.block) >= 2047,
+       "the points are drawn by a launch of fewer threads than the function was asked for")
 # Whatever the seed that the host has, the device has the same one, or the same states.
 threads, points = (int(n) for n in secret_rng("shape").integers((200, 30), (300, 50)))
 for number, given in enumerate(secret_rng("given").integers(2**40, size=3).tolist()):
