@@ -14,68 +14,31 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
 
 from gpucourse.grading.classes.batch import Grader, Job
+from gpucourse.grading.classes.stamps import (
+    TIMESTAMP,
+    Stamp,
+    copy_stamps,
+    stamp,
+    update,
+)
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
-from gpucourse.grading.submission.reading import Unreadable, read_bytes
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
-from gpucourse.system.atomic import PRIVATE, write_atomically
 
-# nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
-STAMPS = ("timestamp.txt", "submission_secret.txt")
-STAMP_BYTES = 200
-# What a date, a time and the name of a time zone are written with. dateutil takes a path for a
-# zone too, and reads the file.
-TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
 # either, and none that cannot be shown (control and direction characters, halves of surrogates).
 STUDENT = re.compile(
     "[^<>&\"'`\\\\\x00-\x1f\x7f-\x9f"
     "\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
-
-
-def copy_stamps(folder: Path, target: Path) -> None:
-    """Copy nbgrader's ``timestamp.txt`` and ``submission_secret.txt``, or put others in place.
-
-    Both are written on the student's machine. nbgrader stops on a time that it cannot read, and
-    cannot release anybody's feedback when one submission lacks either. So the time of the folder
-    stands in for a bad time, and a random secret for a missing one.
-    """
-    from nbgrader.utils import parse_utc
-
-    def read(name: str) -> str:
-        return read_bytes(folder / name, STAMP_BYTES).decode("ascii").strip()
-
-    try:
-        time = read("timestamp.txt")
-        if not TIME.fullmatch(time):
-            raise ValueError
-        parse_utc(time)
-    except Exception:  # whatever a parser of dates thinks of; it is never the class's concern
-        handed_in = datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC)
-        time = handed_in.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
-    _update(target / "timestamp.txt", time)
-    try:
-        _update(target / "submission_secret.txt", read("submission_secret.txt"))
-    except (Unreadable, ValueError):
-        if not (target / "submission_secret.txt").exists():
-            _update(target / "submission_secret.txt", secrets.token_hex(64))
-
-
-def _update(path: Path, text: str) -> None:
-    """Write `text` unless it is there already."""
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        write_atomically(path, text, PRIVATE)
 
 
 @dataclass(frozen=True)
@@ -104,6 +67,28 @@ class Classroom:
 
     def verdict_path(self, student: str, assignment: str, notebook: str) -> Path:
         return self.root / "verdicts" / student / assignment / f"{notebook}.json"
+
+    def stamp(self, student: str, assignment: str) -> Stamp:
+        """When a submission was handed in, or why that is not known."""
+        folder = self.root / "submitted" / student / assignment
+        return stamp(folder, self._refused(student, assignment))
+
+    def untimed(self, assignment: str, students: Iterable[str], *, due: bool) -> list[str]:
+        """A sentence for each reason why it is not known when work was handed in, with its students.
+
+        That there is no time at all matters only where work can be late: `due`.
+        """
+        found: dict[str, list[str]] = {}
+        for student in students:
+            told = self.stamp(student, assignment)
+            if told.why and (due or os.path.lexists(
+                    self.root / "submitted" / student / assignment / TIMESTAMP)):
+                found.setdefault(told.why, []).append(student)
+        return [f"Time of handing in unknown, so no lateness is counted: {', '.join(who)} ({why})."
+                for why, who in found.items()]
+
+    def _refused(self, student: str, assignment: str) -> Path:
+        return self.root / "verdicts" / student / assignment / "refused_time.txt"
 
     def verdict(self, assignment: str, job: Job) -> Verdict | None:
         """The stored verdict, if it is of this very work and these very tests."""
@@ -142,9 +127,9 @@ class Classroom:
         for _, source in sources:
             ingested = self._ingest_one(folder, source, limits)
             text = nbformat.writes(rebuild(source, ingested), version=4)
-            _update(target / f"{source.name}.ipynb", text + "\n")
+            update(target / f"{source.name}.ipynb", text + "\n")
             taken.append(ingested)
-        copy_stamps(folder, target)
+        copy_stamps(folder, target, self._refused(student, assignment))
         return taken
 
     def _ingest_one(self, folder: Path, source: Assignment, limits: Limits | None) -> Ingested:

@@ -124,6 +124,9 @@ class Class:
                 number: again(job, self.classroom.stored(assignment, job)) if again else job
                 for number, job in enumerate(jobs) if number not in verdicts}
             self._run(assignment, jobs, waiting, verdicts, book)
+            people = sorted({job.student for job in jobs})
+            for sentence in self.classroom.untimed(assignment, people, due=book.due(assignment)):
+                self.console.print(sentence, style="yellow", markup=False)
         return [verdicts[number] for number in sorted(verdicts)]
 
     def _on_file(self, assignment: str, jobs: list[Job]) -> dict[int, Verdict]:

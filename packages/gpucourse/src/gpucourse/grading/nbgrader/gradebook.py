@@ -23,11 +23,12 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
-from nbgrader.utils import find_all_files
+from nbgrader.utils import find_all_files, parse_utc
 from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.grading.classes.batch import Job
-from gpucourse.grading.classes.classroom import STAMPS, Classroom
+from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.classes.stamps import STAMPS, TIMESTAMP
 from gpucourse.grading.nbgrader.steps import fill_in
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import rebuild
@@ -95,6 +96,16 @@ class GradebookWriter:
         except MissingEntry:
             return False
 
+    def due(self, assignment: str) -> bool:
+        """Whether the assignment has a due date, so that work can be late."""
+        return self.gradebook.find_assignment(assignment).duedate is not None
+
+    def forget_time(self, assignment: str, student: str) -> None:
+        """Have no time of handing in on file: nbgrader's own command keeps an earlier one."""
+        with contextlib.suppress(MissingEntry):
+            self.gradebook.find_submission(assignment, student).timestamp = None
+            self.gradebook.db.commit()
+
     def write(self, assignment: str, job: Job, verdict: Verdict) -> None:
         """Points into the gradebook, the graded notebook into ``autograded/``.
 
@@ -124,9 +135,9 @@ class GradebookWriter:
         with warnings.catch_warnings():
             # nbgrader's own way of adding rows, of which SQLAlchemy complains each time.
             warnings.filterwarnings("ignore", message="Object of type <Submitted")
-            submission = book.update_or_create_submission(
-                assignment, job.student,
-                timestamp=(folder / "timestamp.txt").read_text(encoding="utf-8").strip())
+            submission = book.update_or_create_submission(assignment, job.student)
+        # No time is no lateness, whatever was there before.
+        submission.timestamp = parse_utc((folder / TIMESTAMP).read_text(encoding="utf-8") or None)
         notebook = book.find_submission_notebook(source.name, assignment, job.student)
         outcomes = {outcome.test: outcome.earned for outcome in verdict.tests}
         untouched = {cell.grade_id for cell in source.solutions

@@ -76,6 +76,7 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
     traits = c.get("GradeWithOracle", Config())
     try:
         jobs = classroom.ingest(assignment, students)
+        _tell_times(classroom, assignment, students, c)
         classroom.grade(
             assignment, jobs,
             lambda: Grader(hidden=hidden_folders(root, c), workers=traits.get("workers", 0),
@@ -88,6 +89,20 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
     except Exception as error:
         # An exception would only be logged, and the configuration lost with it.
         sys.exit(f"Nothing was graded: {type(error).__name__}: {error}")
+
+
+def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: Config) -> None:
+    """Whose time of handing in is not known, in words and in the gradebook."""
+    from gpucourse.grading.nbgrader.gradebook import GradebookWriter
+
+    with GradebookWriter(classroom, c) as book:
+        if not book.knows(assignment):
+            return
+        for student in students:
+            if not classroom.stamp(student, assignment).time:
+                book.forget_time(assignment, student)
+        for sentence in classroom.untimed(assignment, students, due=book.due(assignment)):
+            print(sentence, file=sys.stderr)
 
 
 def hidden_folders(root: Path, c: Config) -> list[Path]:

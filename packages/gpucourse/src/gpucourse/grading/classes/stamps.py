@@ -1,0 +1,93 @@
+"""When a submission was handed in, and nbgrader's two files that stand beside it.
+
+A time that is not known is no time, never a guess: from a guess nbgrader would compute lateness,
+and its late penalty would take points. nbgrader reads an empty ``timestamp.txt`` as no time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from gpucourse.grading.submission.reading import Unreadable, read_bytes
+from gpucourse.grading.verdict import as_text
+from gpucourse.system.atomic import PRIVATE, write_atomically
+
+TIMESTAMP, SECRET = "timestamp.txt", "submission_secret.txt"
+# nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
+STAMPS = (TIMESTAMP, SECRET)
+STAMP_BYTES = 200
+# What a date, a time and the name of a time zone are written with. dateutil takes a path for a
+# zone too, and reads the file.
+TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
+# So far two clocks that are right may be apart.
+APART = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """When a submission was handed in, as nbgrader writes it; empty where that is not known, and
+    then `why`."""
+
+    time: str
+    why: str = ""
+
+
+def stamp(folder: Path, refused: Path | None = None) -> Stamp:
+    """The time that a submission's ``timestamp.txt`` tells, if it is one that can be.
+
+    It is written on the student's machine. A time that is still to come says that the machine's
+    clock is wrong; `refused` is a file that remembers such a one, which stays refused when its
+    time has come: a grade must not change because a day has passed.
+    """
+    from nbgrader.utils import parse_utc
+
+    if not os.path.lexists(folder / TIMESTAMP):
+        return Stamp("", "there is no timestamp.txt")
+    try:
+        time = read_bytes(folder / TIMESTAMP, STAMP_BYTES).decode("ascii").strip()
+        if not time:
+            return Stamp("", "timestamp.txt is empty")
+        if not TIME.fullmatch(time):
+            raise ValueError
+        told = parse_utc(time)
+        now = datetime.now(UTC).replace(tzinfo=None)
+        to_come = told > now + APART
+    except Exception:  # whatever a parser of dates thinks of; it is never the class's concern
+        return Stamp("", "timestamp.txt holds no time that can be read; formgrader stops at it: "
+                         "delete it, or write the right time into it")
+    if to_come and refused is not None:
+        write_atomically(refused, time, PRIVATE)
+    if to_come or (refused is not None and _text(refused) == time):
+        return Stamp("", f"timestamp.txt says {as_text(time)}, which was still to come when it was "
+                         "read: write the right time into it, or delete it")
+    return Stamp(time)
+
+
+def copy_stamps(folder: Path, target: Path, refused: Path | None = None) -> None:
+    """Copy nbgrader's ``timestamp.txt`` and ``submission_secret.txt``, or put others in place.
+
+    Both are written on the student's machine. nbgrader stops on a time that it cannot read, and
+    cannot release anybody's feedback when one submission lacks either. So an empty file stands for
+    a time that is not known, and a random secret for a missing one.
+    """
+    update(target / TIMESTAMP, stamp(folder, refused).time)
+    try:
+        update(target / SECRET, read_bytes(folder / SECRET, STAMP_BYTES).decode("ascii").strip())
+    except (Unreadable, ValueError):
+        if not (target / SECRET).exists():
+            update(target / SECRET, secrets.token_hex(64))
+
+
+def update(path: Path, text: str) -> None:
+    """Write `text` unless it is there already."""
+    if _text(path) != text:
+        write_atomically(path, text, PRIVATE)
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
