@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test test-quick rehearse coverage build check demo slides site release bench gpu-check bench-gpu evidence lock clean
+.PHONY: help setup course test test-quick rehearse coverage build check demo slides site release class bench gpu-check bench-gpu evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -24,12 +24,16 @@ FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 # Passed on: make course COURSE_ARGS="--no-browser --port 8899", make test TEST_ARGS="-k grader",
 # make bench-gpu BENCH_ARGS=--try, make demo DEMO_ARGS=--quick.
 COURSE_ARGS ?=
-# JupyterLab shows lessons, their help and one's own work (hub/learner); with VIEW=teacher everything.
-VIEW ?= learner
+# JupyterLab shows lessons, their help, answers and one's own work (hub/alone); with VIEW=learner no
+# answers, as on a hub; with VIEW=teacher everything.
+VIEW ?= alone
+VIEWS := $(CURDIR)/hub/$(VIEW)$(if $(filter alone,$(VIEW)),:$(CURDIR)/hub/learner)
 TEST_ARGS ?=
 LOCK_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+# make site SITE_ARGS=--without-project-answers
+SITE_ARGS ?=
 GPU_ARGS ?=
 
 # How many workers, and which tests run together: conftest.py. A test that kills its process ends the
@@ -53,7 +57,7 @@ setup: $(STAMP) ## Install everything into .venv (quick when nothing has changed
 
 course: setup ## Open JupyterLab on the course
 	@PATH="$(abspath $(VENV))/bin:$$PATH" XLA_PYTHON_CLIENT_PREALLOCATE=false \
-	  JUPYTER_CONFIG_PATH="$(CURDIR)/hub/$(VIEW)$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+	  JUPYTER_CONFIG_PATH="$(VIEWS)$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 	  $(VENV)/bin/jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
 	  --LabApp.default_url=/lab/tree/welcome.ipynb $(COURSE_ARGS)
 
@@ -102,13 +106,16 @@ slides: setup $(SITE_STAMP) ## Each lecture as slides for a browser, into build/
 	$(IN_VENV) -m gpucourse.publish.site --sphinx $(SITE_TOOLS)/bin/python --slides build/slides
 
 site: setup $(SITE_STAMP) ## The course as a static site that opens offline, into build/site
-	$(IN_VENV) -m gpucourse.publish.site --sphinx $(SITE_TOOLS)/bin/python build/site
+	$(IN_VENV) -m gpucourse.publish.site --sphinx $(SITE_TOOLS)/bin/python $(SITE_ARGS) build/site
 
 release: setup ## The handout for learners as one zip file, into build/release
 	@rm -rf build/release; $(find_uv); for package in virtualgpu gpucourse; do \
 	  "$$uv" build -q --wheel --python $(IN_VENV) --build-constraint requirements/build.txt \
 	    --require-hashes --out-dir build/release packages/$$package || exit; done
 	@$(IN_VENV) -m gpucourse.publish.release build/release
+
+class: release ## A class's own tree, without answers: a git repository and a zip file, into build/class
+	@$(IN_VENV) -m gpucourse.publish.class_tree build/release build/class
 
 bench: setup ## Measure the virtual GPU, the stand-in for CuPy, the pictures, and jaxpile
 	$(IN_VENV) -m benchmarks.virtualgpu_speed

@@ -126,9 +126,9 @@ def test_nothing_is_written_that_gives_something_away(repository: Path, tmp_path
         shutil.copy(wheel, tmp_path)
     whole = release.files
 
-    def with_more(root: Path, wheels: list[Path]) -> dict[str, bytes]:
+    def with_more(root: Path, wheels: list[Path], **options: bool) -> dict[str, bytes]:
         solution = root / "solutions" / "05_numba_cuda.ipynb"
-        return {**whole(root, wheels), "lectures/05_numba_cuda.ipynb": solution.read_bytes(),
+        return {**whole(root, wheels, **options), "lectures/05_numba_cuda.ipynb": solution.read_bytes(),
                 "docs/x.md": b"[dead](nowhere.md)"}
 
     monkeypatch.setattr(release, "files", with_more)

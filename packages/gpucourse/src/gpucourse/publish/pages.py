@@ -44,12 +44,14 @@ def documents(root: Path) -> list[Path]:
 
 
 def lesson_page(
-    shown: Shown, run_line: str, exercises: Mapping[str, Exercise] = MappingProxyType({})
+    shown: Shown, run_line: str, exercises: Mapping[str, Exercise] = MappingProxyType({}), *,
+    answers: bool = True,
 ) -> NotebookNode:
     """A lesson as it is read: starters, each answer behind a fold, outputs of the solved lesson.
 
     Notes for the room are left out. ``run_line``, Markdown, goes below the title. The hints of
-    ``exercises`` stand behind folds too.
+    ``exercises`` stand behind folds too. Without ``answers`` there is the starter alone, and not
+    what the answer shows.
     """
     source = shown.source
     origins = {cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
@@ -62,6 +64,7 @@ def lesson_page(
         elif "room" not in origin.tags:
             parts = list(_parts(source.lesson, origin, cell))
             if starter(source.lesson, origin) is not None:
+                parts = parts if answers else parts[:1]
                 if name := exercise_of(source, origin, exercises):
                     told = new_markdown_cell(hints(exercises[name]), id=f"{cell.id}-hints")
                     parts.insert(1, told)
@@ -129,8 +132,9 @@ def starter(lesson: Lesson, cell: Cell) -> str | None:
     return released_source(cell.source, code=cell.kind == "code")
 
 
-def room_notes(lessons: list[Shown]) -> str:
-    """One page with the notes for the room of every lesson that has some."""
+def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
+    """One page with the notes for the room of every lesson that has some; without ``answers``, of
+    lectures alone."""
     lines = [
         "# Notes for the room", "",
         "What each lecture's `solutions/` notebook tells its teacher: a timetable, where "
@@ -139,7 +143,7 @@ def room_notes(lessons: list[Shown]) -> str:
     ]
     for shown in lessons:
         notes = [cell.source for cell in shown.source.cells if "room" in cell.tags]
-        if notes:
+        if notes and (answers or not isinstance(shown.source.lesson, Project)):
             page = f"../{notebook_path(shown.source.lesson).as_posix()}"
             lines += ["", f"## {shown.source.lesson.title}", "", f"[The lecture]({page})", ""]
             lines += [re.sub(r"(?m)^## ", "### ", note) + "\n" for note in notes]

@@ -42,8 +42,9 @@ LOCKS = ("gpu", "gpu12", "pycuda")
 _DATE = (2020, 2, 2, 0, 0, 0)
 
 
-def files(root: Path, wheels: Iterable[Path]) -> dict[str, bytes]:
-    """Everything in the handout: path in it → bytes. Raises CourseError, FileNotFoundError."""
+def files(root: Path, wheels: Iterable[Path], *, graded: bool = False) -> dict[str, bytes]:
+    """Everything in the handout: path in it → bytes; where it is `graded`, its README does not say
+    where the answers are. Raises CourseError, FileNotFoundError."""
     project = read_projects(root)
     found: dict[str, bytes] = {wheel.name: wheel.read_bytes() for wheel in wheels}
     for path, text in derive(root).items():
@@ -65,7 +66,8 @@ def files(root: Path, wheels: Iterable[Path]) -> dict[str, bytes]:
     page = (root / "docs" / "handout" / "README.md").read_text(encoding="utf-8")
     found["README.md"] = page.format(
         wheels=" ".join(f"./{wheel.name}" for wheel in wheels), version=version(root),
-        contents=welcome.lessons_table(load_course(root)), url=project.url).encode()
+        contents=welcome.lessons_table(load_course(root)),
+        whole="" if graded else f" The whole\n  course has them: {project.url}.").encode()
     return found
 
 
@@ -155,23 +157,29 @@ def pack(found: Mapping[str, bytes], folder: str) -> bytes:
     return packed.getvalue()
 
 
-def release(root: Path, folder: Path) -> Path:
-    """Write the handout beside the two wheels in ``folder``; returns where.
+def checked(root: Path, folder: Path, *, graded: bool = False) -> dict[str, bytes]:
+    """:func:`files`, with the wheels in ``folder``.
 
     Raises CourseError where a secret would be handed out, a link leads nowhere, or a wheel is
     missing or not this version's.
     """
-    number = version(root)
     wheels = [folder / f"{package.name}-{version(root, package)}-py3-none-any.whl"
               for package in PACKAGES]
     if missing := [wheel for wheel in wheels if not wheel.is_file()]:
         raise CourseError([Problem(wheel, None, "is missing: `make release` builds it")
                            for wheel in missing])
-    found = files(root, wheels)
+    found = files(root, wheels, graded=graded)
     _, sources = read_course(root)
     if problems := [*leaks(found, secrets(sources)), *dead(found)]:
         raise CourseError(problems)
-    name = f"gpu-course-{number}"
+    return found
+
+
+def release(root: Path, folder: Path) -> Path:
+    """Write the handout beside the wheels in ``folder``; returns where. Raises CourseError as
+    :func:`checked`."""
+    found = checked(root, folder)
+    name = f"gpu-course-{version(root)}"
     target = folder / f"{name}.zip"
     target.write_bytes(pack(found, name))
     return target

@@ -24,7 +24,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.projects import read_projects
 from gpucourse.course.registry import Course, Project, find_root
 from gpucourse.exercises.checks import read_exercises
-from gpucourse.publish import pages, reference, slides
+from gpucourse.publish import pages, reference, release, slides
 from gpucourse.publish.offline import mistakes
 from gpucourse.publish.showcase import Shown, show_course
 
@@ -32,13 +32,17 @@ from gpucourse.publish.showcase import Shown, show_course
 _SOURCE, _DOCTREES = "site-source", "site-doctrees"
 
 
-def stage(course: Course, folder: Path, shown: list[Shown], assets: Path) -> None:
-    """Write the folder that Sphinx reads. ``assets`` holds the MathJax of the site's tools."""
+def stage(course: Course, folder: Path, shown: list[Shown], assets: Path, *,
+          answers: bool = True) -> None:
+    """Write the folder that Sphinx reads. ``assets`` holds the MathJax of the site's tools.
+
+    Without ``answers`` no page has a project's; raises CourseError where one has all the same.
+    """
     root = course.root
     shutil.rmtree(folder, ignore_errors=True)
     url = read_projects(root).url
     documents = pages.documents(root)
-    made = {pages.ROOM_NOTES: pages.room_notes(shown), reference.PAGE: reference.page()}
+    made = {pages.ROOM_NOTES: pages.room_notes(shown, answers=answers), reference.PAGE: reference.page()}
     staged = {notebook_path(one.source.lesson) for one in shown} | {*documents, *made}
     texts = {path: (root / path).read_text(encoding="utf-8") for path in documents}
     for path, text in (texts | made).items():
@@ -47,7 +51,8 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path) -> Non
         path = notebook_path(one.source.lesson)
         checks = course.checks(one.source.lesson)
         exercises = read_exercises(checks) if checks.is_file() else {}
-        notebook = pages.lesson_page(one, run_line(one, url), exercises)
+        notebook = pages.lesson_page(one, run_line(one, url), exercises,
+                                     answers=answers or not isinstance(one.source.lesson, Project))
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = pages.relink(cell.source, path, root, staged, url)
@@ -55,6 +60,14 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path) -> Non
     template = (root / "docs" / "site" / "index.md").read_text(encoding="utf-8")
     front = pages.front_page(template, [one.source.lesson for one in shown], root)
     _write(folder / "index.md", pages.relink(front, Path("index.md"), root, staged, url))
+    if not answers:
+        projects = tuple(f" of {lesson.id}," for lesson in course.projects)
+        hidden = [one for one in release.secrets(one.source for one in shown)
+                  if any(name in one.place for name in projects)]
+        found = {path.relative_to(folder).as_posix(): path.read_bytes()
+                 for path in [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]}
+        if problems := release.leaks(found, hidden):
+            raise CourseError(problems)
     shutil.copytree(root / "img", folder / "img", ignore=shutil.ignore_patterns("*.py", "__*"))
     shutil.copy(root / "docs" / "site" / "conf.py", folder)
     (folder / "_static").mkdir()
@@ -86,19 +99,19 @@ def sphinx(python: Path, source: Path, target: Path, cache: Path) -> None:
 
 
 def build(
-    root: Path, target: Path, python: Path, *, work: Path, run: bool = True,
+    root: Path, target: Path, python: Path, *, work: Path, run: bool = True, answers: bool = True,
     notice: Callable[[str], object] = str,
 ) -> int:
     """The whole site in ``target``; returns its number of pages.
 
     ``python`` is the one that has Sphinx; ``work`` a folder for what Sphinx reads and remembers;
-    without ``run`` the lessons have no outputs.
+    without ``run`` the lessons have no outputs, without ``answers`` the projects no answers.
     Raises CourseError where a lesson's cell does what it should not, where Sphinx has something
     to say, and where a page of the result has a dead link or loads from the network.
     """
     course, shown = show_course(root, run=run, notice=notice)
     assets = slides.assets(python)
-    stage(course, work / _SOURCE, shown, assets)
+    stage(course, work / _SOURCE, shown, assets, answers=answers)
     sphinx(python, work / _SOURCE, target, work / _DOCTREES)
     slides.write(root, target / "slides", course, shown, assets)
     if found := mistakes(target):
@@ -116,6 +129,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.site")
     parser.add_argument("--sphinx", type=Path, required=True, help="the Python that has Sphinx")
     parser.add_argument("--slides", action="store_true", help="the decks alone")
+    parser.add_argument("--without-project-answers", action="store_true",
+                        help="no answers to projects, which count for a class")
     parser.add_argument("target", type=Path, help="where it goes; emptied first")
     options = parser.parse_args()
     root = find_root()
@@ -134,7 +149,8 @@ def main() -> int:
                 raise CourseError(found)
             print(f"{number} decks: open {target / 'index.html'}")
         else:
-            number = build(root, target, python, work=root / "build", notice=notice)
+            number = build(root, target, python, work=root / "build", notice=notice,
+                           answers=not options.without_project_answers)
             print(f"{number} pages: open {target / 'index.html'}")
     except CourseError as error:
         print(error, file=sys.stderr)
