@@ -182,6 +182,35 @@ def test_what_resembles_is_named_and_nothing_else(source):
     assert 0.95 < near.share < 1.0
 
 
+def test_a_published_solution_is_named_with_all_whom_it_resembles(source):
+    """Also where half of it was handed in; an answer of one's own is nobody's."""
+    published = {"the published solution": {"double": LONG, "total": OTHER},
+                 "the published solution, loops": {"double": OTHER, "total": OTHER}}
+    people = [f"s{n}" for n in range(10)]
+    mine = OTHER.replace("best", "most").replace("rows", "lines").replace("if", "while")
+    jobs = [job(source, name, f"# {name}\n{LONG}") for name in people] + [job(source, "ann", mine)]
+    (first, second) = alike(jobs, published)
+    assert (first.one, first.other) == (("s0",), tuple(people[1:]))
+    assert (second.one, second.other) == (("the published solution",), tuple(people))
+    assert second.share == 1.0
+    text = page("ps1", [verdict(name) for name in people], [first, second])
+    for name in people:
+        assert text.count(name) >= 2
+    rows = report.pairs_as_csv([second]).splitlines()
+    assert rows[1:] == [f"{name},the published solution,1.000" for name in people]
+    (found,) = alike([job(source, "eve", OTHER)], published)
+    assert found.one == ("the published solution, loops",)
+    assert alike(jobs[-1:], published) == []
+
+
+def test_the_teachers_page_names_as_many_as_it_has_room_for(source):
+    """And says where the others are."""
+    crowd = tuple(f"student-{n:05}" for n in range(3000))
+    text = Seen(page("ps1", [], [Pair(("a",), crowd, 1.0), Pair(("b",), ("c",), 0.9)])).text
+    assert "student-00400" in text and "more" in text and "similar.csv has them all" in text
+    assert len(report.pairs_as_csv([Pair(("a",), crowd, 1.0)]).splitlines()) == 3001
+
+
 def test_short_answers_and_released_ones_resemble_nobody(source):
     short = "def double(values):\n    return 2 * values\n"
     assert alike([job(source, name, short) for name in ("ann", "bob")]) == []

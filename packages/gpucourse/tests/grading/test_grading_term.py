@@ -149,3 +149,24 @@ def test_a_clock_in_the_future_is_named_and_stays_refused(term, monkeypatch):
     path.with_name("timestamp.txt").write_text("2020-01-03 12:00:00 UTC")
     assert "Time of handing in" not in term.grade()
     assert term.scores()["ann"] == (5.0, 5.0)
+
+
+def test_similar_holds_submissions_against_what_is_published(term, monkeypatch):
+    """The solution in the source, and other styles of it where course/ lies beside grading/."""
+    from gpucourse.grading.classes import alike
+
+    monkeypatch.setattr(alike, "FEWEST_TOKENS", 5)  # the toy's answers are short
+    path = term.hand_in("ann")
+    other = term.root.parent / "course" / "projects" / "toy"
+    other.mkdir(parents=True)
+    loops = "def double(values):\n    for one in values:\n        values[one] += values[one]\n"
+    (other / "right.py").write_text(f"RIGHT = [dict(name='loops', cells={{'double': {loops!r}}})]\n")
+    jobs = grade_class.Classroom(path.parents[3]).ingest("ps1", ["ann"])
+    found = grade_class.published(term.root, jobs)
+    assert "return 2 * values" in found["the published solution"]["double"]
+    assert "BEGIN SOLUTION" not in str(found)
+    assert found["the published solution, loops"]["double"] == loops
+    console = Console(record=True, width=300)
+    assert grade_class.grade_class(term.root, [], console, similar=True) == grade_class.GRADED
+    report = (term.root / "reports" / "ps1" / "similar.csv").read_text()
+    assert report.splitlines()[1] == "ann,the published solution,1.000"

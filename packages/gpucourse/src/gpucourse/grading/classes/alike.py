@@ -1,4 +1,4 @@
-"""Which submissions of a class resemble each other: that, and no more.
+"""Which submissions of a class resemble each other, or a published solution: that, and no more.
 
 Answers are compared as sequences of tokens, names and signs, without comments and blanks. Who
 copied, from whom and whether at all, no number tells: short exercises have few right answers.
@@ -7,9 +7,10 @@ copied, from whom and whether at all, no number tells: short exercises have few 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,7 +24,8 @@ MOST_TOKENS = 5000
 FEWEST_TOKENS = 100
 # The share of tokens, in their order, that two submissions must have in common to be named.
 LEAST = 0.85
-MOST_PAIRS = 10
+#: What the solution that anybody can read is called where it is found.
+PUBLISHED = "the published solution"
 
 
 @dataclass(frozen=True)
@@ -35,18 +37,29 @@ class Pair:
     share: float
 
 
+def changed(job: Job) -> list[str]:
+    """The code cells that are not as released, by grade_id."""
+    unchanged = set(job.ingested.unchanged(job.assignment))
+    return [cell.grade_id for cell in job.assignment.solutions
+            if cell.cell_type == "code" and cell.grade_id not in unchanged]
+
+
 def tokens(job: Job) -> tuple[str, ...]:
     """What was written into the code cells that are not as released."""
-    assignment = job.assignment
-    unchanged = set(job.ingested.unchanged(assignment))
-    written = (job.ingested.sources[cell.grade_id] for cell in assignment.solutions
-               if cell.cell_type == "code" and cell.grade_id not in unchanged)
-    found = (match[0] for text in written for match in TOKEN.finditer(text))
+    return _tokens(job.ingested.sources[name] for name in changed(job))
+
+
+def _tokens(texts: Iterable[str]) -> tuple[str, ...]:
+    found = (match[0] for text in texts for match in TOKEN.finditer(text))
     return tuple(islice((token for token in found if not token.startswith("#")), MOST_TOKENS))
 
 
-def alike(jobs: Sequence[Job]) -> list[Pair]:
+def alike(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+          ) -> list[Pair]:
     """The pairs that have most in common, most first; those with equal tokens stand together.
+
+    `published` has, by name, sources by grade_id that anybody can read; each submission is held
+    against those of the cells that it answers, so half a solution is found as well.
 
     The share is twice the longest common subsequence over both lengths, as in
     :func:`rapidfuzz.distance.Indel.normalized_similarity`.
@@ -67,4 +80,24 @@ def alike(jobs: Sequence[Job]) -> list[Pair]:
                    dtype=np.float32)
     for row, column in np.argwhere(np.triu(shares, k=1) >= LEAST):
         found.append(Pair(people[row], people[column], float(shares[row, column])))
-    return sorted(found, key=lambda pair: -pair.share)[:MOST_PAIRS]
+    found += _published(jobs, published)
+    return sorted(found, key=lambda pair: -pair.share)
+
+
+def _published(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]]) -> list[Pair]:
+    """Who resembles which of `published`, those with an equal share together."""
+    from rapidfuzz.distance import Indel
+
+    found: dict[tuple[str, float], set[str]] = {}
+    for job in jobs:
+        written, cells = tokens(job), changed(job)
+        if len(written) < FEWEST_TOKENS:
+            continue
+        shares = {name: Indel.normalized_similarity(written, _tokens(
+            sources.get(cell, "") for cell in cells)) for name, sources in published.items()}
+        # Of solutions in several styles the nearest; the first named where they are equally near.
+        name = max(shares, key=lambda name: shares[name], default="")
+        if name and shares[name] >= LEAST:
+            found.setdefault((name, shares[name]), set()).add(job.student)
+    return [Pair((name,), tuple(sorted(students)), share)
+            for (name, share), students in found.items()]

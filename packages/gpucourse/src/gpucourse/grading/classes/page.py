@@ -24,8 +24,8 @@ from gpucourse.grading.verdict import (
 REASONS = 3  # of each test
 SLOWEST = 10
 NEAREST = 30
-NAMES = 5  # of students who did the same
 LENGTH = 300  # characters of one entry
+NAMES = 12_000  # characters of all names of those who resemble each other; similar.csv has the rest
 
 HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -35,7 +35,7 @@ HEAD = """<!doctype html>
 body {{ font: 16px/1.5 sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
 table {{ border-collapse: collapse; width: 100% }}
 th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid #ccc; overflow-wrap: anywhere }}
+  border-bottom: 1px solid #ccc; max-width: 30rem; overflow-wrap: break-word }}
 </style></head><body>
 <h1>{title}</h1>
 """
@@ -113,22 +113,38 @@ def _near(graded: Sequence[Verdict]) -> list[str]:
 
 def _pairs(pairs: Sequence[Pair]) -> list[str]:
     said = _paragraph(
-        f"Answers that have at least {LEAST:.0%} of their tokens in common, in the same order. "
-        "That says nothing of who wrote them: short exercises have few right answers.")
+        f"Answers that have at least {LEAST:.0%} of their tokens in common, in the same order, with "
+        "each other or with a solution that anybody can read. That says nothing of who wrote them: "
+        "short exercises have few right answers.")
     if not pairs:
         return [said, _paragraph("There are none.")]
-    return [said, _table(("students", "and", "in common"), [
-        (_names(pair.one), _names(pair.other), f"{pair.share:.0%}") for pair in pairs])]
+    rows, room = [], NAMES
+    for pair in pairs:
+        one, room = _names(pair.one, room)
+        other, room = _names(pair.other, room)
+        rows.append((one, other, f"{pair.share:.0%}"))
+        if room <= 0:
+            break
+    table = _table(("students", "and", "in common"), rows, NAMES)
+    left = len(pairs) - len(rows)
+    return [said, table, *([_paragraph(f"And {left} pairs more: similar.csv has them all.")]
+                           if left else [])]
 
 
-def _names(students: Sequence[str]) -> str:
-    more = len(students) - NAMES
-    return ", ".join(students[:NAMES]) + (f" and {more} more" if more > 0 else "")
+def _names(students: Sequence[str], room: int) -> tuple[str, int]:
+    """The names that fit into so many characters, and how many are left after them."""
+    shown = []
+    for student in students:
+        room -= len(_short(student)) + 2
+        if room <= 0:
+            return ", ".join([*shown, f"and {len(students) - len(shown)} more"]), 0
+        shown.append(_short(student))
+    return ", ".join(shown), room
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], most: int = 0) -> str:
     def cells(kind: str, row: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{kind}>{_text(cell)}</{kind}>" for cell in row) + "</tr>"
+        return "<tr>" + "".join(f"<{kind}>{_text(cell, most)}</{kind}>" for cell in row) + "</tr>"
 
     return "\n".join(["<table>", cells("th", heads), *(cells("td", row) for row in rows),
                       "</table>"])
@@ -143,7 +159,7 @@ def _short(text: str) -> str:
     return text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"
 
 
-def _text(text: str) -> str:
-    """Inert, bounded, line by line."""
-    lines = as_text(text[: (REASONS + 1) * LENGTH]).split("\n")
+def _text(text: str, most: int = 0) -> str:
+    """Inert, bounded (by `most` characters where it is given), line by line."""
+    lines = as_text(text[: most or (REASONS + 1) * LENGTH]).split("\n")
     return "<br>".join(html.escape(line, quote=True) for line in lines)

@@ -79,11 +79,15 @@ def shortened(text: str) -> str:
 
 def write(folder: Path, assignment: str, verdicts: Sequence[Verdict],
           pairs: Sequence[Pair] | None = None) -> list[Path]:
-    """``class.html``, ``scores.csv`` and ``scores.png`` in `folder`; their paths."""
+    """``class.html``, ``scores.csv``, ``scores.png`` and, of `pairs`, ``similar.csv`` in `folder`;
+    their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "class.html", folder / "scores.csv"]
     write_atomically(paths[0], page(assignment, verdicts, pairs))
     write_atomically(paths[1], as_csv(verdicts))
+    if pairs is not None:
+        paths.append(folder / "similar.csv")
+        write_atomically(paths[-1], pairs_as_csv(pairs))
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     if graded:
         paths.append(folder / "scores.png")
@@ -105,6 +109,17 @@ def as_csv(verdicts: Sequence[Verdict]) -> str:
                          *(earned.get(test, "") for test in tests),
                          plain(verdict.first_reason()), verdict.isolation, verdict.device,
                          verdict.seconds])
+    return text.getvalue()
+
+
+def pairs_as_csv(pairs: Sequence[Pair]) -> str:
+    """One row for each student on the right of a pair: with whom, and the share in common."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["student", "with", "in_common"])
+    for pair in pairs:
+        for student in pair.other:
+            writer.writerow([plain(student), plain("; ".join(pair.one)), f"{pair.share:.3f}"])
     return text.getvalue()
 
 

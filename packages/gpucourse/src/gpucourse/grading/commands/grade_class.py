@@ -7,6 +7,7 @@ again, so a run that was interrupted is gone on with by giving the same command.
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,11 +23,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.grading.classes import report
-from gpucourse.grading.classes.alike import Pair, alike
+from gpucourse.grading.classes.alike import PUBLISHED, Pair, alike
 from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, identical
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.sandbox.file_system import SandboxError
+from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import Verdict, as_text
 
 if TYPE_CHECKING:
@@ -193,7 +196,9 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
         for assignment in assignments or handed_in:
             verdicts = course.grade(assignment)
             report.show(assignment, verdicts, console)
-            pairs: list[Pair] | None = alike(course.jobs) if course.similar else None
+            pairs: list[Pair] | None = None
+            if course.similar:
+                pairs = alike(course.jobs, published(root, course.jobs))
             for path in report.write(root / "reports" / assignment, assignment, verdicts, pairs):
                 console.print(f"wrote {path.relative_to(root)}", style="dim", markup=False)
             if course.unwritten or any(verdict.earned is None for verdict in verdicts):
@@ -202,6 +207,22 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
         console.print(f"Nothing was graded. {error}", style="red", markup=False)
         return NOT_GRADED
     return worst
+
+
+def published(root: Path, jobs: list[Job]) -> dict[str, dict[str, str]]:
+    """Answers that anybody can read, by name: the solution, and those in other styles of
+    ``right.py`` where the course's source is beside the course directory."""
+    found: dict[str, dict[str, str]] = {}
+    for source in dict.fromkeys(job.source for job in jobs):
+        assignment = Assignment.load(source)
+        solution = {cell.grade_id: unwrap_regions(cell.source, SOLUTION)
+                    for cell in assignment.solutions}
+        found[PUBLISHED] = found.get(PUBLISHED, {}) | solution
+        other = root.resolve().parent / "course" / "projects" / assignment.name / "right.py"
+        if other.is_file():
+            for entry in runpy.run_path(str(other))["RIGHT"]:
+                found[f"{PUBLISHED}, {entry['name']}"] = solution | entry["cells"]
+    return found
 
 
 def regrade(root: Path, students: list[str], assignment: str = "", *, explain: bool = False,
