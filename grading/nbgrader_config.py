@@ -13,6 +13,9 @@ c.CourseDirectory.course_id = "gpucourse"
 c.GradeWithOracle.workers = 0
 # Only on a machine that cannot isolate code, for submissions that you trust with your files.
 c.GradeWithOracle.unsafe = False
+# Settings of the grader go here, above configure(): it reads them.
+# Bounds on a submission: what each means, and the others, in gpucourse/grading/limits.py.
+# c.GradeWithOracle.limits = {"test_seconds": 120.0, "notebook_bytes": 20_000_000}
 
 # nbgrader carries on with its own configuration when this file fails, and would then run
 # submissions with all your rights: so any failure ends the command.

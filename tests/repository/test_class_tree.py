@@ -1,4 +1,4 @@
-"""`make class`: a tree and a zip without answers, which grows by commits; what hides the answers."""
+"""`make class`: a tree and a zip without answers; who is shown the answers."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def test_what_was_changed_by_hand_is_not_overwritten(tmp_path):
     tree = tmp_path / "tree"
     class_tree.write(tree, {"a.md": b"one\n"}, "one")
     (tree / "a.md").write_text("mine\n")
-    with pytest.raises(CourseError, match="a.md: was changed by hand"):
+    with pytest.raises(CourseError, match=r"a\.md: was changed by hand"):
         class_tree.write(tree, {"a.md": b"two\n"}, "two")
     git(tree, "restore", "a.md")
     (tree / "b.md").write_text("mine\n")
-    with pytest.raises(CourseError, match="b.md: stands where"):
+    with pytest.raises(CourseError, match=r"b\.md: stands where"):
         class_tree.write(tree, {"a.md": b"one\n", "b.md": b"two\n"}, "two")
     assert (tree / "b.md").read_text() == "mine\n"
 

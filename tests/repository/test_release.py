@@ -128,7 +128,8 @@ def test_nothing_is_written_that_gives_something_away(repository: Path, tmp_path
 
     def with_more(root: Path, wheels: list[Path], **options: bool) -> dict[str, bytes]:
         solution = root / "solutions" / "05_numba_cuda.ipynb"
-        return {**whole(root, wheels, **options), "lectures/05_numba_cuda.ipynb": solution.read_bytes(),
+        return {**whole(root, wheels, **options),
+                "lectures/05_numba_cuda.ipynb": solution.read_bytes(),
                 "docs/x.md": b"[dead](nowhere.md)"}
 
     monkeypatch.setattr(release, "files", with_more)

@@ -49,7 +49,7 @@ def format_4_of_many_digits(notebook: dict) -> bytes:
 DOUBLE = "def double(values):\n    return 2 * values\n"
 ATTEMPTS = [
     Attempt(66, "name-not-utf-8", "a notebook whose name is not UTF-8", place=renamed(NOT_UTF_8),
-            earns=NOTHING, says="There is no file 'host.ipynb'"),
+            earns=FULL, says="'host.ipynb' where it was handed out"),
     Attempt(67, "huge-hour", "an hour of 32 digits in timestamp.txt",
             place=timestamp(HUGE_HOUR), earns=FULL),
     Attempt(67, "time-zone-file", "a time zone that is a path",
@@ -61,7 +61,7 @@ ATTEMPTS = [
     Attempt(68, "format-of-digits", "a format number of 4,000 digits",
             change=format_4_of_many_digits, earns=NOTHING, says="the grader reads format 4"),
     Attempt(72, "moving-name", "a notebook's name that writes to the teacher's clipboard",
-            place=renamed(MOVES), earns=NOTHING, says="There is no file 'host.ipynb'"),
+            place=renamed(MOVES), earns=FULL, says="'host.ipynb' where it was handed out"),
     Attempt(72, "escapes-in-an-error", "the same, and half a character, in the text of an error",
             {"double": f"raise ValueError({ESCAPES!a})\n" + DOUBLE}, earns=(0.0, 2.0),
             says="7f3a"),

@@ -180,7 +180,7 @@ ATTEMPTS = [
     attempt(41, "large", "a notebook of 12 MB", change=large, earns=NOTHING,
             says="larger than 10 MB"),
     attempt(42, "renamed", "a notebook with another name", place=named("mine (2).ipynb"),
-            earns=NOTHING, says="'mine (2).ipynb'"),
+            earns=FULL, says="'mine (2).ipynb' here"),
     attempt(43, "link", "a link to the instructor's notebook", place=instead(link),
             earns=NOTHING, says="is a link"),
     attempt(43, "hard-link", "a hard link to it", place=instead(hard_link), earns=NOTHING,

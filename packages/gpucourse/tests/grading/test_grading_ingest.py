@@ -215,8 +215,10 @@ def test_cells_of_impossible_types_are_ignored(assignment):
 def test_threat_41_size_is_capped_before_parsing(assignment, tmp_path):
     path = tmp_path / "toy.ipynb"
     path.write_bytes(b" " * 2_000_000)
-    taken = ingest.ingest_file(path, assignment, Limits(notebook_bytes=1 << 20))
+    taken = ingest.ingest_file(path, assignment, Limits(upload_bytes=1 << 20))
     assert "larger than 1 MB" in taken.fault
+    taken = ingest.ingest_file(path, assignment, Limits(notebook_bytes=1 << 20))
+    assert "larger than 1 MB, outputs and pictures left out" in taken.fault
     huge = take(submission(assignment, double="x" * 300_000), assignment)
     assert huge.sources["double"] == assignment.starters["double"]
 

@@ -130,7 +130,7 @@ def course(tmp_path_factory, repository, me) -> Class:
 
 
 def test_everyone_has_exactly_the_score_of_the_verdict(course, me):
-    expected = {me: 5.0, "wrong": 2.0, "partly": 3.0, "cut": 0.0, "empty": 0.0, "renamed": 0.0,
+    expected = {me: 5.0, "wrong": 2.0, "partly": 3.0, "cut": 0.0, "empty": 0.0, "renamed": 5.0,
                 "linked": 0.0, "twice": 5.0, "forged-time": 5.0, "leak": 5.0}
     assert course.scores() == expected
     assert {name: course.verdict(name).earned for name in expected} == expected

@@ -1,4 +1,4 @@
-"""A term: due dates, names, versions of a project, feedback, and what a class hands in all the same.
+"""A term: due dates, names, versions of a project, feedback, and what a class hands in.
 
 ``gpucourse grade`` and nbgrader's own commands on a small course directory.
 """
@@ -160,7 +160,8 @@ def test_similar_holds_submissions_against_what_is_published(term, monkeypatch):
     other = term.root.parent / "course" / "projects" / "toy"
     other.mkdir(parents=True)
     loops = "def double(values):\n    for one in values:\n        values[one] += values[one]\n"
-    (other / "right.py").write_text(f"RIGHT = [dict(name='loops', cells={{'double': {loops!r}}})]\n")
+    entries = [{"name": "loops", "cells": {"double": loops}}]
+    (other / "right.py").write_text(f"RIGHT = {entries!r}\n")
     jobs = grade_class.Classroom(path.parents[3]).ingest("ps1", ["ann"])
     found = grade_class.published(term.root, jobs)
     assert "return 2 * values" in found["the published solution"]["double"]
@@ -170,3 +171,35 @@ def test_similar_holds_submissions_against_what_is_published(term, monkeypatch):
     assert grade_class.grade_class(term.root, [], console, similar=True) == grade_class.GRADED
     report = (term.root / "reports" / "ps1" / "similar.csv").read_text()
     assert report.splitlines()[1] == "ann,the published solution,1.000"
+
+
+def test_limits_are_those_of_the_configuration(term):
+    """Of ingest and of the run, by either command; a name that is none ends it."""
+    text, place = term.config.read_text(), "c.GradeWithOracle.unsafe = False\n"
+    forever = "def double(values):\n    while True:\n        pass\n"
+    term.hand_in("ann", double=forever)
+    limits = "c.GradeWithOracle.limits = {'request_seconds': 1.0, 'notebook_bytes': 1_000_000}\n"
+    term.config.write_text(text.replace(place, place + limits))
+    assert "longer than 1 s" in term.grade()
+    term.hand_in("bob", why="x" * 1_100_000)
+    assert "larger than 0 MB" in term.nbgrader("autograde", "ps1", "--force")
+    term.config.write_text(text.replace(place, "c.GradeWithOracle.limits = {'seconds': 1}\n"))
+    console = Console(record=True, width=400)
+    assert grade_class.grade_class(term.root, [], console) == grade_class.NOT_GRADED
+    assert "there is no limit 'seconds'" in console.export_text()
+    code, said = nbgrader_command(term.root, "autograde", "ps1", "--force")
+    assert code and "there is no limit 'seconds'" in said
+
+
+def test_another_name_costs_nothing_and_is_remarked(term):
+    """In the feedback too; and two that differ harm nobody else."""
+    term.hand_in("ann", name="project_toy.ipynb")
+    term.hand_in("bob", name="a.ipynb")
+    term.hand_in("bob", name="b.ipynb", double="def double(values):\n    return values\n")
+    term.hand_in("cat")
+    said = term.grade()
+    assert term.scores() == {"ann": (5.0, 0.0), "bob": (0.0, 0.0), "cat": (5.0, 0.0)}
+    assert "There are several notebooks" in said
+    term.nbgrader("generate_feedback", "ps1")
+    page = (term.root / "feedback" / "ann" / "ps1" / "toy.html").read_text()
+    assert "project_toy.ipynb" in page and "graded all the same" in page

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 MEGABYTE = 1 << 20
 
@@ -49,6 +51,28 @@ class Limits:
     # and tests judge what that computed (gpucourse.grading.oracle.checked_device).
     gpu: bool = False
 
-    # The submitted notebook, and one cell of it.
+    # The file that was handed in; the notebook without its outputs, and one cell of it.
+    upload_bytes: int = 64 * MEGABYTE
     notebook_bytes: int = 10 * MEGABYTE
     cell_bytes: int = 200_000
+
+
+def limits_from(settings: Mapping[str, object]) -> Limits:
+    """The limits with those of `settings` changed, as ``nbgrader_config.py`` has them.
+
+    Raises ValueError, in words for the teacher, for a name that is none or a value that cannot be.
+    """
+    known = {field.name: type(field.default) for field in fields(Limits)}
+    for name, value in settings.items():
+        if name not in known:
+            raise ValueError(f"GradeWithOracle.limits: there is no limit {name!r}. There are: "
+                             + ", ".join(known))
+        if known[name] is bool and not isinstance(value, bool):
+            raise ValueError(f"GradeWithOracle.limits: {name} is True or False, not {value!r}")
+        if known[name] is not bool and (
+                isinstance(value, bool) or not isinstance(value, (int, float))
+                or not math.isfinite(value) or value <= 0
+                or (known[name] is int and value != int(value))):
+            raise ValueError(f"GradeWithOracle.limits: {name} is a number above 0"
+                             f"{', a whole one' if known[name] is int else ''}, not {value!r}")
+    return replace(Limits(), **settings)

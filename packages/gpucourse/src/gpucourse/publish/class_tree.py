@@ -81,7 +81,8 @@ def _git(tree: Path, *arguments: str, given: str = "") -> str:
     done = subprocess.run(["git", *arguments], cwd=tree, input=given, text=True,
                           capture_output=True)
     if done.returncode:
-        raise CourseError([Problem(tree, None, f"git {' '.join(arguments)}: {done.stderr.strip()}")])
+        said = f"git {' '.join(arguments)}: {done.stderr.strip()}"
+        raise CourseError([Problem(tree, None, said)])
     return done.stdout
 
 

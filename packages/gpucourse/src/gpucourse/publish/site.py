@@ -42,7 +42,8 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path, *,
     shutil.rmtree(folder, ignore_errors=True)
     url = read_projects(root).url
     documents = pages.documents(root)
-    made = {pages.ROOM_NOTES: pages.room_notes(shown, answers=answers), reference.PAGE: reference.page()}
+    made = {pages.ROOM_NOTES: pages.room_notes(shown, answers=answers),
+            reference.PAGE: reference.page()}
     staged = {notebook_path(one.source.lesson) for one in shown} | {*documents, *made}
     texts = {path: (root / path).read_text(encoding="utf-8") for path in documents}
     for path, text in (texts | made).items():

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +30,9 @@ from gpucourse.grading.classes.stamps import (
 )
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.submission.finding import find
 from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
-from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
 # either, and none that cannot be shown (control and direction characters, halves of surrogates).
@@ -74,7 +74,7 @@ class Classroom:
         return stamp(folder, self._refused(student, assignment))
 
     def untimed(self, assignment: str, students: Iterable[str], *, due: bool) -> list[str]:
-        """A sentence for each reason why it is not known when work was handed in, with its students.
+        """A sentence for each reason why the time of handing in is not known, with its students.
 
         That there is no time at all matters only where work can be late: `due`.
         """
@@ -124,27 +124,23 @@ class Classroom:
         folder = self.root / "submitted" / student / assignment
         target = self.root / "rebuilt" / student / assignment
         taken = []
+        names = {path.name for path, _ in sources}
         for _, source in sources:
-            ingested = self._ingest_one(folder, source, limits)
+            ingested = self._ingest_one(folder, source, names, limits)
             text = nbformat.writes(rebuild(source, ingested), version=4)
             update(target / f"{source.name}.ipynb", text + "\n")
             taken.append(ingested)
         copy_stamps(folder, target, self._refused(student, assignment))
         return taken
 
-    def _ingest_one(self, folder: Path, source: Assignment, limits: Limits | None) -> Ingested:
-        if not stat.S_ISDIR(os.lstat(folder).st_mode):
-            fault = "What was submitted is a link, not a folder with the notebook in it."
-            return Ingested(dict(source.starters), fault=fault)
-        path = folder / f"{source.name}.ipynb"
-        if not os.path.lexists(path):
-            others = sorted(other.name for other in folder.glob("*.ipynb"))
-            fault = f"There is no file '{source.name}.ipynb' in the submission."
-            if others:
-                fault += (f" There is '{as_text(others[0])[:80]}': give it back its name and "
-                          "submit again.")
-            return Ingested(dict(source.starters), fault=fault)
-        return ingest_file(path, source, limits)
+    def _ingest_one(self, folder: Path, source: Assignment, names: Collection[str],
+                    limits: Limits | None) -> Ingested:
+        found = find(folder, source, names, limits or Limits())
+        if found.path is None:
+            return Ingested(dict(source.starters), fault=found.fault)
+        ingested = ingest_file(found.path, source, limits)
+        ingested.notices += [found.remark] if found.remark else []
+        return ingested
 
     def grade(self, assignment: str, jobs: list[Job], grader: Callable[[], Grader],
               on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None) -> None:

@@ -28,6 +28,7 @@ from gpucourse.grading.classes import report
 from gpucourse.grading.classes.alike import PUBLISHED, Pair, alike
 from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, identical
 from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.limits import limits_from
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import Verdict, as_text
@@ -79,6 +80,10 @@ class Class:
         self.root = self.root.resolve()
         self.classroom = Classroom(self.root)
         self.config = configuration(self.root)
+        try:
+            self.limits = limits_from(self.config.GradeWithOracle.get("limits", {}))
+        except ValueError as wrong:
+            raise NotReady(f"nbgrader_config.py: {wrong}") from None
 
     def grader(self) -> GraderLike:
         """What the jobs are given to."""
@@ -88,10 +93,11 @@ class Class:
         if self.scheduler:
             from gpucourse.grading.classes.cluster import ClusterGrader
 
-            return ClusterGrader(self.scheduler, unsafe=unsafe, tell=self.console.print)
+            return ClusterGrader(self.scheduler, limits=self.limits, unsafe=unsafe,
+                                 tell=self.console.print)
         workers = self.workers or self.config.GradeWithOracle.get("workers", 0)
-        return Grader(hidden=hidden_folders(self.root, self.config), workers=workers, unsafe=unsafe,
-                      sources=self.root.glob("source/*/*.ipynb"))
+        return Grader(hidden=hidden_folders(self.root, self.config), limits=self.limits,
+                      workers=workers, unsafe=unsafe, sources=self.root.glob("source/*/*.ipynb"))
 
     def assignments(self) -> list[str]:
         """Those with at least one submission. Raises NotReady where there is none."""
@@ -121,7 +127,7 @@ class Class:
                                f"nbgrader generate_assignment {assignment}")
             for sentence in self.classroom.misnamed(assignment):
                 self.console.print(sentence, style="red", markup=False)
-            self.jobs = jobs = self.classroom.ingest(assignment, students)
+            self.jobs = jobs = self.classroom.ingest(assignment, students, self.limits)
             verdicts = {} if again else self._on_file(assignment, jobs)
             waiting = {
                 number: again(job, self.classroom.stored(assignment, job)) if again else job
@@ -269,7 +275,7 @@ def repeated(job: Job, stored: Verdict | None) -> Job:
 
 def _explain(course: Class, assignment: str, students: list[str]) -> int:
     """Run each submission once more with its seed and show why it came out as it did."""
-    jobs = course.classroom.ingest(assignment, students)
+    jobs = course.classroom.ingest(assignment, students, course.limits)
     files = [course.classroom.stored(assignment, job) for job in jobs]
     again = [replace(repeated(job, verdict), detailed=True)
              for job, verdict in zip(jobs, files, strict=True)]

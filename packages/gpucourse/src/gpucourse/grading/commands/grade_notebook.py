@@ -14,8 +14,9 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.sandbox.levels import at_least
 from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.submission.finding import belongs
 from gpucourse.grading.submission.ingest import ingest_file
-from gpucourse.grading.submission.reading import Unreadable, grade_id_of, parse_cells, read_bytes
+from gpucourse.grading.submission.reading import Unreadable, read_cells
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 from gpucourse.progress import records
 
@@ -97,13 +98,11 @@ def find_source(notebook: Path) -> Path:
     if notebook.stem in sources:
         return sources[notebook.stem]
     try:
-        cells = parse_cells(read_bytes(notebook, Limits().notebook_bytes))
+        cells = read_cells(notebook, Limits())
     except Unreadable as unreadable:
         raise LookupError(str(unreadable)) from None
-    given = {grade_id_of(cell) for cell in cells}
     for path in sources.values():
-        wanted = {cell.grade_id for cell in Assignment.load(path).solutions}
-        if wanted and len(wanted & given) > len(wanted) / 2:
+        if belongs(cells, Assignment.load(path)):
             return path
     raise LookupError(
         f"{notebook.name} is none of the projects: {', '.join(sorted(sources))}. Start from the "

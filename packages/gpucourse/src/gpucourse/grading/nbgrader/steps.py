@@ -14,12 +14,13 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Bool, Integer, Unicode
+from traitlets import Bool, Dict, Integer, Unicode
 from traitlets.config import Config
 
 from gpucourse.course.regions import NBGRADER_STUB, NBGRADER_TEXT_STUB
 from gpucourse.grading.classes.batch import FloorError, Grader, Job
 from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.limits import limits_from
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import TEST, Assignment, role_of
 from gpucourse.grading.submission.ingest import read_back
@@ -75,12 +76,13 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
         print(sentence, file=sys.stderr)
     traits = c.get("GradeWithOracle", Config())
     try:
-        jobs = classroom.ingest(assignment, students)
+        limits = limits_from(traits.get("limits", {}))
+        jobs = classroom.ingest(assignment, students, limits)
         _tell_times(classroom, assignment, students, c)
         classroom.grade(
             assignment, jobs,
-            lambda: Grader(hidden=hidden_folders(root, c), workers=traits.get("workers", 0),
-                           unsafe=traits.get("unsafe", False),
+            lambda: Grader(hidden=hidden_folders(root, c), limits=limits,
+                           workers=traits.get("workers", 0), unsafe=traits.get("unsafe", False),
                            sources=classroom.sources(assignment)),
             report,
         )
@@ -154,6 +156,8 @@ class GradeWithOracle(NbGraderPreprocessor):
         False,
         help="Grade although this machine cannot isolate submissions: they can read your files",
     ).tag(config=True)
+    limits = Dict(help="Bounds on a submission that differ from gpucourse.grading.limits").tag(
+        config=True)
     root = Unicode("", help="The course directory; by default the current one").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:

@@ -105,8 +105,8 @@ def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None
     limits = limits or Limits()
     data = b""
     try:
-        data = read_bytes(path, limits.notebook_bytes)
-        cells = parse_cells(data)
+        data = read_bytes(path, limits.upload_bytes)
+        cells = parse_cells(data, limits.notebook_bytes)
     except Unreadable as unreadable:
         return Ingested(dict(assignment.starters), fault=str(unreadable), raw_digest=digest(data))
     ingested = ingest_cells(cells, assignment, limits)

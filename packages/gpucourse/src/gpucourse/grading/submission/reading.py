@@ -7,7 +7,8 @@ import os
 import stat
 from pathlib import Path
 
-from gpucourse.grading.limits import MEGABYTE
+from gpucourse.grading.limits import MEGABYTE, Limits
+from gpucourse.grading.submission.slim import without_outputs
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -39,10 +40,16 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
-def parse_cells(data: bytes) -> list[dict]:
+def read_cells(path: Path, limits: Limits) -> list[dict]:
+    """The cells of the notebook at `path`. Raises Unreadable, in words for the student."""
+    return parse_cells(read_bytes(path, limits.upload_bytes), limits.notebook_bytes)
+
+
+def parse_cells(data: bytes, limit: int) -> list[dict]:
     """The cells of a version 4 notebook, checked no further than that each is an object.
 
-    Raises Unreadable, in words for the student.
+    Of one that is larger than `limit` bytes, without outputs. Raises Unreadable, in words for the
+    student, also where the rest is larger.
     """
     again = "Open it in JupyterLab, save it and submit it again."
     try:
@@ -51,6 +58,17 @@ def parse_cells(data: bytes) -> list[dict]:
         raise Unreadable(
             f"The notebook is not UTF-8 text (first wrong byte at {error.start}). {again}"
         ) from None
+    if len(data) > limit:
+        try:
+            text = without_outputs(text)
+        except ValueError as many:
+            raise Unreadable(f"The notebook holds {many}, more than the grader reads. Clear its "
+                             f"outputs (Kernel > Restart Kernel and Clear Outputs). {again}"
+                             ) from None
+        if len(text.encode()) > limit:
+            raise Unreadable(
+                f"The notebook is larger than {limit // MEGABYTE} MB, outputs and pictures left "
+                f"out: what is written in it is too much to be an answer. {again}")
     try:
         document = json.loads(text)
     except RecursionError:
@@ -80,6 +98,8 @@ def source_of(cell: dict) -> str | None:
         source = "".join(source)
     if not isinstance(source, str):
         return None
+    # Windows' line ends, in which a cell does not differ from the released one.
+    source = source.replace("\r\n", "\n")
     # A lone surrogate is valid JSON but cannot be written to a file again.
     return source.encode("utf-8", "replace").decode("utf-8")
 

@@ -1,0 +1,100 @@
+"""Which file of a submission is the notebook: by its name, else by the cells in it.
+
+Browsers, learning platforms and people rename files. A notebook with this assignment's cells is
+this assignment's, whatever it is called, where there is one such file; which of two counts is for
+their author to say.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.submission.reading import Unreadable, grade_id_of, read_cells
+from gpucourse.grading.verdict import as_text, digest
+
+# Notebooks in a submission that are looked into.
+MOST_FILES = 20
+
+
+@dataclass(frozen=True)
+class Found:
+    """The file to grade, or why there is none; and a remark for its author."""
+
+    path: Path | None
+    remark: str = ""
+    fault: str = ""
+
+
+def belongs(cells: Iterable[dict], assignment: Assignment) -> bool:
+    """Whether more than half of the assignment's answer cells are among `cells`."""
+    wanted = {cell.grade_id for cell in assignment.solutions}
+    given = {grade_id_of(cell) for cell in cells}
+    return bool(wanted) and len(wanted & given) > len(wanted) / 2
+
+
+def find(folder: Path, assignment: Assignment, names: Collection[str], limits: Limits) -> Found:
+    """The notebook of `assignment` in a submission's folder.
+
+    `names` are the files that the whole assignment has: where there are several, one of another's
+    name is never taken for this one.
+    """
+    if not stat.S_ISDIR(os.lstat(folder).st_mode):
+        return Found(None, fault="What was submitted is a link, not a folder with the notebook "
+                                 "in it.")
+    wanted = f"{assignment.name}.ipynb"
+    others = [path for path in sorted(folder.iterdir()) if path.name not in names]
+    notebooks = [path for path in others if path.suffix.lower() == ".ipynb"][:MOST_FILES]
+    if os.path.lexists(folder / wanted):
+        alike = [path for path in notebooks if _answers(path, assignment, limits) is not None]
+        remark = (f"Of the notebooks of this assignment '{wanted}' was graded; {_listed(alike)} "
+                  "was left alone.") if alike else ""
+        return Found(folder / wanted, remark)
+    read = {path: _answers(path, assignment, limits) for path in notebooks}
+    fitting = [path for path in notebooks if read[path] is not None]
+    if fitting and len({read[path] for path in fitting}) == 1:
+        return Found(fitting[0], f"The file is called {_listed(fitting[:1])} here, and "
+                                 f"'{wanted}' where it was handed out. It was graded all the same.")
+    if fitting:
+        return Found(None, fault="There are several notebooks of this assignment, and they differ: "
+                                 f"{_listed(fitting)}. Hand in the one that counts, as '{wanted}'.")
+    return Found(None, fault=_nothing(wanted, notebooks, others, limits))
+
+
+def _nothing(wanted: str, notebooks: list[Path], others: list[Path], limits: Limits) -> str:
+    """Why there is no notebook to grade, in words for the student."""
+    there = [path for path in others if not path.name.startswith(".") and path.suffix != ".txt"]
+    said = f"There is no file '{wanted}' in the submission."
+    if not there:
+        return f"{said} There is no notebook at all: hand it in again, and look that it arrives."
+    if not notebooks:
+        return f"{said} There is {_listed(there)}: hand in the notebook itself, as it is."
+    try:
+        read_cells(notebooks[0], limits)
+    except Unreadable as unreadable:
+        return f"{said} There is {_listed(notebooks)}. {unreadable}"
+    return (f"{said} There is {_listed(notebooks)}, without the cells of this assignment. Is it "
+            "the right file? Start from the notebook that was handed out, and write into its "
+            "answer cells.")
+
+
+def _answers(path: Path, assignment: Assignment, limits: Limits) -> str | None:
+    """A digest of what was written into the assignment's cells, or None for another notebook."""
+    try:
+        cells = read_cells(path, limits)
+    except Unreadable:
+        return None
+    if not belongs(cells, assignment):
+        return None
+    wanted = {cell.grade_id for cell in assignment.solutions}
+    return digest(*(f"{grade_id_of(cell)}\n{cell.get('source')!r}" for cell in cells
+                    if grade_id_of(cell) in wanted))
+
+
+def _listed(paths: Iterable[Path]) -> str:
+    return ", ".join(f"'{as_text(path.name)[:80]}'" for path in paths)
