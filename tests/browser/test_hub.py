@@ -189,6 +189,11 @@ def test_what_the_image_is_made_of_exists(repository: Path) -> None:
 def test_the_image_leaves_out_what_others_must_not_get(repository: Path) -> None:
     ignored = (repository / "hub" / "Dockerfile.dockerignore").read_text().split()
     assert {".git", "grading/submitted", "grading/gradebook.db*"} <= set(ignored)
+    # All that git leaves out of the course directory: work, grades, seeds.
+    theirs = {line.strip("/") for line in (repository / ".gitignore").read_text().split()
+              if line.startswith("/grading/")}
+    assert len(theirs) > 8 and {name.replace("grades*.csv", "grades*") for name in theirs} <= set(
+        ignored)
 
 
 @pytest.mark.sandbox

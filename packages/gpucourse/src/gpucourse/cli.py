@@ -139,6 +139,38 @@ def grade(
 
 
 @app.command()
+def collect(
+    archive: Annotated[Path, typer.Argument(help="the platform's zip of all submissions")],
+    assignment: Annotated[str, typer.Argument(help="whose they are, as 01_fill_a_histogram")],
+    lms: Annotated[str, typer.Option(help="moodle or canvas")],
+    update: Annotated[bool, typer.Option(
+        "--update", help="put them in the place of what is there already")] = False,
+    course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
+) -> None:
+    """Put the files that Moodle or Canvas gives you into submitted/."""
+    from gpucourse.grading.commands import lms as platforms
+
+    raise typer.Exit(platforms.collect(course, archive, assignment, lms, update=update))
+
+
+@app.command()
+def export(
+    table: Annotated[Path, typer.Argument(help="the platform's table of grades, a CSV file")],
+    assignment: Annotated[str, typer.Argument(help="whose marks, as 01_fill_a_histogram")],
+    lms: Annotated[str, typer.Option(help="moodle or canvas")],
+    column: Annotated[str, typer.Option(help="where the marks go; default: the platform's")] = "",
+    match: Annotated[str, typer.Option(
+        help="the column with the names of folders in submitted/; default: the platform's number",
+    )] = "",
+    course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
+) -> None:
+    """Write Moodle's or Canvas's table of grades again, with the marks in it."""
+    from gpucourse.grading.commands import lms as platforms
+
+    raise typer.Exit(platforms.export(course, table, assignment, lms, column=column, match=match))
+
+
+@app.command()
 def regrade(
     students: Annotated[list[str] | None, typer.Argument(help="default: everybody")] = None,
     explain: Annotated[str, typer.Option(

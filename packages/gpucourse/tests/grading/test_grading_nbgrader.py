@@ -223,11 +223,14 @@ def test_a_notebook_that_was_not_rebuilt_is_not_graded(course):
         config.CourseDirectory.root = str(course.root)
         configure(config)
         api = NbGraderAPI(CourseDirectory(config=config), config=config)
-        print(api.autograde("ps1", "wrong", force=True)["log"])
+        print(api.autograde("ps1", "wrong", force=True))
 
+    graded = course.root / "autograded" / "wrong" / "ps1" / "toy.ipynb"
+    before = graded.read_bytes()
     code, said = in_a_fork(press_the_button, course.root)
     assert code == 0
-    assert "has not been rebuilt" in said
+    assert "nothing has been rebuilt" in said and "gpucourse grade" in said
+    assert graded.read_bytes() == before, "nor is the graded copy deleted"
 
 
 def test_without_the_grader_nothing_is_run(course, repository, tmp_path):

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
@@ -17,7 +19,14 @@ from traitlets.config import Config
 
 from gpucourse.grading.commands import grade_class
 from gpucourse.grading.submission.assignment import Assignment
-from grading_toy import submission, toy_course, write_submission
+from grading_toy import (
+    nbgrader,
+    solution,
+    submission,
+    test_cell,
+    toy_course,
+    write_submission,
+)
 from nbgrader_commands import nbgrader_command
 
 pytestmark = pytest.mark.rehearsal
@@ -203,3 +212,220 @@ def test_another_name_costs_nothing_and_is_remarked(term):
     term.nbgrader("generate_feedback", "ps1")
     page = (term.root / "feedback" / "ann" / "ps1" / "toy.html").read_text()
     assert "project_toy.ipynb" in page and "graded all the same" in page
+
+
+# --- a project that changes in the middle of a term ---------------------------------------------
+
+
+def change(term: Term, edit) -> None:
+    """The source after `edit(cells by grade_id, notebook)`: what ``make build`` would bring."""
+    notebook = nbformat.read(term.source, as_version=4)
+    edit({cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells
+          if "nbgrader" in cell.metadata}, notebook)
+    nbformat.write(notebook, term.source)
+
+
+def more_points(cells, notebook) -> None:
+    cells["test-total"].metadata.nbgrader.points = 4
+
+
+def other_test(cells, notebook) -> None:
+    cells["test-total"].source = cells["test-total"].source.replace("ones is", "four ones is")
+
+
+def other_hidden_test(cells, notebook) -> None:
+    cells["test-double"].source = cells["test-double"].source.replace("(0, 1, 33)", "(0, 2, 65)")
+
+
+def other_starter(cells, notebook) -> None:
+    cells["total"].source = cells["total"].source.replace("(values):", "(values):\n    # All.")
+
+
+def a_test_less(cells, notebook) -> None:
+    notebook.cells.remove(cells["test-total"])
+
+
+def a_step_more(cells, notebook) -> None:
+    notebook.cells += [solution("half", "def half(values):\n    ### BEGIN SOLUTION\n"
+                                        "    return values / 2\n    ### END SOLUTION\n"),
+                       test_cell("test-half", 'expect(call("half", np.ones(2), where="host")[0] '
+                                              '== 0.5, "half of one is wrong")\n', 2)]
+
+
+def feedback(term: Term, student: str) -> str:
+    return (term.root / "feedback" / student / "ps1" / "toy.html").read_text()
+
+
+CHANGES = {
+    more_points: ({"ann": 7.0, "bob": 4.0}, "'test-total' gives 4 points instead of 2",
+                  "Nothing that students see has changed"),
+    other_test: ({"ann": 5.0, "bob": 2.0}, "the test of 'test-total' is another",
+                 "Students' copies have another 'test-total'"),
+    other_hidden_test: ({"ann": 5.0, "bob": 2.0}, "the test of 'test-double' is another",
+                        "Nothing that students see has changed"),
+    other_starter: ({"ann": 5.0, "bob": 2.0}, "the starter of 'total' is another",
+                    "Students' copies have another 'total'"),
+    a_test_less: ({"ann": 3.0, "bob": 0.0}, "'test-total' was taken out",
+                  "Students' copies have another 'test-total'"),
+    a_step_more: ({"ann": 5.0, "bob": 2.0}, "'test-half' is new, 2 points",
+                  "Students' copies have no 'half'"),
+}
+
+
+@pytest.mark.parametrize("edit", CHANGES, ids=lambda edit: edit.__name__)
+@pytest.mark.parametrize("command", ["gpucourse", "nbgrader"])
+def test_a_change_in_the_middle_of_a_term_reaches_grades_and_no_student(term, edit, command):
+    """Points, tests and gradebook agree, by either command; nobody is told of edits."""
+    expected, words, again = CHANGES[edit]
+    term.hand_in("ann")
+    term.hand_in("bob", double="def double(values):\n    return values\n")
+    total = term.assignment.starters["total"]
+    term.hand_in("cat", total=total, double=term.assignment.starters["double"])
+    term.grade()
+    assert term.scores()["ann"] == (5.0, 0.0)
+    old = {name: (term.root / "submitted" / name / "ps1" / "toy.ipynb").read_bytes()
+           for name in ("ann", "bob", "cat")}
+    change(term, edit)
+    said = term.grade() if command == "gpucourse" else term.nbgrader("autograde", "ps1", "--force")
+    assert words in said and again in said, said
+    assert {name: score for name, (score, _) in term.scores().items()} == expected | {"cat": 0.0}
+    points = sum(cell.points for cell in term.assignment.tests) + 1
+    with term.book() as book:
+        assert book.find_assignment("ps1").max_score == points
+        assert {one.max_score for one in book.assignment_submissions("ps1")} == {points}
+    term.nbgrader("generate_feedback", "ps1", "--force")
+    for student in ("ann", "bob"):
+        page = feedback(term, student)
+        assert "What the grader found" not in page, page[page.index("What the grader found"):][:400]
+        assert f"(Score: {expected[student]} / {points})" in page
+    assert "every answer cell is as it was released" in feedback(term, "cat")
+    verdict = json.loads((term.root / "verdicts" / "ann" / "ps1" / "toy.json").read_text())
+    assert verdict["notices"] == []
+    # Again: nothing is said twice. A fresh release goes through, and who began anew is graded.
+    assert "has changed since" not in term.grade()
+    term.nbgrader("generate_assignment", "ps1", "--force")
+    term.hand_in("eve")
+    term.grade()
+    assert term.scores()["eve"][0] == points - 1
+    for name, data in old.items():
+        assert (term.root / "submitted" / name / "ps1" / "toy.ipynb").read_bytes() == data
+
+
+def test_who_lacks_a_new_step_is_named_to_the_teacher(term):
+    term.hand_in("ann")
+    term.grade()
+    change(term, a_step_more)
+    said = term.grade()
+    assert "Made from an earlier version, without half: ann." in said
+
+
+def test_what_a_student_did_edit_is_told_after_a_change_too(term):
+    """An honest control: the versions excuse what was handed out, and nothing else."""
+    term.hand_in("ann")
+    term.grade()
+    change(term, other_test)
+    path = term.hand_in("bob")
+    document = json.loads(path.read_text())
+    cells = {cell["metadata"].get("nbgrader", {}).get("grade_id"): cell
+             for cell in document["cells"]}
+    cells["test-total"]["source"] = "pass"
+    cells["test-double"]["metadata"]["nbgrader"]["points"] = 1000
+    document["cells"].remove(cells["setup"])
+    path.write_text(json.dumps(document))
+    term.grade()
+    verdict = json.loads((term.root / "verdicts" / "bob" / "ps1" / "toy.json").read_text())
+    told = "\n".join(verdict["notices"])
+    assert "'test-total' differs" in told and "'test-double' were edited" in told
+    assert "'setup' was deleted" in told
+
+
+def test_points_that_a_person_gave_are_not_taken_away_by_a_change(term):
+    term.hand_in("ann", why="Because.")
+    term.grade()
+    with term.book() as book:
+        book.find_grade("why", "toy", "ps1", "ann").manual_score = 1.0
+        book.db.commit()
+    change(term, lambda cells, notebook: notebook.cells.remove(cells["why"]))
+    console = Console(record=True, width=400)
+    assert grade_class.grade_class(term.root, [], console) == grade_class.NOT_GRADED
+    assert "'why' was taken out of the source" in console.export_text()
+    assert term.scores()["ann"] == (6.0, 0.0)
+    change(term, lambda cells, notebook: notebook.cells.append(nbformat.v4.new_markdown_cell(
+        "YOUR ANSWER", metadata=nbgrader("why", solution=True, grade=True, points=0))))
+    term.grade()
+    with term.book() as book:
+        assert book.find_grade("why", "toy", "ps1", "ann").manual_score == 1.0
+    assert list(term.root.glob("gradebook.db.before-*"))
+
+
+# --- feedback that arrives ----------------------------------------------------------------------
+
+
+def hand_in_again(term: Term, book: Gradebook) -> str:
+    term.hand_in("ann", total="def total(values):\n    return 0.0\n")
+    return "(Score: 3.0 / 6.0)"
+
+
+def points_by_hand(term: Term, book: Gradebook) -> str:
+    book.find_grade("why", "toy", "ps1", "ann").manual_score = 1.0
+    return "(Score: 6.0 / 6.0)"
+
+
+def a_comment(term: Term, book: Gradebook) -> str:
+    book.find_comment("why", "toy", "ps1", "ann").manual_comment = "Well put, said late."
+    return "Well put, said late."
+
+
+def another_name(term: Term, book: Gradebook) -> str:
+    term.hand_in("ann", why="Because.").rename(
+        term.root / "submitted" / "ann" / "ps1" / "toy (3).ipynb")
+    return "toy (3).ipynb"
+
+
+def extra_credit(term: Term, book: Gradebook) -> str:
+    book.find_grade("test-double", "toy", "ps1", "ann").extra_credit = 0.5
+    return "(Score: 5.5 / 6.0)"
+
+
+def lateness(term: Term, book: Gradebook) -> str:
+    path = term.hand_in("ann", "2020-01-02 12:00:00 UTC", why="Because.")
+    book.update_or_create_assignment("ps1", duedate=DUE)
+    return "handed in late" if path else ""
+
+
+@pytest.mark.parametrize("edit", [hand_in_again, points_by_hand, a_comment, another_name,
+                                  extra_credit, lateness], ids=lambda edit: edit.__name__)
+def test_feedback_says_what_the_gradebook_says(term, edit):
+    """In README's order, without --force; and what has not changed is left as it is."""
+    for student in ("ann", "bob"):
+        term.hand_in(student, why="Because.")
+    term.grade()
+    term.nbgrader("generate_feedback", "ps1")
+    others = term.root / "feedback" / "bob" / "ps1" / "toy.html"
+    before = others.stat().st_mtime_ns
+    with term.book() as book:
+        words = edit(term, book)
+        book.db.commit()
+    assert words not in feedback(term, "ann")
+    term.grade()
+    if edit is another_name:
+        said = term.nbgrader("generate_feedback", "--assignment=ps1")
+    else:
+        said = term.nbgrader("generate_feedback", "ps1")
+    assert words in feedback(term, "ann")
+    assert "1 pages no longer say" in said and "anew: ann" in said
+    assert others.stat().st_mtime_ns == before
+    said = term.nbgrader("generate_feedback", "ps1")
+    assert "no longer say" not in said
+
+
+def test_a_name_put_right_takes_its_remark_along(term):
+    """The same answers in another file: they are not run again, and what is said is of the file."""
+    path = term.hand_in("ann", name="mine.ipynb")
+    assert "mine.ipynb" in term.grade()
+    path.rename(path.with_name("toy.ipynb"))
+    assert "mine.ipynb" not in term.grade()
+    verdict = json.loads((term.root / "verdicts" / "ann" / "ps1" / "toy.json").read_text())
+    graded = (term.root / "autograded" / "ann" / "ps1" / "toy.ipynb").read_text()
+    assert "mine.ipynb" not in graded
+    assert verdict["earned"] == 5.0

@@ -126,6 +126,8 @@ class Verdict(_Recorded):
     reason: str = ""
     tests: list[TestOutcome] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    # How many of them, the first, are about the file as it was handed in.
+    of_the_file: int = 0
     seed: str = ""
     submission_digest: str = ""
     assignment_digest: str = ""

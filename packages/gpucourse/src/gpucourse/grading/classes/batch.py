@@ -99,7 +99,8 @@ def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
         return verdict
     own = [*job.ingested.notices,
            *(notice for notice in verdict.notices if notice not in original.ingested.notices)]
-    return replace(verdict, student=job.student, notices=own)
+    return replace(verdict, student=job.student, notices=own,
+                   of_the_file=len(job.ingested.notices))
 
 
 def fault(job: Job, reason: str, seed: str, isolation: str = "") -> Verdict:

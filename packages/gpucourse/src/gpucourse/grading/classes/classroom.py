@@ -5,6 +5,7 @@
     submitted/STUDENT/ASSIGNMENT/NAME.ipynb   as handed in; never written to
     rebuilt/STUDENT/ASSIGNMENT/NAME.ipynb     what `nbgrader autograde` reads
     verdicts/STUDENT/ASSIGNMENT/NAME.json     one for each
+    versions/ASSIGNMENT/NAME/*.ipynb          what was handed out, today and before
 
 A verdict is used again as long as neither the submission nor the tests have changed; delete the
 file to have it graded anew.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import nbformat
@@ -32,6 +33,7 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.finding import find
 from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
+from gpucourse.grading.submission.versions import Version, known, remember
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
@@ -91,13 +93,18 @@ class Classroom:
         return self.root / "verdicts" / student / assignment / "refused_time.txt"
 
     def verdict(self, assignment: str, job: Job) -> Verdict | None:
-        """The stored verdict, if it is of this very work and these very tests."""
+        """The stored verdict, if it is of this very work and these very tests.
+
+        The same answers may come in another file: what is said of that is today's.
+        """
         verdict = self.stored(assignment, job)
         if (verdict is None or verdict.kind == INFRASTRUCTURE_FAULT
                 or verdict.assignment_digest != job.assignment.digest
                 or verdict.submission_digest != job.digest):
             return None
-        return verdict
+        kept = verdict.notices[verdict.of_the_file:]
+        return replace(verdict, notices=[*job.ingested.notices, *kept],
+                       of_the_file=len(job.ingested.notices))
 
     def ingest(self, assignment: str, students: Iterable[str] | None = None,
                limits: Limits | None = None) -> list[Job]:
@@ -108,9 +115,12 @@ class Classroom:
         """
         jobs = []
         sources = [(path, Assignment.load(path)) for path in self.sources(assignment)]
+        self.remember_released(assignment)
+        versions = {source.name: known(self.root / "versions" / assignment, source.name)
+                    for _, source in sources}
         for student in self.students(assignment) if students is None else students:
             try:
-                taken = self._rebuilt(student, assignment, sources, limits)
+                taken = self._rebuilt(student, assignment, sources, limits, versions)
             except Exception as error:
                 failed = f"the submission could not be taken in: {type(error).__name__}: {error}"
                 taken = [Ingested(dict(source.starters), failed=failed) for _, source in sources]
@@ -118,15 +128,24 @@ class Classroom:
                      for (path, _), ingested in zip(sources, taken, strict=True)]
         return jobs
 
+    def remember_released(self, assignment: str) -> None:
+        """Keep what is handed out today, in ``versions/``: what nbgrader has generated, and what
+        the source gives, which learners may get by another way."""
+        for path in self.sources(assignment):
+            generated = self.root / "release" / assignment / path.name
+            remember(self.root / "versions" / assignment, path.stem, [
+                *([nbformat.read(generated, as_version=4)] if generated.is_file() else []),
+                Assignment.load(path).released])
+
     def _rebuilt(self, student: str, assignment: str, sources: list[tuple[Path, Assignment]],
-                 limits: Limits | None) -> list[Ingested]:
+                 limits: Limits | None, versions: dict[str, list[Version]]) -> list[Ingested]:
         """One submission, rebuilt; what was taken of it for each of the notebooks."""
         folder = self.root / "submitted" / student / assignment
         target = self.root / "rebuilt" / student / assignment
         taken = []
         names = {path.name for path, _ in sources}
         for _, source in sources:
-            ingested = self._ingest_one(folder, source, names, limits)
+            ingested = self._ingest_one(folder, source, names, limits, versions[source.name])
             text = nbformat.writes(rebuild(source, ingested), version=4)
             update(target / f"{source.name}.ipynb", text + "\n")
             taken.append(ingested)
@@ -134,11 +153,11 @@ class Classroom:
         return taken
 
     def _ingest_one(self, folder: Path, source: Assignment, names: Collection[str],
-                    limits: Limits | None) -> Ingested:
+                    limits: Limits | None, versions: list[Version]) -> Ingested:
         found = find(folder, source, names, limits or Limits())
         if found.path is None:
             return Ingested(dict(source.starters), fault=found.fault)
-        ingested = ingest_file(found.path, source, limits)
+        ingested = ingest_file(found.path, source, limits, versions)
         ingested.notices += [found.remark] if found.remark else []
         return ingested
 
@@ -156,6 +175,7 @@ class Classroom:
 
     def keep(self, assignment: str, job: Job, verdict: Verdict) -> None:
         """Write one verdict."""
+        verdict = replace(verdict, of_the_file=len(job.ingested.notices))
         verdict.write(self.verdict_path(job.student, assignment, verdict.notebook))
 
     def stored(self, assignment: str, job: Job) -> Verdict | None:

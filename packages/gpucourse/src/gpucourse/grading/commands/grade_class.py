@@ -119,12 +119,19 @@ class Class:
         run for it.
         Raises NotReady, FloorError or SandboxError before anything has been run.
         """
+        from gpucourse.grading.nbgrader.following import CannotFollow
         from gpucourse.grading.nbgrader.gradebook import GradebookWriter
 
         with GradebookWriter(self.classroom, self.config) as book:
             if not book.knows(assignment):
                 raise NotReady(f"The gradebook does not know '{assignment}' yet. Run: "
                                f"nbgrader generate_assignment {assignment}")
+            try:
+                changes = book.follow(assignment)
+            except CannotFollow as cannot:
+                raise NotReady(str(cannot)) from None
+            for sentence in changes:
+                self.console.print(sentence, style="yellow", markup=False)
             for sentence in self.classroom.misnamed(assignment):
                 self.console.print(sentence, style="red", markup=False)
             self.jobs = jobs = self.classroom.ingest(assignment, students, self.limits)
@@ -133,6 +140,8 @@ class Class:
                 number: again(job, self.classroom.stored(assignment, job)) if again else job
                 for number, job in enumerate(jobs) if number not in verdicts}
             self._run(assignment, jobs, waiting, verdicts, book)
+            for sentence in lacking(jobs):
+                self.console.print(sentence, style="yellow", markup=False)
             people = sorted({job.student for job in jobs})
             for sentence in self.classroom.untimed(assignment, people, due=book.due(assignment)):
                 self.console.print(sentence, style="yellow", markup=False)
@@ -185,6 +194,18 @@ class Class:
                         "the same command again.")
             self.unwritten.append(sentence)
             self.console.print(sentence, style="red", markup=False)
+
+
+def lacking(jobs: list[Job]) -> list[str]:
+    """A sentence for each set of answer cells that students never had, with those students."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for job in jobs:
+        if job.ingested.lacks:
+            found.setdefault(tuple(job.ingested.lacks), []).append(job.student)
+    return [f"Made from an earlier version, without {', '.join(names)}: {', '.join(students)}. "
+            "What tests ask of these cells is lost to them: give the points by hand, or release "
+            "again."
+            for names, students in found.items()]
 
 
 def grade_class(root: Path, assignments: list[str], console: Console | None = None,

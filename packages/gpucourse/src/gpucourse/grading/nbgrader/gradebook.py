@@ -29,9 +29,11 @@ from traitlets.config import Config, PyFileConfigLoader
 from gpucourse.grading.classes.batch import Job
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.classes.stamps import STAMPS, TIMESTAMP
+from gpucourse.grading.nbgrader import following
 from gpucourse.grading.nbgrader.steps import fill_in
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import rebuild
+from gpucourse.grading.submission.versions import Version
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.atomic import write_atomically
 from gpucourse.system.programs import search_path
@@ -99,6 +101,35 @@ class GradebookWriter:
     def due(self, assignment: str) -> bool:
         """Whether the assignment has a due date, so that work can be late."""
         return self.gradebook.find_assignment(assignment).duedate is not None
+
+    def follow(self, assignment: str) -> list[str]:
+        """Bring the gradebook in step with the assignment's source; what was done, in sentences.
+
+        Raises :class:`.following.CannotFollow`, with nothing written.
+        """
+        sentences, copy = [], ""
+        for path in self.classroom.sources(assignment):
+            source = Assignment.load(path)
+            try:
+                notebook = self.gradebook.find_notebook(source.name, assignment)
+            except MissingEntry:
+                sentences.append(f"{source.name}: the gradebook does not know this notebook. Run: "
+                                 f"nbgrader generate_assignment {assignment} --force")
+                continue
+            if following.recorded(notebook) == following.wanted(source, self.config):
+                continue
+            copy = copy or following.copied(self.course.db_url)
+            with one_transaction(self.gradebook):
+                told = following.follow(self.gradebook, assignment, source, self.config)
+            generated = self.classroom.root / "release" / assignment / path.name
+            released = Version.of(nbformat.read(generated, as_version=4)) if (
+                generated.is_file()) else None
+            sentences.append(
+                f"{source.name} has changed since the gradebook was made: "
+                + ("; ".join(told) or "a detail that changes no grade") + ". The gradebook follows"
+                + (f" (as it was: {copy})" if copy else "") + ", and work whose tests changed is "
+                "graded anew. " + following.advice(assignment, source, released))
+        return sentences
 
     def forget_time(self, assignment: str, student: str) -> None:
         """Have no time of handing in on file: nbgrader's own command keeps an earlier one."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -45,19 +46,26 @@ def configure(c: Config) -> None:
         "gpucourse.grading.nbgrader.feedback.HideTests",
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
-    running = _autograding(c)
+    if (generating := _running(c, "GenerateAssignmentApp")) is not None:
+        _follow(Classroom(generating[0]), generating[1], c)
+    if (giving := _running(c, "GenerateFeedbackApp")) is not None:
+        _make_room(*giving, c)
+    running = _running(c, "AutogradeApp")
     if running is not None:
         c.CourseDirectory.submitted_directory = REBUILT
         prepare(*running, c)
+    else:
+        # nbgrader would begin by deleting what is graded.
+        c.Autograde.exporter_class = "gpucourse.grading.nbgrader.steps.NotHere"
 
 
-def _autograding(c: Config) -> tuple[Path, str, str] | None:
-    """Course directory, assignment and student if this is ``nbgrader autograde``, else None."""
-    from nbgrader.apps import AutogradeApp
+def _running(c: Config, name: str) -> tuple[Path, str, str] | None:
+    """Course directory, assignment and student if this is nbgrader's command `name`, else None."""
+    from nbgrader import apps
     from traitlets.config import Application
 
     app = Application.instance() if Application.initialized() else None
-    if not isinstance(app, AutogradeApp):
+    if not isinstance(app, getattr(apps, name)):
         return None
     given = app.cli_config.CourseDirectory
     assignment = app.extra_args[0] if app.extra_args else given.get("assignment_id", "")
@@ -76,6 +84,7 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
         print(sentence, file=sys.stderr)
     traits = c.get("GradeWithOracle", Config())
     try:
+        _follow(classroom, assignment, c)
         limits = limits_from(traits.get("limits", {}))
         jobs = classroom.ingest(assignment, students, limits)
         _tell_times(classroom, assignment, students, c)
@@ -91,6 +100,29 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
     except Exception as error:
         # An exception would only be logged, and the configuration lost with it.
         sys.exit(f"Nothing was graded: {type(error).__name__}: {error}")
+
+
+def _follow(classroom: Classroom, assignment: str, c: Config) -> None:
+    """Keep what is handed out, and have the gradebook follow a changed source; says what it did."""
+    from gpucourse.grading.nbgrader.gradebook import GradebookWriter
+
+    if not classroom.sources(assignment):
+        return
+    classroom.remember_released(assignment)
+    with GradebookWriter(classroom, c) as book:
+        for sentence in book.follow(assignment) if book.knows(assignment) else ():
+            print(sentence, file=sys.stderr)
+
+
+def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
+    """Take feedback away that the gradebook has overtaken, so that nbgrader makes it anew."""
+    from gpucourse.grading.nbgrader.gradebook import GradebookWriter
+    from gpucourse.grading.nbgrader.stale import take_away
+
+    with GradebookWriter(Classroom(root), c) as book:
+        if assignment and (stale := take_away(book, root, assignment, student)):
+            print(f"{len(stale)} pages no longer say what the gradebook says, and are made anew: "
+                  + ", ".join(stale), file=sys.stderr)
 
 
 def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: Config) -> None:
@@ -146,6 +178,17 @@ def fill_in(notebook: NotebookNode, verdict: Verdict) -> None:
     if verdict.kind == STUDENT_FAULT:
         notebook.metadata.gpucourse["nothing_ran"] = verdict.reason
     notebook.metadata.gpucourse["isolation"] = verdict.isolation
+
+
+class NotHere(NotebookExporter):
+    """In the place of ``Autograde``'s exporter where the command ``nbgrader autograde`` is not
+    running: as when formgrader's button is pressed. It refuses, before anything is deleted."""
+
+    def __init__(self, **options: object) -> None:
+        raise RuntimeError(
+            "This button cannot grade here: nothing has been rebuilt, and nothing was changed. "
+            "Use the command `gpucourse grade` in the course directory; this page shows what it "
+            "wrote.")
 
 
 class GradeWithOracle(NbGraderPreprocessor):

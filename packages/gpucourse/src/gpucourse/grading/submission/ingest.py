@@ -12,6 +12,7 @@ import copy
 import json
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from gpucourse.grading.submission.reading import (
     read_bytes,
     source_of,
 )
+from gpucourse.grading.submission.versions import KEYS, Version, origin
 from gpucourse.grading.verdict import digest
 
 # Characters that make text read in another order than it runs (Unicode TR 36, "Trojan Source").
@@ -80,6 +82,8 @@ class Ingested:
     strays: dict[str, str] = field(default_factory=dict)
     # Of the file as submitted.
     raw_digest: str = ""
+    # Answer cells that were not in the version which the student was given.
+    lacks: list[str] = field(default_factory=list)
     # What the grader itself could not do with it, or None: no fault of the student's.
     failed: str | None = None
 
@@ -100,8 +104,12 @@ class Ingested:
         ]
 
 
-def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None) -> Ingested:
-    """Read one submitted notebook. Never raises for anything that a student can do to a file."""
+def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None,
+                versions: Sequence[Version] = ()) -> Ingested:
+    """Read one submitted notebook. Never raises for anything that a student can do to a file.
+
+    `versions` are others that were handed out: what is as in one of them was not edited.
+    """
     limits = limits or Limits()
     data = b""
     try:
@@ -109,12 +117,13 @@ def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None
         cells = parse_cells(data, limits.notebook_bytes)
     except Unreadable as unreadable:
         return Ingested(dict(assignment.starters), fault=str(unreadable), raw_digest=digest(data))
-    ingested = ingest_cells(cells, assignment, limits)
+    ingested = ingest_cells(cells, assignment, limits, versions)
     ingested.raw_digest = digest(data)
     return ingested
 
 
-def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> Ingested:
+def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits,
+                 versions: Sequence[Version] = ()) -> Ingested:
     """Take the solution cells out of `cells` and say in words what else was found."""
     notices: list[str] = []
     found: dict[str, list[dict]] = defaultdict(list)
@@ -123,10 +132,16 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> I
             found[grade_id].append(cell)
 
     sources: dict[str, str] = {}
+    handed_out = [Version.of(assignment.released), *versions]
+    began = origin(found, handed_out)
+    lacks = [cell.grade_id for cell in assignment.solutions if cell.grade_id not in began.cells]
     for wanted in assignment.solutions:
-        sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices)
-    notices += _changed_tests(found, assignment)
-    ingested = Ingested(sources, notices, strays=_strays(cells, assignment, limits))
+        sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices, handed_out,
+                                         lacks)
+    notices += _changed_tests(found, assignment, handed_out, began)
+    own = {name for version in handed_out for name in version.cells}
+    ingested = Ingested(sources, notices, strays=_strays(cells, own, limits),
+                        lacks=[name for name in lacks if name not in found])
     if not found:
         ingested.fault = (
             f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
@@ -140,11 +155,17 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> I
 
 
 def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assignment,
-          limits: Limits, notices: list[str]) -> str:
-    """The student's source for one solution cell; the starter where there is none to take."""
+          limits: Limits, notices: list[str], handed_out: Sequence[Version], lacks: list[str]
+          ) -> str:
+    """The student's source for one solution cell; the starter where there is none to take, also
+    where the source is another version's starter."""
     name = wanted.grade_id
     starter = assignment.starters[name]
     copies = found.get(name, [])
+    starters = {"", starter.strip(), *(version.cells[name].source.strip()
+                                       for version in handed_out if name in version.cells)}
+    if not copies and name in lacks:
+        return starter
     if not copies:
         notices.append(
             f"The answer cell '{name}' is missing (deleted, or copied without its identity). It "
@@ -153,7 +174,7 @@ def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assi
         return starter
     # A copy without an answer in it, pasted by mistake, does not take the answer's place.
     written = [cell for cell in copies
-               if (source_of(cell) or "").strip() not in ("", starter.strip())]
+               if (source_of(cell) or "").strip() not in starters]
     cell = (written or copies)[-1]
     if len(copies) > 1:
         which = "last one" if cell is copies[-1] else "last one with an answer in it"
@@ -181,10 +202,11 @@ def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assi
             f"The cell '{name}' holds characters that change the reading direction, so it may "
             "read differently from how it runs."
         )
-    return source
+    return starter if source.strip() in starters - {""} else source
 
 
-def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list[str]:
+def _changed_tests(found: dict[str, list[dict]], assignment: Assignment,
+                   handed_out: Sequence[Version], began: Version) -> list[str]:
     released = {
         cell.metadata.nbgrader.grade_id: cell
         for cell in assignment.released.cells
@@ -194,19 +216,23 @@ def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list
     for name, original in released.items():
         role = role_of(original)
         copies = found.get(name, [])
+        originals = [version.cells[name] for version in handed_out if name in version.cells]
         if role != SOLUTION:
             what = "test" if role == TEST else "read-only"
+            texts = {cell.source for cell in originals}
+            if not copies and name not in began.cells:
+                continue
             if not copies:
                 notices.append(f"The {what} cell '{name}' was deleted; the original was used.")
-            elif any(source_of(cell) != original.source for cell in copies):
+            elif any(source_of(cell) not in texts for cell in copies):
                 notices.append(
                     f"The {what} cell '{name}' differs from the instructor's, which was used.")
             elif len(copies) > 1:
                 notices.append(f"The {what} cell '{name}' was duplicated; it counts once.")
         for cell in copies:
             given = cell["metadata"]["nbgrader"]
-            keys = ("points", "grade", "solution", "locked")
-            if any(given.get(key) != original.metadata.nbgrader.get(key) for key in keys):
+            if all(any(given.get(key) != one.metadata.nbgrader.get(key) for key in KEYS)
+                   for one in originals):
                 notices.append(
                     f"The grading data of the cell '{name}' were edited; the instructor's apply."
                 )
@@ -214,9 +240,9 @@ def _changed_tests(found: dict[str, list[dict]], assignment: Assignment) -> list
     return notices
 
 
-def _strays(cells: list[dict], assignment: Assignment, limits: Limits) -> dict[str, str]:
-    """Names defined in cells that are not graded, with the first place of each."""
-    own = {cell.grade_id for cell in assignment.cells if cell.grade_id}
+def _strays(cells: list[dict], own: set[str], limits: Limits) -> dict[str, str]:
+    """Names defined in cells that are not graded, with the first place of each; `own` are the
+    assignment's, by grade_id."""
     strays: dict[str, str] = {}
     left = limits.cell_bytes
     for number, cell in enumerate(cells, start=1):
@@ -254,6 +280,7 @@ def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
         "notices": ingested.notices,
         "fault": ingested.fault,
         "strays": ingested.strays,
+        "lacks": ingested.lacks,
         "raw_digest": ingested.raw_digest,
         "written": written,
     }
@@ -283,4 +310,5 @@ def read_back(notebook: NotebookNode, assignment: Assignment) -> Ingested:
         record.get("fault"),
         dict(record.get("strays", {})),
         record.get("raw_digest", ""),
+        list(record.get("lacks", [])),
     )

@@ -1,0 +1,246 @@
+"""``gpucourse collect`` and ``gpucourse export``: a class that hands in on Moodle or Canvas.
+
+Their "download all submissions" gives one zip file, in which a student's number stands in each
+name; their table of grades is a CSV file that goes back with marks in it. Students are called by
+that number here: no names need to be known.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import stat
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from rich.console import Console
+
+from gpucourse.grading.classes.classroom import STUDENT, Classroom
+from gpucourse.grading.classes.stamps import STAMPS
+from gpucourse.grading.limits import MEGABYTE, Limits
+from gpucourse.grading.nbgrader.gradebook import GradebookWriter, configuration
+from gpucourse.grading.verdict import as_text
+from gpucourse.system.atomic import PRIVATE, write_atomically
+
+# Of one zip file, taken together: 300 students with 10 MB each.
+MOST_BYTES = 3000 * MEGABYTE
+DONE, NOT_DONE = 0, 1
+
+
+@dataclass(frozen=True)
+class Platform:
+    """How a platform names files, and where its table has students and marks."""
+
+    title: str
+    # A path in its zip; groups id and file.
+    path: re.Pattern[str]
+    # The column with a student's number, and what of its text is that number.
+    column: str
+    number: re.Pattern[str]
+    # The column for marks, where it is always the same one; and the one with the highest mark.
+    grade: str = ""
+    highest: str = ""
+    # A row that has no student in it but the points that are possible.
+    possible: str = ""
+
+
+PLATFORMS: Mapping[str, Platform] = {
+    "moodle": Platform(
+        "Moodle",
+        re.compile(r"[^/]*_(?P<id>\d+)_assignsubmission_file(?:_/|_|/)(?P<file>.+)"),
+        "Identifier", re.compile(r"(\d+)\s*$"), "Grade", "Maximum Grade"),
+    "canvas": Platform(
+        "Canvas", re.compile(r"[^/_]+(?:_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)"),
+        "ID", re.compile(r"^(\d+)$"), possible="Points Possible"),
+}
+
+
+class Wrong(RuntimeError):
+    """It cannot be done; the message says why, and what to do."""
+
+
+def collect(root: Path, archive: Path, assignment: str, lms: str, *, update: bool = False,
+            console: Console | None = None) -> int:
+    """Put what is in a platform's zip file into ``submitted/``; exit code."""
+    return _telling(console, lambda tell: _collect(root, archive, assignment, lms, update, tell))
+
+
+def export(root: Path, table: Path, assignment: str, lms: str, *, column: str = "",
+           match: str = "", console: Console | None = None) -> int:
+    """Write the platform's table again, with marks in it; exit code."""
+    return _telling(console, lambda tell: _export(root, table, assignment, lms, column, match,
+                                                  tell))
+
+
+def _telling(console: Console | None, action: Callable[[Callable[[str], None]], None]) -> int:
+    console = console or Console()
+    try:
+        action(lambda text: console.print(as_text(text), markup=False, soft_wrap=True))
+    except (Wrong, OSError, zipfile.BadZipFile, csv.Error, UnicodeDecodeError) as error:
+        console.print(f"Nothing was written. {error}", style="red", markup=False, soft_wrap=True)
+        return NOT_DONE
+    return DONE
+
+
+def _platform(lms: str) -> Platform:
+    if lms not in PLATFORMS:
+        raise Wrong(f"--lms is one of {', '.join(PLATFORMS)}, not {lms!r}")
+    return PLATFORMS[lms]
+
+
+def _known(root: Path, assignment: str) -> Classroom:
+    classroom = Classroom(root.resolve())
+    if not classroom.sources(assignment):
+        there = sorted(path.name for path in (root / "source").glob("*/"))
+        raise Wrong(f"{root} has no source/{assignment}/. Run this in grading/; assignments: "
+                    + ", ".join(there))
+    return classroom
+
+
+# --- files out of the zip -----------------------------------------------------------------------
+
+
+def _collect(root: Path, archive: Path, assignment: str, lms: str, update: bool,
+             tell: Callable[[str], None]) -> None:
+    platform = _platform(lms)
+    classroom = _known(root, assignment)
+    with zipfile.ZipFile(archive) as packed:
+        found, strange = _files(packed, platform)
+        if not found:
+            raise Wrong(f"No file in {archive.name} is named as {platform.title} names them"
+                        + (f", as '{strange[0]}'" if strange else "") + ". Is it the file of "
+                        "\"download all submissions\"?")
+        if sum(entry.file_size for files in found.values() for entry in files.values()
+               ) > MOST_BYTES:
+            raise Wrong(f"{archive.name} unpacks to more than {MOST_BYTES // MEGABYTE} MB")
+        left = []
+        for student, files in sorted(found.items()):
+            folder = classroom.root / "submitted" / student / assignment
+            if folder.exists() and not update:
+                left.append(student)
+                continue
+            for old in folder.iterdir() if folder.exists() else ():
+                old.unlink()
+            for name, entry in files.items():
+                write_atomically(folder / name, packed.read(entry), PRIVATE)
+    tell(f"{len(found) - len(left)} submissions of {assignment} are in submitted/. When they were "
+         f"handed in is not in {platform.title}'s file, so none counts as late.")
+    if left:
+        tell(f"Left as they were, since there was something already: {', '.join(left)}. To put "
+             "what is in the file in its place: --update")
+    if strange:
+        tell(f"Left out, since no student's number is in the name: {', '.join(strange)}")
+
+
+def _files(packed: zipfile.ZipFile, platform: Platform
+           ) -> tuple[dict[str, dict[str, zipfile.ZipInfo]], list[str]]:
+    """Of each student, by number, what to write by name; and the paths that say no student.
+
+    Names are cut down to their last part: nothing leaves a student's folder. A file too large to be
+    graded is not unpacked, but an empty one stands for it.
+    """
+    found: dict[str, dict[str, zipfile.ZipInfo]] = {}
+    strange = []
+    for entry in packed.infolist():
+        if entry.is_dir():
+            continue
+        told = platform.path.fullmatch(entry.filename)
+        name = PurePosixPath(told["file"].replace("\\", "/")).name if told else ""
+        if not told or not name or not STUDENT.fullmatch(name):
+            strange.append(entry.filename)
+        elif name not in STAMPS and not name.startswith(".") and not stat.S_ISLNK(
+                entry.external_attr >> 16) and entry.file_size <= Limits().upload_bytes:
+            found.setdefault(told["id"], {})[name] = entry
+        else:
+            found.setdefault(told["id"], {})
+    return found, strange
+
+
+# --- marks into the table -----------------------------------------------------------------------
+
+
+def _export(root: Path, table: Path, assignment: str, lms: str, column: str, match: str,
+            tell: Callable[[str], None]) -> None:
+    platform = _platform(lms)
+    classroom = _known(root, assignment)
+    text = table.read_bytes().decode("utf-8-sig")
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    if not rows:
+        raise Wrong(f"{table.name} is empty")
+    heads = [head.strip() for head in rows[0]]
+    by = _column(heads, match or platform.column, table, "--match")
+    to = _column(heads, column or platform.grade or _only_grade(heads), table, "--column")
+    marks, most, waiting = _marks(classroom, assignment)
+    numbers = [_number(platform, row[by] if by < len(row) else "", bool(match)) for row in rows]
+    doubles = {name for name, often in Counter(filter(None, numbers[1:])).items() if often > 1}
+    highest: set[str] = set()
+    for row, number in zip(rows[1:], numbers[1:], strict=True):
+        row += [""] * (len(heads) - len(row))
+        if platform.possible and row[0].strip() == platform.possible:
+            highest.add(row[to])
+        elif number in marks and number not in doubles:
+            row[to] = f"{marks[number]:g}"
+            if platform.highest in heads:
+                highest.add(row[heads.index(platform.highest)])
+    written = io.StringIO()
+    csv.writer(written, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
+    target = table.with_name(f"{table.stem}-with-marks.csv")
+    write_atomically(target, written.getvalue(), PRIVATE)
+    filled = set(marks) & set(numbers[1:]) - doubles
+    tell(f"{target.name}: {len(filled)} marks of {assignment}, of {most:g} points. Import it in "
+         f"{platform.title}.")
+    for text in sorted(highest):
+        _compare(text, most, platform, tell)
+    for who, why in ((sorted(set(marks) - set(numbers[1:])), "graded, but not in the table"),
+                     (sorted(doubles & set(marks)), "more than once in the table, so left empty"),
+                     (sorted(set(waiting) & filled), "points by hand are still to be given")):
+        if who:
+            tell(f"{why}: {', '.join(who)}")
+
+
+def _column(heads: list[str], name: str, table: Path, option: str) -> int:
+    if name not in heads:
+        wanted = f"has no column {name!r}" if name else "has several columns that may be it"
+        raise Wrong(f"{table.name} {wanted}; name one with {option}. There are: "
+                    + ", ".join(filter(None, heads)))
+    return heads.index(name)
+
+
+def _only_grade(heads: list[str]) -> str:
+    """Canvas ends an assignment's column with its number; empty where there is not just one."""
+    found = [head for head in heads if re.search(r"\(\d+\)$", head)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _number(platform: Platform, text: str, whole: bool) -> str:
+    """The student that a cell names; all of it where the teacher chose the column."""
+    if whole:
+        return text.strip()
+    found = platform.number.search(text.strip())
+    return found[1] if found else ""
+
+
+def _marks(classroom: Classroom, assignment: str) -> tuple[dict[str, float], float, list[str]]:
+    """Points of each student less the late penalty, the most there are, and who waits for a
+    person."""
+    with GradebookWriter(classroom, configuration(classroom.root)) as book:
+        if not book.knows(assignment):
+            raise Wrong(f"The gradebook knows nothing of {assignment}: run gpucourse grade first")
+        graded = book.gradebook.assignment_submissions(assignment)
+        marks = {one.student.id: max(0.0, one.score - sum(
+            notebook.late_submission_penalty or 0.0 for notebook in one.notebooks))
+            for one in graded}
+        return (marks, book.gradebook.find_assignment(assignment).max_score,
+                [one.student.id for one in graded if one.needs_manual_grade])
+
+
+def _compare(text: str, most: float, platform: Platform, tell: Callable[[str], None]) -> None:
+    """Say where the platform's highest mark is another."""
+    if re.fullmatch(r"\s*\d+([.,]\d+)?\s*", text) and float(text.replace(",", ".")) != most:
+        tell(f"{platform.title} has {text.strip()} as the highest mark, the project has {most:g} "
+             f"points. Marks are points here: set it to {most:g} there, or it shows other shares.")

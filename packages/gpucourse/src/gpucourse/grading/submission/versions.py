@@ -1,0 +1,63 @@
+"""The versions of a project that a class was given, and which of them a submission began from.
+
+A test or a text that is mended in the middle of a term must not turn into remarks that a student
+edited something: what differs from today's notebook may be as it was handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from gpucourse.grading.submission.assignment import SOLUTION, role_of
+from gpucourse.grading.submission.reading import source_of
+from gpucourse.grading.verdict import digest
+from gpucourse.system.atomic import PRIVATE, write_atomically
+
+# What of a cell's grading data a student could edit.
+KEYS = ("points", "grade", "solution", "locked")
+
+
+@dataclass(frozen=True)
+class Version:
+    """The cells with a grade_id of one notebook as it was handed out."""
+
+    cells: Mapping[str, NotebookNode]
+
+    @classmethod
+    def of(cls, notebook: NotebookNode) -> Version:
+        return cls({cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells
+                    if cell.metadata.get("nbgrader", {}).get("grade_id")})
+
+    @property
+    def digest(self) -> str:
+        return digest(*(part for name, cell in self.cells.items() for part in (
+            name, cell.source, *(str(cell.metadata.nbgrader.get(key)) for key in KEYS))))
+
+    def kept(self, found: Mapping[str, list[dict]]) -> int:
+        """How many cells that are not answers stand in a submission as they do here."""
+        return sum(any(source_of(copy) == cell.source for copy in found.get(name, []))
+                   for name, cell in self.cells.items() if role_of(cell) != SOLUTION)
+
+
+def origin(found: Mapping[str, list[dict]], versions: Sequence[Version]) -> Version:
+    """The version that a submission began from; the first of equally good ones."""
+    return max(versions, key=lambda version: version.kept(found))
+
+
+def known(folder: Path, name: str) -> list[Version]:
+    """The versions of the notebook `name` that :func:`remember` has kept, newest first."""
+    paths = sorted((folder / name).glob("*.ipynb"), key=lambda path: -path.stat().st_mtime)
+    return [Version.of(nbformat.read(path, as_version=4)) for path in paths]
+
+
+def remember(folder: Path, name: str, notebooks: Iterable[NotebookNode]) -> None:
+    """Keep each version that is not kept yet."""
+    for notebook in notebooks:
+        path = folder / name / f"{Version.of(notebook).digest[:16]}.ipynb"
+        if not path.exists():
+            write_atomically(path, nbformat.writes(notebook, version=4), PRIVATE)
