@@ -101,12 +101,32 @@ def test_what_is_in_the_distributions(built: Path) -> None:
     for package in ("virtualgpu", "gpucourse", "jaxpile"):
         assert f"{package}/py.typed" in names[package, "wheel"]
         assert f"src/{package}/__init__.py" in names[package, "sdist"]
+        folder = f"{package}-0.1.0.dist-info/licenses"
+        licences = {"LICENSE", *(["LICENSE-teaching"] if package == "gpucourse" else [])}
+        assert {name.rpartition("/")[2] for name in names[package, "wheel"]
+                if name.startswith(f"{folder}/")} == licences
     lessons = {"gpucourse/lessons/course.toml", "gpucourse/lessons/06_thinking_in_threads.py",
                "gpucourse/recorded/fuzz.json", "gpucourse/data/dimuons.root"}
     assert lessons <= names["gpucourse", "wheel"]
     assert not any(re.search(r"(^|/)tests?/|gpu_check", name)
                    for kind in ("virtualgpu", "gpucourse", "jaxpile")
                    for name in names[kind, "wheel"])
+
+
+@pytest.mark.parametrize(("package", "part"), [
+    ("virtualgpu", "tests/ptx"), ("jaxpile", "tests/test_texts.py"), ("gpucourse", "")])
+def test_an_sdist_has_the_tests_that_can_be_run_from_it(
+    built: Path, tmp_path: Path, package: str, part: str
+) -> None:
+    (path,) = built.glob(f"{package}-*.tar.gz")
+    with tarfile.open(path) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    (root,) = tmp_path.iterdir()
+    assert (root / "tests").is_dir() == bool(part)
+    if part:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", part]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_jaxpile_alone_runs_the_example_of_its_readme(

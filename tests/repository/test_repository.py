@@ -40,7 +40,8 @@ GUESTS: dict[str, set[str]] = {
 # What stands in for the originals uses these by their real names.
 STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}
 
-# Packages that JupyterLab is made of; its bounds choose their versions.
+# Packages that nbgrader and JupyterLab are made of; their bounds choose the versions.
+PARTS_OF_NBGRADER = {"nbconvert"}
 PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "course/README.md",
@@ -161,7 +162,7 @@ def test_gpucourse_declares_what_it_imports(repository: Path) -> None:
     for path in modules(repository, "gpucourse"):
         for name in imported(path, "gpucourse") - own:
             names = {canonicalize_name(owner) for owner in owners.get(name, [name])}
-            known = PARTS_OF_JUPYTERLAB | STANDINS
+            known = PARTS_OF_NBGRADER | PARTS_OF_JUPYTERLAB | STANDINS
             assert names & declared or name in known, f"{path} imports {name}"
 
 
@@ -216,6 +217,17 @@ def test_code_is_lint_free(repository: Path) -> None:
 # --- the address of the repository ------------------------------------------------------------
 
 
+def test_the_licences_in_the_packages_are_the_repositorys(repository: Path) -> None:
+    """The course's package carries lessons, which are teaching text."""
+    for package in (repository / "packages").glob("*/pyproject.toml"):
+        licence = package.with_name("LICENSE").read_text()
+        assert licence == (repository / "LICENSE").read_text()
+    project = tomllib.loads((repository / COURSE).read_text())["project"]
+    teaching = (repository / COURSE).with_name("LICENSE-teaching").read_text()
+    assert teaching == (repository / "LICENSE-teaching").read_text()
+    assert project["license"] == "BSD-3-Clause AND CC-BY-4.0"
+
+
 def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str) -> None:
     slug = url.removeprefix("https://github.com/")
     holders = {
@@ -223,7 +235,9 @@ def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str
     }
     generated = ("colab/", "hub/", ".github/ISSUE_TEMPLATE/config.yml")
     copies = {name for name in holders if name.startswith(generated)}
-    assert holders - copies == {str(COURSE), str(VIRTUALGPU), "README.md", "CITATION.cff"}
+    copies |= {name for name in holders
+               if re.fullmatch(r"packages/\w+/(README\.md|pyproject\.toml)", name)}
+    assert holders - copies == {"README.md", "CITATION.cff"} and str(COURSE) in copies
     readme = (repository / "README.md").read_text()
     outside = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", readme, flags=re.DOTALL)
     assert slug not in outside, "in README.md only generated blocks name the address"
@@ -309,11 +323,60 @@ def test_every_make_verb_that_is_named_exists(repository: Path, name: str) -> No
 def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) -> None:
     project = tomllib.loads((repository / COURSE).read_text())["project"]
     promised = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
-    job = workflow(repository)["jobs"]["test"]
-    assert job["strategy"]["matrix"]["python"] == promised
-    assert {"make test", "make rehearse"} <= {step.get("run") for step in job["steps"]}
+    jobs = workflow(repository)["jobs"]
+    for name in ("test", "rehearse"):
+        assert jobs[name]["strategy"]["matrix"]["python"] == promised
+    assert "make test" in {step.get("run") for step in jobs["test"]["steps"]}
+    parts = jobs["rehearse"]["strategy"]["matrix"]["part"]
+    assert f"make rehearse PART=${{{{ matrix.part }}}}/{len(parts)}" in {
+        step.get("run") for step in jobs["rehearse"]["steps"]}
     script = (repository / ".ci" / "run").read_text()
     assert script.rstrip().endswith("\nmake test\nmake rehearse\nmake check")
+
+
+def test_the_parts_of_the_rehearsal_are_all_of_it(repository: Path) -> None:
+    """Each file of long tests runs in one of the workflow's parts, and `make rehearse` runs all."""
+    def files(part: str) -> list[str]:
+        done = subprocess.run(
+            ["make", "-n", "-o", f"{sys.prefix}/.set-up", "-o", ".tools/site/.set-up",
+             f"VENV={sys.prefix}", "rehearse", *([f"PART={part}"] if part else [])],
+            cwd=repository, capture_output=True, text=True, check=True)
+        return re.findall(r"\S+/test_\w+\.py", done.stdout)
+
+    count = len(workflow(repository)["jobs"]["rehearse"]["strategy"]["matrix"]["part"])
+    parts = [files(f"{part}/{count}") for part in range(1, count + 1)]
+    assert sorted(name for part in parts for name in part) == sorted(files(""))
+    assert min(map(len, parts)) > 10
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_actions_are_pinned_by_digest_and_no_token_stays_in_a_checkout(repository: Path) -> None:
+    """A tag can be moved to other code, which would run with the workflow's rights."""
+    used = 0
+    for path in (repository / ".github" / "workflows").glob("*.yml"):
+        for line in path.read_text().splitlines():
+            if "uses:" in line:
+                used += 1
+                assert re.search(r"uses: [\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$", line), line
+        jobs = yaml.safe_load(path.read_text())["jobs"]
+        for step in (step for job in jobs.values() for step in job["steps"]):
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+    assert used > 10
+    watched = yaml.safe_load((repository / ".github" / "dependabot.yml").read_text())["updates"]
+    assert [update["package-ecosystem"] for update in watched] == ["github-actions"]
+
+
+def test_the_citation_says_what_an_archive_can_take(repository: Path) -> None:
+    """Zenodo takes one licence; both files name the same people and the same work."""
+    citation = yaml.safe_load((repository / "CITATION.cff").read_text())
+    archive = json.loads((repository / ".zenodo.json").read_text())
+    assert citation["license"] == archive["license"] == "BSD-3-Clause"
+    assert [author["name"] for author in citation["authors"]] == [
+        creator["name"] for creator in archive["creators"]]
+    assert archive["title"] == citation["title"]
+    assert archive["keywords"] == citation["keywords"]
+    assert "CC BY 4.0" in archive["description"]
 
 
 def test_contributing_opens_with_the_one_rule(repository: Path) -> None:

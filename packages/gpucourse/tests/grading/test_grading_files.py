@@ -208,3 +208,40 @@ def test_limits_are_set_by_name():
 def test_a_limit_that_cannot_be_is_named(settings, words):
     with pytest.raises(ValueError, match=words):
         limits_from(settings)
+
+
+# --- what lies about --------------------------------------------------------------------------
+
+
+def test_what_lies_in_submitted_and_is_graded_by_no_assignment_is_named(room):
+    hand_in(room, "ann", "toy.ipynb")
+    submitted = room.root / "submitted"
+    (submitted / "loose.ipynb").write_text("{}")
+    (submitted / "bob").mkdir()
+    (submitted / "bob" / "toy.ipynb").write_text("{}")
+    for student in ("bob", "cat"):
+        (submitted / student / "other-course-1").mkdir(parents=True)
+    (submitted / ".DS_Store").write_text("")
+    said = room.left_alone()
+    assert any("loose.ipynb (in no student's folder: put it into submitted/STUDENT/ASSIGNMENT/)"
+               in one for one in said)
+    assert any("bob/toy.ipynb (not in an assignment's folder" in one for one in said)
+    assert any("bob/other-course-1, cat/other-course-1 (there is no source/other-course-1/" in one
+               for one in said)
+    assert len(said) == 3 and "DS_Store" not in str(said)
+    assert room.students("ps1") == ["ann"]
+
+
+@pytest.mark.parametrize("names", [("Ann", "ann"), ("Mu\u0308ller", "M\u00fcller"), ("bo", "bo ")])
+def test_a_student_who_is_there_twice_is_named(room, names):
+    for name in names:
+        hand_in(room, name, "toy.ipynb")
+    hand_in(room, "zoe", "toy.ipynb")
+    (said,) = room.left_alone()
+    assert said.startswith("One student or several? ") and "zoe" not in said
+    assert all(name in said for name in names)
+
+
+def test_nothing_is_said_of_a_class_in_order(room):
+    hand_in(room, "ann", "toy.ipynb")
+    assert room.left_alone() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import pickle
 from html.parser import HTMLParser
 from pathlib import Path
@@ -251,3 +252,29 @@ def test_an_assignment_is_parsed_once_for_a_class(source, monkeypatch):
     copies = [pickle.loads(pickle.dumps(job.assignment)) for job in jobs]
     assert len({copy.digest for copy in copies} | {job.digest for job in jobs}) == 2
     assert len(parsed) == 1
+
+
+def test_reasons_are_cut_on_a_terminal_alone():
+    words = "the kernel 'fill' reads memory that was never written, " * 4
+    for terminal in (True, False):
+        console = Console(record=True, width=600, force_terminal=terminal, file=io.StringIO())
+        report.show("ps1", [verdict("ann", words)], console)
+        assert (words.strip() in console.export_text()) is not terminal
+
+
+def test_words_on_the_page_stay_whole():
+    """`anywhere` would let a narrow column cut each of its words."""
+    text = page("ps1", [verdict("ann")])
+    assert "overflow-wrap: break-word" in text and "anywhere" not in text
+
+
+@pytest.mark.parametrize(("at_work", "words"), [(1, "is serial"), (8, "is serial"),
+                                                (42, "shares its work unevenly")])
+def test_serial_is_said_only_where_one_thread_of_a_block_works(at_work, words):
+    counted = Counters(busiest_accesses=10_000, global_loads=20_000, threads_at_work=at_work)
+    verbs.use_judge(NotebookJudge(dict))
+    try:
+        with pytest.raises(AssertionError, match=words):
+            verbs.expect_parallel(Launched("fill", (8, 1, 1), (256, 1, 1), counted), 2048)
+    finally:
+        verbs.use_judge(None)

@@ -82,6 +82,11 @@ def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
             path.write_text(before.replace("gitpuller https://", "gitpuller https://elsewhere/"))
         elif name == "CITATION.cff":
             path.write_text(re.sub(r"(?m)^version: .*$", "version: 99", before))
+        elif name.startswith("packages/"):  # links into the repository, addresses of metadata
+            path.write_text(re.sub(r'https://[^"()]+?(/blob/main/|/issues"$)', r"https://x.org/y\1",
+                                   before, flags=re.MULTILINE))
+            if path.read_text() == before:  # a page without such a link
+                continue
         else:
             path.write_text(before + "# by hand\n")
         assert environments.stale(copy) == [name]
@@ -100,9 +105,18 @@ def test_moving_the_repository_is_one_edit(copy: Path) -> None:
     pyproject = copy / COURSE
     old = tomllib.loads(pyproject.read_text())["project"]["urls"]["Repository"]
     pyproject.write_text(pyproject.read_text().replace(old, "https://github.com/someone/lessons"))
-    changed = ["hub/values.yaml", "hub/links.md", ".github/ISSUE_TEMPLATE/config.yml", "README.md",
-               "CITATION.cff"]
-    assert environments.write(copy) == changed
+    written = set(environments.write(copy))
+    assert written >= {"hub/values.yaml", "hub/links.md", ".github/ISSUE_TEMPLATE/config.yml",
+                       "README.md", "CITATION.cff", "packages/virtualgpu/README.md",
+                       "packages/jaxpile/pyproject.toml"}
+    for name in written:
+        assert old not in (copy / name).read_text(), name
+    for package in ("virtualgpu", "gpucourse", "jaxpile"):
+        project = tomllib.loads((copy / "packages" / package / "pyproject.toml").read_text())
+        assert project["project"]["urls"] == {
+            "Repository": "https://github.com/someone/lessons",
+            "Issues": "https://github.com/someone/lessons/issues",
+            "Changelog": "https://github.com/someone/lessons/blob/main/CHANGELOG.md"}
     readme = (copy / "README.md").read_text()
     assert old.removeprefix("https://github.com/") not in readme
     assert "mybinder.org/v2/gh/someone/lessons/" in readme
@@ -206,9 +220,10 @@ def test_binder_start_hands_over_to_its_arguments(repository: Path) -> None:
         text=True,
     )
     # A learner's JupyterLab, as on a hub.
-    view = repository / "hub" / "learner"
-    assert (done.stdout, done.returncode) == (f"false:two words:{view}\n", 7)
+    alone, view = repository / "hub" / "alone", repository / "hub" / "learner"
+    assert (done.stdout, done.returncode) == (f"false:two words:{alone}:{view}\n", 7)
     assert (view / "jupyter_server_config.json").is_file()
+    assert (alone / "jupyter_server_config.py").is_file()
 
 
 @pytest.mark.rehearsal
@@ -282,6 +297,31 @@ def test_conda_environment_names_everything_once(repository: Path, project: Proj
     # conda-forge's cuda-cccl is C++ headers, and its cupy has no CUDA version in its name
     assert {"cccl-python", "cupy", "cudf"} <= set(names)
     assert "cuda-cccl" not in names
+
+
+def test_conda_environment_has_nothing_that_learners_do_not_need(
+        repository: Path, project: Projects) -> None:
+    """Neither what tests nor what linters are made of, unless the course needs it too."""
+    environment = yaml.safe_load((repository / "environment.yml").read_text())
+    names = {line.split()[0] for line in environment["dependencies"]}
+    needed = {Requirement(text).name for text in [
+        *project.dependencies, *project.extras["gpu"], *project.groups["pycuda"]]}
+    extra = {Requirement(text).name for group in ("test", "dev")
+             for text in project.groups[group] if isinstance(text, str)} - needed
+    assert {"pytest", "hypothesis"} <= extra
+    assert not names & (extra | {environments.CONDA_NAMES.get(name, name) for name in extra})
+
+
+def test_a_packages_page_leads_somewhere_from_the_index(repository: Path, project: Projects
+                                                        ) -> None:
+    """A link in it is an address; those into the repository name a file that is there."""
+    pages = sorted((repository / "packages").glob("*/README.md"))
+    assert [page.parent.name for page in pages] == ["gpucourse", "jaxpile", "virtualgpu"]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            assert link.startswith(("https://", "#")), f"{page}: {link}"
+            inside = link.removeprefix(f"{project.url}/blob/main/").partition("#")[0]
+            assert inside.startswith("https://") or (repository / inside).is_file(), link
 
 
 def test_locks_are_what_make_lock_resolves(project: Projects) -> None:

@@ -58,6 +58,7 @@ def expected(root: Path) -> dict[str, str]:
         ".github/ISSUE_TEMPLATE/config.yml": issue_links(url),
         "README.md": fill_blocks(readme, readme_blocks(root, url)),
         "CITATION.cff": fill_citation(citation, url, version(root)),
+        **package_pages(root, url),
     }
 
 
@@ -82,10 +83,9 @@ def write(root: Path) -> list[str]:
 
 
 def conda_environment(project: Projects) -> str:
-    """``environment.yml``: the course, its tests and the ``gpu`` and ``pycuda`` extras."""
+    """``environment.yml``: the course, and the ``gpu`` and ``pycuda`` extras."""
     wanted: dict[str, set[str]] = {}
-    for text in [*project.dependencies, *project.extras["gpu"], *project.groups["pycuda"],
-                 *project.groups["test"]]:
+    for text in [*project.dependencies, *project.extras["gpu"], *project.groups["pycuda"]]:
         requirement = Requirement(text)
         name = CONDA_NAMES.get(canonicalize_name(requirement.name), requirement.name)
         if name is not None and binder.on_binder(requirement):
@@ -173,6 +173,27 @@ def issue_links(url: str) -> str:
         f"    url: {url}/security/policy\n"
         "    about: Please report it in private; SECURITY.md says how, and what is promised.\n"
     )
+
+
+def package_pages(root: Path, url: str) -> dict[str, str]:
+    """What the package index shows of each package, with the repository's address set: its README,
+    whose links must lead somewhere from there, and the addresses in its metadata.
+
+    The course's own metadata are where the address comes from.
+    """
+    pages = {}
+    for package in sorted((root / "packages").glob("*/README.md")):
+        text = package.read_text(encoding="utf-8")
+        pages[package.relative_to(root).as_posix()] = re.sub(
+            r"\]\(https://[^()\s]+?/blob/main/", f"]({url}/blob/main/", text)
+        project = package.with_name("pyproject.toml")
+        head, mark, tail = project.read_text(encoding="utf-8").partition("[project.urls]\n")
+        table, gap, rest = tail.partition("\n\n")
+        for name, place in (("Repository", ""), ("Issues", "/issues"),
+                            ("Changelog", "/blob/main/CHANGELOG.md")):
+            table = re.sub(rf'(?m)^{name} = ".*"$', f'{name} = "{url}{place}"', table)
+        pages[project.relative_to(root).as_posix()] = head + mark + table + gap + rest
+    return pages
 
 
 def fill_citation(text: str, url: str, number: str) -> str:

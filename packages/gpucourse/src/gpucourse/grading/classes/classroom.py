@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.finding import find
 from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
 from gpucourse.grading.submission.versions import Version, known, remember
-from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
 
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
 # either, and none that cannot be shown (control and direction characters, halves of surrogates).
@@ -62,6 +63,33 @@ class Classroom:
         return [f"submitted/{name!a}: not graded. Formgrader would take the name for HTML, "
                 "or cannot show it: rename it."
                 for name in self._folders(assignment) if not STUDENT.fullmatch(name)]
+
+    def left_alone(self) -> list[str]:
+        """A sentence for each kind of thing in ``submitted/`` that is graded for no assignment, and
+        for students who may be one."""
+        known = {path.name for path in (self.root / "source").glob("*/")}
+        place = "put it into submitted/STUDENT/ASSIGNMENT/"
+        found: dict[str, list[str]] = {}
+        people: dict[str, list[str]] = {}
+        for student in sorted((self.root / "submitted").glob("[!.]*")):
+            if not student.is_dir():
+                found.setdefault(f"in no student's folder: {place}", []).append(student.name)
+                continue
+            one = unicodedata.normalize("NFKC", student.name).casefold().strip()
+            people.setdefault(one, []).append(student.name)
+            for path in sorted(student.glob("[!.]*")):
+                if not path.is_dir():
+                    why = f"not in an assignment's folder: {place}"
+                elif path.name not in known:
+                    why = f"there is no source/{path.name}/: another course's, or misspelt"
+                else:
+                    continue
+                found.setdefault(why, []).append(f"{student.name}/{path.name}")
+        said = [f"Left alone in submitted/: {', '.join(names)} ({why})."
+                for why, names in found.items()]
+        said += [f"One student or several? {', '.join(map(repr, names))}: each is graded. If it is "
+                 "one, move the folders together." for names in people.values() if len(names) > 1]
+        return [as_text(sentence) for sentence in said]
 
     def _folders(self, assignment: str) -> list[str]:
         folders = (self.root / "submitted").glob(f"*/{assignment}")

@@ -26,7 +26,11 @@ REASON_LENGTH = 80
 
 
 def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None:
-    """Print a line for each submission of a small class, and what the tests found in all."""
+    """Print a line for each submission of a small class, and what the tests found in all.
+
+    Reasons are cut to one line on a terminal alone: a file has room for them.
+    """
+    most = REASON_LENGTH if console.is_terminal else None
     if len(verdicts) <= LISTED:
         table = Table(title=assignment, title_justify="left")
         table.add_column("student", no_wrap=True)
@@ -34,11 +38,11 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
         table.add_column("what to know")
         for verdict in verdicts:
             earned = "—" if verdict.earned is None else f"{verdict.earned:g}/{verdict.points:g}"
-            table.add_row(escape(verdict.student), earned, escape(one_line(verdict)))
+            table.add_row(escape(verdict.student), earned, escape(one_line(verdict, most)))
         console.print(table)
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     if graded:
-        console.print(_tests(graded))
+        console.print(_tests(graded, most))
         scores = [verdict.earned or 0.0 for verdict in graded]
         console.print(
             f"{assignment}: {len(graded)} graded, mean {statistics.mean(scores):.3g}, median "
@@ -52,7 +56,7 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
             console.print(f"  {verdict.student}: {verdict.reason}", markup=False)
 
 
-def _tests(graded: Sequence[Verdict]) -> Table:
+def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
     """How each test came out, hardest to see from single scores."""
     table = Table(title="tests", title_justify="left")
     table.add_column("test")
@@ -63,18 +67,18 @@ def _tests(graded: Sequence[Verdict]) -> Table:
         outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
         usual = next((reason for reason, _ in reasons(graded, name).most_common(1)), "")
         passed = sum(outcome.passed for outcome in outcomes)
-        table.add_row(escape(name), f"{passed} of {len(outcomes)}", escape(shortened(usual)))
+        table.add_row(escape(name), f"{passed} of {len(outcomes)}", escape(shortened(usual, most)))
     return table
 
 
-def one_line(verdict: Verdict) -> str:
-    """The reason to show where there is room for one line."""
-    return shortened(verdict.first_reason() or next(iter(verdict.notices), ""))
+def one_line(verdict: Verdict, most: int | None = REASON_LENGTH) -> str:
+    """The reason to show where there is room for one line of `most` characters; None for all."""
+    return shortened(verdict.first_reason() or next(iter(verdict.notices), ""), most)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, most: int | None = REASON_LENGTH) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
+    return text if most is None or len(text) <= most else text[: most - 1] + "…"
 
 
 def write(folder: Path, assignment: str, verdicts: Sequence[Verdict],

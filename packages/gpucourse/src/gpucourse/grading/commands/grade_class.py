@@ -219,6 +219,8 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
         if unknown:
             raise NotReady(f"Nobody handed in {', '.join(sorted(unknown))}; there is: "
                            + ", ".join(handed_in))
+        for sentence in course.classroom.left_alone():
+            console.print(sentence, style="yellow", markup=False)
         worst = GRADED
         for assignment in assignments or handed_in:
             verdicts = course.grade(assignment)

@@ -30,7 +30,7 @@ from gpucourse.grading.classes.batch import Job
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.classes.stamps import STAMPS, TIMESTAMP
 from gpucourse.grading.nbgrader import following
-from gpucourse.grading.nbgrader.steps import fill_in
+from gpucourse.grading.nbgrader.filling import fill_in
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import rebuild
 from gpucourse.grading.submission.versions import Version

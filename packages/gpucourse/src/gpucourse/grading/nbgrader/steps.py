@@ -13,7 +13,6 @@ from pathlib import Path
 
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Dict, Integer, Unicode
 from traitlets.config import Config
@@ -22,17 +21,24 @@ from gpucourse.course.regions import NBGRADER_STUB, NBGRADER_TEXT_STUB
 from gpucourse.grading.classes.batch import FloorError, Grader, Job
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.limits import limits_from
+from gpucourse.grading.nbgrader.filling import fill_in
+from gpucourse.grading.nbgrader.gradebook import GradebookWriter
+from gpucourse.grading.nbgrader.stale import take_away
 from gpucourse.grading.sandbox.file_system import SandboxError
-from gpucourse.grading.submission.assignment import TEST, Assignment, role_of
+from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import read_back
-from gpucourse.grading.verdict import STUDENT_FAULT, TestOutcome, Verdict
+from gpucourse.grading.verdict import Verdict
 
 REBUILT = "rebuilt"
 _prepared: set[tuple[str, str]] = set()
 
 
 def configure(c: Config) -> None:
-    """Set every trait. Never raises: nbgrader would go on with its own, unsafe steps."""
+    """Set every trait, and do what has to be done before nbgrader begins.
+
+    Raises :class:`.following.CannotFollow` alone. ``nbgrader_config.py`` ends the command with it:
+    nbgrader would go on with its own, unsafe steps.
+    """
     c.ClearSolutions.code_stub = {"python": "\n".join(NBGRADER_STUB)}
     c.ClearSolutions.text_stub = "\n".join(NBGRADER_TEXT_STUB)
     c.Autograde.autograde_preprocessors = [
@@ -104,8 +110,6 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
 
 def _follow(classroom: Classroom, assignment: str, c: Config) -> None:
     """Keep what is handed out, and have the gradebook follow a changed source; says what it did."""
-    from gpucourse.grading.nbgrader.gradebook import GradebookWriter
-
     if not classroom.sources(assignment):
         return
     classroom.remember_released(assignment)
@@ -116,9 +120,6 @@ def _follow(classroom: Classroom, assignment: str, c: Config) -> None:
 
 def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
     """Take feedback away that the gradebook has overtaken, so that nbgrader makes it anew."""
-    from gpucourse.grading.nbgrader.gradebook import GradebookWriter
-    from gpucourse.grading.nbgrader.stale import take_away
-
     with GradebookWriter(Classroom(root), c) as book:
         if assignment and (stale := take_away(book, root, assignment, student)):
             print(f"{len(stale)} pages no longer say what the gradebook says, and are made anew: "
@@ -127,8 +128,6 @@ def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
 
 def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: Config) -> None:
     """Whose time of handing in is not known, in words and in the gradebook."""
-    from gpucourse.grading.nbgrader.gradebook import GradebookWriter
-
     with GradebookWriter(classroom, c) as book:
         if not book.knows(assignment):
             return
@@ -149,35 +148,6 @@ def report(job: Job, verdict: Verdict) -> None:
     score = "not graded" if verdict.earned is None else f"{verdict.earned:g}/{verdict.points:g}"
     print(f"{job.student}: {verdict.notebook}: {score} {verdict.first_reason()}".strip(),
           file=sys.stderr)
-
-
-def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
-    """Outputs from which :func:`nbgrader.utils.determine_grade` reads exactly our points.
-
-    An error output earns 0, an ``execute_result`` the number in it, no such output everything.
-    """
-    if outcome.passed:
-        return [new_output("stream", name="stdout", text="Passed.\n")]
-    if outcome.earned <= 0:
-        lines = outcome.reason.splitlines() or ["failed"]
-        return [new_output("error", ename="Failed", evalue=lines[0], traceback=lines)]
-    return [
-        new_output("stream", name="stdout", text=outcome.reason + "\n"),
-        new_output("execute_result", data={"text/plain": repr(float(outcome.earned))},
-                   execution_count=None),
-    ]
-
-
-def fill_in(notebook: NotebookNode, verdict: Verdict) -> None:
-    """Outputs of the test cells, and what feedback shows besides; the seed stays where it is."""
-    outcomes = {outcome.test: outcome for outcome in verdict.tests}
-    for cell in notebook.cells:
-        if role_of(cell) == TEST:
-            cell.outputs = outputs_for(outcomes[cell.metadata.nbgrader.grade_id])
-    notebook.metadata.gpucourse["verdict_notices"] = verdict.notices
-    if verdict.kind == STUDENT_FAULT:
-        notebook.metadata.gpucourse["nothing_ran"] = verdict.reason
-    notebook.metadata.gpucourse["isolation"] = verdict.isolation
 
 
 class NotHere(NotebookExporter):

@@ -12,6 +12,7 @@ grader they never do, because the inputs are hidden.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -219,7 +220,9 @@ def expect_parallel(launched: Launched, items: int, *,
     if alone and alone[0].counters:
         asked["alone"] = alone[0].counters, alone[1]
     if found := launched.counters and parallel.uneven(*counted, **asked):
-        raise PropertyFailed(f"the kernel '{launched.kernel}' is serial: {found[0]}", found[1])
+        lone = counted[0].threads_at_work <= math.prod(launched.grid)  # one in each block
+        said = "is serial" if lone else "shares its work unevenly"
+        raise PropertyFailed(f"the kernel '{launched.kernel}' {said}: {found[0]}", found[1])
     if close := launched.counters and parallel.nearly(*counted, **asked):
         current_judge().came_near(f"{close[0]}: with a quarter more, {close[1]}")
     _met()

@@ -1,0 +1,38 @@
+"""A verdict as outputs of the test cells, which is where nbgrader looks for a grade."""
+
+from __future__ import annotations
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from gpucourse.grading.submission.assignment import TEST, role_of
+from gpucourse.grading.verdict import STUDENT_FAULT, TestOutcome, Verdict
+
+
+def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
+    """Outputs from which :func:`nbgrader.utils.determine_grade` reads exactly our points.
+
+    An error output earns 0, an ``execute_result`` the number in it, no such output everything.
+    """
+    if outcome.passed:
+        return [new_output("stream", name="stdout", text="Passed.\n")]
+    if outcome.earned <= 0:
+        lines = outcome.reason.splitlines() or ["failed"]
+        return [new_output("error", ename="Failed", evalue=lines[0], traceback=lines)]
+    return [
+        new_output("stream", name="stdout", text=outcome.reason + "\n"),
+        new_output("execute_result", data={"text/plain": repr(float(outcome.earned))},
+                   execution_count=None),
+    ]
+
+
+def fill_in(notebook: NotebookNode, verdict: Verdict) -> None:
+    """Outputs of the test cells, and what feedback shows besides; the seed stays where it is."""
+    outcomes = {outcome.test: outcome for outcome in verdict.tests}
+    for cell in notebook.cells:
+        if role_of(cell) == TEST:
+            cell.outputs = outputs_for(outcomes[cell.metadata.nbgrader.grade_id])
+    notebook.metadata.gpucourse["verdict_notices"] = verdict.notices
+    if verdict.kind == STUDENT_FAULT:
+        notebook.metadata.gpucourse["nothing_ran"] = verdict.reason
+    notebook.metadata.gpucourse["isolation"] = verdict.isolation
