@@ -16,7 +16,16 @@ from gpucourse.grading.submission import slim
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import ingest_cells, ingest_file
 from gpucourse.grading.submission.reading import Unreadable, parse_cells
-from grading_toy import notebook_of, solution, submission, toy, toy_course, write_submission
+from gpucourse.grading.submission.versions import Version
+from grading_toy import (
+    notebook_of,
+    solution,
+    submission,
+    toy,
+    toy_course,
+    toy_notebook,
+    write_submission,
+)
 
 
 @pytest.fixture
@@ -245,3 +254,43 @@ def test_a_student_who_is_there_twice_is_named(room, names):
 def test_nothing_is_said_of_a_class_in_order(room):
     hand_in(room, "ann", "toy.ipynb")
     assert room.left_alone() == []
+
+
+# --- versions of a project ---------------------------------------------------------------------
+
+
+def version(edit) -> Version:
+    """The toy as it would be handed out after `edit(cells)`."""
+    changed = toy_notebook()
+    edit(changed.cells)
+    return Version.of(Assignment("toy", changed).released)
+
+
+def without_a_step(cells: list) -> None:
+    del cells[4:]
+
+
+def with_another_text(cells: list) -> None:
+    cells[1].source += "\n# before"
+    cells[2].source = cells[2].source.replace("(values):", "(values):\n    # before")
+    cells[3].metadata.nbgrader.points = 7
+
+
+@pytest.mark.parametrize("edit", [without_a_step, with_another_text])
+def test_what_was_handed_out_before_was_edited_by_nobody(edit):
+    earlier, assignment = version(edit), toy()
+    cells = json.loads(json.dumps([dict(cell) for cell in earlier.cells.values()]))
+    one = ingest_cells(cells, assignment, Limits(), [earlier])
+    assert one.notices == []
+    assert one.sources == assignment.starters  # another starter is no answer
+    assert one.lacks == (["total"] if edit is without_a_step else [])
+    alone = ingest_cells(cells, assignment, Limits())
+    assert alone.notices and not alone.lacks
+
+
+def test_what_was_deleted_is_told_whatever_versions_there_were():
+    earlier, assignment = version(with_another_text), toy()
+    cells = [cell for cell in submission(assignment)
+             if cell["metadata"].get("nbgrader", {}).get("grade_id") != "test-double"]
+    one = ingest_cells(cells, assignment, Limits(), [earlier])
+    assert any("'test-double' was deleted" in told for told in one.notices)

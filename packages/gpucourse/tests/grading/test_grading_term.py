@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -429,3 +431,26 @@ def test_a_name_put_right_takes_its_remark_along(term):
     graded = (term.root / "autograded" / "ann" / "ps1" / "toy.ipynb").read_text()
     assert "mine.ipynb" not in graded
     assert verdict["earned"] == 5.0
+
+
+def test_due_dates_penalties_and_extensions_are_as_readme_says(term, repository):
+    """nbgrader's own command, a rule of one's own, more time for one student."""
+    readme = (repository / "grading" / "README.md").read_text()
+    (rule,) = re.findall(r"```python\n# late\.py.*?\n(from .*?)```", readme, re.DOTALL)
+    (term.root / "late.py").write_text(rule)
+    term.config.write_text(term.config.read_text().replace(LATE, "") +
+                           "\nc.AssignLatePenalties.plugin_class = 'late.ADayATenth'\n")
+    for student in ("ann", "bob"):
+        term.hand_in(student, "2020-12-02 10:00:00 UTC")
+    term.grade()
+    (extension,) = re.findall(r"```python\nfrom nbgrader\.api import Gradebook\n\n(.*?)```", readme,
+                              re.DOTALL)
+    with contextlib.chdir(term.root):
+        exec(extension.replace("01_fill_a_histogram", "ps1"), {"Gradebook": Gradebook})
+    (command,) = re.findall(r'nbgrader (db assignment add) \S+ --duedate="(.+?)"', readme)
+    due = command[1].replace("2026", "2020")
+    term.nbgrader(*command[0].split(), "ps1", f"--duedate={due}")
+    with contextlib.chdir(term.root):
+        term.grade()
+    # 22:59 UTC of 30 November: 35 hours late, two days begun.
+    assert term.scores() == {"ann": (5.0, 0.0), "bob": (5.0, 1.0)}

@@ -38,15 +38,17 @@ class Version:
         return digest(*(part for name, cell in self.cells.items() for part in (
             name, cell.source, *(str(cell.metadata.nbgrader.get(key)) for key in KEYS))))
 
-    def kept(self, found: Mapping[str, list[dict]]) -> int:
-        """How many cells that are not answers stand in a submission as they do here."""
-        return sum(any(source_of(copy) == cell.source for copy in found.get(name, []))
+    def likeness(self, found: Mapping[str, list[dict]]) -> tuple[int, int]:
+        """How many cells that are not answers stand in a submission as they do here, and, below
+        zero, how many cells of here it does not have."""
+        kept = sum(any(source_of(copy) == cell.source for copy in found.get(name, []))
                    for name, cell in self.cells.items() if role_of(cell) != SOLUTION)
+        return kept, -sum(name not in found for name in self.cells)
 
 
 def origin(found: Mapping[str, list[dict]], versions: Sequence[Version]) -> Version:
     """The version that a submission began from; the first of equally good ones."""
-    return max(versions, key=lambda version: version.kept(found))
+    return max(versions, key=lambda version: version.likeness(found))
 
 
 def known(folder: Path, name: str) -> list[Version]:
