@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,9 +45,14 @@ PERMISSIONS = 0o444
 
 
 def configuration(root: Path) -> Config:
-    """What ``nbgrader_config.py`` in the course directory sets; empty without one."""
+    """What ``nbgrader_config.py`` in the course directory sets; empty without one.
+
+    It may name plug-ins that lie beside it: they can be imported afterwards, last of all.
+    """
     if not (root / CONFIGURATION).is_file():
         return Config()
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
     return PyFileConfigLoader(CONFIGURATION, path=str(root)).load_config()
 
 
