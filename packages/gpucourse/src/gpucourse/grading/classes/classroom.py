@@ -34,7 +34,7 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.finding import find
 from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
-from gpucourse.grading.submission.versions import Version, known, remember
+from gpucourse.grading.submission.versions import Version, others, remember
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
 
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
@@ -144,7 +144,8 @@ class Classroom:
         jobs = []
         sources = [(path, Assignment.load(path)) for path in self.sources(assignment)]
         self.remember_released(assignment)
-        versions = {source.name: known(self.root / "versions" / assignment, source.name)
+        kept = self.root / "versions" / assignment
+        versions = {source.name: others(kept, source.name, source.released)
                     for _, source in sources}
         for student in self.students(assignment) if students is None else students:
             try:
