@@ -12,7 +12,7 @@ import ast
 import builtins
 import dis
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import CodeType, SimpleNamespace
@@ -45,14 +45,10 @@ class Missing(LookupError):
 
 
 @cache
-def _statements(lesson: str) -> list[tuple[frozenset[str], ast.stmt, str]]:
-    """The top-level statements of a lesson that bind names: (names, statement, cell)."""
-    found = []
-    for cell, text in code_cells(lesson).items():
-        for statement in ast.parse(text).body:
-            if names := frozenset(_bound(statement)):
-                found.append((names, statement, cell))
-    return found
+def _of_cell(cell: str, text: str) -> list[tuple[frozenset[str], ast.stmt, str]]:
+    """The top-level statements of a cell that bind names: (names, statement, cell)."""
+    return [(names, statement, cell) for statement in ast.parse(text).body
+            if (names := frozenset(_bound(statement)))]
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
@@ -78,10 +74,14 @@ def _globals(code: CodeType) -> Iterator[str]:
             yield from _globals(constant)
 
 
+def file_name(cell: str) -> str:
+    """What tracebacks call a cell."""
+    return f"<course: {cell}>"
+
+
 def _compiled(statement: ast.stmt, cell: str) -> CodeType:
     # As a notebook compiles it: this file's own `annotations` must not reach the cell.
-    module = ast.Module([statement], [])
-    return compile(module, f"<course: {cell}>", "exec", dont_inherit=True)
+    return compile(ast.Module([statement], []), file_name(cell), "exec", dont_inherit=True)
 
 
 def take(lesson: str, *names: str, given: Mapping[str, object] | None = None) -> SimpleNamespace:
@@ -98,8 +98,14 @@ def take(lesson: str, *names: str, given: Mapping[str, object] | None = None) ->
 
 @cache
 def _take(lesson: str, names: tuple[str, ...], replaced: tuple) -> SimpleNamespace:
-    given = dict(replaced)
-    statements = _statements(lesson)
+    return SimpleNamespace(**run(lesson, code_cells(lesson), names, dict(replaced)))
+
+
+def run(lesson: str, cells: Mapping[str, str], names: Sequence[str],
+        given: Mapping[str, object] | None = None) -> dict[str, object]:
+    """What :func:`take` gives, by name, from these cells instead of the lesson's own."""
+    given = given or {}
+    statements = [one for cell, text in cells.items() for one in _of_cell(cell, text)]
     wanted: set[int] = set()
 
     def want(name: str, before: int) -> None:
@@ -124,4 +130,4 @@ def _take(lesson: str, names: tuple[str, ...], replaced: tuple) -> SimpleNamespa
         _, statement, cell = statements[place]
         exec(_compiled(statement, cell), scope)
         scope.update(given)  # one statement may bind them beside a name that is wanted
-    return SimpleNamespace(**{name: scope[name] for name in names})
+    return {name: scope[name] for name in names}

@@ -14,7 +14,7 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.publish import notebooks, questions
 from gpucourse.publish.source import read_source
 from lecture_cells import OWN_PROCESS, outcome, solved
-from wrong_answers import answers_of
+from wrong_answers import Edited, EditError, answers_of, swap
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,22 @@ def test_every_exercise_has_two_wrong_answers_or_more(lecture):
     exercises = load_lesson(lecture).exercises
     assert len(exercises) >= 2
     short = [name for name in exercises if known.count(name) < 2]
-    assert short == [], f"write them into tests/lecture_{lecture[:2]}_wrong.py"
+    assert short == [], f"write them into course/lectures/{lecture}/wrong.py"
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_every_edit_still_fits_the_solution(lecture):
+    for case in answers_of(lecture).WRONG:
+        if isinstance(case.values[1], Edited):
+            case.values[1].cells()
+
+
+def test_an_edit_that_no_longer_fits_names_its_answer():
+    for old, fault in (("if j < pt.size", "stands in no cell down to"), ("pt", "times in the cell"),
+                       ("sinh", "swapped for itself")):
+        edited = Edited("05_numba_cuda", "loop-to-kernel", "my mistake", (swap(old, "sinh"),))
+        with pytest.raises(EditError, match=f"wrong answer loop-to-kernel:my mistake: .*{fault}"):
+            edited.answers()
 
 
 @pytest.mark.parametrize("lecture", SOLVED)

@@ -31,7 +31,7 @@ from gpucourse.exercises.outcomes import Outcome
 from gpucourse.publish.source import read_source
 from gpucourse.views.page import View
 from gpucourse.views.picture import Picture
-from wrong_answers import answers_of
+from wrong_answers import answers_of, made
 
 #: Lectures with a process of their own, and what their cells have set when a check runs.
 OWN_PROCESS = {
@@ -75,7 +75,7 @@ def outcome(id: str, exercise: str, answers: tuple) -> Outcome:
     """What the check of the lecture says to one of its wrong answers."""
     if id not in OWN_PROCESS:
         without_gpu()
-        return load_lesson(id).outcome(exercise, *answers)
+        return load_lesson(id).outcome(exercise, *made(answers))
     known = [case.values[1] for case in _wrong_answers(id)]
     place = next(k for k, other in enumerate(known) if other is answers)
     return _outcomes(id)[place]
@@ -127,7 +127,10 @@ def _run(source: str, name: str, names: dict) -> object:
 def _in_own_process(what: str, id: str, environment: dict):
     with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
         command = [sys.executable, __file__, what, id, file.name]
-        ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+        # As pytest's: what tests share, and the folder that has the benchmarks.
+        found = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        ran = subprocess.run(command, env=os.environ | found | environment, capture_output=True,
+                             text=True)
         if ran.returncode:
             raise AssertionError(f"the process of {id} failed:\n{ran.stderr[-8000:]}")
         return pickle.loads(Path(file.name).read_bytes())
@@ -165,7 +168,7 @@ def _main(what: str, id: str, path: str) -> None:
 
 def _exercise_and_answers(case: object) -> tuple:
     exercise, answers, _ = case.values
-    return (exercise, *answers)
+    return (exercise, *made(answers))
 
 
 if __name__ == "__main__":

@@ -1,39 +1,140 @@
-"""How wrong answers to a lecture's exercises are written: ``wrong.py`` in the lecture's folder."""
+"""How wrong answers to a lecture's exercises are written: ``wrong.py`` in the lecture's folder.
+
+A mistake in one place of the solution is written as that place, ``swap(old, new)``; an answer that
+goes about it in another way is written out.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import linecache
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import virtualgpu
-from conftest import REPOSITORY
+from benchmarks.gpu_cells import code_cells, file_name, run
+
+#: pytest's conftest is not imported: answers of some lectures are tried in processes of their own.
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 virtualgpu.activate(force=True)
 
 
-def collection() -> tuple[list, Callable]:
-    """A list of test parameters, and the decorator that adds an answer to it.
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A place of a solution, and what stands there instead in a wrong answer."""
 
-    ``@wrong("bounds-guard", "illegal address")`` registers a plausible answer to the exercise with
-    a pattern for what the check must say of it: its message and its "where to look". For answers
-    that are no functions: ``wrong("lost-update", "ends at 12", "name")(answer, another)``.
+    old: str
+    new: str
+
+
+swap = Swap
+
+
+class EditError(ValueError):
+    """A swap that no longer fits the solution, or a check that no cell of the lecture calls."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Edited:
+    """A wrong answer that is the solution but for its swaps."""
+
+    lecture: str
+    exercise: str
+    name: str
+    swaps: tuple[Swap, ...]
+
+    def cells(self) -> dict[str, str]:
+        """The lecture's code cells with the swaps made. Raises :class:`EditError`.
+
+        What is to be swapped stands once, in the cell of the exercise: the last cell that has it,
+        up to the one that calls the check.
+        """
+        cells = code_cells(self.lecture)
+        checked, _ = _call(self.lecture, self.exercise)
+        names = list(cells)
+        for one in self.swaps:
+            places = [name for name in names[:names.index(checked) + 1] if one.old in cells[name]]
+            if not places:
+                raise self._error(f"{one.old!r} stands in no cell down to {checked!r}")
+            place = places[-1]
+            if (times := cells[place].count(one.old)) > 1:
+                raise self._error(f"{one.old!r} stands {times} times in the cell {place!r}: take "
+                                  "more of what is around it")
+            if one.old == one.new:
+                raise self._error(f"{one.old!r} is swapped for itself")
+            cells[place] = cells[place].replace(one.old, one.new)
+        return cells
+
+    def answers(self) -> tuple:
+        """What the lecture's cell hands to the check. Raises :class:`EditError`."""
+        _, arguments = _call(self.lecture, self.exercise)
+        known = code_cells(self.lecture)
+        cells = {}
+        for cell, text in self.cells().items():
+            # An answer's cell has a name of its own, under which Python and Numba find its text.
+            name = cell if text == known[cell] else f"{cell}: {self.exercise}, {self.name}"
+            cells[name] = text
+            if name != cell:
+                lines = text.splitlines(keepends=True)
+                linecache.cache[file_name(name)] = len(text), None, lines, file_name(name)
+        names = sorted({node.id for one in arguments for node in ast.walk(one)
+                        if isinstance(node, ast.Name)})
+        scope = run(self.lecture, cells, names)
+        return tuple(eval(compile(ast.Expression(one), "<check>", "eval"), scope)
+                     for one in arguments)
+
+    def _error(self, message: str) -> EditError:
+        return EditError(f"{self.lecture}, wrong answer {self.exercise}:{self.name}: {message}")
+
+
+def _call(lecture: str, exercise: str) -> tuple[str, list[ast.expr]]:
+    """The cell that checks an exercise, and what it hands to the check."""
+    for cell, text in code_cells(lecture).items():
+        if f'check("{exercise}"' in text:
+            for node in ast.walk(ast.parse(text)):
+                match node:
+                    case ast.Call(func=ast.Name(id="check"), args=[ast.Constant(value), *rest]) \
+                            if value == exercise:
+                        return cell, rest
+    raise EditError(f"no cell of {lecture} calls check({exercise!r}, …)")
+
+
+def collection(lecture: str) -> tuple[list, Callable]:
+    """A list of test parameters, and the function that adds an answer to it.
+
+    ``wrong("bounds-guard", "illegal address", "no guard")(swap("if i < n:", "if True:"))`` adds a
+    plausible answer to the exercise, the solution with a mistake, and a pattern for what the check
+    must say of it: its message and its "where to look". An answer written out comes instead of the
+    swaps, decorated where it is a function: ``@wrong("bounds-guard", "illegal address")``.
     """
     cases: list = []
 
     def wrong(exercise: str, says: str, name: str | None = None):
         def register(*answers):
-            known = name or getattr(answers[0], "py_func", answers[0]).__name__
-            cases.append(pytest.param(exercise, answers, says, id=f"{exercise}:{known}"))
+            if all(isinstance(answer, Swap) for answer in answers):
+                known = name or answers[0].new.strip() or f"without {answers[0].old.strip()}"
+                given = Edited(lecture, exercise, known, answers)
+            else:
+                known, given = name or getattr(answers[0], "py_func", answers[0]).__name__, answers
+            cases.append(pytest.param(exercise, given, says, id=f"{exercise}:{known}"))
             return answers[0]
 
         return register
 
     return cases, wrong
+
+
+def made(answers: tuple | Edited) -> tuple:
+    """The answers as they are handed to the check."""
+    return answers.answers() if isinstance(answers, Edited) else answers
 
 
 @cache

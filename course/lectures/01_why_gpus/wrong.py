@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
 import cupy as cp  # isort: skip  (after the virtual GPU is active)
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("01_why_gpus")
 START = 4e-6
 
 # --- in-flight ----------------------------------------------------------------------------------
@@ -113,14 +113,8 @@ def rides_the_ferry_for_show(ferry, heat, steps):
     return ferry.back(ferry.there(heat)), hottest
 
 
-@wrong("ferry", "the temperatures are a cupy.ndarray")
-def leaves_it_there(ferry, heat, steps):
-    hottest = np.zeros(steps)
-    d_heat = ferry.there(heat)
-    for step in range(steps):
-        d_heat = smooth(d_heat)
-        hottest[step] = ferry.back(d_heat.max())
-    return d_heat, hottest
+wrong("ferry", "the temperatures are a cupy.ndarray", "leaves it there")(
+    swap("heat = ferry.back(d_heat)\n    return heat", "return d_heat"))
 
 
 @wrong("ferry", "the hottest ones are wrong.*the maximum after it")
@@ -191,8 +185,6 @@ def never_says_when(starts, gpu_each, cpu_each):
     return None
 
 
-@wrong("crossover", "ZeroDivisionError|division")
-def does_not_expect_a_tie(starts, gpu_each, cpu_each):
-    if cpu_each < gpu_each:
-        return None
-    return math.ceil(starts * START / (cpu_each - gpu_each))
+wrong("crossover", "ZeroDivisionError|division", "does not expect a tie")(
+    swap("gain = cpu_each - gpu_each  # what each element brings in\n    if gain <= 0", "if cpu_each < gpu_each"),
+    swap("START / gain)", "START / (cpu_each - gpu_each))"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from wrong_answers import collection
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("02_pycuda")
 LECTURE = Path(__file__).with_name("notebook.py").read_text(encoding="utf-8")
 
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from numba import njit, vectorize
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("04_compiling_python")
 
 # --- count-window -------------------------------------------------------------------------------
 
@@ -20,34 +20,13 @@ def not_compiled(values, low, high):
     return sum(low < value < high for value in values)
 
 
-@wrong("count-window", "the edges 80 and 100 are counted too")
-@njit
-def edges_too(values, low, high):
-    count = 0
-    for value in values:
-        if low <= value <= high:
-            count += 1
-    return count
-
-
-@wrong("count-window", "lie between 80 and 100; yours are .*NaN")
-@njit
-def counts_nan(values, low, high):
-    count = values.size
-    for value in values:
-        if value <= low or value >= high:
-            count -= 1
-    return count
-
-
-@wrong("count-window", "lie between 80 and 100; yours are")
-@njit
-def leaves_out_the_last(values, low, high):
-    count = 0
-    for i in range(values.size - 1):
-        if low < values[i] < high:
-            count += 1
-    return count
+wrong("count-window", "the edges 80 and 100 are counted too", "edges too")(
+    swap("< value < ", "<= value <= "))
+wrong("count-window", "lie between 80 and 100; yours are .*NaN", "counts nan")(
+    swap("count = 0", "count = values.size"),
+    swap("low < value < high:\n            count +", "value <= low or value >= high:\n            count -"))
+wrong("count-window", "lie between 80 and 100; yours are", "leaves out the last")(
+    swap("value in values:\n        if low < value", "i in range(values.size - 1):\n        if low < values[i]"))
 
 
 # --- vectorize ----------------------------------------------------------------------------------
@@ -84,14 +63,8 @@ def one_turn(M, e):
     return math.pi - compiled_newton(math.pi, M, e)
 
 
-@wrong("vectorize", "the signs of the step")
-@vectorize
-def of_the_other_side(M, e):
-    E, step = math.pi, 1.0
-    while abs(step) >= 1e-12:
-        step = (E + e * math.sin(E) - M) / (1 + e * math.cos(E))
-        E -= step
-    return E
+wrong("vectorize", "the signs of the step", "of the other side")(
+    swap("- e * math.sin(E) - M) / (1 -", "+ e * math.sin(E) - M) / (1 +"))
 
 
 @wrong("vectorize", "M = 0.10 and e = 0.2, E is 0.104720")

@@ -4,45 +4,22 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
 from numba import cuda, float32  # isort: skip  (after the virtual GPU is active)
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("05_numba_cuda")
 
 # --- loop-to-kernel -----------------------------------------------------------------------------
 
-
-@wrong("loop-to-kernel", "illegal address")
-@cuda.jit
-def no_guard(pt, eta, pz):
-    i = cuda.grid(1)
-    pz[i] = pt[i] * math.sinh(eta[i])
-
-
-@wrong("loop-to-kernel", "race: |stored .* times.*still a loop")
-@cuda.jit
-def the_loop_stays(pt, eta, pz):
-    for i in range(pt.size):
-        pz[i] = pt[i] * math.sinh(eta[i])
-
-
-@wrong("loop-to-kernel", "race: |never written")
-@cuda.jit
-def thread_in_the_block_only(pt, eta, pz):
-    i = cuda.threadIdx.x
-    if i < pt.size:
-        pz[i] = pt[i] * math.sinh(eta[i])
-
-
-@wrong("loop-to-kernel", r"element 0 is .*, not .*loop's body")
-@cuda.jit
-def the_whole_momentum(pt, eta, pz):
-    i = cuda.grid(1)
-    if i < pt.size:
-        pz[i] = pt[i] * math.cosh(eta[i])
+wrong("loop-to-kernel", "illegal address", "no guard")(swap("if i < pt.size:\n        ", ""))
+wrong("loop-to-kernel", "race: |stored .* times.*still a loop", "the loop stays")(
+    swap("i = cuda.grid(1)\n    if i < pt.size", "for i in range(pt.size)"))
+wrong("loop-to-kernel", "race: |never written", "thread in the block only")(
+    swap("cuda.grid(1)", "cuda.threadIdx.x"))
+wrong("loop-to-kernel", r"element 0 is .*, not .*loop's body", "the whole momentum")(
+    swap(".sinh(eta", ".cosh(eta"))
 
 
 @wrong("loop-to-kernel", "this is a function, not a kernel")
@@ -68,13 +45,8 @@ def does_not_wrap(phi1, phi2):
     return phi1 - phi2
 
 
-@wrong("device-function", "not between .*on both sides")
-@cuda.jit(device=True)
-def wraps_one_side(phi1, phi2):
-    difference = phi1 - phi2
-    if difference > math.pi:
-        difference -= 2 * math.pi
-    return difference
+wrong("device-function", "not between .*on both sides", "wraps one side")(
+    swap("elif difference < -math.pi:\n        difference += 2 * math.pi", "pass"))
 
 
 @wrong("device-function", "sign should be the other one")
@@ -84,15 +56,9 @@ def loses_the_sign(phi1, phi2):
     return 2 * math.pi - difference if difference > math.pi else difference
 
 
-@wrong("device-function", "a full turn is 2π|which is not between")
-@cuda.jit(device=True)
-def half_a_turn(phi1, phi2):
-    difference = phi1 - phi2
-    if difference > math.pi:
-        difference -= math.pi
-    elif difference < -math.pi:
-        difference += math.pi
-    return difference
+wrong("device-function", "a full turn is 2π|which is not between", "half a turn")(
+    swap("-= 2 * math.pi", "-= math.pi"),
+    swap("+= 2 * math.pi", "+= math.pi"))
 
 
 @wrong("device-function", "this is a kernel: other kernels cannot call it")
@@ -103,37 +69,13 @@ def a_kernel(phi1, phi2):
 
 # --- single-precision ---------------------------------------------------------------------------
 
-
-@wrong("single-precision", r"instructions are in double precision.*`cvt.f64.f32")
-@cuda.jit
-def plain_constants(energy, out):
-    i = cuda.grid(1)
-    if i < energy.size:
-        out[i] = 0.983 * energy[i] + 0.12
-
-
-@wrong("single-precision", "instructions are in double precision")
-@cuda.jit
-def rounds_at_the_end(energy, out):
-    i = cuda.grid(1)
-    if i < energy.size:
-        out[i] = np.float32(0.983 * energy[i] + 0.12)
-
-
-@wrong("single-precision", "instructions are in double precision.*of which type is each constant")
-@cuda.jit
-def the_offset_is_double(energy, out):
-    i = cuda.grid(1)
-    if i < energy.size:
-        out[i] = np.float32(0.983) * energy[i] + 0.12
-
-
-@wrong("single-precision", "element 0 is")
-@cuda.jit
-def offset_forgotten(energy, out):
-    i = cuda.grid(1)
-    if i < energy.size:
-        out[i] = np.float32(0.983) * energy[i]
+wrong("single-precision", r"instructions are in double precision.*`cvt.f64.f32", "plain constants")(
+    swap("np.float32(0.983) * energy[i] + np.float32(0.12)", "0.983 * energy[i] + 0.12"))
+wrong("single-precision", "instructions are in double precision", "rounds at the end")(
+    swap(") * energy[i] + np.float32(", " * energy[i] + "))
+wrong("single-precision", "instructions are in double precision.*of which type is each constant", "the offset is double")(
+    swap("np.float32(0.12)", "0.12"))
+wrong("single-precision", "element 0 is", "offset forgotten")(swap(" + np.float32(0.12)", ""))
 
 
 # --- stencil ------------------------------------------------------------------------------------

@@ -8,30 +8,13 @@ from __future__ import annotations
 
 import math
 
-import pytest
+from wrong_answers import collection, swap
 
-import virtualgpu
-
-virtualgpu.activate(force=True)
-
-from numba import cuda, float64
+from numba import cuda, float64  # isort: skip  (after the virtual GPU is active)
 
 THREADS = 128
 
-WRONG: list = []
-
-
-def wrong(exercise: str, says: str):
-    """A plausible answer to the exercise, and what the check must say of it."""
-
-    def register(answer):
-        function = getattr(answer, "py_func", answer)
-        case = pytest.param(exercise, (answer,), says, id=f"{exercise}:{function.__name__}")
-        WRONG.append(case)
-        return answer
-
-    return register
-
+WRONG, wrong = collection("06_thinking_in_threads")
 
 # --- launch-shape -------------------------------------------------------------------------------
 
@@ -64,36 +47,13 @@ def blocks_alone(n, threads):
 
 # --- bounds-guard -------------------------------------------------------------------------------
 
-
-@wrong("bounds-guard", r"illegal address")
-@cuda.jit
-def no_guard(values, out):
-    i = cuda.grid(1)
-    out[i] = values[i + 1] - values[i]
-
-
-@wrong("bounds-guard", r"illegal address.*(reads|writes)")
-@cuda.jit
-def guard_of_the_wrong_element(values, out):
-    i = cuda.grid(1)
-    if i < values.size:
-        out[i] = values[i + 1] - values[i]
-
-
-@wrong("bounds-guard", "with 129 values, element 127 was never written.*last thread")
-@cuda.jit
-def last_gap_forgotten(values, out):
-    i = cuda.grid(1)
-    if i + 2 < values.size:
-        out[i] = values[i + 1] - values[i]
-
-
-@wrong("bounds-guard", "every gap has the wrong sign")
-@cuda.jit
-def the_other_way_round(values, out):
-    i = cuda.grid(1)
-    if i + 1 < values.size:
-        out[i] = values[i] - values[i + 1]
+wrong("bounds-guard", r"illegal address", "no guard")(swap("if i + 1 < values.size:\n        ", ""))
+wrong("bounds-guard", r"illegal address.*(reads|writes)", "guard of the wrong element")(
+    swap("i + 1 < values", "i < values"))
+wrong("bounds-guard", "with 129 values, element 127 was never written.*last thread", "last gap forgotten")(
+    swap(" + 1 < values", " + 2 < values"))
+wrong("bounds-guard", "every gap has the wrong sign", "the other way round")(
+    swap(" + 1] - values[i", "] - values[i + 1"))
 
 
 @wrong("bounds-guard", "the work is not shared.*each thread makes one gap")
@@ -106,26 +66,12 @@ def one_thread_makes_all_gaps(values, out):
 
 # --- grid-stride --------------------------------------------------------------------------------
 
-
-@wrong("grid-stride", "lie above the cut; the threads counted.*how far does it step")
-@cuda.jit
-def strides_by_a_block(values, cut, counts):
-    me = cuda.grid(1)
-    mine = 0
-    for i in range(me, values.size, cuda.blockDim.x):
-        if values[i] > cut:
-            mine += 1
-    counts[me] = mine
-
-
-@wrong("grid-stride", "lie above the cut; the threads counted")
-@cuda.jit
-def everyone_counts_all(values, cut, counts):
-    mine = 0
-    for i in range(values.size):
-        if values[i] > cut:
-            mine += 1
-    counts[cuda.grid(1)] = mine
+wrong("grid-stride", "lie above the cut; the threads counted.*how far does it step", "strides by a block")(
+    swap("gridsize(1)", "blockDim.x"))
+wrong("grid-stride", "lie above the cut; the threads counted", "everyone counts all")(
+    swap("me = cuda.grid(1)", "pass"),
+    swap("me, values.size, cuda.gridsize(1)", "values.size"),
+    swap("counts[me] ", "counts[cuda.grid(1)] "))
 
 
 @wrong("grid-stride", "lie above the cut; the threads counted")
@@ -137,59 +83,20 @@ def one_element_each(values, cut, counts):
         counts[me] = 1
 
 
-@wrong("grid-stride", r"counts\[\d+\] is -\d+.*do you add to it")
-@cuda.jit
-def adds_to_what_is_there(values, cut, counts):
-    me = cuda.grid(1)
-    for i in range(me, values.size, cuda.gridsize(1)):
-        if values[i] > cut:
-            counts[me] += 1
-
-
-@wrong("grid-stride", "values equal to the cut are counted too.*above is")
-@cuda.jit
-def counts_the_cut_too(values, cut, counts):
-    me = cuda.grid(1)
-    mine = 0
-    for i in range(me, values.size, cuda.gridsize(1)):
-        if values[i] >= cut:
-            mine += 1
-    counts[me] = mine
-
-
-@wrong("grid-stride", "was never written.*also one that has no values")
-@cuda.jit
-def idle_threads_leave(values, cut, counts):
-    me = cuda.grid(1)
-    if me >= values.size:
-        return
-    mine = 0
-    for i in range(me, values.size, cuda.gridsize(1)):
-        if values[i] > cut:
-            mine += 1
-    counts[me] = mine
-
-
-@wrong("grid-stride", "race: ")
-@cuda.jit
-def one_place_for_all_blocks(values, cut, counts):
-    mine = 0
-    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-        if values[i] > cut:
-            mine += 1
-    counts[cuda.threadIdx.x] = mine
-
-
-@wrong("grid-stride", r"element \d+ is \d+, not \d+.*which elements are this thread's")
-@cuda.jit
-def a_run_of_neighbours_each(values, cut, counts):
-    me = cuda.grid(1)
-    share = (values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)
-    mine = 0
-    for i in range(me * share, min((me + 1) * share, values.size)):
-        if values[i] > cut:
-            mine += 1
-    counts[me] = mine
+wrong("grid-stride", r"counts\[\d+\] is -\d+.*do you add to it", "adds to what is there")(
+    swap("mine = 0", "pass"),
+    swap("mine += 1\n    counts[me] = mine", "counts[me] += 1"))
+wrong("grid-stride", "values equal to the cut are counted too.*above is", "counts the cut too")(
+    swap("i] > cut:", "i] >= cut:"))
+wrong("grid-stride", "was never written.*also one that has no values", "idle threads leave")(
+    swap("cuda.grid(1)", "cuda.grid(1)\n    if me >= values.size:\n        return"))
+wrong("grid-stride", "race: ", "one place for all blocks")(
+    swap("me = cuda.grid(1)", "pass"),
+    swap("range(me, ", "range(cuda.grid(1), "),
+    swap("counts[me] ", "counts[cuda.threadIdx.x] "))
+wrong("grid-stride", r"element \d+ is \d+, not \d+.*which elements are this thread's", "a run of neighbours each")(
+    swap("cuda.grid(1)", "cuda.grid(1)\n    share = (values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)"),
+    swap(", values.size, cuda.gridsize(1", " * share, min((me + 1) * share, values.size"))
 
 
 @wrong("grid-stride", "the work is not shared.*writes its own count")
@@ -216,26 +123,15 @@ for name, answers, says in (
     ("right only", ("BAABBA", {13}), "2 of the possible totals are missing"),
     ("not a set", ("BAABBA", 13), "possible is 13: write a set"),
 ):
-    WRONG.append(pytest.param("lost-update", answers, says, id=f"lost-update:{name}"))
+    wrong("lost-update", says, name)(*answers)
 
 
 # --- check-then-act -----------------------------------------------------------------------------
 
-
-@wrong("check-then-act", "race: ")
-@cuda.jit
-def looks_then_stores(values, best):
-    i = cuda.grid(1)
-    if i < values.size and values[i] > best[0]:
-        best[0] = values[i]
-
-
-@wrong("check-then-act", "race: ")
-@cuda.jit
-def max_is_no_atomic(values, best):
-    i = cuda.grid(1)
-    if i < values.size:
-        best[0] = max(best[0], values[i])
+wrong("check-then-act", "race: ", "looks then stores")(
+    swap(":\n        cuda.atomic.max(best, 0, values[i])", " and values[i] > best[0]:\n        best[0] = values[i]"))
+wrong("check-then-act", "race: ", "max is no atomic")(
+    swap("cuda.atomic.max(best, 0", "best[0] = max(best[0]"))
 
 
 @wrong("check-then-act", "illegal address")
@@ -244,20 +140,10 @@ def atomic_without_a_guard(values, best):
     cuda.atomic.max(best, 0, values[cuda.grid(1)])
 
 
-@wrong("check-then-act", r"with 1 values between 3 and 500, best\[0\] is -inf")
-@cuda.jit
-def forgets_the_last(values, best):
-    i = cuda.grid(1)
-    if i + 1 < values.size:
-        cuda.atomic.max(best, 0, values[i])
-
-
-@wrong("check-then-act", r"between -90 and -10, best\[0\] is \d")
-@cuda.jit
-def largest_size(values, best):
-    i = cuda.grid(1)
-    if i < values.size:
-        cuda.atomic.max(best, 0, abs(values[i]))
+wrong("check-then-act", r"with 1 values between 3 and 500, best\[0\] is -inf", "forgets the last")(
+    swap("i < values", "i + 1 < values"))
+wrong("check-then-act", r"between -90 and -10, best\[0\] is \d", "largest size")(
+    swap("values[i]", "abs(values[i])"))
 
 
 @wrong("check-then-act", r"best\[0\] is \d+\.\d; the largest is 4")
@@ -289,50 +175,15 @@ def one_thread_with_an_atomic(values, best):
 
 # --- fold ---------------------------------------------------------------------------------------
 
-
-@wrong("fold", "does `half` round up|one value has no partner|every one of the first")
-@cuda.jit
-def half_rounds_down(values, n, target):
-    i = cuda.grid(1)
-    half = n // 2
-    if i < half and abs(values[i + half] - target) < abs(values[i] - target):
-        values[i] = values[i + half]
-
-
-@wrong("fold", "a value from beyond the first n got in.*no partner")
-@cuda.jit
-def middle_one_has_a_partner(values, n, target):
-    i = cuda.grid(1)
-    half = (n + 1) // 2
-    if i < half and abs(values[i + half] - target) < abs(values[i] - target):
-        values[i] = values[i + half]
-
-
-@wrong("fold", "a value from beyond the first n got in.*|race: ")
-@cuda.jit
-def uses_the_whole_array(values, n, target):
-    i = cuda.grid(1)
-    half = (n + 1) // 2
-    if i + half < values.size and abs(values[i + half] - target) < abs(values[i] - target):
-        values[i] = values[i + half]
-
-
-@wrong("fold", "should come from .*closer measured with abs")
-@cuda.jit
-def without_abs(values, n, target):
-    i = cuda.grid(1)
-    half = (n + 1) // 2
-    if i + half < n and values[i + half] - target < values[i] - target:
-        values[i] = values[i + half]
-
-
-@wrong("fold", "should come from")
-@cuda.jit
-def keeps_the_farther(values, n, target):
-    i = cuda.grid(1)
-    half = (n + 1) // 2
-    if i + half < n and abs(values[i + half] - target) > abs(values[i] - target):
-        values[i] = values[i + half]
+wrong("fold", "does `half` round up|one value has no partner|every one of the first", "half rounds down")(
+    swap("(n + 1) // 2\n    if i + half < n", "n // 2\n    if i < half"))
+wrong("fold", "a value from beyond the first n got in.*no partner", "middle one has a partner")(
+    swap("+ half < n", "< half"))
+wrong("fold", "a value from beyond the first n got in.*|race: ", "uses the whole array")(
+    swap(" < n and abs", " < values.size and abs"))
+wrong("fold", "should come from .*closer measured with abs", "without abs")(
+    swap("abs(values[i + half] - target) < abs(values[i] - target)", "values[i + half] - target < values[i] - target"))
+wrong("fold", "should come from", "keeps the farther")(swap("target) < abs(", "target) > abs("))
 
 
 @wrong("fold", "race: ")
@@ -449,7 +300,7 @@ for name, answer, says in (
     ("barrier in the if", block_maxima(inside=True), "barrier: .*guard the work and not the"),
     ("all places, few threads", block_maxima(full=True), "uninitialised: .*not start at zero"),
 ):
-    WRONG.append(pytest.param("block-max", (answer,), says, id=f"block-max:{name}"))
+    wrong("block-max", says, name)(answer)
 
 
 @wrong("block-max", "the work is not shared.*all threads take part in each level")

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
 from numba import cuda, uint64  # isort: skip  (after the virtual GPU is active)
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("07_random_numbers")
 
 # --- estimate -----------------------------------------------------------------------------------
 
@@ -97,21 +97,10 @@ def every_fourth_thread_draws(key, x, y):
             y[i] = random(key, 2 * i + 1)
 
 
-@wrong("counter", "another key gives the same points")
-@cuda.jit
-def ignores_the_key(key, x, y):
-    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
-        x[i] = random(1, 2 * i)
-        y[i] = random(1, 2 * i + 1)
-
-
-@wrong("counter", "was never written")
-@cuda.jit
-def one_point_each(key, x, y):
-    i = cuda.grid(1)
-    if i < x.size:
-        x[i] = random(key, 2 * i)
-        y[i] = random(key, 2 * i + 1)
+wrong("counter", "another key gives the same points", "ignores the key")(
+    swap("key, 2 * i)\n        y[i] = random(key", "1, 2 * i)\n        y[i] = random(1"))
+wrong("counter", "was never written", "one point each")(
+    swap("for i in range(cuda.grid(1), x.size, cuda.gridsize(1))", "i = cuda.grid(1)\n    if i < x.size"))
 
 
 def second(draw):

@@ -10,7 +10,7 @@ import numpy as np
 
 from wrong_answers import collection
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("08_jax")
 
 # --- pad ----------------------------------------------------------------------------------------
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import awkward as ak
 import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
 from numba import cuda  # isort: skip  (after the virtual GPU is active)
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("10_awkward_and_the_z")
 ak.numba.register_and_check()
 
 # --- owners -------------------------------------------------------------------------------------
@@ -113,15 +113,9 @@ def all_pairs(muons, counts):
         counts[i] = n * (n - 1) // 2
 
 
-@wrong("count-pairs", "partners of a positive one|not 0 beforehand")
-@cuda.jit(extensions=[ak.numba.cuda])
-def fewer_of_the_two(muons, counts):
-    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
-        positive = 0
-        for muon in muons[i]:
-            if muon.charge > 0:
-                positive += 1
-        counts[i] = min(positive, len(muons[i]) - positive)
+wrong("count-pairs", "partners of a positive one|not 0 beforehand", "fewer of the two")(
+    swap("event = muons[i]\n        for muon in event", "for muon in muons[i]"),
+    swap("positive * (len(event", "min(positive, len(muons[i]"))
 
 
 @wrong("count-pairs", "output is not 0 beforehand")
@@ -201,15 +195,8 @@ def leaves_gaps(muons, threshold, offsets, pts):
                 pts[offsets[i] + j] = muon.pt
 
 
-@wrong("fill-hard", "race: |illegal address|it is .*, not |never written")
-@cuda.jit(extensions=[ak.numba.cuda])
-def at_or_above(muons, threshold, offsets, pts):
-    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
-        place = offsets[i]
-        for muon in muons[i]:
-            if muon.pt >= threshold:
-                pts[place] = muon.pt
-                place += 1
+wrong("fill-hard", "race: |illegal address|it is .*, not |never written", "at or above")(
+    swap("> threshold", ">= threshold"))
 
 
 @wrong("fill-hard", "never written|illegal address")
@@ -223,37 +210,15 @@ def one_beyond(muons, threshold, offsets, pts):
                 pts[place] = muon.pt
 
 
-@wrong("fill-hard", "in the event's own order")
-@cuda.jit(extensions=[ak.numba.cuda])
-def from_the_back(muons, threshold, offsets, pts):
-    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
-        place = offsets[i + 1]
-        for muon in muons[i]:
-            if muon.pt > threshold:
-                place -= 1
-                pts[place] = muon.pt
-
-
-@wrong("fill-hard", "race: |not .*from its offset on|never written")
-@cuda.jit(extensions=[ak.numba.cuda])
-def everyone_from_zero(muons, threshold, offsets, pts):
-    place = 0
-    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
-        for muon in muons[i]:
-            if muon.pt > threshold:
-                pts[place] = muon.pt
-                place += 1
-
-
-@wrong("fill-hard", "atomic updates were made")
-@cuda.jit(extensions=[ak.numba.cuda])
-def atomic_for_a_private_place(muons, threshold, offsets, pts):
-    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
-        place = offsets[i]
-        for muon in muons[i]:
-            if muon.pt > threshold:
-                cuda.atomic.add(pts, place, muon.pt - pts[place])
-                place += 1
+wrong("fill-hard", "in the event's own order", "from the back")(
+    swap("offsets[i]", "offsets[i + 1]"),
+    swap("threshold:", "threshold:\n                place -= 1"),
+    swap("place += 1", "pass"))
+wrong("fill-hard", "race: |not .*from its offset on|never written", "everyone from zero")(
+    swap("    for i in range", "    place = 0\n    for i in range"),
+    swap("place = offsets[i]", "pass"))
+wrong("fill-hard", "atomic updates were made", "atomic for a private place")(
+    swap("pts[place] = muon.pt", "cuda.atomic.add(pts, place, muon.pt - pts[place])"))
 
 
 @wrong("fill-hard", "never written.*store the `pt` of each muon")
@@ -262,10 +227,6 @@ def stores_nothing(muons, threshold, offsets, pts):
     pass
 
 
-@wrong("fill-hard", "belongs to it, but was never written.*one place further")
-@cuda.jit(extensions=[ak.numba.cuda])
-def all_in_one_place(muons, threshold, offsets, pts):
-    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
-        for muon in muons[i]:
-            if muon.pt > threshold:
-                pts[offsets[i]] = muon.pt
+wrong("fill-hard", "belongs to it, but was never written.*one place further", "all in one place")(
+    swap("place = offsets[i]", "pass"),
+    swap("place] = muon.pt\n                place += 1", "offsets[i]] = muon.pt"))

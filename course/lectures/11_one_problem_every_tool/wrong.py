@@ -13,7 +13,7 @@ from wrong_answers import collection
 import cupy as cp  # isort: skip  (after the virtual GPU is active)
 from numba import cuda, float32, njit, prange  # isort: skip
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("11_one_problem_every_tool")
 
 # --- ship ---------------------------------------------------------------------------------------
 

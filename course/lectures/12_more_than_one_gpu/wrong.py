@@ -13,7 +13,7 @@ import numpy as np
 
 from wrong_answers import collection
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("12_more_than_one_gpu")
 
 # --- spread -------------------------------------------------------------------------------------
 

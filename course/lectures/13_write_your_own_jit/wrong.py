@@ -12,7 +12,7 @@ from gpucourse.course.registry import load_course
 from gpucourse.publish.source import read_source
 from wrong_answers import collection
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("13_write_your_own_jit")
 
 # --- walk ---------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("14_kernel_detective")
 
 from numba import cuda, float64
 
@@ -186,17 +186,9 @@ def an_atomic_maximum(values, cut, best, lock):
         cuda.atomic.max(best, 0, values[i])
 
 
-@wrong("hang", "the lock guards nothing")
-@cuda.jit
-def a_lock_for_show(values, cut, best, lock):
-    i = cuda.grid(1)
-    if i < values.size and values[i] >= cut:
-        cuda.atomic.max(best, 0, values[i])
-        while cuda.atomic.cas(lock, 0, 0, 1) != 0:
-            pass
-        cuda.threadfence()
-        cuda.threadfence()
-        cuda.atomic.exch(lock, 0, 0)
+wrong("hang", "the lock guards nothing", "a lock for show")(
+    swap("] >= cut:", "] >= cut:\n        cuda.atomic.max(best, 0, values[i])"),
+    swap("if values[i] > best[0]:\n            best[0] = values[i]", "pass"))
 
 
 # --- slow ---------------------------------------------------------------------------------------
@@ -213,18 +205,9 @@ def a_thread_for_each_row(table, sums):
         sums[row // 32] = mine
 
 
-@wrong("slow", "which columns do the 32 lanes")
-@cuda.jit
-def a_piece_for_each_lane(table, sums):
-    row, lane = cuda.blockIdx.x, cuda.threadIdx.x
-    piece = (table.shape[1] + 31) // 32
-    mine = 0.0
-    for column in range(lane * piece, min((lane + 1) * piece, table.shape[1])):
-        mine += table[row, column]
-    for k in (16, 8, 4, 2, 1):
-        mine += cuda.shfl_down_sync(0xFFFFFFFF, mine, k)
-    if lane == 0:
-        sums[row] = mine
+wrong("slow", "which columns do the 32 lanes", "a piece for each lane")(
+    swap("threadIdx.x", "threadIdx.x\n    piece = (table.shape[1] + 31) // 32"),
+    swap(", table.shape[1], 32", " * piece, min((lane + 1) * piece, table.shape[1])"))
 
 
 @wrong("slow", "the work is not shared|but still slow")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("15_scan")
 
 from numba import cuda, int64
 
@@ -185,29 +185,11 @@ wrong("scan", "not an array on the device", "NumPy")(
 
 # --- compact ------------------------------------------------------------------------------------
 
-
-@wrong("compact", "who writes to which place|illegal address|where do places begin")
-@cuda.jit
-def from_one(values, flags, ends, kept):
-    i = cuda.grid(1)
-    if i < values.size and flags[i]:
-        kept[ends[i]] = values[i]
-
-
-@wrong("compact", "race|who writes to which place|places begin|order")
-@cuda.jit
-def everybody_writes(values, flags, ends, kept):
-    i = cuda.grid(1)
-    if i < values.size:
-        kept[ends[i] - 1] = values[i]
-
-
-@wrong("compact", "illegal address")
-@cuda.jit
-def no_guard(values, flags, ends, kept):
-    i = cuda.grid(1)
-    if flags[i]:
-        kept[ends[i] - 1] = values[i]
+wrong("compact", "who writes to which place|illegal address|where do places begin", "from one")(
+    swap("i] - 1] =", "i]] ="))
+wrong("compact", "race|who writes to which place|places begin|order", "everybody writes")(
+    swap(" and flags[i]", ""))
+wrong("compact", "illegal address", "no guard")(swap("i < values.size and ", ""))
 
 
 @wrong("compact", "the work is not shared")

@@ -9,7 +9,7 @@ from jax.experimental import pallas as pl
 
 from wrong_answers import collection
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("16_blocks")
 TILE = 16
 
 # --- masked-sum ---------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("18_thinking_in_warps")
 
 from numba import cuda, float32, float64
 
@@ -142,15 +142,8 @@ def all_of_it_in_the_guard(values, maxima):
             maxima[i // 32] = mine
 
 
-@wrong("warp-max", "was never written.*for minus infinity: guard the value only")
-@cuda.jit
-def warps_without_values_are_silent(values, maxima):
-    i = cuda.grid(1)
-    mine = values[i] if i < values.size else -math.inf
-    for k in (16, 8, 4, 2, 1):
-        mine = max(mine, cuda.shfl_down_sync(ALL_LANES, mine, k))
-    if i % 32 == 0 and i < values.size:
-        maxima[i // 32] = mine
+wrong("warp-max", "was never written.*for minus infinity: guard the value only", "warps without values are silent")(
+    swap("% 32 == 0:", "% 32 == 0 and i < values.size:"))
 
 
 @wrong("warp-max", r"a shuffle at line \d+ .* names \d+ lanes that ended.*guard the value")
@@ -166,37 +159,12 @@ def shuffle_in_the_guard(values, maxima):
         maxima[i // 32] = mine
 
 
-@wrong("warp-max", "is 0, which is not among them.*beyond the end bring")
-@cuda.jit
-def zeros_beyond_the_end(values, maxima):
-    i = cuda.grid(1)
-    mine = values[i] if i < values.size else 0.0
-    for k in (16, 8, 4, 2, 1):
-        mine = max(mine, cuda.shfl_down_sync(ALL_LANES, mine, k))
-    if i % 32 == 0:
-        maxima[i // 32] = mine
-
-
-@wrong("warp-max", r"element \d+ is .*every value take part")
-@cuda.jit
-def one_level_short(values, maxima):
-    i = cuda.grid(1)
-    mine = values[i] if i < values.size else -math.inf
-    for k in (16, 8, 4, 2):
-        mine = max(mine, cuda.shfl_down_sync(ALL_LANES, mine, k))
-    if i % 32 == 0:
-        maxima[i // 32] = mine
-
-
-@wrong("warp-max", "race: |never written.*numbered through the whole grid")
-@cuda.jit
-def warps_of_the_block(values, maxima):
-    i = cuda.grid(1)
-    mine = values[i] if i < values.size else -math.inf
-    for k in (16, 8, 4, 2, 1):
-        mine = max(mine, cuda.shfl_down_sync(ALL_LANES, mine, k))
-    if i % 32 == 0:
-        maxima[cuda.threadIdx.x // 32] = mine
+wrong("warp-max", "is 0, which is not among them.*beyond the end bring", "zeros beyond the end")(
+    swap("-math.inf", "0.0"))
+wrong("warp-max", r"element \d+ is .*every value take part", "one level short")(
+    swap("4, 2, 1):", "4, 2):"))
+wrong("warp-max", "race: |never written.*numbered through the whole grid", "warps of the block")(
+    swap("maxima[i /", "maxima[cuda.threadIdx.x /"))
 
 
 @wrong("warp-max", "loaded .* times.*others' by shuffles")

@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 
 from wrong_answers import collection
 
-WRONG, wrong = collection()
+WRONG, wrong = collection("19_jax_in_depth")
 
 # --- descend ------------------------------------------------------------------------------------
 
